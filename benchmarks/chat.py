@@ -29,7 +29,7 @@ _TURNS = 7
 
 
 def chat(folder: Path) -> Iterator[Figure]:
-    """The first turn of a conversation, and those that go on with it; each starts a CLI."""
+    """The first turn of a conversation, which starts a CLI, and those that go on in that."""
     first, later = asyncio.run(_measure(folder))
     for name, seconds, bound in (
         ("the first turn", first, 1.0),
@@ -77,7 +77,13 @@ async def _turn(
 ) -> tuple[float, str | None]:
     """Seconds until the first words, and the session to go on with."""
     api.add([say("Blue, as you said in May.", pieces=5)])
-    job = ask("Modules/chat", "Which colour?", session_id=session, conversation=ConversationInput())
+    job = ask(
+        "Modules/chat",
+        "Which colour?",
+        session_id=session,
+        conversation=ConversationInput(),
+        hold=lambda _end: lambda: None,
+    )
     began, seconds = time.perf_counter(), 0.0
     async with aclosing(backend.run(job)) as steps:  # type: ignore[type-var]
         async for step in steps:

@@ -22,7 +22,6 @@ from parachuted.bundled import bundled_folder
 from parachuted.testing import say
 
 _WARM, _NEW, _AT_ONCE, _PIECES = 40, 3, 50, 20
-_PAUSE_S = 6.0
 _WORDS = "one two three four five six seven eight nine ten " * 4
 _LIMIT_S = 300.0
 
@@ -69,10 +68,7 @@ async def _measured(process: Process) -> list[Figure]:
         await _install(client)
         cold = await _turn(client, "Begin.", None)
         warm = [await _turn(client, f"Go on {one}.", cold.session) for one in range(_WARM)]
-        fresh = []
-        for one in range(_NEW):
-            await asyncio.sleep(_PAUSE_S)  # meanwhile a process is started for the next one
-            fresh.append(await _turn(client, f"Begin again {one}.", None))
+        fresh = [await _turn(client, f"Begin again {one}.", None) for one in range(_NEW)]
         before, began = process.memory_mb(), time.perf_counter()
         async with asyncio.TaskGroup() as group:
             asked = [

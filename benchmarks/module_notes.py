@@ -15,8 +15,8 @@ import yaml
 
 from benchmarks.report import Figure
 from parachuted.access.authority import Authority
-from parachuted.runs.bounded_vault import BoundedVault, BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.search import Search
 from parachuted.vault import (
     History,
@@ -51,7 +51,7 @@ def module_notes(folder: Path) -> Iterator[Figure]:
     search.settle(_SETTLED_S)
     bounds = ModuleBounds.of_module("bench", read=["Brain/**"], write=[])
     own = Authority()
-    bounded = BoundedVaults(store, index, search).of_module("bench", bounds, authority=lambda: own)
+    bounded = GrantedVaults(store, index, search).of_module("bench", bounds, authority=lambda: own)
     try:
         yield from asyncio.run(_measured(sorted(vault.rglob("*.md")), bounded))
     finally:
@@ -59,7 +59,7 @@ def module_notes(folder: Path) -> Iterator[Figure]:
             part.close()
 
 
-async def _measured(paths: list[Path], bounded: BoundedVault) -> list[Figure]:
+async def _measured(paths: list[Path], bounded: GrantedVault) -> list[Figure]:
     bare, ours, whole, pages = [], [], [], []
     for _ in range(_ROUNDS):
         bare.append(_bare_s(paths))
@@ -103,7 +103,7 @@ def _bare_s(paths: list[Path]) -> float:
     return time.process_time() - began
 
 
-async def _read_s(bounded: BoundedVault, *, with_links: bool) -> float:
+async def _read_s(bounded: GrantedVault, *, with_links: bool) -> float:
     began = time.process_time()
     count = 0
     async for note in bounded.read_notes("Brain/**"):

@@ -177,7 +177,8 @@ def _approve(trust: ModuleApprovals, vault: Path, name: str, *, hears: bool) -> 
     code, manifest = folder / "module.py", folder / "manifest.yaml"
     if hears:
         code.write_text(code.read_text() + _HEARS)
-        manifest.write_text(manifest.read_text().replace("read: [", "read: ['**', "))
+        text = manifest.read_text().replace("read: [", "read: ['**', ")
+        manifest.write_text(text.replace("hooks: [", "hooks: [file.deleted, "))
     digest = trust.entry(name).found_digest
     if digest is None:
         raise RuntimeError(f"{name} cannot be read")

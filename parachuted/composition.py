@@ -62,13 +62,15 @@ from parachuted.runs import (
     CuratorBriefing,
     CuratorSessions,
     RunHooks,
-    RunLifecycle,
     RunRecovery,
+    RunServices,
     TaskReviews,
 )
+from parachuted.runs.agent_briefing import AgentBriefing
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
 from parachuted.runs.agent_sandboxes import AgentSandboxes
-from parachuted.runs.bounded_vault import BoundedVaults
+from parachuted.runs.agent_toolset import AgentTools
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
 from parachuted.search import Search
@@ -125,7 +127,7 @@ class AgentParts:
     budget: Budget
     permissions: PermissionRequests
     run_hooks: RunHooks
-    lifecycle: RunLifecycle
+    run_services: RunServices
     worker: Worker
     recovery: RunRecovery
 
@@ -323,7 +325,7 @@ def build_agents(
     budget = Budget(counts, watched.history, state, vault.elapsed.moment)
     run_hooks = RunHooks(vault.store, bus, hooks, vault.origins)
     active_runs = ActiveRuns()
-    lifecycle = RunLifecycle(
+    services = RunServices(
         backend=chosen.backend,
         model=chosen.model,
         accounts=RunAccounts(watched.history, watched.objects, causes),
@@ -335,21 +337,18 @@ def build_agents(
     reviews = TaskReviews(
         state=state, pending=loop.reviews, queue=loop.queue, index=index, clock=clock
     )
-    sessions = CuratorSessions(state, SessionTaints(state, clock), chosen.backend.name)
     curator = Curator(
-        store=vault.store,
-        lifecycle=lifecycle,
+        services=services,
         briefing=CuratorBriefing(
             store=vault.store,
             index=index,
             watches=loop.watches,
-            lifecycle=lifecycle,
-            sessions=sessions,
+            services=services,
+            sessions=CuratorSessions(state, SessionTaints(state, clock), chosen.backend.name),
             limits=limits_of_run(settings),
             origins=vault.origins,
         ),
         reviews=reviews,
-        sessions=sessions,
         hooks=run_hooks,
         causes=causes,
         undo=vault.undo,
@@ -362,7 +361,7 @@ def build_agents(
             bus, clock, settings.agent.ask_s, never=state.table("permissions")
         ),
         run_hooks=run_hooks,
-        lifecycle=lifecycle,
+        run_services=services,
         worker=Worker(
             state=state,
             queue=loop.queue,
@@ -449,11 +448,11 @@ def build_modules(
     )
     helper = maintenance(SystemFiles(home, folder).tools)
     core_agents = {helper.name: helper}
-    vaults = BoundedVaults(vault.store, watched.index, vault.search, vault.audit)
+    vaults = GrantedVaults(vault.store, watched.index, vault.search, vault.audit)
     contexts = ContextAssembly(watched.index, loop.watches.watched_by, vault.origins)
     own_folders = OwnFolders(listed(watched.settings.agent.own_folders), user_home)
     runner = AgentRunner(
-        lifecycle=agents.lifecycle,
+        services=agents.run_services,
         admission=_make_admission(watched.settings, agents),
         vaults=vaults,
         hooks=agents.run_hooks,
@@ -464,18 +463,17 @@ def build_modules(
             permissions=agents.permissions,
             answer_s=watched.settings.conversation.ask_s,
         ),
-        skills=AgentSkills(watched.root, user_home, vault.origins),
-        contexts=contexts,
-        modules=manager,
-        servers=servers,
+        briefing=AgentBriefing(
+            AgentSkills(watched.root, user_home, vault.origins),
+            AgentTools(manager, servers),
+            contexts,
+        ),
         boxes=None
         if sandboxes is None
         else AgentSandboxes(
             sandboxes=sandboxes,
             store=vault.store,
             index=watched.index,
-            origins=vault.origins,
-            audit=vault.audit,
             user_home=user_home,
             private=(home,),
             own_folders=own_folders,

@@ -26,6 +26,7 @@ from parachuted.events.watched_vault import WatchedVault
 from parachuted.history import Restore
 from parachuted.home_files.vault_state import refuse_unfit
 from parachuted.modules.agent_service import AgentListing
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.sync import FileDigests
 from parachuted.tools import Migration
 from parachuted.web import PageRoutes
@@ -72,10 +73,7 @@ class HttpRoutes:
     def _make_mcp(self) -> mcp.McpRoutes:
         watched, vault, authenticator = self._watched, self._vault, self._authenticator
         sources = mcp.ClientSources(
-            store=vault.store,
-            index=watched.index,
-            search=vault.search,
-            audit=vault.audit,
+            vaults=GrantedVaults(vault.store, watched.index, vault.search, vault.audit),
             origins=vault.origins,
             suggestions=vault.suggestions,
             hooks=self._agents.run_hooks,
@@ -93,7 +91,7 @@ class HttpRoutes:
         )
         own = mcp.ServedModuleTools(self._modules.manager, authenticator.holds, watched.clock)
         changes = mcp.VaultChanges(watched.bus, vault.search, vault.origins, self._control.started)
-        fixed = mcp.tools_of(mcp.ServedNoteTools(), changes, past)
+        fixed = [*mcp.note_tools(), *mcp.tools_of(changes, past)]
         tools = mcp.McpTools(fixed, own.tools, audit=vault.audit, clock=watched.clock)
         resources = mcp.NoteResources(watched.root, vault.search, vault.origins)
         routes = mcp.McpRoutes(
@@ -111,7 +109,11 @@ class HttpRoutes:
         )
         files = api.FileAnswers(watched.root, FileDigests(watched.root))
         dispatcher = api.ModuleDispatcher(
-            self._modules.manager, authenticator.holds, watched.clock, files
+            self._modules.manager,
+            authenticator.holds,
+            authenticator.refusal,
+            watched.clock,
+            files,
         )
         authenticator.subscribe(streams.recheck)
         authenticator.subscribe(dispatcher.recheck)

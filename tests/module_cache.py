@@ -1,6 +1,6 @@
 """What loading a module computes from its files alone, kept in a process of tests.
 
-Each test that starts an official module would compile, inspect and describe all of it again: nearly
+Each test that starts an official module would compile and describe all of it again: nearly
 a second of processor time for Chat.
 """
 
@@ -13,23 +13,19 @@ import pytest
 
 from parachuted.modules.hosting import in_process, loading
 from parachuted.modules.module import Module
-from parachuted.modules.registry import code_inspection
-from parachuted.modules.registry.declaration import ModuleDeclaration
-from parachuted.modules.registry.describing import describe
+from parachuted.modules.registry.declaration import ModuleDeclaration, describe
 from parachuted.modules.registry.manifest import Manifest
 
 _LARGEST = 1_000
 
 
 def install_module_cache(patch: pytest.MonkeyPatch) -> None:
-    """Let the same files be compiled, inspected and described once."""
+    """Let the same files be compiled and described once."""
     patch.setattr(
         loading._SourceLoader,
         "get_code",
         lambda loader, _name: _placed(_compiled(loader.get_data(loader.path)), loader.path),
     )
-    inspected = lru_cache(maxsize=_LARGEST)(code_inspection.found_in_file)
-    patch.setattr(code_inspection, "found_in_file", inspected)
     patch.setattr(in_process, "describe", _DescribedModules().describe)
 
 

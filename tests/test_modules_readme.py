@@ -19,7 +19,7 @@ import parachuted.modules
 from parachuted.cli.parser import make_parser
 from parachuted.modules import AgentConfig, Module, SandboxConfig, VaultAccess
 from parachuted.modules.registry.arguments import plan
-from parachuted.modules.registry.describing import describe, resolve_handler
+from parachuted.modules.registry.declaration import describe, resolve_handler
 from parachuted.modules.registry.manifest import Manifest, read_manifest
 from parachuted.modules.registry.skeleton import new_module
 from parachuted.testing import ModuleHarness, running_module

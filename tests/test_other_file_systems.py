@@ -17,7 +17,7 @@ from parachuted.config.load import read_file, write_file
 from parachuted.errors import ConfigError
 from parachuted.home_files.private import is_in
 from parachuted.hooks import load_hooks
-from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
+from parachuted.modules.registry.copies import TreeRefusedError, read_tree
 from parachuted.tools.outside_copies import copy_outside
 from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import VaultIndex
@@ -94,7 +94,7 @@ def test_an_agent_is_given_no_home_and_no_vault_by_other_letters(disk, asked):
         never=(Path("/users/me/Notes"),),
     )
 
-    assert found.copied == ()
+    assert found.copied == []
     assert found.left_out[0][1] != "it is not there" or (disk == "ext4" and asked != "/users")
 
 
@@ -131,7 +131,7 @@ def test_a_module_whose_files_differ_by_case_alone_is_refused_before_disk_makes_
     module = Path("/notes/Modules/quotes")
 
     if disk == "ext4":
-        with pytest.raises(TreeRefusedError, match="are one file to some systems"):
+        with pytest.raises(TreeRefusedError, match="one file to some systems"):
             read_tree(module)
     else:
         assert [file.path for file in read_tree(module).files] == ["manifest.yaml"]

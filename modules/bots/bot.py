@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
@@ -13,11 +13,18 @@ from parachuted.modules import Module
 
 from .answers import Pacing, patient
 from .commands import AT_ONCE, command_of
-from .connector import Connector, ConnectorError, CredentialsError, Incoming, RetryLaterError
+from .connector import (
+    Connector,
+    ConnectorError,
+    CredentialsError,
+    Incoming,
+    RetryLaterError,
+    UnknownError,
+)
 from .conversations import Conversations
 from .pairing import Pairing
 from .refusals import Refusals
-from .settings import PlatformSettings, Settings
+from .settings import SettingsFile
 from .store import Store, Update
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
@@ -30,26 +37,24 @@ _FAILED: Final = "Something went wrong here; `parachute doctor` on its machine s
 
 
 class Bot:
-    """A connector and its chats. `problem` says why it is not connected."""
+    """A connector and its chats. `error` is why it is not connected."""
 
     def __init__(
         self,
         module: Module,
         connector: Connector,
-        settings: Callable[[], PlatformSettings],
+        file: SettingsFile,
         store: Store,
         pairing: Pairing,
-        defaults: Callable[[], Settings],
         refusals: Refusals,
     ) -> None:
-        self._module, self._settings, self._store = module, settings, store
+        self._module, self._file, self._store = module, file, store
         self._pairing = pairing
         self.connector = connector
-        self.name, self.problem, self.is_connected, self.has_ended = "", "", False, False
+        self.name, self.is_connected, self.has_ended = "", False, False
+        self.error: ConnectorError | None = None
         self._refusals = refusals
-        self.conversations = Conversations(
-            module, connector, settings, store, defaults, self._refusals
-        )
+        self.conversations = Conversations(module, connector, file, store, refusals)
         self._chats: dict[str, asyncio.Queue[Update]] = {}
         self._pacings: dict[str, Pacing] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -62,7 +67,7 @@ class Bot:
             while True:
                 try:
                     self.name = await self.connector.connect()
-                    self.problem, self.is_connected = "", True
+                    self.error, self.is_connected = None, True
                     await self._resume()
                     async with aclosing(self.connector.listen()) as updates:  # type: ignore[type-var]  # they are generators
                         async for incoming in updates:
@@ -75,7 +80,7 @@ class Bot:
                     after_s = error.after_s
                 except Exception:  # such as a full disk: what was not kept comes again
                     self._module.log.exception("what a bot was sent could not be kept")
-                    self._lost(ConnectorError(_NOT_KEPT))
+                    self._lost(UnknownError(_NOT_KEPT))
                     after_s = 0.0
                 await asyncio.sleep(max(after_s, pause))
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -189,7 +194,7 @@ class Bot:
 
     async def _is_admitted(self, incoming: Incoming) -> bool:
         """Whether it is from a paired person, and in a group meant for the bot."""
-        settings = self._settings()
+        settings = self._file.of(self.connector.platform)
         is_dm = incoming.chat_type == "dm"
         is_for_bot = is_dm or incoming.is_addressed or incoming.kind == "button"
         if incoming.sender_id not in settings.users:
@@ -208,7 +213,7 @@ class Bot:
     async def _added(self, incoming: Incoming) -> None:
         """Somebody added the bot to a chat: it stays where a paired person did."""
         platform, chat_id = self.connector.platform, incoming.chat_id
-        is_paired = incoming.sender_id in self._settings().users
+        is_paired = incoming.sender_id in self._file.of(platform).users
         if is_paired:
             await self._store.add_group(platform, chat_id, incoming.sender_id)
         may_stay = is_paired or incoming.chat_type == "dm"
@@ -231,5 +236,5 @@ class Bot:
         )
 
     def _lost(self, error: ConnectorError) -> None:
-        self.problem, self.is_connected = error.message, False
+        self.error, self.is_connected = error, False
         self._module.log.warning("a bot is not connected: %s", error.message)

@@ -11,7 +11,8 @@ from parachuted.modules import Module, route
 
 from .bot import Bot
 from .connector import Incoming
-from .settings import SettingsFile, within
+from .conversations import limit_chats
+from .settings import SettingsFile
 from .store import Store
 
 
@@ -61,13 +62,8 @@ class ChatRoutes(Module):
         if last is None:
             raise NotFoundError("no person whom you paired has written in that chat")
         service, link = self._service(), {"platform": platform, "chat_id": chat_id}
-        session = await service.link(session_id, {**link, "chat_type": last.chat_type})
-        most, said = self.file.present.group, session["metadata"].get("permissions") or {}
-        settings = self.file.platform(platform)
-        is_sandboxed = settings is not None and settings.group_trust_level == "sandboxed"
-        mode = "sandboxed" if is_sandboxed else most.mode
-        if last.chat_type == "group" and not within(said, session["mode"], most, mode):
-            await service.set_permissions(session_id, most.permissions(), mode)
+        await limit_chats(self, self.file, self.store)
+        await service.link(session_id, {**link, "chat_type": last.chat_type})
         return {"platform": platform, "chat_id": chat_id}
 
     @route("DELETE", "/links/{session_id}", capability="admin")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from parachuted.errors import NotFoundError
+from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules import Module
 
 from .settings import READING
@@ -29,6 +29,11 @@ _HELP: Final = """\
 /ask QUESTION asks beside the conversation
 A `!` does for the slash."""
 _WRITING: Final = "journal"
+_WRITING_TOOL: Final = "daily-create"
+_MAY_NOT_WRITE: Final = (
+    "groups may not write into the journal: the owner of this bot allows it with the tool "
+    f"`{_WRITING_TOOL}` among the defaults for groups"
+)
 NOT_RUNNING: Final = (
     "{title} is not running here, and what you wrote is not kept. `parachute modules enable {name}`"
     " starts it; where it is not installed, `parachute modules install parachute://{name} --trust "
@@ -109,38 +114,26 @@ class Commands:
         incoming, service = update.incoming, self._conversations.service
         if not wanted:
             raise NotFoundError("`/link` needs a title or an id")
-        found = await service.get_sessions(wanted, _MOST_FOUND)
-        newest = await service.get_sessions("", _MOST_FOUND)
-        exact = [one for one in found if (one["title"] or "").casefold() == wanted.casefold()]
-        ids = [one for one in newest if one["id"].startswith(wanted)]
-        chosen: list[Mapping[str, Any]] = []
-        for some in (exact, ids, found):
-            chosen = chosen or [
-                one for one in some if await self._conversations.was_here(incoming, one)
-            ]
-        if (found or ids) and not chosen:
+        found = {one["id"] for one in await service.get_sessions(wanted, _MOST_FOUND)}
+        known = await self._conversations.sessions_here(incoming)
+        chosen = (
+            [one for one in known if (one["title"] or "").casefold() == wanted.casefold()]
+            or [one for one in known if one["id"].startswith(wanted)]
+            or [one for one in known if one["id"] in found]
+        )
+        if not chosen and (found or await self._is_session(wanted)):
             self._refusals.add(incoming, "link")
         if len(chosen) != 1:
-            raise NotFoundError(await self._which(chosen))
+            raise NotFoundError(_which(chosen))
         session = chosen[0]
         link = {"platform": update.platform, "chat_id": incoming.chat_id}
         await service.link(session["id"], {**link, "chat_type": incoming.chat_type})
         return f"This chat goes on with “{session['title']}”."
 
-    async def _which(self, found: Sequence[Mapping[str, Any]]) -> str:
-        """Why none of these was chosen."""
-        if not found:
-            return (
-                "this chat had no conversation of that title or id; others are linked on the page"
-            )
-        lines = []
-        for one in found[:_MOST_LISTED]:
-            said = (await self._conversations.service.get(one["id"]))["messages"]
-            words = str(said[0]["content"])[:_FIRST_WORDS] if said else "nothing was said yet"
-            lines.append(
-                f"- `{one['id'][:_SHORT_ID]}`, {one['createdAt'][:10]}: {one['title']}: {words}"
-            )
-        return "\n".join(["which of these? `/link` takes its id", "", *lines])
+    async def _is_session(self, session_id: str) -> bool:
+        with suppress(NotFoundError):
+            return bool(await self._conversations.service.get(session_id))
+        return False
 
     async def _write_entry(self, update: Update, text: str) -> str:
         journal: Any = self._module.get_interface("JournalInterface")
@@ -148,12 +141,29 @@ class Commands:
             raise NotFoundError(NOT_RUNNING.format(title="Daily", name="daily"))
         if not text:
             raise NotFoundError("`/journal` needs the words of the entry")
+        tools = self._conversations.tools_in(update.incoming)
+        if tools is not None and _WRITING_TOOL not in tools:
+            raise ActRefusedError(_MAY_NOT_WRITE)
         if update.session_id:  # begun before a restart: it is not written twice
             return "The daemon was restarted while it wrote this; see whether it is in the journal."
         update.session_id = _WRITING
         await self._conversations.save(update)
         await journal.create(f"{text}\n\n*{self._conversations.title}*")
         return "It is in the journal."
+
+
+def _which(found: Sequence[Mapping[str, Any]]) -> str:
+    """Why none of these was chosen."""
+    if not found:
+        return "this chat had no conversation of that title or id; others are linked on the page"
+    lines = []
+    for one in found[:_MOST_LISTED]:
+        said = one["messages"]
+        words = str(said[0]["content"])[:_FIRST_WORDS] if said else "nothing was said yet"
+        lines.append(
+            f"- `{one['id'][:_SHORT_ID]}`, {one['createdAt'][:10]}: {one['title']}: {words}"
+        )
+    return "\n".join(["which of these? `/link` takes its id", "", *lines])
 
 
 def _status(session: Mapping[str, Any] | None) -> str:

@@ -24,15 +24,23 @@ Platform: TypeAlias = Literal["matrix", "telegram", "discord"]
 
 
 class ConnectorError(ParachuteError):
-    """The platform did not do what was asked, and would not if it were asked again."""
+    """The platform did not do what was asked, and would not if it were asked again. `advice` says
+    what a person can do.
+    """
+
+    advice = "mend that, and start the bot again on the page's screen Bots"
 
 
 class CredentialsError(ConnectorError):
     """The platform does not take the token: nothing is tried again until a person gives another."""
 
+    advice = "`parachute bots add {platform} - < token.txt` gives it another token"
+
 
 class RetryLaterError(ConnectorError):
     """The platform cannot be reached, or asks for a pause."""
+
+    advice = "it is tried again without you; see whether this machine reaches {platform}"
 
     def __init__(self, message: str, after_s: float = 5.0) -> None:
         """`after_s`: it may be asked again after so many seconds."""
@@ -42,6 +50,12 @@ class RetryLaterError(ConnectorError):
 
 class UnansweredError(RetryLaterError):
     """The platform may have done what was asked: it did not say so."""
+
+
+class UnknownError(ConnectorError):
+    """Something went wrong here."""
+
+    advice = "`parachute logs` says what it was"
 
 
 def host_of(url: str) -> str:
@@ -162,6 +176,8 @@ class CredentialField:
     label: str
     is_secret: bool = False
     is_optional: bool = False
+    takes_token: bool = True
+    """The token is sent to that address: with another one it is asked for again."""
 
 
 class Cursor(Protocol):
@@ -177,7 +193,7 @@ class Cursor(Protocol):
 
 
 class Connector(Protocol):
-    """One bot on one platform. `credentials` have the values of `fields`.
+    """One bot on one platform. `credentials` have the values of its `CredentialField`s.
 
     Whatever asks the platform raises RetryLaterError, CredentialsError or another ConnectorError;
     `send`, where it does not repeat safely, UnansweredError if it may have sent. It never writes a
@@ -186,7 +202,6 @@ class Connector(Protocol):
 
     platform: ClassVar[Platform]
     title: ClassVar[str]
-    fields: ClassVar[tuple[CredentialField, ...]]
     limits: ClassVar[Limits]
 
     def __init__(self, credentials: Mapping[str, str], cursor: Cursor) -> None: ...
@@ -228,8 +243,7 @@ class Connector(Protocol):
         ...
 
     async def join(self, chat_id: str) -> None:
-        """Take part in a chat that the bot was added to."""
-        ...
+        """Take part in a chat that the bot was added to; on most platforms it does already."""
 
     async def leave(self, chat_id: str) -> None:
         """Leave a chat."""
@@ -238,6 +252,14 @@ class Connector(Protocol):
     def size(self, text: str) -> int:
         """How long a Markdown text is as the platform counts it."""
         ...
+
+    @property
+    def webhook_secret(self) -> str:
+        """What shows that a webhook call is the platform's; empty: it makes none."""
+        return ""
+
+    async def receive(self, update: Mapping[str, Any]) -> None:
+        """Take what a webhook call brings, and return once it is stored."""
 
     async def close(self) -> None:
         """Let go of all connections."""

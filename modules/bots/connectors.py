@@ -1,35 +1,91 @@
-"""Which platforms there are. Each is loaded, with its library, only where it was added."""
+"""Which platforms there are, and what each asks for. A platform's own code is loaded, with its
+library, only where it was added.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Final, cast
 
 from parachuted.errors import NotFoundError
 
-from .connector import Connector, ConnectorError
+from .connector import Connector, ConnectorError, CredentialField
 
-_CLASSES: Final = {
-    "matrix": "MatrixConnector",
-    "telegram": "TelegramConnector",
-    "discord": "DiscordConnector",
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Platform:
+    connector: str
+    library: str
+    fields: tuple[CredentialField, ...]
+
+
+_PLATFORMS: Final = {
+    "matrix": _Platform(
+        connector="MatrixConnector",
+        library="nio",
+        fields=(
+            CredentialField(name="homeserver_url", label="The server's address, https://..."),
+            CredentialField(name="user_id", label="The bot's account, @bot:server"),
+            CredentialField(name="access_token", label="Its access token", is_secret=True),
+        ),
+    ),
+    "telegram": _Platform(
+        connector="TelegramConnector",
+        library="telegram",
+        fields=(
+            CredentialField(name="token", label="Its token, from @BotFather", is_secret=True),
+            CredentialField(
+                name="base_url", label="A server of your own, .../bot", is_optional=True
+            ),
+            CredentialField(
+                name="base_file_url", label="Its files, .../file/bot", is_optional=True
+            ),
+            CredentialField(
+                name="webhook_url",
+                label="This daemon as Telegram reaches it, https://...",
+                is_optional=True,
+                takes_token=False,
+            ),
+        ),
+    ),
+    "discord": _Platform(
+        connector="DiscordConnector",
+        library="hikari",
+        fields=(
+            CredentialField(name="token", label="Its token, from the page Bot", is_secret=True),
+            CredentialField(name="base_url", label="Another server, .../api/v10", is_optional=True),
+        ),
+    ),
 }
-PLATFORMS: Final = tuple(_CLASSES)
+PLATFORMS: Final = tuple(_PLATFORMS)
+
+
+def fields_of(platform: str) -> tuple[CredentialField, ...]:
+    """What a person is asked for to add a platform. NotFoundError."""
+    return _found(platform).fields
+
+
+def lacking(platform: str) -> str:
+    """Why a platform cannot be added here; empty: it can. NotFoundError."""
+    if find_spec(_found(platform).library) is not None:
+        return ""
+    return (
+        f"the library for {platform} is not installed: run `pip install 'parachuted[{platform}]'` "
+        "where parachuted is, and restart it"
+    )
 
 
 def connector_class(platform: str) -> type[Connector]:
-    """The connector of a platform. NotFoundError: none is known by that name; ConnectorError: this
-    version has none for it, or its library is not installed.
-    """
-    if platform not in _CLASSES:
+    """The connector of a platform. NotFoundError; ConnectorError: it lacks its library."""
+    if problem := lacking(platform):
+        raise ConnectorError(problem)
+    module = import_module(f".{platform}", __package__)
+    return cast("type[Connector]", getattr(module, _found(platform).connector))
+
+
+def _found(platform: str) -> _Platform:
+    if platform not in _PLATFORMS:
         raise NotFoundError(f"a bot is on one of {', '.join(PLATFORMS)}")
-    try:
-        found = import_module(f".{platform}", __package__)
-    except ModuleNotFoundError as error:
-        if error.name == f"{__package__}.{platform}":
-            raise ConnectorError(f"this version of parachuted has no bot for {platform}") from error
-        raise ConnectorError(
-            f"the library for {platform} is not installed: run `pip install "
-            f"'parachuted[{platform}]'` where parachuted is, and restart it"
-        ) from error
-    return cast("type[Connector]", getattr(found, _CLASSES[platform]))
+    return _PLATFORMS[platform]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Literal
@@ -17,7 +17,7 @@ from .answers import Answer, Pacing, patient
 from .commands import COMMANDS, NOT_RUNNING, Commands, command_of
 from .connector import Connector, Incoming, UnansweredError
 from .refusals import Refusals
-from .settings import PlatformSettings, SessionDefaults, Settings, within
+from .settings import SettingsFile
 from .splitting import split
 from .store import AskedQuestion, Store, Update
 from .turn_text import TurnText
@@ -32,11 +32,18 @@ _NEW_LINE: Final = re.compile(r"\+(?!\+\+ )|`{3,}")
 _MORE_ROOM: Final = 200
 _EMBED: Final = re.compile(r"!\[\[([^\]|#\n]+\.(?!md\b)[A-Za-z0-9]{1,8})(?:\|[^\]\n]*)?\]\]")
 _MOST_FILES: Final = 5
-_ARTIFACTS: Final = "Chat/artifacts/"
 _INTERRUPTED: Final = (
     "An answer was cut off while it was sent to you, and may stand above in part. The whole is in "
     "the conversation on the page."
 )
+
+
+async def limit_chats(module: Module, file: SettingsFile, store: Store) -> None:
+    """Tell Chat what the settings allow in each chat, whoever begins a turn there."""
+    service: Any = module.get_interface("ConversationInterface")
+    if service is not None:
+        known, limit_of = await store.chats(), file.present.limit_of
+        await service.limit_chats([limit_of(platform, last) for platform, last in known])
 
 
 class Conversations:
@@ -46,13 +53,12 @@ class Conversations:
         self,
         module: Module,
         connector: Connector,
-        settings: Callable[[], PlatformSettings],
+        file: SettingsFile,
         store: Store,
-        defaults: Callable[[], Settings],
         refusals: Refusals,
     ) -> None:
         self._module, self._connector, self._store = module, connector, store
-        self._settings, self._defaults, self._refusals = settings, defaults, refusals
+        self._file, self._refusals = file, refusals
         self._commands = Commands(module, self, refusals)
 
     @property
@@ -115,7 +121,7 @@ class Conversations:
         """Whether a message of a group is for the bot, as the session or the settings say."""
         session = await self.session_of(incoming.chat_id)
         said = (session or {}).get("metadata", {}).get("bot_settings") or {}
-        mode = said.get("response_mode") or self._settings().response_mode
+        mode = said.get("response_mode") or self._file.of(self._connector.platform).response_mode
         pattern = str(said.get("mention_pattern") or "").casefold()
         is_mentioned = bool(pattern) and pattern in incoming.text.casefold()
         is_command = command_of(incoming.text)[0] in COMMANDS
@@ -132,26 +138,32 @@ class Conversations:
         )
         return found
 
-    async def was_here(self, incoming: Incoming, session: Mapping[str, Any]) -> bool:
-        """Whether a session is that chat's, or was and is no other's now."""
-        linked = session["linkedBotPlatform"], session["linkedBotChatId"]
-        here = self._connector.platform, incoming.chat_id
-        if linked[1] is not None:
-            return linked == here
-        return await self._store.last_said(*here, session["id"]) is not None
+    async def sessions_here(self, incoming: Incoming) -> list[Mapping[str, Any]]:
+        """The sessions that a chat had, and that are no other's now."""
+        here, found = (self._connector.platform, incoming.chat_id), list[Mapping[str, Any]]()
+        for session_id in await self._store.sessions(*here):
+            with suppress(NotFoundError):
+                session = await self.service.get(session_id)
+                linked = session["linkedBotPlatform"], session["linkedBotChatId"]
+                found += [session] if linked in {here, (None, None)} else []
+        return found
 
     async def migrate(self, incoming: Incoming) -> None:
-        """A chat has another id, as its platform says. It may be said again after a restart."""
-        platform, new = self._connector.platform, incoming.new_chat_id
+        """A chat has another id, or more people than two, as its platform says. It may be said
+        again after a restart.
+        """
+        platform, new, kind = self._connector.platform, incoming.new_chat_id, incoming.chat_type
+        await self._store.migrate(platform, incoming.chat_id, new, kind)
+        await limit_chats(self._module, self._file, self._store)
         session = await self.session_of(incoming.chat_id)
-        if session is not None:
-            link = {"platform": platform, "chat_id": new, "chat_type": incoming.chat_type}
+        linked = session and (session["linkedBotChatId"], session["linkedBotChatType"])
+        if session is not None and linked != (new, kind):
+            link = {"platform": platform, "chat_id": new, "chat_type": kind}
             await self.service.link(session["id"], link)
-        await self._store.migrate(platform, incoming.chat_id, new)
 
     async def create(self, incoming: Incoming, *, is_linked: bool = True) -> Mapping[str, Any]:
         """A new session, with the defaults of the settings; one of the chat, if it is linked."""
-        defaults, place = self._bound(incoming), incoming.chat_title or "group"
+        place = incoming.chat_title or "group"
         if incoming.chat_type == "dm":
             place = "direct message"
         link = {
@@ -163,14 +175,13 @@ class Conversations:
             title=f"{self._connector.title}: {place if is_linked else 'question'}"[:200],
             source=self._connector.platform,
             linked_bot=link if is_linked else None,
-            permissions=defaults.permissions(),
-            mode=self._mode(incoming, defaults),
+            **self._file.present.rights_in(self._connector.platform, incoming),
         )
         return found
 
     async def converse(self, update: Update, answer: Answer, session_id: str = "") -> None:
         """A turn: the message into the session, once, and its answer into the chat."""
-        incoming = update.incoming
+        incoming, platform = update.incoming, self._connector.platform
         if not update.session_id:
             update.session_id = session_id or await self._session_for(incoming)
             update.message_id = update.key
@@ -181,12 +192,14 @@ class Conversations:
             return
         while True:
             try:
+                await self.service.limit_chats([self._file.present.limit_of(platform, incoming)])
                 begun = await self.service.start_turn(
                     update.session_id,
                     content,
-                    source=self._connector.platform,
+                    source=platform,
                     message_id=update.message_id,
                     attachments=files,
+                    chat_id=incoming.chat_id,
                 )
             except ConflictError:  # a turn that was asked for on the page goes on
                 await asyncio.sleep(_BUSY_S)
@@ -195,29 +208,7 @@ class Conversations:
         await self._follow(update, answer, begun)
 
     async def _session_for(self, incoming: Incoming) -> str:
-        session = await self.session_of(incoming.chat_id) or await self.create(incoming)
-        if incoming.chat_type == "group":
-            await self._bind(session, incoming)
-        return str(session["id"])
-
-    async def _bind(self, session: Mapping[str, Any], incoming: Incoming) -> None:
-        """A group's session never has more than the default for groups."""
-        bound = self._bound(incoming)
-        mode, said = self._mode(incoming, bound), session["metadata"].get("permissions") or {}
-        if not within(said, session["mode"], bound, mode):
-            await self.service.set_permissions(session["id"], bound.permissions(), mode)
-
-    def _bound(self, incoming: Incoming) -> SessionDefaults:
-        settings = self._defaults()
-        return settings.dm if incoming.chat_type == "dm" else settings.group
-
-    def _mode(self, incoming: Incoming, defaults: SessionDefaults) -> str:
-        settings, user = self._settings(), self._settings().users.get(incoming.sender_id)
-        is_dm = incoming.chat_type == "dm"
-        level = settings.dm_trust_level if is_dm else settings.group_trust_level
-        if is_dm and user is not None and user.trust_level is not None:
-            level = user.trust_level
-        return "sandboxed" if level == "sandboxed" else defaults.mode
+        return str((await self.session_of(incoming.chat_id) or await self.create(incoming))["id"])
 
     def _words(self, incoming: Incoming) -> str:
         """The message as it stands in the session: who speaks in a group, and what is quoted."""
@@ -234,7 +225,7 @@ class Conversations:
         return f"> {who} wrote:\n{quoted}\n\n{text}"
 
     def _is_known(self, sender_id: str) -> bool:
-        return sender_id in self._settings().users
+        return sender_id in self._file.of(self._connector.platform).users
 
     async def _is_let_in(self, incoming: Incoming) -> bool:
         """Whether who wrote it is paired still; of what was said on the page, who wrote there."""
@@ -280,12 +271,12 @@ class Conversations:
         await self._send_files(update, text.whole)
 
     async def _send_files(self, update: Update, text: str) -> None:
-        """Send the files that an answer embeds, of those that its conversation may show."""
+        """Send the files that an answer embeds, of those in the conversation's own folders."""
         paths = list(dict.fromkeys(_EMBED.findall(text)))[:_MOST_FILES]
         if not paths:
             return
-        places = (_ARTIFACTS, *await self._folders(update.session_id))
-        for number, path in enumerate(one for one in paths if one.startswith(places)):
+        folders = await self._folders(update)
+        for number, path in enumerate(one for one in paths if one.startswith(folders)):
             content, findings = b"", list[Finding]()
             with reading(path, findings):
                 content = await self._module.vault.read_bytes(path)
@@ -296,12 +287,20 @@ class Conversations:
             send = partial(self._connector.send_file, update.incoming.chat_id, name, content)
             await patient(partial(send, key=key))
 
-    async def _folders(self, session_id: str) -> list[str]:
-        """What the paths begin with that a session may show."""
-        session = await self.service.get(session_id)
-        said = session["metadata"].get("permissions") or {}
-        folders = [one.strip("/") for one in said.get("allowed_folders") or ()]
-        return [f"{one}/" if one else "" for one in folders]
+    async def _folders(self, update: Update) -> tuple[str, ...]:
+        """What the paths begin with that a session may show in that chat."""
+        session = await self.service.get(update.session_id)
+        folders = (session["metadata"].get("permissions") or {}).get("allowed_folders") or ()
+        most = self._file.present.limit_of(update.platform, update.incoming)["permissions"]
+        if most is not None and most["allowed_folders"] is not None:
+            folders = [one for one in folders if one in most["allowed_folders"]]
+        return tuple(f"{one.strip('/')}/".removeprefix("/") for one in folders)
+
+    def tools_in(self, incoming: Incoming) -> list[str] | None:
+        """The modules' tools that a chat is limited to; None: it is not."""
+        limit = self._file.present.limit_of(self._connector.platform, incoming)["permissions"]
+        found: list[str] | None = None if limit is None else limit["allowed_mcps"]
+        return found
 
     async def _act_on(self, update: Update, answer: Answer, event: Mapping[str, Any]) -> None:
         """What an event asks for beside its text."""
@@ -332,7 +331,7 @@ class Conversations:
             return  # they wait on the page
         pattern = f"Suggestions/*-{incoming.message_id}.md"
         found = [*await self._module.vault.list(pattern, looks=True), ""][0]
-        text, folders = incoming.text, await self._folders(update.session_id)
+        text, folders = incoming.text, await self._folders(update)
         with reading(found, []):
             note = await self._module.vault.note(found)
             if note.frontmatter.get("status") != "pending":
@@ -340,7 +339,7 @@ class Conversations:
             change = note.section(_CHANGE)
             if incoming.chat_type == "dm" and change:  # a group is not shown what notes say
                 lines = note.text[change.body : change.end].strip().splitlines()
-                if not str(note.frontmatter.get("path")).startswith(tuple(folders)):
+                if not str(note.frontmatter.get("path")).startswith(folders):
                     lines = [one for one in lines if _NEW_LINE.match(one)]  # no more of the note
                 text = "\n".join([text, "", *lines])
         update.session_id = ""

@@ -25,8 +25,8 @@ from hikari.impl import CacheSettings, HTTPSettings
 
 from .connector import (
     Attachment,
+    Connector,
     ConnectorError,
-    CredentialField,
     CredentialsError,
     Cursor,
     Incoming,
@@ -80,15 +80,11 @@ class _Memory:
     servers: list[str] = field(default_factory=list)
 
 
-class DiscordConnector:
+class DiscordConnector(Connector):
     """One bot. A chat is a channel, of which a thread is one too; its parent is the server."""
 
     platform: ClassVar[Platform] = "discord"
     title: ClassVar[str] = "Discord"
-    fields: ClassVar[tuple[CredentialField, ...]] = (
-        CredentialField(name="token", label="Its token, from the page Bot", is_secret=True),
-        CredentialField(name="base_url", label="Another server, .../api/v10", is_optional=True),
-    )
     limits: ClassVar[Limits] = Limits(longest=_LONGEST, edit_s=1.0, largest_file=10 << 20)
 
     def __init__(self, credentials: Mapping[str, str], cursor: Cursor) -> None:
@@ -175,9 +171,6 @@ class DiscordConnector:
     async def fetch(self, attachment: Attachment) -> bytes:
         """Download a file."""
         return bytes(await self._ask(self._download(attachment)))
-
-    async def join(self, chat_id: str) -> None:
-        """The bot is in a server as soon as it was added."""
 
     async def leave(self, chat_id: str) -> None:
         """Leave a server."""

@@ -19,8 +19,8 @@ import pyromark
 from .connector import (
     Attachment,
     ChatType,
+    Connector,
     ConnectorError,
-    CredentialField,
     CredentialsError,
     Cursor,
     Incoming,
@@ -51,16 +51,11 @@ _BAD_TOKENS: Final = frozenset(
 )
 
 
-class MatrixConnector:
+class MatrixConnector(Connector):
     """One account of a Matrix server. A chat is a room, or `room root` for a thread of one."""
 
     platform: ClassVar[Platform] = "matrix"
     title: ClassVar[str] = "Matrix"
-    fields: ClassVar[tuple[CredentialField, ...]] = (
-        CredentialField(name="homeserver_url", label="The server's address, https://..."),
-        CredentialField(name="user_id", label="The bot's account, @bot:server"),
-        CredentialField(name="access_token", label="Its access token", is_secret=True),
-    )
     limits: ClassVar[Limits] = Limits(longest=6_000, edit_s=1.0, repeats_safely=True)
 
     def __init__(self, credentials: Mapping[str, str], cursor: Cursor) -> None:
@@ -224,6 +219,16 @@ class MatrixConnector:
         """An event as the core takes it; None: it is nothing to it."""
         sender, content = str(event.get("sender")), _object(event.get("content"))
         room = self._client.rooms.get(room_id)
+        is_joined = event.get("type") == "m.room.member" and content.get("membership") == "join"
+        if is_joined and room is not None and self._chat_type(room) == "group":
+            return Incoming(
+                update_id=str(event.get("event_id")),
+                kind="migrated",
+                chat_id=room_id,
+                chat_type="group",
+                sender_id=sender,
+                new_chat_id=room_id,
+            )
         if sender == self._client.user_id or "state_key" in event or room is None:
             return None
         relation = _object(content.get("m.relates_to"))

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 from parachuted.errors import ParachuteError
 from parachuted.modules import Finding, event
 
 from .bot import Bot
-from .connector import CredentialsError, Incoming
-from .connectors import PLATFORMS, connector_class
+from .connector import ConnectorError, CredentialsError, Incoming, UnknownError
+from .connectors import PLATFORMS, connector_class, fields_of
+from .conversations import limit_chats
 from .pairing import Pairing
 from .refusals import Refusals
 from .routes import BotRoutes
-from .settings import PlatformSettings, SettingsFile
+from .settings import SettingsFile
 from .store import Store, StoredCursor
+
+Work: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class BotsModule(BotRoutes):
@@ -30,13 +33,14 @@ class BotsModule(BotRoutes):
         self.store = Store(folder / "bots.db")
         self.pairing = Pairing(self.store)
         self.bots: dict[str, Bot] = {}
-        self.problems: dict[str, str] = {}
+        self.errors: dict[str, ConnectorError] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._refusals: dict[str, Refusals] = {}  # an hour of it outlasts a bot's settings
-        self._wanted: asyncio.Queue[tuple[str, str, asyncio.Future[None] | None]] = asyncio.Queue()
+        self._wanted: asyncio.Queue[tuple[Work, asyncio.Future[None] | None]] = asyncio.Queue()
+        self._post(limit_chats, self, self.file, self.store)
         for platform, settings in self.file.present.platforms.items():
             if settings.enabled:
-                self._wanted.put_nowait(("start", platform, None))
+                self._post(self._restart, platform)
         self.spawn(self._supervise, name="the bots")
 
     async def on_disable(self) -> None:
@@ -50,85 +54,95 @@ class BotsModule(BotRoutes):
     async def on_message(self, session_id: str, message_id: str, role: str, source: str) -> None:
         """A message of a conversation: what was said on the page is shown in its chat."""
         if role == "user" and source not in PLATFORMS and self.bots:
-            self._wanted.put_nowait(("relay", f"{session_id} {message_id}", None))
+            self._post(self._relay, session_id, message_id)
+
+    @event("module.enabled")
+    async def on_enabled(self) -> None:
+        """Another module runs: if it is Chat, it is told what its conversations may."""
+        self._post(limit_chats, self, self.file, self.store)
 
     @event("suggestion.created")
     async def on_suggested(self, id: str, run: str | None, path: str, action: str) -> None:  # noqa: A002  its name
         """Something is suggested: its session's chat shows it."""
         if self.bots:
-            self._wanted.put_nowait(("suggest", json.dumps((id, run, path, action)), None))
+            self._post(self._apart, self._suggest, id, run, path, action)
 
     @event("suggestion.resolved")
     async def on_resolved(self, id: str, status: str) -> None:  # noqa: A002  its name
         """It was decided on: its buttons go, wherever that was."""
-        self._wanted.put_nowait(("resolved", json.dumps((id, status)), None))
+        self._post(self._apart, self._resolved, id, status)
 
     async def doctor(self) -> Sequence[Finding]:
         """Bots that are not connected, and why."""
-        problems = self.problems | {name: bot.problem for name, bot in self.bots.items()}
         return [
             Finding(
-                problem=f"the bot on {name.title()}: {problem}",
-                advice=f"`parachute bots add {name} - < token.txt` gives it another token",
+                problem=f"the bot on {name.title()}: {error.message}",
+                advice=error.advice.format(platform=name),
             )
-            for name, problem in problems.items()
-            if problem
+            for name in PLATFORMS
+            if (error := self.error_of(name)) is not None
         ]
 
     async def start_bot(self, platform: str) -> None:
         """Start a bot, or start it again with other settings."""
-        await self._ask("start", platform)
+        await self._done(self._restart, platform)
 
     async def stop_bot(self, platform: str) -> None:
         """Stop a bot."""
-        await self._ask("stop", platform)
+        await self._done(self._stop, platform)
 
-    async def _ask(self, act: str, platform: str) -> None:
+    def _post(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
+        self._wanted.put_nowait((partial(work, *args), None))
+
+    async def _done(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
         done = asyncio.get_running_loop().create_future()
-        self._wanted.put_nowait((act, platform, done))
+        self._wanted.put_nowait((partial(work, *args), done))
         await done
 
     async def _supervise(self) -> None:
         while True:
-            act, what, done = await self._wanted.get()
+            work, done = await self._wanted.get()
             try:
-                if act == "relay":
-                    await self._relay(*what.split(" "))
-                elif act == "suggest":
-                    self.spawn(self._suggest, *json.loads(what), name="a suggestion in its chat")
-                elif act == "resolved":
-                    self.spawn(self._resolved, *json.loads(what), name="a decided suggestion")
-                else:
-                    await self._stop(what)
-                    if act == "start":
-                        await self._start(what)
+                await work()
             except Exception as error:  # what one of them raises does not end the others
-                self.problems[what] = getattr(
-                    error, "message", "it could not be started; see the log"
-                )
-                self.log.warning("a bot could not be started", exc_info=error)
+                self.log.warning("what was asked of the bots could not be done", exc_info=error)
                 if done is not None and not done.done():
                     done.set_exception(error)
             else:
                 if done is not None and not done.done():
                     done.set_result(None)
 
+    async def _apart(self, work: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
+        """Do what may take long beside the rest."""
+        self.spawn(work, *args, name="a suggestion in its chat")
+
+    async def _restart(self, platform: str) -> None:
+        await self._stop(platform)
+        try:
+            await self._start(platform)
+        except Exception as error:
+            unknown = UnknownError("it could not be started")
+            self.errors[platform] = error if isinstance(error, ConnectorError) else unknown
+            raise
+
     async def _start(self, platform: str) -> None:
         settings = self.file.platform(platform)
         if settings is None:
             return
         made = await asyncio.to_thread(connector_class, platform)
-        if any(not (one.is_optional or settings.credentials.get(one.name)) for one in made.fields):
+        if any(
+            not (one.is_optional or settings.credentials.get(one.name))
+            for one in fields_of(platform)
+        ):
             add = f"`parachute bots add {platform} - < token.txt` gives it one"
             raise CredentialsError(f"its token is not here; {add}")
         connector = made(settings.credentials, StoredCursor(self.store, platform))
         bot = Bot(
             self,
             connector,
-            lambda: self.file.platform(platform) or PlatformSettings(),
+            self.file,
             self.store,
             self.pairing,
-            lambda: self.file.present,
             self._refusals.setdefault(platform, Refusals(self, connector.title)),
         )
         self.bots[platform] = bot
@@ -136,7 +150,7 @@ class BotsModule(BotRoutes):
 
     async def _stop(self, platform: str) -> None:
         self.bots.pop(platform, None)
-        self.problems.pop(platform, None)
+        self.errors.pop(platform, None)
         task = self._tasks.pop(platform, None)
         if task is not None:
             task.cancel()

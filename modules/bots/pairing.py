@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from parachuted.errors import NotFoundError
@@ -83,6 +84,12 @@ class Pairing:
             f"no one waits with the code {name[:80]}; a code is good for ten minutes; write "
             "to the bot again to get another"
         )
+
+    async def deny(self, name: str) -> PairingRequest:
+        """The same; that code was one of three all the same."""
+        one = await self.take(name)
+        await self._store.put_pairing(replace(one, code="", at=one.at - _GOOD_FOR_S))
+        return one
 
 
 def _age(one: PairingRequest, at: float) -> float:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
+from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
@@ -10,11 +13,12 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
-from parachuted.modules import command, interface, route
+from parachuted.modules import Body, Response, command, interface, route
 
 from .chats import ChatRoutes
-from .connector import ConnectorError, CredentialField
-from .connectors import PLATFORMS, connector_class
+from .connector import ConnectorError, RetryLaterError
+from .connectors import PLATFORMS, connector_class, fields_of, lacking
+from .conversations import limit_chats
 from .pairing import Pairing, request_id
 from .settings import (
     DefaultsChange,
@@ -26,6 +30,8 @@ from .settings import (
 from .store import PairingRequest
 
 Name = Annotated[str, Field(max_length=300)]
+_LARGEST_UPDATE = 1 << 20
+_TELEGRAMS = "X-Telegram-Bot-Api-Secret-Token"
 _LEVELS = "in direct chats: direct, or sandboxed, which may only read"
 PlatformName = Literal["matrix", "telegram", "discord"]
 
@@ -113,7 +119,7 @@ class BotRoutes(ChatRoutes):
     """What apps and people call."""
 
     pairing: Pairing
-    problems: dict[str, str]
+    errors: dict[str, ConnectorError]
 
     @abstractmethod
     async def start_bot(self, platform: str) -> None:
@@ -165,6 +171,7 @@ class BotRoutes(ChatRoutes):
         for place, more in (defaults or {}).items():
             setattr(present, place, replace(getattr(present, place), **more))
         self.file.save()
+        await limit_chats(self, self.file, self.store)
         for name in changes:
             is_enabled = present.platforms[name].enabled
             await (self.start_bot(name) if is_enabled else self.stop_bot(name))
@@ -175,41 +182,59 @@ class BotRoutes(ChatRoutes):
         self, platform: PlatformName, token: str, homeserver_url: str = "", user_id: str = ""
     ) -> Tried:
         """Add a bot, or give it another token, and start it, if the platform takes the token."""
-        try:
-            name = await self._add(platform, token, homeserver_url, user_id)
-        except ConnectorError as error:
-            return {"success": False, "error": error.message, "bot_name": None}
-        return {"success": True, "error": None, "bot_name": name}
+        return await _tried(self._add(platform, token, homeserver_url, user_id))
 
     @route("POST", "/{platform}/start", capability="admin")
     async def start(self, platform: PlatformName) -> Tried:
         """Start a bot, now and with the daemon."""
-        return await self._set_enabled(platform, is_enabled=True)
+        return await _tried(self._set_enabled(platform, is_enabled=True))
 
     @route("POST", "/{platform}/stop", capability="admin")
     async def stop(self, platform: PlatformName) -> Tried:
         """Stop a bot, until it is started again."""
-        return await self._set_enabled(platform, is_enabled=False)
+        return await _tried(self._set_enabled(platform, is_enabled=False))
 
     @route("POST", "/{platform}/test", capability="admin")
     async def test(self, platform: PlatformName) -> Tried:
         """Whether the platform takes the token."""
-        settings = self.file.platform(platform)
-        if settings is None:
-            return {"success": False, "error": "it was not added yet", "bot_name": None}
+        return await _tried(self._test(platform))
+
+    @route("POST", "/telegram/webhook", secret_header=_TELEGRAMS)
+    async def webhook(self, body: Body) -> Response | Done:
+        """What Telegram says of the bot, where a webhook is set: no key is needed, but its
+        secret.
+        """
+        bot = self.bots.get("telegram")
         try:
-            name = await self._name_of(platform, settings.credentials)
-        except ConnectorError as error:
-            return {"success": False, "error": error.message, "bot_name": None}
-        return {"success": True, "error": None, "bot_name": name}
+            update = json.loads(await body.read(_LARGEST_UPDATE))
+            if not isinstance(update, dict):
+                raise ValueError("it is no object")  # noqa: TRY004, TRY301  as of JSON
+        except (ValueError, RecursionError) as error:
+            raise EditRefusedError("an update is a JSON object") from error
+        if bot is None or bot.has_ended:
+            return Response(status=503, body="the bot is stopped")
+        try:
+            await bot.connector.receive(update)
+        except RetryLaterError as error:
+            return Response(status=503, body=error.message)
+        return {"status": "stored"}
+
+    async def route_secret(self, path: str) -> str:
+        """The webhook's."""
+        bot = self.bots.get("telegram") if path == "/telegram/webhook" else None
+        return bot.connector.webhook_secret if bot is not None else ""
 
     @route("DELETE", "/{platform}", capability="admin")
     async def remove(self, platform: PlatformName) -> Done:
         """Remove a bot, its token and who was paired with it. Its conversations stay."""
         await self.stop_bot(platform)
-        if self.file.present.platforms.pop(platform, None) is None:
+        settings = self.file.present.platforms.pop(platform, None)
+        if settings is None:
             raise NotFoundError(f"there is no bot on {platform}")
         self.file.save()
+        if settings.credentials.get("webhook_url"):
+            with suppress(ConnectorError):  # where it cannot be taken away, its calls are refused
+                await self._name_of(platform, settings.credentials | {"webhook_url": ""})
         await self.store.forget(platform)
         return {"status": "removed"}
 
@@ -241,7 +266,7 @@ class BotRoutes(ChatRoutes):
     @route("POST", "/pairing/{pairing_id}/deny", capability="admin", tolerant=True)
     async def deny(self, pairing_id: Name) -> Done:
         """Do not."""
-        await self.pairing.take(pairing_id)
+        await self.pairing.deny(pairing_id)
         return {"status": "denied"}
 
     @command("status")
@@ -287,7 +312,7 @@ class BotRoutes(ChatRoutes):
         """Let somebody who has that code talk to the bot, or not."""
         self._check_person()
         if decision == "deny":
-            one = await self.pairing.take(code)
+            one = await self.pairing.deny(code)
             return f"{one.sender_name} ({one.sender_id}) stays a stranger."
         one = await self._approve(code, trust_level)
         return f"{one.sender_name} ({one.sender_id}) may talk to the bot on {one.platform}."
@@ -297,7 +322,7 @@ class BotRoutes(ChatRoutes):
         if not token.strip():
             raise EditRefusedError("the token is empty")
         said = {"homeserver_url": homeserver_url, "user_id": user_id, "token": token.strip()}
-        fields = connector_class(platform).fields
+        fields = fields_of(platform)
         secret = next(one.name for one in fields if one.is_secret)
         present = self.file.platform(platform) or PlatformSettings()
         credentials = {
@@ -324,17 +349,21 @@ class BotRoutes(ChatRoutes):
         await self.store.add_group(one.platform, one.chat_id, one.sender_id)
         return one
 
-    async def _set_enabled(self, platform: str, *, is_enabled: bool) -> Tried:
-        settings = self.file.platform(platform)
-        if settings is None:
-            return {"success": False, "error": "it was not added yet", "bot_name": None}
+    async def _test(self, platform: str) -> str:
+        return await self._name_of(platform, self._added(platform).credentials)
+
+    async def _set_enabled(self, platform: str, *, is_enabled: bool) -> str:
+        settings = self._added(platform)
         settings.enabled = is_enabled
         self.file.save()
-        try:
-            await (self.start_bot(platform) if is_enabled else self.stop_bot(platform))
-        except ConnectorError as error:
-            return {"success": False, "error": error.message, "bot_name": None}
-        return {"success": True, "error": None, "bot_name": settings.bot_name or None}
+        await (self.start_bot(platform) if is_enabled else self.stop_bot(platform))
+        return settings.bot_name
+
+    def _added(self, platform: str) -> PlatformSettings:
+        settings = self.file.platform(platform)
+        if settings is None:
+            raise ConnectorError("it was not added yet")
+        return settings
 
     async def _name_of(self, platform: str, credentials: dict[str, str]) -> str:
         """The bot's name, as the platform says it. ConnectorError."""
@@ -346,7 +375,7 @@ class BotRoutes(ChatRoutes):
 
     async def _check(self, platform: str, said: dict[str, Any]) -> None:
         """Raises ConnectorError: a new token is not taken, or the bot cannot be started so."""
-        held, fields = self._changed(platform, said).credentials, connector_class(platform).fields
+        held, fields = self._changed(platform, said).credentials, fields_of(platform)
         has_token = any(said.get(one.name) for one in fields if one.is_secret)
         missing = [one.name for one in fields if not (one.is_optional or held.get(one.name))]
         if missing and (has_token or said.get("enabled")):
@@ -356,13 +385,18 @@ class BotRoutes(ChatRoutes):
 
     def _changed(self, platform: str, said: dict[str, Any]) -> PlatformSettings:
         """The settings with these changes, which are not kept yet."""
-        fields = {one.name: one.is_secret for one in connector_class(platform).fields}
+        fields = {one.name: one for one in fields_of(platform)}
         settings = self.file.platform(platform) or PlatformSettings(enabled=False)
         held, known = settings.credentials, settings.users
-        new = {name: str(said[name]) for name in fields if said.get(name)}
-        if any(held.get(name) != new[name] for name in new if not fields[name]):
+        new = {
+            name: str(said[name])
+            for name, one in fields.items()
+            if said.get(name) or (one.is_optional and said.get(name) == "")
+        }
+        kept = [one for one in fields.values() if not one.is_secret and one.takes_token]
+        if any(held.get(one.name, "") != new[one.name] for one in kept if one.name in new):
             # a token is sent to no address but the one that it was entered with
-            new = dict.fromkeys((name for name in fields if fields[name]), "") | new
+            new = {one.name: "" for one in fields.values() if one.is_secret} | new
         allowed = [str(one) for one in said.get("allowed_users", known)]
         plain = {"enabled", "dm_trust_level", "group_trust_level", "response_mode"}
         return replace(
@@ -374,6 +408,7 @@ class BotRoutes(ChatRoutes):
 
     def _status(self, platform: str) -> ConnectorStatus:
         settings, bot = self.file.platform(platform), self.bots.get(platform)
+        error = self.error_of(platform)
         status = "none" if settings is None else "stopped"
         if bot is not None and not bot.has_ended:
             status = "connected" if bot.is_connected else "connecting"
@@ -381,17 +416,17 @@ class BotRoutes(ChatRoutes):
             "running": bot is not None and bot.is_connected,
             "status": status,
             "bot_name": (bot.name if bot else "") or (settings.bot_name if settings else ""),
-            "problem": bot.problem if bot is not None else self.problems.get(platform, ""),
+            "problem": error.message if error is not None else "",
         }
+
+    def error_of(self, platform: str) -> ConnectorError | None:
+        """Why the bot is not connected, if there is one."""
+        bot = self.bots.get(platform)
+        return bot.error if bot is not None else self.errors.get(platform)
 
     def _config(self, platform: str) -> PlatformConfig:
         settings = self.file.platform(platform) or PlatformSettings(enabled=False)
-        fields: tuple[CredentialField, ...] = ()
-        problem = ""
-        try:
-            fields = connector_class(platform).fields
-        except ConnectorError as error:
-            problem = error.message
+        fields = fields_of(platform)
         secrets = {one.name for one in fields if one.is_secret}
         return {
             "enabled": settings.enabled,
@@ -403,7 +438,7 @@ class BotRoutes(ChatRoutes):
             "allowed_users": [*settings.users],
             "users": {user_id: one.name for user_id, one in settings.users.items()},
             "fields": [asdict(one) for one in fields],
-            "problem": problem,
+            "problem": lacking(platform),
             "homeserver_url": settings.credentials.get("homeserver_url", ""),
             "user_id": settings.credentials.get("user_id", ""),
         }
@@ -412,6 +447,14 @@ class BotRoutes(ChatRoutes):
         call = self.current_call
         if call.key or call.run or call.is_strangers:
             raise ActRefusedError("only a person at the machine does that: run it there")
+
+
+async def _tried(work: Awaitable[str]) -> Tried:
+    """Whether that went well, which returns the bot's name."""
+    try:
+        return {"success": True, "error": None, "bot_name": await work or None}
+    except ConnectorError as error:
+        return {"success": False, "error": error.message, "bot_name": None}
 
 
 class _NoCursor:

@@ -19,6 +19,8 @@ from typing_extensions import TypedDict
 
 from parachuted.errors import StorageFailedError
 
+from .connector import Incoming
+
 TrustLevel: TypeAlias = Literal["direct", "sandboxed"]
 ResponseMode: TypeAlias = Literal["mention", "all", "off"]
 
@@ -77,6 +79,25 @@ class Settings:
     group: SessionDefaults = field(default_factory=lambda: SessionDefaults(allowed_mcps=[]))
     """A group may hold people who are not paired: it is read nothing until a person says so."""
 
+    def rights_in(self, platform: str, incoming: Incoming) -> dict[str, Any]:
+        """The `permissions` and the `mode` that a conversation begins with where that was said; in
+        a group it never has more.
+        """
+        bot = self.platforms.get(platform) or PlatformSettings()
+        defaults, level = self.group, bot.group_trust_level
+        if incoming.chat_type == "dm":
+            user = bot.users.get(incoming.sender_id)
+            defaults, level = self.dm, (user and user.trust_level) or bot.dm_trust_level
+        mode = "sandboxed" if level == "sandboxed" else defaults.mode
+        return {"permissions": defaults.permissions(), "mode": mode}
+
+    def limit_of(self, platform: str, incoming: Incoming) -> dict[str, Any]:
+        """The most that a conversation may in that chat, as Chat takes it: in a direct one what it
+        says of itself.
+        """
+        chat = {"platform": platform, "chat_id": incoming.chat_id, "permissions": None}
+        return chat if incoming.chat_type == "dm" else chat | self.rights_in(platform, incoming)
+
 
 _SETTINGS: TypeAdapter[Settings] = TypeAdapter(Settings)
 _SECRETS: TypeAdapter[dict[str, dict[str, str]]] = TypeAdapter(dict[str, dict[str, str]])
@@ -118,6 +139,7 @@ class _PlatformChange(TypedDict, total=False):
     user_id: _Text
     base_url: _Address
     base_file_url: _Address
+    webhook_url: _Address
 
 
 @configured(ConfigDict(extra="forbid"))
@@ -151,6 +173,10 @@ class SettingsFile:
         _write(self._secrets, secrets)
         _write(self._path, document)
 
+    def of(self, name: str) -> PlatformSettings:
+        """What is set for one platform, or what would be."""
+        return self.platform(name) or PlatformSettings()
+
     def platform(self, name: str) -> PlatformSettings | None:
         """One platform, if it was added."""
         return self.present.platforms.get(name)
@@ -175,22 +201,3 @@ def _write(path: Path, document: object) -> None:
         Path(file.name).replace(path)  # made with mode 0600
     except OSError as error:
         raise StorageFailedError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def within(
-    permissions: Mapping[str, Any], mode: str, most: SessionDefaults, most_mode: str
-) -> bool:
-    """Whether a session may no more than that default, in that mode. Pure."""
-    bound = most.permissions()
-    usual = {"sandboxed"} if most_mode == "sandboxed" else {"default", "sandboxed"}
-    return (
-        mode in {most_mode, *usual}
-        and _is_part(permissions.get("allowed_folders"), bound["allowed_folders"])
-        and _is_part(permissions.get("allowed_mcps"), bound["allowed_mcps"])
-        and set(permissions.get("capabilities") or ()) <= set(bound["capabilities"])
-        and permissions.get("sandbox_override") is None
-    )
-
-
-def _is_part(names: object, bound: list[str] | None) -> bool:
-    return bound is None or (isinstance(names, list | tuple) and set(names) <= set(bound))

@@ -24,14 +24,15 @@ _SHORTEST: Final = 200
 def split(text: str, longest: int, size: Callable[[str], int] = len) -> list[str]:
     """The messages of a text, each of at most that size; none for an empty text.
 
-    An unfinished code block at the end is closed. ValueError: fewer than 200.
+    An unfinished code block at the end is closed. No text is smaller than its number of characters.
+    ValueError: fewer than 200.
     """
     if longest < _SHORTEST:
         raise ValueError(f"a message should have room for {_SHORTEST} characters")
     parts, head, rest = list[str](), "", text.strip("\n")
     while rest.strip():
-        whole = _closed(head + rest)
-        if size(whole) <= longest:
+        whole = _closed(head + rest) if len(rest) <= longest else ""
+        if whole and size(whole) <= longest:
             parts.append(whole)
             break
         cut = _cut(head, rest, longest, size)
@@ -46,7 +47,7 @@ def split(text: str, longest: int, size: Callable[[str], int] = len) -> list[str
 
 def _cut(head: str, rest: str, longest: int, size: Callable[[str], int]) -> int:
     """How many characters of the rest go into this message."""
-    low, high = 1, len(rest)
+    low, high = 1, min(len(rest), longest)
     while low < high:  # the most that fit, with room for the end of a code block
         middle = (low + high + 1) // 2
         if size(head + rest[:middle]) + 21 <= longest:
@@ -81,4 +82,4 @@ def _open_fence(text: str) -> str:
 
 
 def _mark(opening: str) -> str:
-    return re.sub(r"^(`+|~+).*", r"\1", opening, flags=re.DOTALL)
+    return re.sub(r"^(`{1,20}|~{1,20}).*", r"\1", opening, flags=re.DOTALL)

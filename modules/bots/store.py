@@ -12,11 +12,11 @@ import string
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from .connector import Incoming
+from .connector import ChatType, Incoming
 
 _MOST_DONE: Final = 5_000
 _LETTERS: Final = string.ascii_lowercase + string.digits
@@ -43,6 +43,12 @@ CREATE TABLE IF NOT EXISTS pairings (
     chat_id TEXT NOT NULL, code TEXT NOT NULL, at REAL NOT NULL, tries INTEGER NOT NULL,
     PRIMARY KEY (platform, sender_id));
 """
+_LAST_SAID: Final = (
+    "SELECT platform, incoming, max(number) AS number FROM updates "
+    "WHERE incoming ->> 'kind' = 'message' GROUP BY platform, chat_id"
+)
+_OLD: Final = "DELETE FROM updates WHERE is_done = 1 AND number <= ? AND number NOT IN "
+_FORGET_OLD: Final = f"{_OLD}(SELECT number FROM ({_LAST_SAID}))"  # noqa: S608  our query
 
 Result = TypeVar("Result")
 
@@ -120,234 +126,179 @@ class Store:
     async def add(self, platform: str, incoming: Incoming) -> Update | None:
         """Store a new message. None: it is a duplicate."""
         document = json.dumps(incoming.document())
-
-        def work() -> Update | None:
-            number = self._db.execute(
-                "INSERT OR IGNORE INTO updates (platform, update_id, chat_id, parent_id, "
-                "source_id, incoming) VALUES (?, ?, ?, ?, ?, ?) RETURNING number",
-                (
-                    platform,
-                    incoming.update_id,
-                    incoming.chat_id,
-                    incoming.parent_id,
-                    incoming.message_id,
-                    document,
-                ),
-            ).fetchone()
-            if number is None:
-                return None
-            if number[0] % 100 == 0:
-                self._db.execute(
-                    "DELETE FROM updates WHERE is_done = 1 AND number <= ?",
-                    (number[0] - _MOST_DONE,),
-                )
-            return Update(number=number[0], platform=platform, incoming=incoming)
-
-        return await self._do(work)
+        found = await self._select(
+            "INSERT OR IGNORE INTO updates (platform, update_id, chat_id, parent_id, source_id, "
+            "incoming) VALUES (?, ?, ?, ?, ?, ?) RETURNING number",
+            platform,
+            incoming.update_id,
+            incoming.chat_id,
+            incoming.parent_id,
+            incoming.message_id,
+            document,
+        )
+        if not found:
+            return None
+        number = found[0]["number"]
+        if number % 100 == 0:
+            await self._write(_FORGET_OLD, number - _MOST_DONE)
+        return Update(number=number, platform=platform, incoming=incoming)
 
     async def waiting(self, platform: str) -> list[Update]:
         """What came and was not answered to its end, the oldest first."""
-        return await self._do(
-            lambda: [
-                _update(row)
-                for row in self._db.execute(
-                    "SELECT * FROM updates WHERE platform = ? AND is_done = 0 ORDER BY number",
-                    (platform,),
-                )
-            ]
-        )
+        query = "SELECT * FROM updates WHERE platform = ? AND is_done = 0 ORDER BY number"
+        return [_update(row) for row in await self._select(query, platform)]
 
     async def message_of(self, platform: str, chat_id: str, source_id: str) -> Update | None:
         """The update that brought a message of a chat, if it is one of a session's."""
-
-        def work() -> Update | None:
-            row = self._db.execute(
-                "SELECT * FROM updates WHERE platform = ? AND source_id = ? AND message_id <> '' "
-                "AND (chat_id = ? OR parent_id = ?) ORDER BY number LIMIT 1",
-                (platform, source_id, chat_id, chat_id),
-            ).fetchone()
-            return None if row is None else _update(row)
-
-        return await self._do(work)
+        found = await self._select(
+            "SELECT * FROM updates WHERE platform = ? AND source_id = ? AND message_id <> '' "
+            "AND ? IN (chat_id, parent_id) ORDER BY number LIMIT 1",
+            platform,
+            source_id,
+            chat_id,
+        )
+        return _update(found[0]) if found else None
 
     async def save(self, update: Update) -> None:
         """Keep how far it was answered."""
-        values = (update.session_id, update.message_id, json.dumps(update.sent), update.is_sending)
         await self._write(
             "UPDATE updates SET session_id = ?, message_id = ?, sent = ?, is_sending = ? "
             "WHERE number = ?",
-            (*values, update.number),
+            update.session_id,
+            update.message_id,
+            json.dumps(update.sent),
+            update.is_sending,
+            update.number,
         )
 
     async def finish(self, update: Update) -> None:
         """It was answered; its text is not kept."""
         incoming = json.dumps({**update.incoming.document(), "text": "", "quote": None})
-        await self._write(
-            "UPDATE updates SET is_done = 1, incoming = ? WHERE number = ?",
-            (incoming, update.number),
-        )
+        query = "UPDATE updates SET is_done = 1, incoming = ? WHERE number = ?"
+        await self._write(query, incoming, update.number)
 
-    async def migrate(self, platform: str, chat_id: str, new_chat_id: str) -> None:
-        """A chat has another id from now on."""
-        values = (new_chat_id, platform, chat_id)
+    async def migrate(
+        self, platform: str, chat_id: str, new_chat_id: str, chat_type: ChatType
+    ) -> None:
+        """A chat has another id from now on, or is of another type, as its threads are then."""
+        await self._write(
+            "UPDATE updates SET incoming = json_set(incoming, '$.chat_type', ?, '$.chat_id', "
+            "iif(chat_id = ?, ?, chat_id)) WHERE platform = ? AND ? IN (chat_id, parent_id)",
+            chat_type,
+            chat_id,
+            new_chat_id,
+            platform,
+            chat_id,
+        )
         for table in ("updates", "questions", "groups", "pairings"):
-            await self._write(
-                f"UPDATE OR REPLACE {table} SET chat_id = ? WHERE platform = ? AND chat_id = ?",  # noqa: S608  our tables
-                values,
-            )
+            query = f"UPDATE OR REPLACE {table} SET chat_id = ? WHERE platform = ? AND chat_id = ?"  # noqa: S608  our tables
+            await self._write(query, new_chat_id, platform, chat_id)
 
     async def ask(self, asked: AskedQuestion) -> None:
         """Keep a question."""
+        values = {**asdict(asked), "options": json.dumps(asked.options)}.values()
         await self._write(
-            "INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                asked.platform,
-                asked.chat_id,
-                asked.parent_id,
-                asked.message_id,
-                asked.session_id,
-                asked.request_id,
-                asked.question,
-                json.dumps(asked.options),
-                asked.owner,
-            ),
+            "INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *values
         )
 
     async def question(self, platform: str, chat_id: str, message_id: str) -> AskedQuestion | None:
         """The question that a message asks, while it is open."""
-        found = await self._questions(
-            "platform = ? AND message_id = ? AND (chat_id = ? OR parent_id = ?)",
-            (platform, message_id, chat_id, chat_id),
+        found = await self._select(
+            "SELECT * FROM questions WHERE platform = ? AND message_id = ? "
+            "AND ? IN (chat_id, parent_id)",
+            platform,
+            message_id,
+            chat_id,
         )
-        return found[0] if found else None
+        return _question(found[0]) if found else None
 
     async def questions_of(self, session_id: str, request_id: str = "") -> list[AskedQuestion]:
         """The open questions of a session, or the one of that id."""
-        return await self._questions(
-            "session_id = ? AND ? IN ('', request_id)", (session_id, request_id)
-        )
+        query = "SELECT * FROM questions WHERE session_id = ? AND ? IN ('', request_id)"
+        return [_question(row) for row in await self._select(query, session_id, request_id)]
 
     async def last_said(self, platform: str, chat_id: str, session_id: str) -> Incoming | None:
         """The last message of a chat that is in the session; its text may be gone."""
-
-        def work() -> Incoming | None:
-            row = self._db.execute(
-                "SELECT incoming FROM updates WHERE platform = ? AND chat_id = ? "
-                "AND session_id = ? AND message_id <> '' ORDER BY number DESC LIMIT 1",
-                (platform, chat_id, session_id),
-            ).fetchone()
-            return None if row is None else Incoming.of(json.loads(row[0]))
-
-        return await self._do(work)
+        found = await self._select(
+            "SELECT incoming FROM updates WHERE platform = ? AND chat_id = ? AND session_id = ? "
+            "AND message_id <> '' ORDER BY number DESC LIMIT 1",
+            platform,
+            chat_id,
+            session_id,
+        )
+        return Incoming.of(json.loads(found[0][0])) if found else None
 
     async def answered(self, asked: AskedQuestion) -> bool:
         """Forget a question; whether it was open."""
-        return await self._write(
-            "DELETE FROM questions WHERE platform = ? AND chat_id = ? AND message_id = ?",
-            (asked.platform, asked.chat_id, asked.message_id),
-        )
+        query = "DELETE FROM questions WHERE platform = ? AND chat_id = ? AND message_id = ?"
+        return await self._write(query, asked.platform, asked.chat_id, asked.message_id)
 
     async def add_group(self, platform: str, chat_id: str, added_by: str) -> None:
         """A paired person has added the bot there."""
-        await self._write(
-            "INSERT OR REPLACE INTO groups VALUES (?, ?, ?)", (platform, chat_id, added_by)
-        )
+        query = "INSERT OR REPLACE INTO groups VALUES (?, ?, ?)"
+        await self._write(query, platform, chat_id, added_by)
 
     async def added_by(self, platform: str, chat_id: str) -> str:
         """Which person, paired then, has added the bot there; empty: none."""
-
-        def work() -> str:
-            query = "SELECT added_by FROM groups WHERE platform = ? AND chat_id = ?"
-            row = self._db.execute(query, (platform, chat_id)).fetchone()
-            return "" if row is None else str(row[0])
-
-        return await self._do(work)
+        query = "SELECT added_by FROM groups WHERE platform = ? AND chat_id = ?"
+        return "".join(row[0] for row in await self._select(query, platform, chat_id))
 
     async def chats(self) -> list[tuple[str, Incoming]]:
         """The last message of each chat that a person wrote in, and its platform."""
-        return await self._do(
-            lambda: [
-                (str(row["platform"]), Incoming.of(json.loads(row["incoming"])))
-                for row in self._db.execute(
-                    "SELECT platform, incoming, max(number) FROM updates "
-                    "WHERE incoming ->> 'kind' = 'message' GROUP BY platform, chat_id"
-                )
-            ]
+        found = await self._select(_LAST_SAID)
+        return [(row["platform"], Incoming.of(json.loads(row["incoming"]))) for row in found]
+
+    async def sessions(self, platform: str, chat_id: str) -> list[str]:
+        """The ids of the sessions in which something of a chat was said, the newest first."""
+        query = (
+            "SELECT session_id, max(number) FROM updates WHERE platform = ? AND chat_id = ? "
+            "AND message_id <> '' GROUP BY session_id ORDER BY 2 DESC"
         )
+        return [row[0] for row in await self._select(query, platform, chat_id)]
 
     async def senders(self, platform: str, chat_id: str) -> list[str]:
         """The persons who wrote in a chat."""
-        return await self._do(
-            lambda: [
-                str(row[0])
-                for row in self._db.execute(
-                    "SELECT DISTINCT incoming ->> 'sender_id' FROM updates WHERE platform = ? "
-                    "AND chat_id = ? AND incoming ->> 'kind' = 'message'",
-                    (platform, chat_id),
-                )
-            ]
+        query = (
+            "SELECT DISTINCT incoming ->> 'sender_id' FROM updates WHERE platform = ? "
+            "AND chat_id = ? AND incoming ->> 'kind' = 'message'"
         )
+        return [row[0] for row in await self._select(query, platform, chat_id)]
 
     async def cursor(self, platform: str) -> str:
         """How far the platform was read."""
-
-        def work() -> str:
-            query = "SELECT text FROM cursors WHERE platform = ?"
-            row = self._db.execute(query, (platform,)).fetchone()
-            return "" if row is None else str(row[0])
-
-        return await self._do(work)
+        query = "SELECT text FROM cursors WHERE platform = ?"
+        return "".join(row[0] for row in await self._select(query, platform))
 
     async def put_cursor(self, platform: str, text: str) -> None:
         """Keep that."""
-        await self._write("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (platform, text))
+        await self._write("INSERT OR REPLACE INTO cursors VALUES (?, ?)", platform, text)
 
     async def pairings(self) -> list[PairingRequest]:
         """Those who asked to be paired, the oldest first."""
-        return await self._do(
-            lambda: [
-                PairingRequest(**dict(row))
-                for row in self._db.execute("SELECT * FROM pairings ORDER BY at")
-            ]
-        )
+        found = await self._select("SELECT * FROM pairings ORDER BY at")
+        return [PairingRequest(**dict(row)) for row in found]
 
     async def put_pairing(self, one: PairingRequest) -> None:
         """Keep a request."""
-        await self._write(
-            "INSERT OR REPLACE INTO pairings VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                one.platform,
-                one.sender_id,
-                one.sender_name,
-                one.chat_id,
-                one.code,
-                one.at,
-                one.tries,
-            ),
-        )
+        query = "INSERT OR REPLACE INTO pairings VALUES (?, ?, ?, ?, ?, ?, ?)"
+        await self._write(query, *asdict(one).values())
 
     async def drop_pairing(self, platform: str, sender_id: str) -> bool:
         """Forget a request; whether there was one."""
-        return await self._write(
-            "DELETE FROM pairings WHERE platform = ? AND sender_id = ?", (platform, sender_id)
-        )
+        query = "DELETE FROM pairings WHERE platform = ? AND sender_id = ?"
+        return await self._write(query, platform, sender_id)
 
     async def forget(self, platform: str) -> None:
         """The platform was removed: forget how far it was read, and what waits. Who added the bot
         to a group is not said again, so that stays, for when they are paired again.
         """
         for table in ("updates", "questions", "cursors", "pairings"):
-            await self._write(f"DELETE FROM {table} WHERE platform = ?", (platform,))  # noqa: S608  our tables
+            await self._write(f"DELETE FROM {table} WHERE platform = ?", platform)  # noqa: S608  our tables
 
-    async def _questions(self, where: str, values: tuple[str, ...]) -> list[AskedQuestion]:
-        return await self._do(
-            lambda: [
-                AskedQuestion(**{**dict(row), "options": tuple(json.loads(row["options"]))})
-                for row in self._db.execute(f"SELECT * FROM questions WHERE {where}", values)  # noqa: S608  our conditions
-            ]
-        )
+    async def _select(self, query: str, *values: Any) -> list[sqlite3.Row]:  # noqa: ANN401  what SQLite takes
+        return await self._do(lambda: self._db.execute(query, values).fetchall())
 
-    async def _write(self, statement: str, values: tuple[Any, ...]) -> bool:
+    async def _write(self, statement: str, *values: Any) -> bool:  # noqa: ANN401  the same
         return await self._do(lambda: self._db.execute(statement, values).rowcount > 0)
 
     async def _do(self, work: Callable[[], Result]) -> Result:
@@ -383,6 +334,10 @@ def _update(row: sqlite3.Row) -> Update:
         sent=json.loads(row["sent"]),
         is_sending=bool(row["is_sending"]),
     )
+
+
+def _question(row: sqlite3.Row) -> AskedQuestion:
+    return AskedQuestion(**{**dict(row), "options": tuple(json.loads(row["options"]))})
 
 
 def now() -> float:

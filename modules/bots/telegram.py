@@ -1,7 +1,8 @@
-"""Telegram: the Bot API by python-telegram-bot, polled.
+"""Telegram: the Bot API by python-telegram-bot, polled, or by a webhook.
 
-The server keeps what was not confirmed, which the next call does; so the cursor is not needed, and
-an offset that is kept across an absence of a week could lie beyond new updates.
+The server keeps what was not confirmed, which the next call does, or the answer to the webhook's
+call; so the cursor is not needed, and an offset that is kept across an absence of a week could lie
+beyond new updates.
 """
 
 # ruff: noqa: E402  what the libraries read when they are imported is set before
@@ -9,6 +10,7 @@ an offset that is kept across an absence of a week could lie beyond new updates.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import html
 import logging
 import mimetypes
@@ -29,8 +31,8 @@ from telegram.request import HTTPXRequest
 
 from .connector import (
     Attachment,
+    Connector,
     ConnectorError,
-    CredentialField,
     CredentialsError,
     Cursor,
     Incoming,
@@ -43,10 +45,12 @@ from .connector import (
 )
 from .telegram_html import as_html
 
+WEBHOOK_PATH: Final = "/api/bots/telegram/webhook"
 _log: Final = logging.getLogger(__name__)
 _ODD: Final = (LookupError, TypeError, ValueError, AttributeError, OverflowError, OSError)
 _UNREADABLE: Final = "something that Telegram sent cannot be read"
 _POLL_S: Final = 50
+_STORING_S, _MOST_POSTED = 10.0, 100
 _KINDS: Final = ["message", "edited_message", "callback_query", "my_chat_member"]
 _CONFLICT_S: Final = 30.0
 _MAYBE_SENT: Final = (
@@ -103,16 +107,11 @@ class _Requests(HTTPXRequest):
         return found
 
 
-class TelegramConnector:
+class TelegramConnector(Connector):
     """One bot. A chat is a chat, or `chat topic` for a topic of one."""
 
     platform: ClassVar[Platform] = "telegram"
     title: ClassVar[str] = "Telegram"
-    fields: ClassVar[tuple[CredentialField, ...]] = (
-        CredentialField(name="token", label="Its token, from @BotFather", is_secret=True),
-        CredentialField(name="base_url", label="A server of your own, .../bot", is_optional=True),
-        CredentialField(name="base_file_url", label="Its files, .../file/bot", is_optional=True),
-    )
     limits: ClassVar[Limits] = Limits(longest=_LONGEST, edit_s=1.0)
 
     def __init__(self, credentials: Mapping[str, str], cursor: Cursor) -> None:
@@ -134,19 +133,58 @@ class TelegramConnector:
             get_updates_request=self._requests,
         )
         self._host = host_of(base) or "an address that is malformed"
+        self._webhook = credentials.get("webhook_url", "").rstrip("/")
+        self._posted: asyncio.Queue[tuple[Mapping[str, Any], asyncio.Future[None]]] = asyncio.Queue(
+            _MOST_POSTED
+        )
         self._free_at: dict[str, float] = {}
         self._moved: dict[str, str] = {}
 
     async def connect(self) -> str:
-        """Check the token, and end what would keep updates from being polled."""
+        """Check the token, and set the webhook, or end what would keep updates from being
+        polled.
+        """
         if not _TOKEN.fullmatch(self._token):
             raise CredentialsError("a bot's token is a number, a colon and letters")
         found = await self._ask(self._bot.get_me())
-        await self._ask(self._bot.delete_webhook())
+        if self._webhook:
+            set_webhook = self._bot.set_webhook(
+                f"{self._webhook}{WEBHOOK_PATH}",
+                allowed_updates=_KINDS,
+                max_connections=1,  # so they come in their order
+                secret_token=self.webhook_secret,
+            )
+            await self._ask(set_webhook)
+        else:
+            await self._ask(self._bot.delete_webhook())
         return f"@{found.username}"
+
+    @property
+    def webhook_secret(self) -> str:
+        """The same as long as the token is, which cannot be found by it; empty without a
+        webhook.
+        """
+        return hashlib.sha256(f"webhook of {self._token}".encode()).hexdigest() * bool(
+            self._webhook
+        )
+
+    async def receive(self, update: Mapping[str, Any]) -> None:
+        """Take what a webhook call brings, and return once it is stored. RetryLaterError: it
+        cannot be now, and Telegram makes the call again.
+        """
+        stored = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(_STORING_S):
+                await self._posted.put((update, stored))
+                await stored
+        except TimeoutError as error:
+            raise RetryLaterError("the bot is not connected to Telegram") from error
 
     async def listen(self) -> AsyncIterator[Incoming]:
         """What happens; an update is confirmed once the core has stored it."""
+        if self._webhook:
+            async for posted in self._received():
+                yield posted
         offset: int | None = None
         while True:
             began = time.monotonic()
@@ -157,11 +195,7 @@ class TelegramConnector:
                 unreadable=RetryLaterError,
             )
             for update in updates:
-                try:
-                    incoming = self._incoming(update)
-                except _ODD:
-                    _log.warning(_UNREADABLE)
-                    continue
+                incoming = self._incoming(update)
                 if incoming is not None:
                     yield incoming
             offset = updates[-1].update_id + 1 if updates else None
@@ -210,9 +244,6 @@ class TelegramConnector:
             pass
         raise ConnectorError(f"{attachment.name} cannot be downloaded")
 
-    async def join(self, chat_id: str) -> None:
-        """The bot is in a chat as soon as it was added."""
-
     async def leave(self, chat_id: str) -> None:
         """Leave a group."""
         await self._ask(self._bot.leave_chat(chat_id))
@@ -227,8 +258,35 @@ class TelegramConnector:
         for name in _LOGGERS:
             logging.getLogger(name).removeFilter(self._filter)
 
+    async def _received(self) -> AsyncIterator[Incoming]:
+        """What webhook calls bring; each is acknowledged once the core has stored it."""
+        while True:
+            update, stored = await self._posted.get()
+            if stored.done():  # its call was given up, and is made again
+                continue
+            posted = self._posted_update(update)
+            if posted is not None:
+                yield posted
+            if not stored.done():
+                stored.set_result(None)
+
+    def _posted_update(self, update: Mapping[str, Any]) -> Incoming | None:
+        try:
+            read = telegram.Update.de_json(dict(update), self._bot)
+        except _ODD:
+            _log.warning(_UNREADABLE)
+            return None
+        return self._incoming(read)
+
     def _incoming(self, update: telegram.Update) -> Incoming | None:
-        """An update as the core takes it; None: it is nothing to it."""
+        """An update as the core takes it; None: it is nothing to it, or cannot be read."""
+        try:
+            return self._found_in(update)
+        except _ODD:
+            _log.warning(_UNREADABLE)
+            return None
+
+    def _found_in(self, update: telegram.Update) -> Incoming | None:
         fields: dict[str, Any] = {"update_id": f"{self._bot.id} {update.update_id}"}
         if update.message is not None:
             return self._message(update.message, fields)

@@ -13,7 +13,8 @@ _LONGEST_TITLE: Final = 60
 _LONGEST_QUOTE: Final = 140
 _FENCE = re.compile(r"^(```|~~~).*?(^\1|\Z)", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?(-->|\Z)", re.DOTALL)
-_LINK = re.compile(r"!?\[\[(?:[^\]|]*\|)?([^\]|]*)\]\]|!?\[([^\]]*)\]\([^)]*\)")
+# no part of it may run over another opening: a text of many would take the square of their number
+_LINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^)\n]{0,500}\)")
 _MARKS = re.compile(r"^\s*(?:[#>*+-]+\s+|\d+[.)]\s+)+|[*_`~]{1,3}(?=\S)|(?<=\S)[*_`~]{1,3}")
 _SENTENCE = re.compile(".{8,}?[.!?](?=\\s|$)|.{8,}?[\u3002\uff01\uff1f]")
 _POLITE = re.compile(

@@ -27,6 +27,7 @@ from .modes import Mode
 from .permissions import described, reads_by
 from .prompt import Kind, PromptPart
 from .session import Session
+from .shared_chats import is_below
 
 CONTEXT_NAMES: Final = ("AGENTS.md", "CLAUDE.md")
 AGENT_FOLDER: Final = ".agents"
@@ -189,16 +190,21 @@ class PromptParts:
         return await self._first("context", [_in(folder, one) for one in CONTEXT_NAMES])
 
     async def _working_folder(self, order: PromptOrder) -> list[PromptPart]:
-        """CLAUDE.md of the working folder; for a trusted agent of the folders above it, too."""
+        """CLAUDE.md of the working folder; for a trusted agent of the folders above it, too. One
+        whose session has folders of its own is given none of others.
+        """
         if order.mode.name == "default":
             return []
         folders = [order.folder]
         while order.mode.name == "trusted" and folders[0]:
             folders.insert(0, folders[0].rpartition("/")[0])
+        permissions = order.session.permissions
+        allowed = None if permissions is None else permissions.allowed_folders
         names = CONTEXT_NAMES[::-1]
         found = [
             await self._first("working_directory", [_in(folder, one) for one in names])
             for folder in folders
+            if is_below(folder, allowed)
         ]
         return [one for one in found if one is not None]
 

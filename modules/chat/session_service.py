@@ -4,28 +4,31 @@ modules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules import Finding, Module, event, interface
 
 from .messages import Message, new_message_id
-from .session import LinkedBot, NewSession, SessionPermissions, now
+from .session import LinkedBot, NewSession, now
 from .session_shapes import AppConversation, AppSession, conversation_shape, session_shape
 from .sessions import Sessions
+from .shared_chats import SharedChats, permissions_of
 
 LONGEST_MESSAGE = 102_400
 
 
 class SessionService(Module):
-    """`sessions` is made by `open_sessions`."""
+    """`sessions` and `shared_chats` are made by `open_sessions`."""
 
     sessions: Sessions
+    shared_chats: SharedChats
 
     async def open_sessions(self) -> None:
         """Begin to read the sessions; called by `on_enable` before anything else."""
         self.sessions = Sessions(self)
+        self.shared_chats = SharedChats(self.sessions)
         self.spawn(self.sessions.load, name="read the sessions")
 
     @event("file.created")
@@ -69,7 +72,7 @@ class SessionService(Module):
         if linked_bot is not None:
             fields |= {"linked_bot": _linked(linked_bot), "title_source": "default"}
         if permissions is not None:
-            fields["permissions"] = _permissions(permissions)
+            fields["permissions"] = permissions_of(permissions)
         if mode is not None:
             fields["mode"] = mode  # type: ignore[typeddict-item]  # checked there
         return session_shape(await self.sessions.create(**fields))
@@ -85,20 +88,17 @@ class SessionService(Module):
             if before is not None and before.id != session_id:
                 await self.sessions.change(before.id, linked_bot=None)
         changed = None if linked_bot is None else _linked(linked_bot)
-        return session_shape(await self.sessions.change(session_id, linked_bot=changed))
+        session = await self.sessions.change(session_id, linked_bot=changed)
+        await self.shared_chats.hold(session)
+        return session_shape(await self.sessions.get(session.id))
 
     @interface("ConversationInterface")
-    async def set_permissions(
-        self, session_id: str, permissions: Mapping[str, Any], mode: str
-    ) -> AppSession:
-        """Let the session's agent do this and nothing else, as the page's permissions do."""
-        return session_shape(
-            await self.sessions.change(
-                session_id,
-                permissions=_permissions(permissions),
-                mode=mode,  # type: ignore[arg-type]  # checked there
-            )
-        )
+    async def limit_chats(self, chats: Sequence[Mapping[str, Any]]) -> None:
+        """Let no turn of a session do more than these chats allow, whoever begins it: each is a
+        `platform` and a `chat_id` with the most `permissions` and the `mode` of its sessions.
+        Without `permissions` a chat has no limit.
+        """
+        self.shared_chats.set(chats)
 
     @interface("ConversationInterface")
     async def change_message(self, session_id: str, message_id: str, content: str | None) -> None:
@@ -190,11 +190,3 @@ def _linked(said: Mapping[str, str]) -> LinkedBot:
         chat_type=said.get("chat_type"),
         linked_at=now(),
     )
-
-
-def _permissions(said: Mapping[str, Any]) -> SessionPermissions:
-    lists: dict[str, Any] = {
-        name: None if said.get(name) is None else tuple(map(str, said[name]))
-        for name in ("allowed_folders", "allowed_mcps")
-    }
-    return SessionPermissions(**lists, capabilities=tuple(said.get("capabilities", ())))

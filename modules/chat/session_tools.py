@@ -14,6 +14,7 @@ from parachuted.modules import mcp_tool
 
 from .curator_routes import CuratorRoutes
 from .session import Session
+from .shared_chats import SharedChats
 
 _MOST_TEXT = 4_000
 _MOST_MESSAGES = 100
@@ -69,6 +70,8 @@ class SessionContext(TypedDict):
 
 class SessionTools(CuratorRoutes):
     """What agents may do with conversations."""
+
+    shared_chats: SharedChats
 
     @mcp_tool("update_session_title")
     async def update_session_title(self, title: Title) -> dict[str, str]:
@@ -134,7 +137,7 @@ class SessionTools(CuratorRoutes):
     async def create_child(self, title: Title, message: Content | None = None) -> SessionBrief:
         """Begin a conversation below this one."""
         self._refuse_strangers()
-        parent = await self.sessions.get(await self.ambient_session())
+        parent = self.shared_chats.limited(await self.sessions.get(await self.ambient_session()))
         child = await self.sessions.create(
             title=title,
             title_source="ai",
@@ -153,11 +156,11 @@ class SessionTools(CuratorRoutes):
         """Message another conversation."""
         self._refuse_strangers()
         await self._refuse_curators()
-        target = await self.sessions.get(session_id)
+        target = self.shared_chats.limited(await self.sessions.get(session_id))
         if self.current_call.run is None:
             await self.messenger.send(target, message)
             return {"status": "sent", "session_id": target.id}
-        source = await self.sessions.get(await self.ambient_session())
+        source = self.shared_chats.limited(await self.sessions.get(await self.ambient_session()))
         self.messenger.send_from(source, target, message)
         return {"status": "is sent when your turn has ended", "session_id": target.id}
 

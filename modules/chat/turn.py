@@ -13,6 +13,7 @@ from parachuted.modules import AgentRun
 
 from .messages import Message
 from .session import Session
+from .shared_chats import ChatName
 from .turn_documents import Resumption
 from .turn_events import TurnSteps
 from .turn_questions import DecidedPermission
@@ -27,8 +28,11 @@ class TurnRequest:
 
     `before` is text that goes ahead of the message for this turn only. `is_again`: the message
     stands in the session already, and is to be asked again. `is_typed`: a person wrote it here, so
-    it may be a command. `decided` is a permission that was asked for before a restart, and is not
-    asked for once more. `message_id` was chosen by who sends it, and has been said at most once.
+    it may be a command. `is_shared`: several people see the answer, so neither its words nor its
+    fields choose an agent, a skill or a command. `chat` is where the answer is shown, if the
+    session does not say so. `decided` is a permission that was asked for before a restart, and is
+    not asked for once more. `message_id` was chosen by who sends it, and has been said at most
+    once.
     """
 
     message: str
@@ -48,6 +52,8 @@ class TurnRequest:
     attachments: tuple[Mapping[str, Any], ...] = ()
     is_again: bool = False
     is_typed: bool = False
+    is_shared: bool = False
+    chat: ChatName | None = None
     decided: DecidedPermission | None = None
 
 

@@ -25,10 +25,9 @@ class TurnPrompts:
     def __init__(self, module: Module, parts: PromptParts) -> None:
         self._module, self._parts = module, parts
 
-    async def preview(self, session: Session, message: str) -> dict[str, object]:
+    async def preview(self, session: Session, request: TurnRequest) -> dict[str, object]:
         """The prompt that a message would be asked with, as text, and what it is made of."""
         mode = mode_of(session.mode)
-        request = TurnRequest(message=message, is_typed=True)
         order, prompt = await self.make(request, session, mode, is_preview=True)
         return {"prompt": prompt.text + prompt.with_message, **await self.event(order, prompt)}
 
@@ -57,7 +56,7 @@ class TurnPrompts:
         if narrowing.skills is not None:
             left = tuple(one for one in resources.skills if one.name in narrowing.skills)
             resources = replace(resources, skills=left)
-        is_persons = request.is_typed or request.is_again
+        is_persons = (request.is_typed or request.is_again) and not request.is_shared
         order = PromptOrder(
             session=session,
             mode=mode,
@@ -96,6 +95,8 @@ class TurnPrompts:
         """The agent that is asked for: by the request, at the beginning of the message, or by the
         session. ActRefusedError: the session's workspace has it not.
         """
+        if request.is_shared:
+            return None
         name = request.agent or session.agent
         first = request.message.split(maxsplit=1)[:1]
         if first and first[0].startswith("@"):

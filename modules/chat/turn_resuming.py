@@ -42,7 +42,8 @@ class Resuming:
         """How this turn goes on after the `earlier` messages.
 
         A transcript counts only if it was made of exactly these messages, in the same mode and
-        folder: after an edit by hand, on another machine and for another agent the text does.
+        folder and with the same permissions: after an edit by hand, on another machine and for
+        another agent the text does. It holds what tools have answered, which the text does not.
         """
         if asked.recovery == "fresh_start":
             return ResumePlan(transcript=None, history="", resumption=Resumption())
@@ -90,7 +91,13 @@ class Resuming:
 
 
 def _made_of(session: Session, mode: Mode, history: str) -> list[str]:
-    return [history, mode.name, session.working_directory or "", session.agent or ""]
+    return [
+        history,
+        mode.name,
+        session.working_directory or "",
+        session.agent or "",
+        repr(session.permissions),
+    ]
 
 
 def _key(session: Session) -> str:

@@ -12,6 +12,7 @@ from parachuted.errors import EditRefusedError
 from parachuted.modules import Module, Response, ServerEvent, interface, route
 
 from .sessions import Sessions
+from .shared_chats import SharedChats
 from .turn import RecoveryMode, TurnRequest
 from .turns import QueueFullError, Turns
 
@@ -87,11 +88,12 @@ class TurnRoutes(Module):
     """What apps call of turns; `turns` is made by `open_turns`."""
 
     sessions: Sessions
+    shared_chats: SharedChats
     turns: Turns
 
     def open_turns(self) -> None:
         """Called by `on_enable`, after `open_sessions`."""
-        self.turns = Turns(self, self.sessions)
+        self.turns = Turns(self, self.sessions, self.shared_chats)
 
     async def close_turns(self) -> None:
         """Called by `on_disable`, before the sessions are closed."""
@@ -125,12 +127,14 @@ class TurnRoutes(Module):
         source: str = "parachute",
         message_id: str | None = None,
         attachments: Sequence[Mapping[str, Any]] = (),
+        chat_id: str | None = None,
     ) -> TurnEvents:
         """Say something in a session, and return what came of it so far; `turn_events` has the
         rest, until a `done`, `error`, `typed_error` or `aborted`.
 
-        A message whose `message_id` was said already is not said again. ConflictError: a turn of
-        another message goes on.
+        A message whose `message_id` was said already is not said again. `chat_id` is the chat of
+        the platform `source` that shows the answer. ConflictError: a turn of another message goes
+        on.
         """
         if len(content) > _LONGEST_MESSAGE or not (content.strip() or attachments):
             raise EditRefusedError(f"a message has 1 to {_LONGEST_MESSAGE:,} characters")
@@ -140,6 +144,7 @@ class TurnRoutes(Module):
             message_id=message_id,
             source=source,
             attachments=tuple(attachments),
+            chat=None if chat_id is None else (source, chat_id),
         )
         stream = await self.turns.start(request)
         events, after = await stream.batch(None, 0)

@@ -33,6 +33,7 @@ from .prompt_parts import PromptOrder, PromptParts
 from .run_sessions import RunSessions
 from .session import Session, now
 from .sessions import Sessions
+from .shared_chats import SharedChats
 from .turn import EndedTurn, Turn
 from .turn_attachments import save_attachments
 from .turn_documents import session_event, started_events
@@ -60,12 +61,13 @@ class TurnWork:
         self,
         module: Module,
         sessions: Sessions,
+        chats: SharedChats,
         parts: PromptParts,
         questions: OpenQuestions,
         runs: RunSessions,
         write_back: WriteBack,
     ) -> None:
-        self._module, self._sessions = module, sessions
+        self._module, self._sessions, self._chats = module, sessions, chats
         self.prompts = TurnPrompts(module, parts)
         self._questions, self._runs, self._write_back = questions, runs, write_back
         self._resuming = Resuming(module, sessions)
@@ -79,6 +81,9 @@ class TurnWork:
             await self._write_refused(turn, session)
         session = turn.session = await self._changed(turn.session or session, turn)
         turn.steps.session_id = session.id
+        limited = await self._chats.hold(session, turn.request.chat)
+        if limited is not session:
+            turn.request = replace(turn.request, is_typed=False, is_shared=True)
         attached = await save_attachments(self._module, turn.request.attachments, turn.stream.send)
         attached, links = await self._heard(turn, attached)
         question, earlier = await self._asked(turn, session, turn.messages, links)
@@ -101,8 +106,8 @@ class TurnWork:
         is_maintained = turn.request.is_typed and await self._module.state.get(
             _maintained(session), False
         )
-        mode = mode_for(level, MAINTENANCE if is_maintained else mode_of(session.mode))
-        order, prompt = await self.prompts.make(turn.request, session, mode)
+        mode = mode_for(level, MAINTENANCE if is_maintained else mode_of(limited.mode))
+        order, prompt = await self.prompts.make(turn.request, limited, mode)
         turn.stream.send(await self.prompts.event(order, prompt))
         if not self._module.has_model:
             return await self._answer_without_model(turn, order, question)
@@ -369,7 +374,8 @@ class TurnWork:
         await self._clear(turn)
         session = await self._sessions.get(order.session.id)
         transcript = result.session_id or turn.transcript
-        await self._resuming.keep(session, order.mode, transcript)
+        made_with = replace(order.session, history=session.history)
+        await self._resuming.keep(made_with, order.mode, transcript)
         question = turn.question or answer
         return EndedTurn(
             session=session,

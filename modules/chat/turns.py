@@ -24,6 +24,7 @@ from .prompt_parts import PromptParts
 from .run_sessions import RunSessions
 from .session import Session
 from .sessions import Sessions
+from .shared_chats import SharedChats
 from .turn import EndedTurn, Turn, TurnRequest
 from .turn_documents import Resumption, session_event
 from .turn_errors import typed_error
@@ -63,15 +64,15 @@ class Turns:
     nothing. `run_sessions` knows which session a run works for.
     """
 
-    def __init__(self, module: Module, sessions: Sessions) -> None:
-        self._module, self._sessions = module, sessions
+    def __init__(self, module: Module, sessions: Sessions, chats: SharedChats) -> None:
+        self._module, self._sessions, self._chats = module, sessions, chats
         self.parts = PromptParts(module)
         self.questions = OpenQuestions(module.state)
         self.followers: list[Follower] = []
         self.run_sessions = RunSessions()
         self.write_back = WriteBack(module)
         self._work = TurnWork(
-            module, sessions, self.parts, self.questions, self.run_sessions, self.write_back
+            module, sessions, chats, self.parts, self.questions, self.run_sessions, self.write_back
         )
         self._streams: OrderedDict[str, TurnStream] = OrderedDict()
         self._active: dict[str, Turn] = {}
@@ -276,7 +277,10 @@ class Turns:
 
     async def preview(self, session_id: str, message: str) -> dict[str, object]:
         """The prompt that a message would be asked with. NotFoundError."""
-        return await self._work.prompts.preview(await self._sessions.get(session_id), message)
+        session = await self._sessions.get(session_id)
+        limited = self._chats.limited(session)
+        request = TurnRequest(message=message, is_typed=True, is_shared=limited is not session)
+        return await self._work.prompts.preview(limited, request)
 
     async def pending(self, session_id: str) -> Sequence[OpenQuestion]:
         """What waits for a person, the oldest first."""

@@ -12,20 +12,14 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
+from parachuted.access.grant import Entry, Grant
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
+from parachuted.access.run_records import RunWatch
 from parachuted.errors import ActRefusedError
 from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant
 from parachuted.vault import new_id
-
-Entry: TypeAlias = Literal[
-    "bubble", "chat", "schedule", "bot", "module", "maintenance", "cli", "http"
-]
-"""By which way a run was asked for.
-
-It decides who is informed and asked, and never what the agent may do.
-"""
 
 AskedBy: TypeAlias = Literal["person", "clock", "event", "module"]
 """What began the work: a person's request through a key or the page, a schedule, an event, or the
@@ -49,12 +43,12 @@ class RunRestrictions(Protocol):
         """The module whose agent it is."""
 
     @property
-    def watch(self) -> Any:  # noqa: ANN401  a RunWatch, which knows of authority
+    def watch(self) -> RunWatch | None:
         """What watches over the writes of the tool that it has called; None: this is no such
         call.
         """
 
-    def narrowed(self, grant: Any) -> Any:  # noqa: ANN401  an Grant, which is of a room above this one
+    def narrowed(self, grant: Grant) -> Grant:
         """The rights of an agent that this one asks for help."""
 
     def may_write_by(self, module: str) -> bool:
@@ -82,35 +76,34 @@ class CallRecord(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """One piece of work, and all that it leads to.
+    """One piece of work: what it may reach, who asked, what led to it, what it is part of."""
 
-    `reads` and `writes` are the paths that the caller may reach: a key's, an untrusted module's
-    that called another one's interface, the lane of a run. `holds` says whether who asked still may
-    ask. `causes` and `runs` are what led here; without causes, each act begins one. `taint` is what
-    it has read of strangers' texts, shared by all that goes on with the same value. `within` is the
-    run of an agent that this is part of, if any, and `depth` how many runs deep that is. `events`
-    is how many events in a row led here, each published because of the one before. `caller` is the
-    id of the API key that asked, or empty, and `who` the name of the one who asked. `request_id` is
-    the audit's. `call` is the record of the module's call that goes on. `may_administer`: who asked
-    may also give an agent more than its grant.
-    """
-
+    # the paths that the caller may reach: a key's, an untrusted module's, the lane of a run
     reads: AccessGrant = EVERYWHERE
     writes: AccessGrant = EVERYWHERE
+    # whether who asked still may ask, and may also give an agent more than its grant
     holds: Callable[[], bool] = lambda: True
-    causes: tuple[str, ...] = ()
-    runs: tuple[str, ...] = ()
+    may_administer: bool = False
+    # by which way, and by what, it was asked for
     entry: Entry = "module"
     asked_by: AskedBy = "module"
-    taint: Taint = field(default_factory=Taint, compare=False)
+    # the id of the API key that asked, or empty; the name of who asked; the id of the audit
+    caller: str = ""
+    who: str = ""
+    request_id: str = ""
+    # what led here; without causes, each act begins one
+    causes: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    # how many events in a row led here, each published because of the one before
+    events: int = 0
+
+    # the run of an agent that this is part of, if any, and how many runs deep that is
     within: RunRestrictions | None = None
     depth: int = 0
-    events: int = 0
-    caller: str = ""
-    request_id: str = ""
-    who: str = ""
+    # the record of the module's call that goes on
     call: CallRecord | None = None
-    may_administer: bool = False
+    # what it has read of strangers' texts, shared by all that goes on with the same value
+    taint: Taint = field(default_factory=Taint, compare=False)
 
     @property
     def led_by(self) -> tuple[str, ...]:

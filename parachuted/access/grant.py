@@ -11,7 +11,6 @@ from functools import reduce
 from typing import Literal, TypeAlias
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig, is_outside
-from parachuted.access.authority import Entry
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.keys import NOWHERE, AccessGrant, PathGlob
 
@@ -99,6 +98,14 @@ def within(grant: AccessGrant, config: AgentConfig) -> AccessGrant:
     )
     return all_of(grant, AccessGrant(alternatives=(more,)))
 
+
+Entry: TypeAlias = Literal[
+    "bubble", "chat", "schedule", "bot", "module", "maintenance", "cli", "http"
+]
+"""By which way a run was asked for.
+
+It decides who is informed and asked, and never what the agent may do.
+"""
 
 Network: TypeAlias = Literal["none", "bridge"] | tuple[str, ...]
 

@@ -2,7 +2,6 @@
 
 from parachuted.agents.backends import (
     SEE_STATUS,
-    BackendName,
     ClaudeSettings,
     choose_backend,
     make_backend,
@@ -45,7 +44,6 @@ __all__ = [
     "PASSING_STEPS",
     "SEE_STATUS",
     "Backend",
-    "BackendName",
     "ChangedNote",
     "ClaudeSettings",
     "CompactionAnswer",

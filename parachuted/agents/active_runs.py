@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
-from parachuted.access.authority import Entry
+from parachuted.access.grant import Entry
 from parachuted.errors import AgentFailedError, AgentStoppedError
 from parachuted.keys import NOWHERE, AccessGrant
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,16 @@ BackendName: TypeAlias = Literal["claude", "offline"]
 SEE_STATUS = "; see `parachute auth status`"
 
 
+def available_memory() -> int | None:
+    """The bytes that programs can still have; None where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+    except OSError:
+        return None
+    fields = dict(line.split(":", 1) for line in lines)
+    return int(fields["MemAvailable"].split()[0]) << 10
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaudeSettings:
     """What the `claude` backend is built from.
@@ -32,8 +42,8 @@ class ClaudeSettings:
     `gateway` is its way to the model: without one the CLI goes to `base_url` itself, with no
     credential. `sandboxes` are for agents with tools of the CLI's own, which do not run without.
 
-    After a turn of a conversation its process is kept for the next one: so many at most, each for
-    `keep_s` seconds.
+    The client of a conversation is kept open for `idle_s` seconds after a turn, unless
+    `available_memory` (bytes; None: not known) is short.
     """
 
     model: str
@@ -45,9 +55,8 @@ class ClaudeSettings:
     gateway: Gateway | None = None
     sandboxes: Sandboxes | None = None
     platform: str = sys.platform
-    keep_processes: int = 0
-    keep_s: float = 120.0
-    has_spare: bool = False
+    idle_s: float = 300.0
+    available_memory: Callable[[], int | None] = available_memory
 
     @property
     def is_direct(self) -> bool:

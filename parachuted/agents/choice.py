@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from parachuted.agents.backends import ClaudeSettings, choose_backend, make_backend
 from parachuted.agents.credentials import (
@@ -22,7 +20,6 @@ from parachuted.state.elapsed_clock import ElapsedClock
 from parachuted.times import utc_now
 
 CLOCK_FILE = "clock.json"
-_LEAST_MEMORY = 3_500 << 20  # what a machine sold with 4 GB has
 _MAX_NESTED_AGENTS = 3  # agents that wait for one another
 
 
@@ -72,9 +69,6 @@ def choose_agent(
             base_url=settings.agent.base_url,
             gateway=gateway,
             sandboxes=sandboxes,
-            keep_processes=settings.conversation.keep_processes,
-            keep_s=settings.conversation.keep_process_s,
-            has_spare=_has_spare(settings.conversation.spare_process),
         ),
     )
     model = settings.agent.model if name == "claude" else None
@@ -87,11 +81,6 @@ def choose_agent(
         elapsed=elapsed,
         find_logins=lambda: describe_credentials(env, settings.vault, user_home),
     )
-
-
-def _has_spare(said: Literal["auto", "on", "off"]) -> bool:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return said == "on" or (said == "auto" and memory >= _LEAST_MEMORY)
 
 
 def _make_gateway(

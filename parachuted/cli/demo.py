@@ -101,7 +101,7 @@ def demo(options: Namespace) -> int:
         if options.keep:
             say(f"\nThe demo's vault is kept in {folder / 'Parachute'}.")
         else:
-            from parachuted.modules.registry.approved_copies import remove_tree
+            from parachuted.modules.registry.copies import remove_tree
 
             remove_tree(folder)  # copies of modules are there, which cannot be written
     return 0

@@ -156,6 +156,9 @@ _OLDER = {
     "debug": "log_level",
     "cors_origins": None,
     "modules.sandbox": None,
+    "conversation.keep_processes": None,
+    "conversation.keep_process_s": None,
+    "conversation.spare_process": None,
 }
 _FOREIGN = {
     "ANTHROPIC_BASE_URL": "agent.base_url",

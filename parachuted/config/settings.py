@@ -228,20 +228,6 @@ class ConversationSettings:
     ask_s: Annotated[
         _Seconds, "How many seconds an agent waits for your answer before it goes on without."
     ] = 1500.0
-    keep_processes: Annotated[
-        int,
-        Field(ge=0, le=100),
-        "How many conversations keep their process (some 190 MB each) after a turn, so that the "
-        "next one begins at once; 0: none does.",
-    ] = 2
-    keep_process_s: Annotated[
-        _Seconds, "The seconds after which a process that was kept ends, if nothing is said."
-    ] = 120.0
-    spare_process: Annotated[
-        Literal["auto", "on", "off"],
-        "Whether a process waits for the next new conversation after one has started, as long as "
-        "one that is kept; `auto`: on a machine with 4 GB of memory or more.",
-    ] = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

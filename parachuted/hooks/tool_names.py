@@ -9,7 +9,7 @@ FULL_NAME = "full_name"
 CLI_TOOLS = frozenset({"Bash", "Edit", "Glob", "Grep", "Read", "WebFetch", "WebSearch", "Write"})
 """The tools of Claude Code's own that an agent can be granted."""
 
-_WRITING = frozenset({"append_note", "edit_section", "update_context", "write_note"})
+_WRITING = frozenset({"edit_section", "move_note", "set_key", "update_context", "write_note"})
 OUR_TOOLS = _WRITING | {
     "list_context_files",
     "list_notes",

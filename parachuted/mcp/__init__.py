@@ -3,13 +3,13 @@ and other people's servers for ours.
 """
 
 from parachuted.mcp.clients import ClientSources, ClientTable
-from parachuted.mcp.note_tools import PastTools, ServedNoteTools
+from parachuted.mcp.past_tools import PastTools
 from parachuted.mcp.registry import ServerRegistry
 from parachuted.mcp.resources import NoteResources, VaultChanges
 from parachuted.mcp.routes import McpRoutes
 from parachuted.mcp.server_routes import McpServerRoutes
 from parachuted.mcp.servers import McpServers
-from parachuted.mcp.tools import McpTools, ServedModuleTools, tools_of
+from parachuted.mcp.tools import McpTools, ServedModuleTools, note_tools, tools_of
 
 __all__ = [
     "ClientSources",
@@ -21,8 +21,8 @@ __all__ = [
     "NoteResources",
     "PastTools",
     "ServedModuleTools",
-    "ServedNoteTools",
     "ServerRegistry",
     "VaultChanges",
+    "note_tools",
     "tools_of",
 ]

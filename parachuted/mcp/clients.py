@@ -23,23 +23,21 @@ from parachuted.access.authority import Authority
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
-from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import EditRefusedError
 from parachuted.history.run_account import CLIENT, Operation, new_act
 from parachuted.keys import NOWHERE, Identity
-from parachuted.runs.agent_hooks import RunHooks
-from parachuted.runs.bounded_vault import BoundedVault
+from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_files import VaultUser
+from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
+from parachuted.runs.note_tools import SeenNotes
 from parachuted.runs.run_guard import RunGuard
 from parachuted.runs.run_request import CurrentRun
-from parachuted.search import Search
 from parachuted.suggestions import Proposal
 from parachuted.suggestions.payload import ProposalSink
 from parachuted.vault import (
     Author,
     Caller,
-    Store,
-    VaultIndex,
     VaultPath,
     WriteResult,
     new_id,
@@ -48,7 +46,6 @@ from parachuted.vault import (
 
 MOST_CLIENTS = 256
 IDLE_S = 1800.0
-_MOST_READ = 10_000
 _LONGEST_NAME = 40
 _LONGEST_REASON = 300
 _ODD = re.compile(r"[^a-z0-9._-]+")
@@ -61,10 +58,7 @@ class ClientSources:
     `holds` says whether an identity still may ask.
     """
 
-    store: Store
-    index: VaultIndex
-    search: Search
-    audit: AuditRecorder
+    vaults: GrantedVaults
     origins: Origins
     suggestions: ProposalSink
     hooks: RunHooks
@@ -92,7 +86,7 @@ class McpClient:
         self.id, self.identity = secrets.token_hex(16), identity
         self.by = _name_of(name, identity)
         self.taint = Taint()
-        self._read: OrderedDict[str, tuple[str, bool]] = OrderedDict()
+        self.seen = SeenNotes()
         self.subscribed: set[str] = set()
         self.used_at, self.listeners = time.monotonic(), 0
         reads = identity.grant("vault", "read") or NOWHERE
@@ -109,49 +103,31 @@ class McpClient:
             taint=self.taint,
             within=CurrentRun(grant=grant, asker=Authority(holds=holds)),
         )
-        self.hooks = sources.hooks.of_run(self.id, agent=self.by, cause=None, taint=self.taint)
+        self.hooks = AgentHooks(
+            shared=sources.hooks, session_id=self.id, agent=self.by, taint=self.taint
+        )
         self._sources, self._turn = sources, asyncio.Lock()
         self._act: _Act | None = None
-        self.vault = BoundedVault(
-            sources.store,
-            sources.index,
-            sources.search,
-            ModuleBounds(who=f"the client {self.by}", reads=reads, writes=writes, lacks=_LACKS),
-            self._author,
-            audit=sources.audit,
-            writing=self._recorded,
-            run=RunGuard(
-                run=self.id,
-                session=None,
-                grant=grant,
-                taint=self.taint,
-                origins=sources.origins,
-                permissions=None,
-                put_forward=self._put_forward,
-            ),
-            authority=lambda: self.authority,
+        guard = RunGuard(
+            run=self.id,
+            session=None,
+            grant=grant,
+            taint=self.taint,
+            origins=sources.origins,
+            permissions=None,
+            put_forward=self._put_forward,
         )
-
-    def saw(self, path: str, digest: str, *, is_whole: bool = True) -> None:
-        """The client has been shown that text, or a part of it."""
-        self._read[path] = digest, is_whole
-        self._read.move_to_end(path)
-        while len(self._read) > _MOST_READ:
-            self._read.popitem(last=False)
-
-    def forget(self, path: str) -> None:
-        """The client does not know what the note says now."""
-        self._read.pop(path, None)
-
-    def base(self, path: str, *, is_whole: bool = False) -> str | None:
-        """The digest of the note as the client last saw it, which its edits are based on; with
-        `is_whole`, None unless it saw all of it.
-        """
-        digest, saw_all = self._read.get(path, (None, False))
-        return digest if saw_all or not is_whole else None
+        user = VaultUser(
+            authority=lambda: self.authority,
+            author=lambda _call: self._author(),
+            writing=self._recorded,
+            run=guard,
+        )
+        bounds = ModuleBounds(who=f"the client {self.by}", reads=reads, writes=writes, lacks=_LACKS)
+        self.vault = GrantedVault(sources.vaults, bounds, user)
 
     @asynccontextmanager
-    async def writing(self, what: str, path: str, request_id: str = "") -> AsyncIterator[Operation]:
+    async def writing(self, what: str, path: str, request_id: str = "") -> AsyncIterator[str]:
         """Around a call that may write: all that it writes is one run, which `undo` takes back.
 
         One at a time for each client.
@@ -167,14 +143,14 @@ class McpClient:
             )
             act = self._act = _Act(record)
             try:
-                yield record
+                yield record.run
             finally:
                 self._act = None
                 if act.is_begun:
                     await asyncio.to_thread(self._end, act)
 
     def _end(self, act: _Act) -> None:
-        store = self._sources.store
+        store = self._sources.vaults.store
         now, record = self._sources.clock(), act.record
         record.end(store.history, store.objects, now, record.reason, is_durable=False)
 
@@ -197,7 +173,7 @@ class McpClient:
     def _recorded(self, _path: VaultPath) -> Iterator[Callable[[WriteResult], None]]:
         act = self._act
         if act is not None and not act.is_begun:
-            act.record.begin(self._sources.store.history, is_durable=False)
+            act.record.begin(self._sources.vaults.store.history, is_durable=False)
             act.is_begun = True
         yield lambda _written: None
 

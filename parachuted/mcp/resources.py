@@ -15,9 +15,10 @@ from parachuted.access.origins import Origins
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.events import Bus, Event
 from parachuted.mcp.clients import McpClient
-from parachuted.mcp.tools import ToolCall, an_object, served
+from parachuted.mcp.tools import ToolCall
 from parachuted.search import NoteQuery, Search
 from parachuted.times import moment, time_of
+from parachuted.tools.definitions import an_object, tool
 from parachuted.vault import VaultRoot, printable
 
 SCHEME = "note:///"
@@ -117,18 +118,15 @@ class VaultChanges:
             self._origins.of(str(name)) in UNTRUSTED for name in names
         )
 
-    @served(
+    @tool(
         "Notes that changed since a cursor; without one, lately.",
         "vault",
         "read",
-        takes=an_object(cursor="string"),
-        answers=an_object(
-            "changes", "cursor", changes="array", cursor="string", complete="boolean"
-        ),
+        an_object("changes", "cursor", changes="array", cursor="string", complete="boolean"),
     )
-    async def changed_since(self, call: ToolCall) -> object:
+    async def changed_since(self, call: ToolCall, cursor: str = "") -> Mapping[str, object]:
         """Deletions and moves are known as long as the daemon remembers the events."""
-        life, number, seconds = _read_cursor(call.text("cursor"))
+        life, number, seconds = _read_cursor(cursor)
         is_known = life == self._life and self._bus.remembers(number)
         latest = self._bus.last_id
         events = EventFilter.of_key(call.client.identity.scopes)
@@ -235,7 +233,7 @@ class NoteResources:
         if not path:
             raise NotFoundError(f"{address[:200]} is not a note's address; those begin note:///")
         data, digest = await client.vault.read_with_digest(path)
-        client.saw(path, digest)
+        client.seen.add(path, digest)
         return data.decode("utf-8", "replace")
 
     def subscribe(self, client: McpClient, address: str) -> None:

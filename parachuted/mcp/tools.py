@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from types import MethodType
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from aiohttp import web
 
@@ -29,13 +28,15 @@ from parachuted.agents.calling import call_tool
 from parachuted.api.http.answers import http_sentence, json_bytes, json_value
 from parachuted.api.http.route import ApiCall
 from parachuted.audit.chain import AuditEvent, AuditRecorder
-from parachuted.errors import ConflictError, ParachuteError
+from parachuted.errors import ParachuteError
 from parachuted.keys import Capability, Identity
 from parachuted.mcp.clients import McpClient
 from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.registry.declaration import ToolSpec
 from parachuted.modules.results import Response
+from parachuted.runs.note_tools import NoteTools
+from parachuted.tools.definitions import Schema, ToolDefinition, refused, tools_in
 from parachuted.vault import VaultRoot, new_id
 
 log = logging.getLogger(__name__)
@@ -46,10 +47,6 @@ _MOST_KEYS, _KEYS_S = 1_000, 600.0
 
 _CUT_SHORT = "the call was cut short"
 
-Schema: TypeAlias = Mapping[str, object]
-_Method = TypeVar("_Method", bound=Callable[..., Awaitable[object]])
-_SERVED = "__served__"
-
 
 @dataclass(slots=True, kw_only=True)
 class ToolCall:
@@ -59,20 +56,9 @@ class ToolCall:
     api: ApiCall
     given: Mapping[str, object]
 
-    def text(self, name: str) -> str:
-        value = self.given.get(name)
-        return value if isinstance(value, str) else ""
-
-    def number(self, name: str, usual: int, most: int) -> int:
-        """A number among the arguments, at least 1."""
-        value = self.given.get(name)
-        return max(1, min(value, most)) if isinstance(value, int) else usual
-
-    def path(self, name: str = "path") -> str:
-        """A path among the arguments, noted for the audit."""
-        path = self.text(name)
-        self.api.touched.append(path[:_LONGEST_PATH])
-        return path
+    def touch(self, *paths: str) -> None:
+        """Note the paths among the arguments, for the audit."""
+        self.api.touched.extend(path[:_LONGEST_PATH] for path in paths)
 
     def within(self, root: VaultRoot, module: str, capability: Capability, **names: str) -> ApiCall:
         """The call as a route of the API takes it that needs this scope. `names`: what stands in
@@ -128,57 +114,47 @@ class ServedTool:
         return self.capability == "read"
 
 
-def an_object(*required: str, **properties: object) -> Schema:
-    """The schema of an object with these properties; a text names the type of one."""
-    shapes = {
-        name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()
-    }
-    return {
-        "type": "object",
-        "properties": shapes,
-        **({"required": list(required)} if required else {}),
-    }
-
-
-def served(
-    description: str,
-    module: str,
-    capability: Capability,
-    *,
-    takes: Schema,
-    answers: Schema,
-    is_destructive: bool = False,
-    is_idempotent: bool = False,
-) -> Callable[[_Method], _Method]:
-    """Make a method the tool of its name; `ServedTool` says what each argument means."""
-
-    def declare(method: _Method) -> _Method:
-        def bind(owner: object) -> ServedTool:
-            return ServedTool(
-                name=method.__name__,
-                description=description,
-                takes=takes,
-                answers=answers,
-                module=module,
-                capability=capability,
-                call=MethodType(method, owner),
-                is_destructive=is_destructive,
-                is_idempotent=is_idempotent,
-            )
-
-        setattr(method, _SERVED, bind)
-        return method
-
-    return declare
+def note_tools() -> list[ServedTool]:
+    """What agents in this process may do with notes, for clients."""
+    return [_served(definition, _call_note_tool) for definition in tools_in(NoteTools)]
 
 
 def tools_of(*owners: object) -> list[ServedTool]:
+    """The tools among the methods of these, which take the call first."""
+
+    def caller(owner: object) -> _CallDefined:
+        return lambda definition, call: definition.call(owner, call, sent=call.given)
+
     return [
-        getattr(member, _SERVED)(owner)
+        _served(definition, caller(owner))
         for owner in owners
-        for member in vars(type(owner)).values()
-        if hasattr(member, _SERVED)
+        for definition in tools_in(type(owner))
     ]
+
+
+def _served(definition: ToolDefinition, call: _CallDefined) -> ServedTool:
+    return ServedTool(
+        name=definition.name,
+        description=definition.description,
+        takes=definition.takes,
+        answers=definition.answers,
+        module=definition.module,
+        capability=definition.capability,
+        call=partial(call, definition),
+        is_destructive=definition.is_destructive,
+        is_idempotent=definition.is_idempotent,
+    )
+
+
+async def _call_note_tool(definition: ToolDefinition, call: ToolCall) -> object:
+    client, sent = call.client, call.given
+    call.touch(*(str(sent[name]) for name in ("path", "to") if name in sent))
+    writing = partial(client.writing, request_id=call.api.id)
+    tools = NoteTools(vault=client.vault, writing=writing, seen=client.seen)
+    return await definition.call(tools, sent=sent)
+
+
+_CallDefined: TypeAlias = Callable[[ToolDefinition, ToolCall], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,10 +261,8 @@ def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
     async def called(arguments: Mapping[str, object]) -> ToolResult:
         try:
             answer = await tool.call(ToolCall(client=client, api=api, given=arguments))
-        except ConflictError as error:
-            return _refused(f"{error.message}; read the note again, then decide again")
         except ParachuteError as error:
-            return ToolResult.of_error(error)
+            return refused(error)
         except web.HTTPException as error:
             return _refused(http_sentence(error))
         except Exception:

@@ -57,9 +57,9 @@ from parachuted.modules.services import (
     FolderAccess,
     Services,
     StateAccess,
-    VaultAccess,
 )
 from parachuted.modules.streams import Body, Form, FormPart, ServerEvent, Stream
+from parachuted.runs.granted_vault import GrantedVault as VaultAccess
 
 __all__ = [
     "Activity",

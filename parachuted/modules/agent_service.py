@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.authority import Authority, Entry
-from parachuted.access.grant import CURATOR, Exposure, Grant, exactly, exposure
+from parachuted.access.authority import Authority
+from parachuted.access.grant import CURATOR, Entry, Exposure, Grant, exactly, exposure
 from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
 from parachuted.bubbling import WatchRegistry
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.keys import NOWHERE
-from parachuted.modules.hosting.module_agents import ModuleAgents, order_of_core
+from parachuted.modules.hosting.module_agents import ModuleAgents, scope_of
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.runs.agent_runner import NAME as MAINTENANCE
 from parachuted.runs.agent_runner import AgentRunner
-from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest
+from parachuted.runs.run_options import read_options
+from parachuted.runs.run_request import AgentDefinition, RunBudget, RunReport, RunRequest
 from parachuted.vault import VaultIndex, printable
 
 
@@ -52,13 +53,10 @@ class AgentService:
 
         Raises NotFoundError where there is none of that name, and what `AgentRunner.run` raises.
         """
-        return await self.runs.run(
-            await self.order(
-                name, prompt, options, authority=authority, entry=entry, session=session
-            )
-        )
+        request = await self.request(name, prompt, options, authority=authority, entry=entry)
+        return await self.runs.run(replace(request, session=session))
 
-    async def order(
+    async def request(
         self,
         name: str,
         prompt: str,
@@ -66,26 +64,33 @@ class AgentService:
         *,
         authority: Authority,
         entry: Entry,
-        session: str | None = None,
     ) -> RunRequest:
         """What that run would be. Raises NotFoundError and ActRefusedError."""
         module, _, agent = name.partition("/")
         if name in self._core:
-            definition, limits = self._core[name], self.runs.limits
-            return order_of_core(definition, prompt, options, authority, entry, session, limits)
+            found = read_options(options)
+            return RunRequest(
+                definition=self._core[name],
+                prompt=prompt,
+                entry=entry,
+                budget=RunBudget(limits=found.limits(self.runs.admission.limits)),
+                scope=scope_of(found),
+                origin=authority.words("agent", found.origin),
+                authority=authority,
+            )
         approved = self._approved(module) if agent else None
         if approved is None:
             raise NotFoundError(
                 f"there is no agent {name[:80]!r}; `parachute agents list` shows them"
             )
-        return await self._agents_of(approved).order(
-            agent, prompt, options, authority=authority, entry=entry, session=session
+        return await self._agents_of(approved).request(
+            agent, prompt, options, authority=authority, entry=entry
         )
 
 
 _READING, _WRITING = (
-    ("list_notes", "read_note", "search_notes"),
-    ("write_note", "append_note", "edit_section"),
+    ("read_note", "list_notes", "search_notes"),
+    ("write_note", "edit_section", "set_key", "move_note"),
 )
 _OF_CURATOR = ("list_context_files", "read_context", "update_context", "no_change")
 _CURATOR_IS = (
@@ -109,7 +114,7 @@ class AgentStatus:
     """One agent.
 
     `problem` says why it would not run here or, where it `runs_here` all the same, what it has to
-    do without; `order` is what it would be asked with, None for curators.
+    do without; `request` is what it would be asked with, None for curators.
     """
 
     name: str
@@ -119,7 +124,7 @@ class AgentStatus:
     tools: tuple[str, ...]
     calls: tuple[str, ...] = ()
     config: AgentConfig | None = None
-    order: RunRequest | None = None
+    request: RunRequest | None = None
     problem: str | None = None
     runs_here: bool = True
 
@@ -170,28 +175,26 @@ class AgentListing:
         if name == CURATOR:
             return self._curator()
         options = {} if folder is None else {"working_directory": folder}
-        order = await self._agents.order(name, "", options, authority=Authority(), entry="cli")
-        one, runs = order.definition, self._agents.runs
-        grant = runs.grant(order)
-        here, lost = await runs.possible(order, grant)
-        problem = await runs.obstacle(order, here)
+        request = await self._agents.request(name, "", options, authority=Authority(), entry="cli")
+        definition, runs = request.definition, self._agents.runs
+        grant, here = runs.grant(request), await runs.here(request)
         tools = (
-            *(_READING if order.may_read else ()),
+            *(_READING if request.may_read else ()),
             *(_WRITING if grant.writes.alternatives != () else ()),
-            *(("suggest_change",) if order.may_read else ()),
-            *(tool.name for tool in (one.tools(Taint()) if one.tools else ())),
+            *(("suggest_change",) if request.may_read else ()),
+            *(tool.name for tool in (definition.tools(Taint()) if definition.tools else ())),
         )
         return AgentStatus(
-            name=one.name,
-            description=one.config.description or one.who,
-            module=one.module,
+            name=definition.name,
+            description=definition.config.description or definition.who,
+            module=definition.module,
             grant=grant,
             tools=(*tools, *grant.native),
             calls=grant.tools,
-            config=one.config,
-            order=order,
-            problem=problem or lost,
-            runs_here=problem is None,
+            config=definition.config,
+            request=request,
+            problem=here.obstacle or here.missing,
+            runs_here=here.obstacle is None,
         )
 
     async def all(self) -> list[AgentStatus]:

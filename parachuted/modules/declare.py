@@ -6,106 +6,134 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from inspect import getattr_static, isfunction
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
-from parachuted.modules.scheduling import Timing, parse_timing
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
+
+from parachuted.modules.checks import matching, mistakes_in
+from parachuted.modules.scheduling import Timing, check_timing, parse_timing
 
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Capability: TypeAlias = Literal["read", "write", "admin"]
 ModuleHookEvent: TypeAlias = Literal["prompt.before", "stop.before", "compact.before"]
 
-METHODS: tuple[Method, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-CAPABILITIES: tuple[Capability, ...] = ("read", "write", "admin")
 HOOK_EVENTS: tuple[ModuleHookEvent, ...] = get_args(ModuleHookEvent)
 MARKS = "__parachute_marks__"
-
-EVENT_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}(\.[a-z][a-z0-9_-]{0,63}){1,5}")
-INTERFACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-COMMAND_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
-TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-
-_F = TypeVar("_F", bound=Callable[..., object])
-_NAME = r"(?!\.\.?(?:/|$))[A-Za-z0-9._~-]+"
-PATH = re.compile(
-    rf"/|(/({_NAME}|\{{[a-z][a-z0-9_]*\}}))*/({_NAME}|\{{[a-z][a-z0-9_]*(\.\.\.)?\}})"
-)
 REST = "..."
-_FIELD = re.compile(r"\{([a-z][a-z0-9_]*)(?:\.\.\.)?\}")
+STRICT = ConfigDict(extra="forbid")
 LONGEST_S = 600
 LARGEST_BODY = 4 << 30
 
+_F = TypeVar("_F", bound=Callable[..., object])
+_NAME = r"(?!\.\.?(?:/|$))[A-Za-z0-9._~-]+"
+_PATH = re.compile(
+    rf"/|(/({_NAME}|\{{[a-z][a-z0-9_]*\}}))*/({_NAME}|\{{[a-z][a-z0-9_]*(\.\.\.)?\}})"
+)
+_FIELD = re.compile(r"\{([a-z][a-z0-9_]*)(?:\.\.\.)?\}")
+_EVENT = re.compile(r"[a-z][a-z0-9_-]{0,63}(\.[a-z][a-z0-9_-]{0,63}){1,5}")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+def _each_once(path: str) -> str:
+    if len(set(path_fields(path))) < len(path_fields(path)):
+        raise ValueError(f"{path!r} names a parameter twice")
+    return path
+
+
+RoutePath: TypeAlias = Annotated[
+    str,
+    Field(max_length=500),
+    matching(_PATH, "path such as /entries or /entries/{entry_id}"),
+    AfterValidator(_each_once),
+]
+ToolName: TypeAlias = Annotated[
+    str, matching(re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}"), "name of a tool such as brain_search")
+]
+EventName: TypeAlias = Annotated[
+    str, matching(_EVENT, "name of an event such as daily.entry.created")
+]
+CommandName: TypeAlias = Annotated[
+    str, matching(re.compile(r"[a-z][a-z0-9-]{0,39}"), "name of a command such as add")
+]
+Interface: TypeAlias = Annotated[
+    str,
+    matching(
+        re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}"), "name of an interface such as BrainInterface"
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class RouteMark:
     """A method answers at that path, below the module's own prefix or `prefix`.
 
-    `tolerant`: names it does not know are ignored, and `entryId` is `entry_id`.
+    `tolerant`: names it does not know are ignored, and `entryId` is `entry_id`. Who shows the
+    module's secret in the header `secret_header` needs no key.
     """
 
     method: Method
-    path: str
+    path: RoutePath
     capability: Capability
-    timeout_s: int = 30
-    prefix: str = ""
+    timeout_s: Annotated[int, Field(ge=1, le=LONGEST_S)] = 30
+    prefix: Annotated[str, Field(max_length=100)] = ""
     tolerant: bool = False
-    max_bytes: int | None = None
+    max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BODY)] | None = None
+    secret_header: Annotated[str, Field(max_length=100)] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ToolMark:
     """Agents may call it by that name; `in_runs_only`: those alone that the daemon runs; `agent`:
     the module's agent of that name alone. `writes`: none that may not write notes.
     """
 
-    name: str
-    description: str | None
+    name: ToolName
+    description: str | None = None
     in_runs_only: bool = False
-    agent: str = ""
+    agent: Annotated[str, Field(max_length=64)] = ""
     writes: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class EventMark:
     """A listener for that event. `is_async`: the publisher does not wait."""
 
-    event: str
-    is_async: bool
+    event: EventName
+    is_async: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class HookMark:
     """It is asked before that happens, and may object."""
 
     event: ModuleHookEvent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ScheduleMark:
     """It runs at these times."""
 
-    timing: Timing
+    timing: Annotated[Timing, AfterValidator(check_timing)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class CommandMark:
     """A person may call it on the command line by that word."""
 
-    name: str
-    help: str | None
+    name: CommandName
+    help: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class InterfaceMark:
     """Other modules may call it, as a method of that interface."""
 
-    interface: str
+    interface: Interface
 
 
-Mark: TypeAlias = (
-    RouteMark | ToolMark | EventMark | HookMark | ScheduleMark | CommandMark | InterfaceMark
-)
+ServingMark: TypeAlias = RouteMark | ToolMark | EventMark | HookMark | ScheduleMark | CommandMark
+Mark: TypeAlias = ServingMark | InterfaceMark
 
 
 def route(
@@ -117,6 +145,7 @@ def route(
     prefix: str = "",
     tolerant: bool = False,
     max_bytes: int | None = None,
+    secret_header: str = "",
 ) -> Callable[[_F], _F]:
     """Serve `method` at `path` below `/api/<module>`; `{name}` in it is a parameter, and
     `{name...}` at its end the rest of the path, with its slashes.
@@ -126,36 +155,21 @@ def route(
     default. `prefix` is another place than `/api/<module>`, of those that the core keeps for the
     module. `tolerant` is for callers that cannot be changed: names that no parameter has are
     ignored, and parameters may be sent in camelCase too. `max_bytes`: how large a body of a handler
-    that takes a `Body` or a `Form` may be, by default 16 MB.
+    that takes a `Body` or a `Form` may be, by default 16 MB. `secret_header` is for programs
+    elsewhere that can show no key: they are let in without one, if they send in this header what
+    the module's `route_secret` returns. It has no effect in untrusted modules: nobody is let in.
     """
-    known = next((one for one in METHODS if one == method), None)
-    if known is None:
-        raise ValueError(f"@route: {method!r} is not one of {', '.join(METHODS)}")
-    if not PATH.fullmatch(path):
-        raise ValueError(
-            f"@route: {path!r} is not a path such as '/entries' or '/entries/{{entry_id}}'"
-        )
-    if len(set(path_fields(path))) < len(path_fields(path)):
-        raise ValueError(f"@route: {path!r} names a parameter twice")
-    if capability not in {None, *CAPABILITIES}:
-        raise ValueError(f"@route: {capability!r} is not one of {', '.join(CAPABILITIES)}")
-    if not 1 <= timeout_s <= LONGEST_S:
-        raise ValueError(
-            f"@route: timeout_s={timeout_s!r} is not between 1 and {LONGEST_S} seconds"
-        )
-    if max_bytes is not None and not 1 <= max_bytes <= LARGEST_BODY:
-        raise ValueError(f"@route: max_bytes={max_bytes!r} is not between 1 and {LARGEST_BODY}")
-    usual: Capability = "read" if known in {"GET", "HEAD"} else "write"
     return _marking(
-        RouteMark(
-            method=known,
-            path=path,
-            capability=capability or usual,
-            timeout_s=timeout_s,
-            prefix=prefix,
-            tolerant=tolerant,
-            max_bytes=max_bytes,
-        )
+        "@route",
+        RouteMark,
+        method=method,
+        path=path,
+        capability=capability or ("read" if method in {"GET", "HEAD"} else "write"),
+        timeout_s=timeout_s,
+        prefix=prefix,
+        tolerant=tolerant,
+        max_bytes=max_bytes,
+        secret_header=secret_header,
     )
 
 
@@ -174,28 +188,22 @@ def mcp_tool(
     nothing else. `writes`: all it does is to write notes, so agents of other modules that may not
     are not offered it.
     """
-    if not TOOL_NAME.fullmatch(name):
-        raise ValueError(f"@mcp_tool: {name!r} is not the name of a tool, such as 'daily-search'")
     return _marking(
-        ToolMark(
-            name=name,
-            description=description,
-            in_runs_only=in_runs_only or bool(agent),
-            agent=agent,
-            writes=writes,
-        )
+        "@mcp_tool",
+        ToolMark,
+        name=name,
+        description=description,
+        in_runs_only=in_runs_only or bool(agent),
+        agent=agent,
+        writes=writes,
     )
 
 
 def event(name: str, *, is_async: bool = True) -> Callable[[_F], _F]:
     """Call it whenever that happens, with the event's data by name."""
-    if not EVENT_NAME.fullmatch(name):
-        raise ValueError(
-            f"@event: {name!r} is not the name of an event, such as 'daily.entry.created'"
-        )
     if name in HOOK_EVENTS:
         raise ValueError(f"@event: {name} comes before the act: use @hook({name!r})")
-    return _marking(EventMark(event=name, is_async=is_async))
+    return _marking("@event", EventMark, event=name, is_async=is_async)
 
 
 def hook(event: str) -> Callable[[_F], _F]:
@@ -205,10 +213,7 @@ def hook(event: str) -> Callable[[_F], _F]:
     It returns a HookResult, or None, and has 30 seconds. The manifest's `permissions.hooks` must
     name the event.
     """
-    known = next((one for one in HOOK_EVENTS if one == event), None)
-    if known is None:
-        raise ValueError(f"@hook: {event!r} is not one of {', '.join(HOOK_EVENTS)}")
-    return _marking(HookMark(event=known))
+    return _marking("@hook", HookMark, event=event)
 
 
 def schedule(
@@ -226,14 +231,12 @@ def schedule(
         timing = parse_timing(every=every, at=at, cron=cron, timezone=timezone)
     except ValueError as error:
         raise ValueError(f"@schedule: {error}") from error
-    return _marking(ScheduleMark(timing=timing))
+    return _marking("@schedule", ScheduleMark, timing=timing)
 
 
 def command(name: str, *, help: str | None = None) -> Callable[[_F], _F]:  # noqa: A002  as argparse calls it
     """Let a person call it as `parachute <module> <name> ...`. `help` defaults to the docstring."""
-    if not COMMAND_NAME.fullmatch(name):
-        raise ValueError(f"@command: {name!r} is not the name of a command, such as 'add'")
-    return _marking(CommandMark(name=name, help=help))
+    return _marking("@command", CommandMark, name=name, help=help)
 
 
 def interface(name: str) -> Callable[[_F], _F]:
@@ -241,11 +244,7 @@ def interface(name: str) -> Callable[[_F], _F]:
 
     No other method can be called by them.
     """
-    if not INTERFACE.fullmatch(name):
-        raise ValueError(
-            f"@interface: {name!r} is not the name of an interface, such as 'BrainInterface'"
-        )
-    return _marking(InterfaceMark(interface=name))
+    return _marking("@interface", InterfaceMark, interface=name)
 
 
 def path_fields(path: str) -> tuple[str, ...]:
@@ -271,7 +270,13 @@ def is_offered(found: object, interface: str, method: str) -> bool:
     )
 
 
-def _marking(mark: Mark) -> Callable[[_F], _F]:
+def _marking(decorator: str, kind: Callable[..., Mark], **fields: Any) -> Callable[[_F], _F]:  # noqa: ANN401  of any kind of mark
+    try:
+        mark = kind(**fields)
+    except ValidationError as error:
+        says = "; ".join(f"{where}: {says}" for where, says in mistakes_in(error))
+        raise ValueError(f"{decorator}: {says}") from error
+
     def declared(function: _F) -> _F:
         if isinstance(function, staticmethod | classmethod | property) or not callable(function):
             raise TypeError(

@@ -1,12 +1,9 @@
-"""The services of a module, the same in the daemon and in its own process.
-
-Apart, so that a module's process loads nothing for it.
-"""
+"""The services of a module, the same in the daemon and in its own process."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,19 +12,11 @@ from typing import Protocol
 from parachuted.access.notes import (
     Activity,
     ContextPreview,
-    Hits,
-    Links,
-    Note,
-    NoteChange,
-    NoteEdit,
-    NotePage,
-    NoteStream,
     Paths,
-    Upload,
-    Writer,
 )
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.scheduling import ScheduleAccess
+from parachuted.runs.granted_vault import GrantedVault
 
 
 class ActivityAccess(Protocol):
@@ -75,180 +64,6 @@ class CurrentCall:
     key: str = ""
     is_limited: bool = False
     own_run: str | None = None
-
-
-class VaultAccess(Protocol):
-    """The vault, as far as the module's permissions reach.
-
-    A path is relative to the vault: `Daily/entries/today.md`.
-
-    PathRefusedError: no such path can be. ActRefusedError: the permissions, or a hook, say no.
-    NotFoundError: no such file. ConflictError: somebody changed the file since `base`, in the same
-    place. A digest names what is in a file at one time.
-    """
-
-    async def read(self, path: str) -> str:
-        """The text of a note."""
-        ...
-
-    async def read_bytes(self, path: str) -> bytes:
-        """The content of a binary file."""
-        ...
-
-    async def exists(self, path: str) -> bool:
-        """Whether there is such a file, and the module may read it."""
-        ...
-
-    async def list(self, pattern: str = "**", *, looks: bool = False) -> Paths:
-        """The paths of all files that match and that the module may read, sorted. `looks`: also
-        those that were copied there a moment ago, where the pattern begins with a folder.
-        """
-        ...
-
-    async def scope(self) -> str:
-        """A word for what the present caller may read: "" for all that the module may, else the
-        same for callers that are limited to the same paths.
-        """
-        ...
-
-    async def readable(self, paths: Sequence[str]) -> Paths:
-        """Those of these paths that the present caller may read, in their order. No file is looked
-        at, and none counts as read.
-        """
-        ...
-
-    async def search(self, query: str, limit: int = 20) -> Hits:
-        """The best notes for these words, among those that the module may read."""
-        ...
-
-    async def write(self, path: str, text: str, *, base: str | None = None) -> str:
-        """Make the note this text, and return its digest.
-
-        With the digest of what was read as `base`, others' edits since are kept.
-        """
-        ...
-
-    async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
-        """The same for a binary file."""
-        ...
-
-    async def create(self, path: str, text: str) -> str:
-        """Make a new note. ConflictError: there is one already."""
-        ...
-
-    async def import_note(
-        self, path: str, text: str, *, base: str | None = None, is_own: bool = False
-    ) -> str:
-        """Make a new note of what another program held, or, with a `base`, give one this text.
-
-        It is a stranger's text: its frontmatter says `origin: imported`. `is_own`: all that is
-        added is what the person wrote, who asks for it and claims it; it counts as theirs then.
-        ConflictError: there is one already.
-        """
-        ...
-
-    async def append(self, path: str, section: str, text: str) -> str:
-        """Put text at the end of a section, which is made if need be."""
-        ...
-
-    async def set_key(self, path: str, key: str, value: object) -> str:
-        """Set one key of the frontmatter, and leave all else byte for byte."""
-        ...
-
-    async def note(self, path: str) -> Note:
-        """The note: its text, frontmatter, sections and links from one read.
-
-        EditRefusedError: the file is not UTF-8 text.
-        """
-        ...
-
-    async def notes(
-        self,
-        folder: str = "",
-        *,
-        tag: str | None = None,
-        where: Mapping[str, object] | None = None,
-        order: str = "path",
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> NotePage:
-        """A page of the notes that the module may read, from the index, which follows a write
-        within moments.
-
-        `folder` takes what is below it too, `tag` those below it. `where`: what keys of the
-        frontmatter hold; a list means one of these, None that the key is not there. `order`: path,
-        title, modified, size or a key, with a `-` before it for descending. At most 1,000 at once;
-        `cursor` is the `next` of the page before. ActRefusedError: the cursor is none.
-        """
-        ...
-
-    async def links(self, path: str) -> Links:
-        """The links in a note, in its order, with the notes that they lead to."""
-        ...
-
-    async def backlinks(self, path: str) -> Links:
-        """The links to a file, by the notes that they stand in, from the index."""
-        ...
-
-    def read_notes(self, pattern: str | Sequence[str] = "**") -> NoteStream:
-        """The notes that match and that the module may read, or those at the paths of a list, for
-        `async for`: many at once, with their texts.
-
-        What could not be read (gone since, no text, more than 10 MB) is in the stream's `left_out`.
-        Their texts are not kept: an edit with `base=note.digest` is a ConflictError when the note
-        changed since.
-        """
-        ...
-
-    async def edit(self, path: str, edits: Sequence[NoteEdit], *, base: str | None = None) -> str:
-        """Make all of the changes, or none, as one write, and return the note's digest.
-
-        All else stays byte for byte. With the digest of what was read as `base`, others' edits
-        since are kept; a `ReplaceSpan` needs it. NotFoundError: a key to be removed is not there.
-        EditRefusedError: more than the named places would change.
-        """
-        ...
-
-    async def edit_all(self, changes: Sequence[NoteChange], *, reason: str) -> str:
-        """Change several notes as one run of its own, which `parachute undo` takes back whole and
-        with nothing else, and return the run's id. It follows from the run of the present call,
-        where that has written.
-
-        Each file is named once. What may not be done is refused before anything is; then each is a
-        write of its own, in this order. One that fails all the same ends it; what was written
-        before is the run's, which the error then names. What a kill cuts short is finished at the
-        next start.
-        """
-        ...
-
-    async def delete(self, path: str) -> None:
-        """Remove a file; it can be undone."""
-        ...
-
-    async def move(self, source: str, target: str) -> str:
-        """Give a file another path, and return its digest.
-
-        Links that lead to it follow, in the notes that the module may write. ConflictError: there
-        is a file.
-        """
-        ...
-
-    async def upload(self, path: str, chunks: AsyncIterable[bytes]) -> Upload:
-        """Make a new file of pieces, of at most 4 GB; it is on the disk when this returns.
-
-        Before all of it has come there is nothing. ConflictError: there is a file.
-        """
-        ...
-
-    async def digest(self, path: str) -> str:
-        """What names the file's content now: the `base` of a later write."""
-        ...
-
-    async def written_by(self, path: str) -> Writer:
-        """Who wrote the file's present content: `person` (in an editor, or with an API key that
-        may read and write everything), `key` (an API key that may do less), `agent` or `module`.
-        """
-        ...
 
 
 class FolderAccess(Protocol):
@@ -321,7 +136,7 @@ class Services(Protocol):
     def log(self) -> logging.Logger: ...
 
     @property
-    def vault(self) -> VaultAccess: ...
+    def vault(self) -> GrantedVault: ...
 
     @property
     def folders(self) -> FolderAccess:

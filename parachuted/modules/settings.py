@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.errors import ModuleFailedError
+from parachuted.modules.checks import mistakes_in
 
 _LONGEST = 500
 _KINDS = {
@@ -85,33 +86,25 @@ def read_settings(
     adapter: TypeAdapter[Any] = TypeAdapter(settings)
     known = adapter.json_schema().get("properties", {})
     problems = [
-        _placed((key,), f"unknown setting{_near(key, known)}", lines)
+        _placed(key, f"unknown setting{_near(key, known)}", lines)
         for key in config
         if key not in known
     ]
     try:
         found = adapter.validate_python(dict(config))
     except ValidationError as error:
-        problems += [
-            _placed(one["loc"], one["msg"], lines) for one in error.errors(include_url=False)
-        ]
+        problems += [_placed(where, says, lines) for where, says in mistakes_in(error)]
     if problems:
         raise SettingsRefusedError("; ".join(problems))
     return found
 
 
-def _placed(place: tuple[object, ...], problem: str, lines: Mapping[str, int]) -> str:
-    dotted = ".".join(map(str, place))
-    line = next(
-        (
-            lines[dotted]
-            for dotted in (".".join(map(str, place[:n])) for n in range(len(place), 0, -1))
-            if dotted in lines
-        ),
-        None,
-    )
-    where = "modules.yaml" if line is None else f"modules.yaml, line {line}"
-    return f"{where}: config.{dotted}: {problem}"
+def _placed(key: str, problem: str, lines: Mapping[str, int]) -> str:
+    place = key
+    while place and place not in lines:
+        place = place.rpartition(".")[0]
+    where = f"modules.yaml, line {lines[place]}" if place else "modules.yaml"
+    return f"{where}: config.{key}: {problem}"
 
 
 def _near(key: str, known: Mapping[str, object]) -> str:

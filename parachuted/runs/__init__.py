@@ -3,7 +3,7 @@
 from parachuted.runs.agent_hooks import AgentHooks, HookAsker, NoHooks, RunHooks
 from parachuted.runs.curator import Curator, CuratorBriefing
 from parachuted.runs.curator_run import CuratorSessions
-from parachuted.runs.lifecycle import RunLifecycle
+from parachuted.runs.run import RunServices
 from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "HookAsker",
     "NoHooks",
     "RunHooks",
-    "RunLifecycle",
     "RunRecovery",
+    "RunServices",
     "TaskReviews",
 ]

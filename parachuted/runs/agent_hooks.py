@@ -10,9 +10,8 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -58,38 +57,100 @@ class NoHooks:
     def tell(self, hook_event: HookEvent) -> None: ...
 
 
-def _published(event: str, /, **data: object) -> None:
-    del event, data
+class RunHooks:
+    """What the hooks of all runs share. `sessions` are those of conversation; `origins` says whose
+    texts are a stranger's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        asker: HookAsker | None = None,
+        origins: Origins | None = None,
+    ) -> None:
+        self.store, self.origins = store, origins
+        self.publish, self.asker = bus.publish, asker or NoHooks()
+        self.sessions = SessionEvents(bus, store.clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentHooks:
-    """One agent's work.
+    """The hooks of one agent's work.
 
     `session_id` is the run's, `conversation_id` what hooks know its conversation by, `agent` and
-    `module` who works; `publish` tells the bus of a call.
-
-    `added` is called before the agent is shown words of a hook, which may be of any note; before
-    that `saw`, in a thread, with each file that the hook says they are from. `authority` is what
-    modules that take part act with: the run's, whose taint grows with what they read and say.
+    `module` who works, `folder` where. What a hook shows the agent of a file counts as read by it
+    (`taint`); `added` is called before the agent is shown words of a hook, which may be of any
+    note. Modules that take part act with the `authority`, and share the taint.
     """
 
-    asker: HookAsker
-    clock: Callable[[], datetime]
-    vault: Path
+    shared: RunHooks
     session_id: str
     agent: str
+    taint: Taint
     module: str | None = None
     conversation_id: str | None = None
-    cwd: Path | None = None
+    folder: str | None = None
     cause: Mapping[str, object] | None = None
-    publish: Callable[..., object] = _published
     added: Callable[[], object] = lambda: None
-    saw: Callable[[str], object] = lambda _source: None
     authority: Callable[[], Authority] = lambda: NO_AUTHORITY
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _ends: list[str] = field(default_factory=list)
     _refusals: list[str] = field(default_factory=list)
+
+    @property
+    def vault(self) -> Path:
+        return self.shared.store.folder
+
+    def wants(self, event: str) -> bool:
+        return self.shared.asker.wants(event)
+
+    async def ask(
+        self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
+    ) -> HookDecision:
+        """What hooks say of something of this agent's work. Their words may reach the agent."""
+        if not self.wants(event):
+            return HookDecision()
+        hook_event = HookEvent(
+            event=event,
+            at=self.shared.store.clock(),
+            vault=self.vault,
+            module=self.module,
+            session_id=self.known_as,
+            cwd=self.vault / self.folder if self.folder else None,
+            data={**data, "agent_id": self.session_id, "agent_type": self.agent},
+            cause=self.cause,
+            diff=diff,
+            authority=replace(self.authority(), taint=self.taint),
+        )
+        decision = await self.shared.asker.ask(hook_event)
+        has_words = decision.context or decision.sources or decision.updated_output is not None
+        if has_words or not decision.allowed:
+            self.added()
+            if decision.sources:
+                await asyncio.to_thread(self._read_sources, decision.sources)
+        return decision
+
+    def _read_sources(self, sources: Iterable[str]) -> None:
+        """The agent is shown words from these files, each a path of the vault or a whole one.
+
+        What cannot be read there is taken for a stranger's. Blocks on the disk.
+        """
+        store, origins = self.shared.store, self.shared.origins
+        for source in sources:
+            try:
+                path = VaultPath.parse(source.removeprefix(f"{store.folder}/"))
+                content = store.read(path)
+            except ParachuteError:
+                self.taint.read(source, "imported")
+                continue
+            known = origins and origins.of_text(path, content.data, content.digest)
+            self.taint.read(path, known or "you")
+
+    @property
+    def known_as(self) -> str:
+        """The session that hooks know this work by."""
+        return self.conversation_id or self.session_id
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         return tuple(replace(tool, call=self._hooked_call(tool)) for tool in tools)
@@ -99,35 +160,21 @@ class AgentHooks:
 
         `source` is `user` for a person's words. Raises ActRefusedError.
         """
-        if not self.asker.wants("prompt.before"):
-            return prompt
-        decision = await self.asker.ask(
-            self.hook_event("prompt.before", {"prompt": prompt, "source": source})
-        )
+        decision = await self.ask("prompt.before", {"prompt": prompt, "source": source})
         if not decision.allowed:
             raise ActRefusedError(f"a hook objected to the prompt: {decision.reason}")
-        if decision.context:
-            await self._shows(decision)
         return "\n\n".join([prompt, *decision.context])
 
     async def session_started(self, source: str) -> tuple[str, ...]:
         """A session of conversation starts, or goes on after a while (`source` is `startup` or
         `resume`); what hooks have the agent know.
         """
-        about = {
-            "session_id": self.conversation_id or self.session_id,
-            "module": self.module,
-            "working_directory": str(self.cwd or self.vault),
-        }
-        folder = "" if self.cwd is None else str(self.cwd.relative_to(self.vault))
-        self.publish("session.start", **{**about, "working_directory": folder})
-        if not self.asker.wants("session.start"):
-            return ()
-        decision = await self.asker.ask(
-            self.hook_event("session.start", {"source": source, **about})
+        about = {"session_id": self.known_as, "module": self.module}
+        self.shared.publish("session.start", **about, working_directory=self.folder or "")
+        whole = str(self.vault / (self.folder or ""))
+        decision = await self.ask(
+            "session.start", {"source": source, **about, "working_directory": whole}
         )
-        if decision.context:
-            await self._shows(decision)
         return decision.context
 
     async def stopping(self, last_said: str | None, *, is_again: bool = False) -> HookDecision:
@@ -135,27 +182,16 @@ class AgentHooks:
 
         The caller may let it go on when a hook objects to its end; `is_again`: it has already.
         """
-        if not self.asker.wants("stop.before"):
-            return HookDecision()
         data = {"stop_hook_active": is_again, "last_assistant_message": last_said or ""}
-        decision = await self.asker.ask(self.hook_event("stop.before", data))
-        if not decision.allowed or decision.context:  # its words are the next prompt's
-            await self._shows(decision)
-        return decision
+        return await self.ask("stop.before", data)
 
     async def compacting(self, trigger: str, instructions: str | None) -> CompactionAnswer:
         """The older part of the session is about to be summed up; what hooks say of it."""
-        if not self.asker.wants("compact.before"):
-            return CompactionAnswer()
-        decision = await self.asker.ask(
-            self.hook_event(
-                "compact.before", {"trigger": trigger, "custom_instructions": instructions}
-            )
+        decision = await self.ask(
+            "compact.before", {"trigger": trigger, "custom_instructions": instructions}
         )
         if not decision.allowed:
             return CompactionAnswer(objection=f"a hook objected: {decision.reason}")
-        if decision.context:
-            await self._shows(decision)
         return CompactionAnswer(instructions="\n\n".join(decision.context))
 
     async def before_call(
@@ -210,15 +246,11 @@ class AgentHooks:
                 else result.response
             )
             event, fields["tool_response"] = "tool.after", response
-        self.publish(
+        self.shared.publish(
             event, **_brief({key: value for key, value in fields.items() if key != "is_interrupt"})
         )
-        if not self.asker.wants(event):
-            return HookDecision()
-        decision = await self.asker.ask(self.hook_event(event, {**fields, **more}))
+        decision = await self.ask(event, {**fields, **more})
         self._may_end(decision)
-        if decision.sources or decision.context or decision.updated_output is not None:
-            await self._shows(decision)
         return decision
 
     def outcome(
@@ -247,23 +279,6 @@ class AgentHooks:
     def ended(self) -> str | None:
         """Why the agent is not to go on, where a hook has said so."""
         return self._ends[0] if self._ends else None
-
-    def hook_event(
-        self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
-    ) -> HookEvent:
-        """Something of this agent's work as a hook gets it."""
-        return HookEvent(
-            event=event,
-            at=self.clock(),
-            vault=self.vault,
-            module=self.module,
-            session_id=self.conversation_id or self.session_id,
-            cwd=self.cwd,
-            data={**data, "agent_id": self.session_id, "agent_type": self.agent},
-            cause=self.cause,
-            diff=diff,
-            authority=self.authority(),
-        )
 
     def _hooked_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
         async def call(arguments: Mapping[str, object]) -> ToolResult:
@@ -298,50 +313,16 @@ class AgentHooks:
         use: str,
         more: Mapping[str, object] = MappingProxyType({}),
     ) -> HookDecision:
-        if not self.asker.wants("tool.before"):
-            return HookDecision()
-        fields = {
-            "tool_name": name,
-            "tool_input": dict(arguments),
-            "tool_use_id": use,
-            **more,
-        }
-        decision = await self.asker.ask(self.hook_event("tool.before", fields))
+        fields = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
+        decision = await self.ask("tool.before", {**fields, **more})
         self._may_end(decision)
         if not decision.allowed and name in WRITING_TOOLS:
             self.refused(f"a hook refused {name}: {decision.reason}")
-        if decision.sources or decision.context or not decision.allowed:
-            await self._shows(decision)
         return decision
 
     def _may_end(self, decision: HookDecision) -> None:
         if decision.stop:
             self._ends.append(f"a hook ended the run: {decision.reason}")
-
-    async def _shows(self, decision: HookDecision) -> None:
-        self.added()
-        if decision.sources:
-            await asyncio.to_thread(lambda: [self.saw(source) for source in decision.sources])
-
-
-def saw_source(source: str, store: Store, origins: Origins | None, taint: Taint) -> None:
-    """An agent is shown words from that file, a path of the vault or a whole one.
-
-    What cannot be read there is taken for a stranger's.
-
-    Blocks on the disk.
-    """
-    folder = f"{store.folder}/"
-    try:
-        path = VaultPath.parse(source.removeprefix(folder))
-        content = store.read(path)
-    except ParachuteError:
-        taint.read(source, "imported")
-    else:
-        taint.read(
-            path,
-            origins.of_text(path, content.data, content.digest) if origins is not None else "you",
-        )
 
 
 def _refusal(name: str, decision: HookDecision) -> str:
@@ -385,54 +366,3 @@ def _brief_value(value: object) -> object:
     if isinstance(value, bool | int | float) or value is None:
         return value
     return _brief(value) if isinstance(value, dict) else repr(value)[:_SHOWN]
-
-
-class RunHooks:
-    """Makes the hooks of each run. `sessions` are those of conversation; `origins` says whose
-    texts are a stranger's.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        bus: Bus,
-        asker: HookAsker | None = None,
-        origins: Origins | None = None,
-    ) -> None:
-        self._store, self._bus, self._origins = store, bus, origins
-        self.sessions = SessionEvents(bus, store.clock)
-        self._asker = asker or NoHooks()
-
-    def of_run(
-        self,
-        run: str,
-        *,
-        agent: str,
-        cause: Mapping[str, object] | None,
-        taint: Taint,
-        module: str | None = None,
-        folder: str | None = None,
-        added: Callable[[], object] = lambda: None,
-        authority: Callable[[], Authority] = lambda: NO_AUTHORITY,
-    ) -> AgentHooks:
-        """The hooks of that run.
-
-        What a hook shows the agent of a file counts as read by it (`taint`); `folder` is where the
-        agent works, and `added` is called before it is shown words of a hook. Modules that take
-        part act with the `authority`, and share the taint.
-        """
-        store = self._store
-        return AgentHooks(
-            asker=self._asker,
-            clock=store.clock,
-            vault=store.folder,
-            session_id=run,
-            agent=agent,
-            module=module,
-            cwd=store.folder / folder if folder else None,
-            cause=cause,
-            publish=self._bus.publish,
-            added=added,
-            saw=lambda source: saw_source(source, store, self._origins, taint),
-            authority=lambda: replace(authority(), taint=taint),
-        )

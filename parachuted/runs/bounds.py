@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from parachuted.access.agent_config import AgentConfig
 from parachuted.access.filter import ignored
-from parachuted.access.grant import Grant, all_of, any_of, exactly, grant_of, within
+from parachuted.access.grant import Grant, all_of, any_of, exactly, grant_of
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ActRefusedError, PathRefusedError
-from parachuted.keys import NOWHERE, AccessGrant
+from parachuted.keys import AccessGrant
 from parachuted.vault import VaultPath, printable
 
 
@@ -46,21 +45,6 @@ class ModuleBounds:
             who=who,
             reads=grant.reads,
             writes=grant.writes,
-            lacks="its paths or capabilities, or the module's permissions.{},",
-        )
-
-    def narrowed(self, who: str, agent: AgentConfig, *more: AgentConfig) -> ModuleBounds:
-        """The bounds of an agent: its own patterns, limited by each of these and by the
-        module's.
-        """
-        reads, writes = self.reads, self.writes
-        for one in (agent, *more):
-            reads = within(reads, one) if one.may_read else NOWHERE
-            writes = within(writes, one) if one.may_write else NOWHERE
-        return ModuleBounds(
-            who=who,
-            reads=reads,
-            writes=writes,
             lacks="its paths or capabilities, or the module's permissions.{},",
         )
 

@@ -35,7 +35,7 @@ from parachuted.history.undo import Undo
 from parachuted.hooks import cause_data
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.curator_run import CuratorRun, CuratorSessions, CuratorWork
-from parachuted.runs.lifecycle import RunLifecycle
+from parachuted.runs.run import RunServices
 from parachuted.runs.task_reviews import TaskReviews
 from parachuted.tasks import Causes, RunOutcome, Task
 from parachuted.tools.context_files import ContextFiles, ContextGrant
@@ -213,18 +213,15 @@ class Curator:
     def __init__(
         self,
         *,
-        store: Store,
-        lifecycle: RunLifecycle,
+        services: RunServices,
         briefing: CuratorBriefing,
         reviews: TaskReviews,
-        sessions: CuratorSessions,
         hooks: RunHooks,
         causes: Causes,
         undo: Undo,
     ) -> None:
-        self._store, self._lifecycle, self._briefing = store, lifecycle, briefing
-        self._reviews, self._sessions, self._hooks = reviews, sessions, hooks
-        self._causes, self._undo = causes, undo
+        self._services, self._briefing, self._reviews = services, briefing, reviews
+        self._hooks, self._causes, self._undo = hooks, causes, undo
 
     async def perform(self, task: Task) -> RunOutcome:
         """One run of a task that was started.
@@ -232,29 +229,29 @@ class Curator:
         Raises AgentUnavailableError when the agent could not begin, and StorageFailedError or
         OSError when the disk refuses: try later.
         """
-        asked = self._lifecycle.moment
-        await asyncio.to_thread(self._refuse_conflict, VaultPath(task.watcher))
+        asked = self._services.active_runs.moment
+        await asyncio.to_thread(self._briefing.refuse_conflict, VaultPath(task.watcher))
         looked = await self._reviews.look(task.watcher)
         work = await asyncio.to_thread(self._briefing.prepare, task, looked)
         run = CuratorRun(
             work,
-            lifecycle=self._lifecycle,
-            reviews=self._reviews,
-            sessions=self._sessions,
+            services=self._services,
             hooks=self._hooks_of(work),
+            reviews=self._reviews,
+            sessions=self._briefing.sessions,
             undo=self._undo,
         )
-        await self._lifecycle.open(run.account)
         try:
-            return await self._lifecycle.run(run, since=asked)
+            return await run.perform(since=asked)
         except AgentStoppedError as error:
             raise AgentUnavailableError(error.message) from error
 
     def _hooks_of(self, work: CuratorWork) -> AgentHooks:
         task = work.account.task
         root = self._causes.root_of(task.causes[0]) if task.causes else None
-        return self._hooks.of_run(
-            str(task.run),
+        return AgentHooks(
+            shared=self._hooks,
+            session_id=str(task.run),
             agent=NAME,
             cause=cause_data(
                 task.causes, actor=NAME, run=task.run, root=root, depth=1 + len(task.parents)
@@ -270,18 +267,6 @@ class Curator:
             ),
         )
 
-    def _refuse_conflict(self, watcher: VaultPath) -> None:
-        """Raise AgentUnavailableError while the watcher's own note has conflict markers, which are
-        a person's to resolve.
-        """
-        with contextlib.suppress(NotFoundError, PathRefusedError):
-            line = conflict_line(self._store.read(watcher).data)
-            if line is not None:
-                raise AgentUnavailableError(
-                    f"{printable(watcher)} has conflict markers (line {line}); resolve them, and "
-                    "the run begins"
-                )
-
 
 class CuratorBriefing:
     """Puts together the work of each run. `origins` says whose texts are a stranger's."""
@@ -292,13 +277,25 @@ class CuratorBriefing:
         store: Store,
         index: VaultIndex,
         watches: WatchRegistry,
-        lifecycle: RunLifecycle,
+        services: RunServices,
         sessions: CuratorSessions,
         limits: RunLimits,
         origins: Origins | None = None,
     ) -> None:
         self._store, self._index, self._watches, self._origins = store, index, watches, origins
-        self._lifecycle, self._sessions, self._limits = lifecycle, sessions, limits
+        self._services, self.sessions, self._limits = services, sessions, limits
+
+    def refuse_conflict(self, watcher: VaultPath) -> None:
+        """Raise AgentUnavailableError while the watcher's own note has conflict markers, which are
+        a person's to resolve. Blocks on the disk.
+        """
+        with contextlib.suppress(NotFoundError, PathRefusedError):
+            line = conflict_line(self._store.read(watcher).data)
+            if line is not None:
+                raise AgentUnavailableError(
+                    f"{printable(watcher)} has conflict markers (line {line}); resolve them, and "
+                    "the run begins"
+                )
 
     def prepare(self, task: Task, looked: Sequence[PendingChange]) -> CuratorWork:
         """The agent's grant and prompt. Blocks on the disk."""
@@ -327,8 +324,8 @@ class CuratorBriefing:
         self._recall(files, reviews, task.watcher)
         account = RunAccount(
             task=task,
-            backend=self._lifecycle.backend.name,
-            model=self._lifecycle.model,
+            backend=self._services.backend.name,
+            model=self._services.model,
             started=self._store.clock(),
             changes=changes,
             written=files.written,
@@ -345,7 +342,7 @@ class CuratorBriefing:
             limits=self._limits,
             changes=tuple(changes),
             at=account.started,
-            session_id=self._sessions.get(task.watcher),
+            session_id=self.sessions.get(task.watcher),
             agent=NAME,
             causes=task.causes,
             watched=len(grant.watched) - len(grant.past) + grant.left_out,
@@ -390,7 +387,7 @@ class CuratorBriefing:
         """What it has read before it begins: the differences in its prompt, and all of the
         session that it goes on with.
         """
-        self._sessions.recall(watcher, files)
+        self.sessions.recall(watcher, files)
         for review in reviews if self._origins is not None else ():
             if review.source and self._origins is not None:
                 files.taint.read(printable(review.source), self._origins.of(review.source))

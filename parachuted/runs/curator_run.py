@@ -13,7 +13,7 @@ from parachuted.access.grant import curator_grant
 from parachuted.access.origin import SessionTaints, Taint
 from parachuted.access.run_records import QuotedPaths
 from parachuted.agents import Job
-from parachuted.agents.active_runs import ActiveRun
+from parachuted.agents.active_runs import Reach
 from parachuted.bubbling import PendingChange
 from parachuted.errors import (
     ActRefusedError,
@@ -25,10 +25,9 @@ from parachuted.errors import (
 from parachuted.history.run_account import NAME, RunAccount
 from parachuted.history.undo import Undo
 from parachuted.hooks import event_data
-from parachuted.keys import AccessGrant
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.lifecycle import RunLifecycle
+from parachuted.runs.run import Run, RunServices
 from parachuted.runs.task_reviews import TaskReviews
 from parachuted.state import StateStore
 from parachuted.tasks import RunOutcome
@@ -114,8 +113,8 @@ class CuratorSessions:
                 self._sessions.drop(watcher)
 
 
-class CuratorRun:
-    """One attempt."""
+class CuratorRun(Run):
+    """One attempt at a task."""
 
     cancelled = "the run was ended with the daemon, and is done again"
 
@@ -123,30 +122,18 @@ class CuratorRun:
         self,
         work: CuratorWork,
         *,
-        lifecycle: RunLifecycle,
+        services: RunServices,
+        hooks: AgentHooks,
         reviews: TaskReviews,
         sessions: CuratorSessions,
-        hooks: AgentHooks,
         undo: Undo,
     ) -> None:
-        self._lifecycle, self._reviews, self._sessions = lifecycle, reviews, sessions
-        self._hooks, self._undo = hooks, undo
-        self._files, self._job, self._looked = work.files, work.job, work.looked
-        self._task, self._store = work.account.task, work.files.store
-        self.account = work.account
-        self.audit = lifecycle.audit_of(self._task, agent=NAME, module=NAME)
+        super().__init__(services, hooks, work.account.task, agent=NAME)
+        self.account, self.job = work.account, work.job
+        self._files, self._looked, self._store = work.files, work.looked, work.files.store
+        self._reviews, self._sessions, self._undo = reviews, sessions, undo
 
-    @property
-    def active(self) -> ActiveRun:
-        return ActiveRun(
-            run=str(self._task.run),
-            agent=NAME,
-            entry="bubble",
-            since=self.account.started,
-            reach=self._reach,
-        )
-
-    def _reach(self) -> tuple[AccessGrant, AccessGrant]:
+    def reach(self) -> Reach:
         files = self._files.grant
         granted = curator_grant(own=files.own, watched=files.watched)
         return granted.reads, granted.writes
@@ -160,25 +147,21 @@ class CuratorRun:
         if not account.changes:
             return RunOutcome(result="unchanged", reason="nothing was left to review")
         try:
-            await self._let_bubble()
-            account.prompt = await self._hooks.prompt(account.prompt)
+            await self._ask_to_wake()
+            account.prompt = await self.hooks.prompt(account.prompt)
         except ActRefusedError as error:  # the differences stay open until there is another
             return RunOutcome(result="failed", reason=error.message)
         job = replace(
-            self._job,
+            self.job,
             prompt=account.prompt,
-            tools=self._hooks.tools(self.audit.tools(files.tools())),
-            ended=self._hooks.ended,
-            compacting=self._hooks.compacting,
+            tools=self.hooks.tools(self.audit.tools(files.tools())),
+            ended=self.hooks.ended,
+            compacting=self.hooks.compacting,
         )
         failed: AgentFailedError | None = None
         try:
-            await self._lifecycle.follow(job, account, self.audit, self._hooks)
-        except AgentStoppedError:
-            raise
-        except AgentUnavailableError as error:
-            if account.written:
-                raise AgentStoppedError(error.message) from error
+            await self.follow(job)
+        except (AgentStoppedError, AgentUnavailableError):
             raise
         except AgentFailedError as error:
             failed = error
@@ -186,86 +169,75 @@ class CuratorRun:
             raise AgentStoppedError(files.trouble) from failed
         if failed is not None:
             return RunOutcome(result="failed", reason=failed.message)
-        return self._hooks.outcome(
+        return self.hooks.outcome(
             account, files.declined or account.last_said or "the agent wrote nothing"
         )
 
-    async def close(self, outcome: RunOutcome, error: BaseException | None) -> bool:
+    async def settle(self, outcome: RunOutcome, error: BaseException | None) -> bool:
         """What was reviewed is closed, unless the run failed; what is tried again is taken back."""
         if error is None:
-            await self._until_stored(self._end, outcome, self._lifecycle.clock())
+            await self._until_stored(self._close, outcome, self.services.clock())
             return True
-        if not isinstance(error, AgentUnavailableError):
-            self._sessions.drop(self._task.watcher, self._files.taint)
-        if isinstance(error, AgentStoppedError):
-            await self._until_stored(self._take_back, outcome.reason)
-        elif isinstance(error, AgentUnavailableError):
-            await self._wait(outcome.reason)
+        if not isinstance(error, AgentUnavailableError) or self.account.written:
+            self._sessions.drop(self.task.watcher, self._files.taint)
+        if isinstance(error, AgentStoppedError | AgentUnavailableError):
+            await self._until_stored(self._put_back, outcome.reason)
         return False
 
-    async def _let_bubble(self) -> None:
-        """Ask whether the watcher may be woken. Raises ActRefusedError."""
-        if not self._hooks.asker.wants("bubble.before"):
+    async def _ask_to_wake(self) -> None:
+        """Ask hooks whether the watcher may be woken. Raises ActRefusedError."""
+        if not self.hooks.wants("bubble.before"):
             return
-        task, account = self._task, self.account
+        account, watcher = self.account, printable(self.task.watcher)
         data = {
-            "watcher": printable(task.watcher),
-            "run": task.run,
+            "watcher": watcher,
+            "run": self.task.run,
             "paths": [note.path for note in account.changes],
-            "causes": list(task.causes),
-            "most_cost_usd": self._job.limits.max_cost_usd if account.backend != "offline" else 0.0,
+            "causes": list(self.task.causes),
+            "most_cost_usd": self.job.limits.max_cost_usd if account.backend != "offline" else 0.0,
         }
         texts = [note.diff for note in account.changes if note.diff]
-        units = list(
-            dict.fromkeys(f"{note.path}#{unit}" for note in account.changes for unit in note.units)
+        units = dict.fromkeys(
+            f"{note.path}#{unit}" for note in account.changes for unit in note.units
         )
-        published = event_data(data, self._store.folder)
-        decision = await self._hooks.asker.ask(
-            self._hooks.hook_event(
-                "bubble.before", published, diff={"text": "\n".join(texts), "changed": units}
-            )
+        decision = await self.hooks.ask(
+            "bubble.before",
+            event_data(data, self._store.folder),
+            diff={"text": "\n".join(texts), "changed": list(units)},
         )
         if not decision.allowed:
-            raise ActRefusedError(
-                f"a hook objected to waking {printable(task.watcher)}: {decision.reason}"
-            )
+            raise ActRefusedError(f"a hook objected to waking {watcher}: {decision.reason}")
 
     async def _until_stored(self, record: Callable[..., Awaitable[None]], *what: object) -> None:
         """While the disk refuses, wait for it: the agent's work must not be done again."""
         while True:
             try:
-                await record(*what)
+                return await record(*what)
             except (StorageFailedError, OSError) as error:
                 log.warning(
                     "a run's end could not be recorded yet",
-                    extra={"run": self._task.run, "error": str(error)},
+                    extra={"run": self.id, "error": str(error)},
                 )
                 await asyncio.sleep(_STORAGE_CHECK_S)
-            else:
-                return
 
-    async def _end(self, outcome: RunOutcome, at: datetime) -> None:
+    async def _close(self, outcome: RunOutcome, at: datetime) -> None:
         await self._store.notice(
             [written.path for written in self.account.written if written.changed]
         )
-        await asyncio.to_thread(self._lifecycle.accounts.close, self.account, outcome, at)
+        await asyncio.to_thread(self.services.accounts.close, self.account, outcome, at)
         self._sessions.keep(self.account, self._files.taint)
-        await self._reviews.close(self._task, self._looked, failed=outcome.result == "failed")
+        await self._reviews.close(self.task, self._looked, failed=outcome.result == "failed")
 
-    async def _take_back(self, reason: str) -> None:
-        """Take back what a run wrote that is done again later, or it would be there twice."""
-        run = str(self._task.run)
-        reverted = await run_uninterrupted(self._undo.take_back, [run])
-        for one in reverted:
-            if one.kept:
+    async def _put_back(self, reason: str) -> None:
+        """The run is done again later: what it wrote is taken back, or it would be there twice."""
+        reverted = await run_uninterrupted(self._undo.take_back, [self.id])
+        for note in reverted:
+            if note.kept:
                 log.warning(
                     "some text of a run that was ended stays",
-                    extra={"run": run, "path": printable(one.path)},
+                    extra={"run": self.id, "path": printable(note.path)},
                 )
-        await self._store.notice([one.path for one in reverted if one.changed])
+        await self._store.notice([note.path for note in reverted if note.changed])
         self.account.written = ()
-        await self._wait(reason)
-
-    async def _wait(self, reason: str) -> None:
         await self._reviews.release(self._looked)
-        await asyncio.to_thread(self._lifecycle.accounts.wait, self.account, reason)
+        await asyncio.to_thread(self.services.accounts.wait, self.account, reason)

@@ -10,16 +10,17 @@ import json
 import posixpath
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from parachuted.access.bash_rules import check_command
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.paths import is_control, is_hidden
 from parachuted.agents import ToolResult
 from parachuted.agents.job import NativeCallResult, NativeTools, RunSandbox
 from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.lifecycle import RunAudit
+from parachuted.runs.run_audit import RunAudit
 from parachuted.tools.folder_files import shown
 
 VAULT = "/vault"
@@ -30,31 +31,6 @@ _REACHERS = frozenset({"Bash", "WebFetch", "WebSearch"})
 _PLACES = ("file_path", "notebook_path", "path")
 _PLACES_TOLD = frozenset({"file", "filePath", "filenames"})
 _MOST_WAITING = 100
-
-CommandGate = Callable[[str, bool | tuple[str, ...]], str | None]
-
-
-def make_native(
-    *,
-    grant: Grant,
-    sandbox: RunSandbox,
-    taint: Taint,
-    hooks: AgentHooks,
-    audit: RunAudit,
-    check_command: CommandGate,
-) -> NativeTools:
-    """The CLI's own tools of one run.
-
-    `check_command` says what is wrong with a shell command, as access/bash_rules.py does.
-    """
-    gate = _Gate(
-        grant=grant,
-        taint=taint,
-        hooks=hooks,
-        audit=audit,
-        check_command=check_command,
-    )
-    return NativeTools(tools=grant.native, sandbox=sandbox, before=gate.before, after=gate.after)
 
 
 @dataclass(slots=True)
@@ -69,19 +45,33 @@ class _Call:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Gate:
-    """One run's."""
+class NativeGate:
+    """One run's. `ask_command` asks a person for a shell command beyond the list; `cut_network`
+    leaves no way out open for the next call, once the run has read a stranger's text.
+    """
 
     grant: Grant
     taint: Taint
     hooks: AgentHooks
     audit: RunAudit
-    check_command: CommandGate
+    ask_command: Callable[[str], Awaitable[bool]]
+    cut_network: Callable[[], object]
     _waiting: dict[str, list[_Call]] = field(default_factory=lambda: defaultdict(list))
     _number: int = 0
 
+    def tools(self, sandbox: RunSandbox) -> NativeTools:
+        """The CLI's own tools in that container."""
+        return NativeTools(
+            tools=self.grant.native, sandbox=sandbox, before=self.before, after=self.after
+        )
+
     async def before(self, name: str, arguments: Mapping[str, object]) -> str | None:
-        reason = call_objection(name, arguments, self.grant, self.taint, self.check_command)
+        if self.taint:
+            self.cut_network()
+        grant = self.grant
+        if await self._is_allowed_by_person(name, arguments):
+            grant = replace(grant, bash=True)
+        reason = call_objection(name, arguments, grant, self.taint)
         if reason is not None:
             return reason
         self._number += 1
@@ -94,10 +84,21 @@ class _Gate:
         if (
             self.taint and name in _REACHERS
         ):  # hooks took a while, and a call beside this one may have read something
-            return call_objection(name, arguments, self.grant, self.taint, self.check_command)
+            return call_objection(name, arguments, grant, self.taint)
         if len(self._waiting) < _MOST_WAITING:
             self._waiting[_key(name, arguments)].append(_Call(use, time.perf_counter(), context))
         return None
+
+    async def _is_allowed_by_person(self, name: str, arguments: Mapping[str, object]) -> bool:
+        """Whether a person, asked now, allows a command beyond the list, this once. A run that has
+        read strangers' text asks for none.
+        """
+        command, grant = arguments.get("command"), self.grant
+        if name != "Bash" or not isinstance(command, str) or "Bash" not in grant.native:
+            return False
+        if self.taint or check_command(command, grant.bash) is None:
+            return False
+        return await self.ask_command(command)
 
     async def after(
         self, name: str, arguments: Mapping[str, object], result: ToolResult
@@ -105,11 +106,13 @@ class _Gate:
         """What hooks want the agent to know, and what it reads as its answer where they replaced
         it.
         """
+        if self.taint:
+            self.cut_network()
         call = self._begun(name, arguments)
         took = (time.perf_counter() - call.began) * 1000
         if name in {"WebFetch", "WebSearch"}:
             self.taint.read_words(f"an answer to {name}", "web")
-        self.audit.called(name, _in_vault(arguments), result, took)
+        self.audit.record_call(name, _in_vault(arguments), result, took)
         result = replace(result, response=_in_shown_places(result.response, self.hooks))
         decision = await self.hooks.after_call(
             name, _hook_arguments(arguments, self.hooks), call.use, result, took
@@ -129,16 +132,9 @@ class _Gate:
 
 
 def call_objection(
-    name: str,
-    arguments: Mapping[str, object],
-    grant: Grant,
-    taint: Taint,
-    check_command: CommandGate,
+    name: str, arguments: Mapping[str, object], grant: Grant, taint: Taint
 ) -> str | None:
-    """Why that call of a native tool may not be made, hooks aside.
-
-    Pure, but for what `check_command` does.
-    """
+    """Why that call of a native tool may not be made, hooks aside."""
     if name not in grant.native:
         return f"this agent does not have {name[:80]}"
     if taint and name in _REACHERS:
@@ -147,15 +143,13 @@ def call_objection(
             "suggest_change proposes a change to a person"
         )
     if name == "Bash":
-        return _bash_objection(arguments, grant, check_command)
+        return _bash_objection(arguments, grant)
     if name in {"WebFetch", "WebSearch"}:
         return "this agent has no network" if grant.network in ("none", ()) else None
     return _place_objection(name, arguments, grant)
 
 
-def _bash_objection(
-    arguments: Mapping[str, object], grant: Grant, check_command: CommandGate
-) -> str | None:
+def _bash_objection(arguments: Mapping[str, object], grant: Grant) -> str | None:
     command = arguments.get("command")
     if not isinstance(command, str):
         return "command must be a text"
@@ -182,7 +176,7 @@ def _place_objection(name: str, arguments: Mapping[str, object], grant: Grant) -
 
 
 def _objection_to(name: str, place: str, grant: Grant) -> str | None:
-    root = next((one for one in _READABLE if place == one or place.startswith(f"{one}/")), None)
+    root = next((top for top in _READABLE if f"{place}/".startswith(f"{top}/")), None)
     if root is None or (name in _WRITERS and root == "/outside"):
         return f"{shown(place)} is not among the notes, which are under {VAULT}"
     path = place.removeprefix(VAULT).strip("/")
@@ -213,7 +207,7 @@ def _in_shown_places(response: object, hooks: AgentHooks) -> object:
     if isinstance(response, str) and f"{response}/".startswith(f"{VAULT}/"):
         return posixpath.join(hooks.vault, response.removeprefix(VAULT).lstrip("/"))
     if isinstance(response, list):
-        return [_in_shown_places(one, hooks) for one in response]
+        return [_in_shown_places(part, hooks) for part in response]
     if isinstance(response, Mapping):
         return {
             name: _in_shown_places(one, hooks) if name in _PLACES_TOLD else one

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from parachuted.access.grant import Grant
@@ -135,59 +135,6 @@ class RunGuard:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestionForwarder:
-    """Takes what a run would have done to where a person decides.
-
-    `announce` gets the id of each suggestion.
-    """
-
-    suggestions: ProposalSink
-    agent: str
-    session: str | None
-    run: str
-    causes: tuple[str, ...]
-    taint: Taint
-    announce: Callable[[str], None]
-
-    async def __call__(
-        self,
-        action: Literal["create", "update", "delete"],
-        path: str,
-        base: str | None,
-        data: bytes | None,
-        why: str,
-    ) -> str:
-        """The id of the suggestion.
-
-        Raises EditRefusedError for what is not text, and what `propose` raises.
-        """
-        payload: dict[str, object] = {}
-        if data is not None:
-            try:
-                payload = {"text": data.decode("utf-8")}
-            except UnicodeDecodeError as error:
-                raise EditRefusedError(
-                    f"{printable(path)} would not be text, which a person could not review"
-                ) from error
-        reasoning = f"The agent would have done this at once, but {why[:_LONGEST_TOLD]}."
-        proposal = Proposal(
-            source_agent=self.agent,
-            source_session=self.session or "",
-            action=action,
-            path=path,
-            payload=payload,
-            reasoning=reasoning,
-            base=base,
-            run=self.run,
-            causes=self.causes,
-            origin=self.taint.origin,
-        )
-        suggestion = await self.suggestions.propose(proposal)
-        self.announce(suggestion.id)
-        return suggestion.id
-
-
 class RunGuards:
     """Makes the guard of each run, and remembers what was read in each session.
 
@@ -223,17 +170,18 @@ class RunGuards:
         """The guard of that run; `suggested` hears the id of each suggestion, `opened` of each
         permission request, where the run is a conversation's.
         """
-        forwarder = None
-        if self.suggestions is not None:
-            forwarder = SuggestionForwarder(
-                suggestions=self.suggestions,
-                agent=grant.agent,
-                session=session,
-                run=run,
-                causes=causes,
-                taint=taint,
-                announce=suggested,
-            )
+        sink = self.suggestions
+        source = Proposal(
+            source_agent=grant.agent,
+            source_session=session or "",
+            action="update",
+            path="",
+            payload={},
+            reasoning="",
+            run=run,
+            causes=causes,
+        )
+        put_forward = None if sink is None else _forward_to(sink, source, taint, suggested)
         return RunGuard(
             run=run,
             session=session,
@@ -241,7 +189,7 @@ class RunGuards:
             taint=taint,
             origins=self.origins,
             permissions=self._permissions,
-            put_forward=forwarder,
+            put_forward=put_forward,
             wait_s=None if opened is None else self.answer_s,
             opened=opened or _not_told,
         )
@@ -282,3 +230,43 @@ class RunGuards:
         if self._taints is not None:
             for session in sessions:
                 self._taints.keep(session, taint, agent=agent)
+
+
+def _forward_to(
+    sink: ProposalSink, source: Proposal, taint: Taint, suggested: Callable[[str], None]
+) -> PutForward:
+    """Takes what a run would have done to where a person decides. `source` says which run.
+
+    Raises EditRefusedError for what is not text, and what `propose` raises.
+    """
+
+    async def put_forward(
+        action: Literal["create", "update", "delete"],
+        path: str,
+        base: str | None,
+        data: bytes | None,
+        why: str,
+    ) -> str:
+        proposal = replace(
+            source,
+            action=action,
+            path=path,
+            payload={} if data is None else {"text": _text(path, data)},
+            reasoning=f"The agent would have done this at once, but {why[:_LONGEST_TOLD]}.",
+            base=base,
+            origin=taint.origin,
+        )
+        suggestion = await sink.propose(proposal)
+        suggested(suggestion.id)
+        return suggestion.id
+
+    return put_forward
+
+
+def _text(path: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise EditRefusedError(
+            f"{printable(path)} would not be text, which a person could not review"
+        ) from error

@@ -65,7 +65,7 @@ class SessionEvents:
 
     def close(self, run: str) -> None:
         """The session whose last turn was that run is closed."""
-        for session in [one for one, known in self._sessions.items() if known.run == run]:
+        for session in [name for name, known in self._sessions.items() if known.run == run]:
             self._end(session)
 
     def approach(self, session: str, tokens: int, window: int) -> None:
@@ -99,4 +99,4 @@ class SessionEvents:
 def _words(step: QuestionStep | PermissionStep, agent: str) -> str:
     if isinstance(step, PermissionStep):
         return f"{agent} needs your permission to use {step.tool}"
-    return "\n".join(str(one.get("question") or "") for one in step.questions)
+    return "\n".join(str(asked.get("question") or "") for asked in step.questions)

@@ -40,10 +40,12 @@ class TaskReviews:
 
     async def look(self, watcher: str) -> list[PendingChange]:
         looked: list[PendingChange] = []
-        open_now = [one for one in self._pending.of(watcher) if not one.is_in_conflict]
+        open_now = [change for change in self._pending.of(watcher) if not change.is_in_conflict]
         for piece in in_pieces(open_now):
             with self._state.batch():
-                looked += [self._pending.look_at(one, self._digest(one.path)) for one in piece]
+                looked += [
+                    self._pending.look_at(change, self._digest(change.path)) for change in piece
+                ]
             await asyncio.sleep(0)
         return looked
 
@@ -52,19 +54,12 @@ class TaskReviews:
 
         May be cut short, and gone through again.
         """
-        for piece in in_pieces(looked):
-            with self._state.batch():
-                self._settle(piece, failed=failed)
-            await asyncio.sleep(0)
+        await self._settle_in_pieces(looked, failed=failed)
         self._queue.finish(task)
 
     async def release(self, looked: Sequence[PendingChange]) -> None:
         """The run is tried again: what it reviewed is open as before."""
-        for piece in in_pieces(looked):
-            with self._state.batch():
-                for one in piece:
-                    self._pending.give_up(one)
-            await asyncio.sleep(0)
+        await self._settle_in_pieces(looked, failed=True)
 
     def close_at_start(self, task: Task, *, failed: bool) -> None:
         """The same as `close` for a task of the last daemon, all at once."""
@@ -75,16 +70,21 @@ class TaskReviews:
     def put_back_at_start(self, task: Task) -> None:
         """A task of the last daemon waits again, and what it reviewed is open."""
         with self._state.batch():
-            for one in self._pending.looking(task.watcher):
-                self._pending.give_up(one)
+            self._settle(self._pending.looking(task.watcher), failed=True)
             self._queue.put_back(task, due_at=self._clock(), reason=None)
 
+    async def _settle_in_pieces(self, looked: Sequence[PendingChange], *, failed: bool) -> None:
+        for piece in in_pieces(looked):
+            with self._state.batch():
+                self._settle(piece, failed=failed)
+            await asyncio.sleep(0)
+
     def _settle(self, looked: Iterable[PendingChange], *, failed: bool) -> None:
-        for one in looked:
+        for change in looked:
             if failed:
-                self._pending.give_up(one)
+                self._pending.give_up(change)
             else:
-                self._pending.saw(one, self._digest(one.path), self._clock())
+                self._pending.saw(change, self._digest(change.path), self._clock())
 
     def _digest(self, path: str) -> str | None:
         entry = self._index.get(path)
@@ -157,8 +157,8 @@ class RunRecovery:
         Says what a person should know.
         """
         finished = await asyncio.to_thread(self._acts.finish_all)
-        await notice([path for one in finished for path in one.paths])
-        said = [one.problem for one in finished if one.problem is not None]
+        await notice([path for act in finished for path in act.paths])
+        said = [act.problem for act in finished if act.problem is not None]
         try:
             await self._undo.finish_all(limits)
         except StorageFailedError as error:

@@ -36,16 +36,6 @@ class CheckinAction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckinProposal:
-    """What an agent wants of one file and may not do itself; `data` None: that the file goes."""
-
-    action: Literal["create", "update", "delete"]
-    path: VaultPath
-    base: str | None
-    data: bytes | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckinResult:
     """What came of a check-in.
 
@@ -127,10 +117,6 @@ def objection(act: CheckinAction, grant: Grant) -> str | None:
     if act.base is None and not _is_text(act.path):
         return "its name is not UTF-8 text"
     return None
-
-
-def is_trusted_path(act: CheckinAction, grant: Grant) -> bool:
-    return all(grant.may_write(path, tainted=True) for path in filter(None, (act.path, act.source)))
 
 
 def too_many(acts: Sequence[CheckinAction], copied: int) -> dict[ActKind, str]:

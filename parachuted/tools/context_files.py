@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
-import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,16 +19,17 @@ from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.access.origins import Origins
 from parachuted.access.private_text import edit_keeping_private, without_private
 from parachuted.access.run_records import QuotedPaths
-from parachuted.agents import Tool, ToolResult
+from parachuted.agents import Tool
 from parachuted.agents.extract import describe
 from parachuted.errors import (
-    ConflictError,
+    EditRefusedError,
     NotFoundError,
     ParachuteError,
     PathRefusedError,
     StorageFailedError,
 )
 from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.tools.definitions import UNPRINTABLE, agent_tools, plain, tool, tools_in
 from parachuted.vault import (
     AppendToSection,
     Author,
@@ -52,7 +51,11 @@ STANDARD_SECTIONS = ("Facts", "Current Focus", HISTORY, "Watching")
 _LARGEST_CONTENT = 64 << 10
 _LARGEST_ANSWER = 256 << 10
 _SHOWN = 100
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
+_STRANGERS = (
+    "more came from strangers and are left out; strangers: true lists them too, if the "
+    "task needs them; what you write then counts as following from them"
+)
+_LEFT_OUT = "more are watched than one run may read; these are the ones that changed last"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,109 +101,75 @@ class ContextFiles:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def tools(self) -> tuple[Tool, ...]:
-        path = {"type": "string", "description": "Vault path as list_context_files gives it."}
-        section = {
-            "type": "string",
-            "description": "Heading of the section, such as Facts, Current Focus or History.",
-        }
-        content = {
-            "type": "string",
-            "description": "The section's new markdown text without its heading; for History only "
-            "the lines to add.",
-        }
-        reason = {"type": "string", "description": "Why nothing needs to change, in one sentence."}
-        return (
-            Tool(
-                server=_SERVER,
-                name="list_context_files",
-                description=LIST,
-                schema=_listing_schema(),
-                call=self.list_context_files,
-            ),
-            Tool(
-                server=_SERVER,
-                name="read_context",
-                description=READ,
-                schema=_schema(file_path=path),
-                call=self.read_context,
-            ),
-            Tool(
-                server=_SERVER,
-                name=UPDATE_CONTEXT,
-                description=UPDATE,
-                schema=_schema(file_path=path, section=section, content=content),
-                call=self.update_context,
-            ),
-            Tool(
-                server=_SERVER,
-                name="no_change",
-                description=NO_CHANGE,
-                schema=_schema(reason=reason),
-                call=self.no_change,
-            ),
-        )
+        return agent_tools(self, tools_in(ContextFiles))
 
-    async def list_context_files(self, arguments: Mapping[str, object]) -> ToolResult:
-        """Paths, levels, titles and descriptions of the files of the grant, as JSON.
+    @tool(
+        "List the context files of this task: your own note (level self) and those it watches, "
+        "with title and description.",
+        _SERVER,
+    )
+    async def list_context_files(self, strangers: bool = False) -> str:  # noqa: FBT001, FBT002  by name
+        """As JSON; strangers' files are counted, until they are asked for."""
+        return await asyncio.to_thread(self._listing, wants_all=strangers)
 
-        Strangers' are counted, until they are asked for.
-        """
-        return ToolResult(
-            text=await asyncio.to_thread(
-                self._listing, wants_all=arguments.get("strangers") is True
-            )
-        )
-
-    async def read_context(self, arguments: Mapping[str, object]) -> ToolResult:
-        path = self._granted(arguments.get("file_path"), (self.grant.own, *self.grant.watched))
+    @tool(
+        "Read one context file of this task, by its path as list_context_files gives it.", _SERVER
+    )
+    async def read_context(self, file_path: str) -> str:
+        path = _granted(file_path, (self.grant.own, *self.grant.watched))
         if path is None:
-            return _refused(
-                f"{_shown(arguments.get('file_path'))} is not among the files of this task; call "
+            raise NotFoundError(
+                f"{file_path[:_SHOWN]!r} is not among the files of this task; call "
                 "list_context_files"
             )
-        try:
-            content = await asyncio.to_thread(self._read, path)
-        except ParachuteError as error:
-            return _refused(error.message)
+        content = await asyncio.to_thread(self._read, path)
         self.read[path] = content.digest
         self.saw(path, content.data)
         data = without_private(content.data)
         text = data[:_LARGEST_ANSWER].decode("utf-8", "replace")
-        return ToolResult(
-            text=text
-            if len(data) <= _LARGEST_ANSWER
-            else f"{text}\n(cut: the file has {len(data)} bytes)"
-        )
+        is_cut = len(data) > _LARGEST_ANSWER
+        return f"{text}\n(cut: the file has {len(data)} bytes)" if is_cut else text
 
-    async def update_context(self, arguments: Mapping[str, object]) -> ToolResult:
-        """Replace one section of the watcher's own note; History only grows."""
-        path = self._granted(arguments.get("file_path"), (self.grant.own,))
-        section, content = arguments.get("section"), arguments.get("content")
+    @tool(
+        "Replace the text of one section of your own note, such as Facts or Current Focus, by "
+        "markdown without its heading. The section History only grows: there, give just the lines "
+        "to add, and they are stamped with the date for you. Headings of the same or a higher "
+        "level do not belong into the content.",
+        _SERVER,
+    )
+    async def update_context(self, file_path: str, section: str, content: str) -> str:
+        path = _granted(file_path, (self.grant.own,))
         if path is None:
-            return _refused(
-                f"this task may write only {printable(self.grant.own)}, not "
-                f"{_shown(arguments.get('file_path'))}"
+            raise PathRefusedError(
+                f"this task may write only {printable(self.grant.own)}, not {file_path[:_SHOWN]!r}"
             )
         if not self.grant.is_writable:
-            return _refused(
+            raise PathRefusedError(
                 f"{printable(path)} belongs to a program or to a person's decisions, and no agent "
                 "writes it"
             )
-        if not isinstance(section, str) or not isinstance(content, str):
-            return _refused("section and content must be texts")
-        text = content.replace("\r\n", "\n")
-        problem = _problem(text)
-        if problem is not None:
-            return _refused(problem)
+        text = plain(content).replace("\r\n", "\n")
+        if len(text.encode()) > _LARGEST_CONTENT:
+            raise EditRefusedError(
+                f"the content is larger than {_LARGEST_CONTENT} bytes; a context file is kept short"
+            )
         async with self._turn:
-            return await run_uninterrupted(self._update, path, section.strip(), text)
+            try:
+                return await run_uninterrupted(self._update, path, section.strip(), text)
+            except StorageFailedError as error:
+                self.trouble = error.message
+                raise
 
-    async def no_change(self, arguments: Mapping[str, object]) -> ToolResult:
-        reason = arguments.get("reason")
-        if not isinstance(reason, str) or not reason.strip():
-            return _refused("reason must be a sentence")
-        self.declined = " ".join(_UNPRINTABLE.sub(" ", reason).split())[:500]
-        return ToolResult(text="Noted. Nothing was written.")
+    @tool(
+        "Say that the changes need no update of your note, and why, in one sentence. Prefer this "
+        "to rewording what is still true.",
+        _SERVER,
+    )
+    async def no_change(self, reason: str) -> str:
+        if not reason.strip():
+            raise EditRefusedError("reason must be a sentence")
+        self.declined = " ".join(UNPRINTABLE.sub(" ", reason).split())[:500]
+        return "Noted. Nothing was written."
 
     def saw(self, path: str, data: bytes, digest: str | None = None) -> None:
         self.quoted.add(printable(path))
@@ -222,59 +191,49 @@ class ContextFiles:
             )
         return self.store.read(path, keep=True)
 
-    def _update(self, path: VaultPath, section: str, content: str) -> ToolResult:
-        try:
-            present = self._read(path).data
-            note = parse_note(present)
-            found = note.section(section) if section else None
-            name = section if found is not None else _standard(section)
-            if name is None:
-                return _refused(
-                    f"there is no section {_shown(section)}; there are {', '.join(_headings(note))}"
-                )
-            if not content.strip() and _is_history(found.title if found is not None else name):
-                return _refused(f"{HISTORY} only grows, and there is nothing to add")
-            if found is not None and _is_above_history(found, note):
-                return _refused(
-                    f"{_shown(section)} holds the section {HISTORY}, which only grows; name one "
-                    "of the sections in it"
-                )
-            edit = edit_keeping_private(self._edit(name, content, found), present)
-            with self._recorded(path) as record:
-                written = self.store.edit(path, edit, self.author, base=self.read.get(path))
-                record(written.after)
-        except ConflictError:
-            return _refused(
-                "a person changed this section meanwhile; read the file again, then decide again"
+    def _update(self, path: VaultPath, section: str, content: str) -> str:
+        """Replace one section of the watcher's own note; History only grows."""
+        present = self._read(path).data
+        note = parse_note(present)
+        found = note.section(section) if section else None
+        name = section if found is not None else _standard(section)
+        if name is None:
+            titles = [known.title for known in note.sections][:40]
+            there = ", ".join(dict.fromkeys([*titles, *STANDARD_SECTIONS[:3]]))
+            raise NotFoundError(f"there is no section {section[:_SHOWN]!r}; there are {there}")
+        is_history = _is_history(found.title if found is not None else name)
+        if is_history and not content.strip():
+            raise EditRefusedError(f"{HISTORY} only grows, and there is nothing to add")
+        if found is not None and _is_above_history(found, note):
+            raise EditRefusedError(
+                f"{section[:_SHOWN]!r} holds the section {HISTORY}, which only grows; name one "
+                "of the sections in it"
             )
-        except ParachuteError as error:
-            if isinstance(error, StorageFailedError):
-                self.trouble = error.message
-            return ToolResult.of_error(error)
+        if is_history:
+            stamp = f"<!-- Added by {self.author.by} on {self.clock():%Y-%m-%d %H:%M} UTC -->"
+            added = f"\n{stamp}\n{content.strip()}"
+            edit = edit_keeping_private(
+                AppendToSection(section=name, content=added, create=True), present
+            )
+        else:
+            edit = edit_keeping_private(
+                ReplaceSection(section=name, content=content, create=True), present
+            )
+        with self._recorded(path) as record:
+            written = self.store.edit(path, edit, self.author, base=self.read.get(path))
+            record(written.after)
         self.trouble = None
         self.written.append(written)
-        if (
-            written.after is not None and not written.merged
-        ):  # what was merged in, the agent has not read
+        if written.after is not None and not written.merged:  # what was merged in is not read
             self.read[path] = written.after
-        return ToolResult(
-            text=f"{name} of {printable(path)} is written."
-            if written.changed
-            else f"{name} already says that."
-        )
+        if not written.changed:
+            return f"{name} already says that."
+        return f"{name} of {printable(path)} is written."
 
     def _recorded(self, path: VaultPath) -> AbstractContextManager[Callable[[str | None], None]]:
         if self.origins is None:
             return contextlib.nullcontext(lambda _digest: None)
         return self.origins.writing(path, self.taint.origin)
-
-    def _edit(
-        self, name: str, content: str, found: Section | None
-    ) -> ReplaceSection | AppendToSection:
-        if not _is_history(found.title if found is not None else name):
-            return ReplaceSection(section=name, content=content, create=True)
-        stamp = f"<!-- Added by {self.author.by} on {self.clock():%Y-%m-%d %H:%M} UTC -->"
-        return AppendToSection(section=name, content=f"\n{stamp}\n{content.strip()}", create=True)
 
     def _listing(self, *, wants_all: bool) -> str:
         """Names are texts too: a list alone does not count as reading a stranger's, unless it is
@@ -313,27 +272,13 @@ class ContextFiles:
                 }
             )
         listed = json.dumps(shown, ensure_ascii=False, indent=1)
-        notes = [f"({left_out} {STRANGERS})"] if left_out else []
-        notes += [f"({self.grant.left_out} {LEFT_OUT})"] if self.grant.left_out else []
+        notes = [f"({left_out} {_STRANGERS})"] if left_out else []
+        notes += [f"({self.grant.left_out} {_LEFT_OUT})"] if self.grant.left_out else []
         return "\n".join([listed, *notes])
 
-    @staticmethod
-    def _granted(given: object, allowed: Sequence[VaultPath]) -> VaultPath | None:
-        return next((path for path in allowed if given in (str(path), printable(path))), None)
 
-
-def _problem(content: str) -> str | None:
-    if (
-        len(content) > _LARGEST_CONTENT
-        or len(content.encode("utf-8", "surrogatepass")) > _LARGEST_CONTENT
-    ):
-        return f"the content is larger than {_LARGEST_CONTENT} bytes; a context file is kept short"
-    found = _UNPRINTABLE.search(content)
-    return (
-        None
-        if found is None
-        else f"the content holds the character {found[0]!r} at {found.start()}, which is not text"
-    )
+def _granted(path: str, allowed: Sequence[VaultPath]) -> VaultPath | None:
+    return next((known for known in allowed if path in (str(known), printable(known))), None)
 
 
 def _standard(section: str) -> str | None:
@@ -351,60 +296,3 @@ def _is_above_history(found: Section, note: ParsedNote) -> bool:
         found.start < section.start < found.stop and _is_history(section.title)
         for section in note.sections
     )
-
-
-def _headings(note: ParsedNote) -> list[str]:
-    return list(
-        dict.fromkeys(
-            [section.title for section in note.sections][:40] + list(STANDARD_SECTIONS[:3])
-        )
-    )
-
-
-def _schema(**properties: Mapping[str, str]) -> dict[str, object]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def _listing_schema() -> dict[str, object]:
-    strangers = {
-        "type": "boolean",
-        "description": "List those of strangers too; what you write then counts as following from "
-        "them.",
-    }
-    return {"type": "object", "properties": {"strangers": strangers}, "additionalProperties": False}
-
-
-def _refused(text: str) -> ToolResult:
-    return ToolResult(text=text, is_error=True)
-
-
-def _shown(value: object) -> str:
-    """What was sent, as it may stand in an answer, whatever its size and depth."""
-    return repr(value[:_SHOWN]) if isinstance(value, str) else reprlib.repr(value)
-
-
-STRANGERS = (
-    "more came from strangers and are left out; strangers: true lists them too, if the "
-    "task needs them"
-)
-LEFT_OUT = "more are watched than one run may read; these are the ones that changed last"
-LIST = (
-    "List the context files of this task: your own note (level self) and those it watches, "
-    "with title and description."
-)
-READ = "Read one context file of this task."
-UPDATE = (
-    "Replace the text of one section of your own note. The section History only grows: there, "
-    "give just the lines to add, and they are "
-    "stamped with the date for you. Headings of the same or a higher level do not belong into the "
-    "content."
-)
-NO_CHANGE = (
-    "Say that the changes need no update of your note, and why. Prefer this to rewording "
-    "what is still true."
-)

@@ -35,6 +35,9 @@ class LintWarning:
     message: str
 
 
+_SHOWN_TO_NONE = "is a conflict marker; no agent is shown the note until it is resolved"
+
+
 class VaultDoctor:
     """Looks at the notes when asked: nothing about them is kept."""
 
@@ -48,34 +51,33 @@ class VaultDoctor:
         )
 
     def _check(self, paths: Iterable[VaultPath]) -> list[LintWarning]:
-        return [oddity for path in paths for oddity in self._oddities(path)]
+        return [
+            LintWarning(path=printable(path), code=code, message=message)
+            for path in paths
+            for code, message in self._problems(path)
+        ]
 
-    def _oddities(self, path: VaultPath) -> list[LintWarning]:
+    def _problems(self, path: VaultPath) -> list[tuple[str, str]]:
         try:
             data = self._store.read(path).data
             problems = [(problem.code, problem.message) for problem in parse_note(data).problems]
-            if (line := conflict_line(data)) is not None:
-                problems.insert(
-                    0,
-                    (
-                        "conflict-markers",
-                        (
-                            f"line {line} is a conflict marker; no agent is shown the note until "
-                            "it "
-                            "is resolved"
-                        ),
-                    ),
-                )
         except ParachuteError as error:
-            problems = [("unreadable", error.message)]
-        return [
-            LintWarning(path=printable(path), code=code, message=message)
-            for code, message in problems
-        ]
+            return [("unreadable", error.message)]
+        if (line := conflict_line(data)) is None:
+            return problems
+        marker = (
+            f"line {line} is a conflict marker; no agent is shown the note until it is resolved"
+        )
+        return [("conflict-markers", marker), *problems]
 
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LARGEST = 64 << 20
+_COPY = (
+    "a conflict copy of a sync program; nothing reads it, so compare it with the original and "
+    "delete one"
+)
+_MARKER = "is a conflict marker; leave the text of one side, as git or your sync program has it"
 
 
 def check_control_folder(
@@ -120,26 +122,10 @@ def _conflicts(root: VaultRoot, folder: str) -> Iterable[tuple[str, str]]:
     try:
         with root.opened_folder(folder) as descriptor:
             for name in sorted(os.listdir(descriptor)):  # noqa: PTH208  by descriptor, which pathlib cannot
-                path = f"{folder}/{name}"
-                line = _conflict_line(descriptor, name)
                 if is_conflict_copy(name):
-                    yield (
-                        path,
-                        (
-                            "a conflict copy of a sync program; nothing reads it, so compare it "
-                            "with "
-                            "the original and delete one"
-                        ),
-                    )
-                elif line is not None:
-                    yield (
-                        path,
-                        (
-                            f"line {line} is a conflict marker; leave the text of one side, as "
-                            "git or "
-                            "your sync program has it"
-                        ),
-                    )
+                    yield f"{folder}/{name}", _COPY
+                elif (line := _conflict_line(descriptor, name)) is not None:
+                    yield f"{folder}/{name}", f"line {line} {_MARKER}"
     except OSError:
         return  # there is none, or its reader says what is wrong with it
 
@@ -151,11 +137,8 @@ def _conflict_line(folder: int, name: str) -> int | None:
         return None  # a link, or gone meanwhile
     try:
         at = os.fstat(descriptor)
-        return (
-            conflict_line(read_all(descriptor))
-            if stat.S_ISREG(at.st_mode) and at.st_size <= _LARGEST
-            else None
-        )
+        is_read = stat.S_ISREG(at.st_mode) and at.st_size <= _LARGEST
+        return conflict_line(read_all(descriptor)) if is_read else None
     finally:
         os.close(descriptor)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from parachuted.access.paths import is_hidden
 from parachuted.errors import ParachuteError
@@ -19,45 +18,25 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 60
 _SHOWN = 200
+_KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
 
 
 class ReadRefusedError(ParachuteError):
     """What stands there is no file that can be taken; the message says why."""
 
 
-class FileStamp(NamedTuple):
-    """What of a file's status changes whenever its content does: a program can set every time but
-    `ctime_ns`.
-    """
-
-    mtime_ns: int
-    ctime_ns: int
-    size: int
-    inode: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> FileStamp:
-        return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundFile:
-    """A regular file; `read` raises ReadRefusedError and OSError, and works until the next one is
-    asked for. `stamp` is None where it was named, and not found.
-    """
-
-    path: str
-    stamp: FileStamp | None
-    read: Callable[[int], bytes]
-
-
 @dataclass(slots=True, kw_only=True)
 class LeftOut:
     """What is not among the files.
 
-    `odd` are things that are no regular files, or have no name for a note, with what they are;
-    `closed` folders of which not all was seen, the empty path for the whole: nothing below them is
-    known to be gone; `hidden` how many names that begin with a dot were passed over.
+    `odd` are things that are no regular files, cannot be read, or have no name for a note, with
+    what they are; `closed` folders of which not all was seen, the empty path for the whole: nothing
+    below them is known to be gone; `hidden` how many names that begin with a dot were passed over.
     """
 
     odd: dict[str, str] = field(default_factory=dict)
@@ -65,13 +44,18 @@ class LeftOut:
     hidden: int = 0
 
     def is_known(self, path: str) -> bool:
-        return not any(not folder or path.startswith(f"{folder}/") for folder in self.closed)
+        """Whether a file of that path that was not found is gone: not where something odd stands
+        in its place or that of its folder.
+        """
+        is_seen = not any(not folder or path.startswith(f"{folder}/") for folder in self.closed)
+        return is_seen and not any(f"{path}/".startswith(f"{odd}/") for odd in self.odd)
 
 
 def files_in(
-    folder: Path, left_out: LeftOut, *, most: int, opens: bool = False
-) -> Iterator[FoundFile]:
-    """Each file below the folder. A link on the way is not followed, also one that is swapped in.
+    folder: Path, left_out: LeftOut, *, most: int, largest: int, opens: bool = False
+) -> Iterator[tuple[str, bytes]]:
+    """Each file below the folder, with its content. A link on the way is not followed, also one
+    that is swapped in.
 
     Of more than `most` names the rest is left out. `opens`: folders that their owner has shut are
     opened.
@@ -94,18 +78,31 @@ def files_in(
                     f"there are more than {most:,} files, so not all were looked at"
                 )
                 return
+            path, is_entered = f"{prefix}{name}", False
             with suppress(FileNotFoundError):  # it went meanwhile
                 status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                is_taken = _is_taken(f"{prefix}{name}", status, left_out)
+                is_taken = _is_taken(path, status, left_out)
                 if is_taken and stat.S_ISDIR(status.st_mode):
+                    is_entered = True
                     if opens and status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
                         os.chmod(name, stat.S_IRWXU, dir_fd=descriptor)
-                    continue
-                if is_taken and not ignore.file(prefix.rstrip("/"), name):
-                    stamp = FileStamp.of(status)
-                    yield FoundFile(f"{prefix}{name}", stamp, _reader(name, descriptor))
-            if name in folders:
+                elif is_taken and not ignore.file(prefix.rstrip("/"), name):
+                    yield from _content(path, name, descriptor, largest, left_out)
+            if name in folders and not is_entered:
                 folders.remove(name)
+
+
+def _content(
+    path: str, name: str, folder: int, largest: int, left_out: LeftOut
+) -> Iterator[tuple[str, bytes]]:
+    try:
+        data = read_file(name, largest, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    except (ReadRefusedError, OSError) as error:
+        left_out.odd[path] = why_unread(error)
+    else:
+        yield path, data
 
 
 def _is_taken(path: str, status: os.stat_result, left_out: LeftOut) -> bool:
@@ -140,7 +137,13 @@ def read_file(path: str | Path, most: int, *, dir_fd: int | None = None) -> byte
         return data
 
 
-def put_file(folder: Path, path: str, data: bytes, uid: int | None) -> FileStamp:
+def why_unread(error: ReadRefusedError | OSError) -> str:
+    if isinstance(error, ReadRefusedError):
+        return error.message
+    return f"it cannot be read: {error.strerror}"
+
+
+def put_file(folder: Path, path: str, data: bytes, uid: int | None) -> None:
     """Make a new file in a folder that no other program works in yet; `uid`: whose it is to be."""
     place = folder
     for name in path.split("/")[:-1]:
@@ -148,11 +151,9 @@ def put_file(folder: Path, path: str, data: bytes, uid: int | None) -> FileStamp
         if not place.is_dir():
             place.mkdir(0o700)
             _give(place, uid)
-    target = folder / path
-    with os.fdopen(os.open(target, _NEW, 0o600), "wb") as file:
+    with os.fdopen(os.open(folder / path, _NEW, 0o600), "wb") as file:
         file.write(data)
-    _give(target, uid)
-    return FileStamp.of(target.lstat())
+    _give(folder / path, uid)
 
 
 def shown(path: str) -> str:
@@ -163,20 +164,10 @@ def shown(path: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _reader(name: str, descriptor: int) -> Callable[[int], bytes]:
-    return lambda most: read_file(name, most, dir_fd=descriptor)
-
-
 def _give(path: Path, uid: int | None) -> None:
     if uid is not None and path.lstat().st_uid != uid:
         os.chown(path, uid, uid, follow_symlinks=False)
 
 
 def _kind(mode: int) -> str:
-    kinds = {
-        stat.S_IFLNK: "a link",
-        stat.S_IFDIR: "a folder",
-        stat.S_IFIFO: "a pipe",
-        stat.S_IFSOCK: "a socket",
-    }
-    return kinds.get(stat.S_IFMT(mode), "a device")
+    return _KINDS.get(stat.S_IFMT(mode), "a device")

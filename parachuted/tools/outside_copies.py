@@ -9,18 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from parachuted.access.own_folders import OwnFolders
 from parachuted.home_files.private import is_in
 from parachuted.tools.folder_files import (
-    FoundFile,
     LeftOut,
     ReadRefusedError,
     files_in,
     put_file,
     read_file,
+    why_unread,
 )
 from parachuted.vault import begins_with_dot, printable
 
@@ -30,30 +29,25 @@ _LARGEST = 8 << 20
 _MACHINES = ("/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc", "/root/.ssh")
 
 
-@dataclass(slots=True)
-class _Sum:
-    files: int = 0
-    size: int = 0
-    left_out: list[tuple[str, str]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class OutsideCopies:
     """`copied` are what was asked for and the name of its copy; `strange` those of them that are
     not the person's own; `left_out` what was not copied, with the reason.
     """
 
-    copied: tuple[tuple[str, str], ...] = ()
-    strange: tuple[str, ...] = ()
-    left_out: tuple[tuple[str, str], ...] = ()
+    copied: list[tuple[str, str]] = field(default_factory=list)
+    strange: list[str] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    files: int = 0
+    size: int = 0
 
 
 def copy_outside(
     asked: tuple[str, ...],
-    into: Path | None,
+    into: Path,
     *,
     uid: int | None,
-    user_home: Path | None,
+    user_home: Path,
     never: tuple[Path, ...],
     own: OwnFolders | None = None,
 ) -> OutsideCopies:
@@ -61,96 +55,60 @@ def copy_outside(
 
     `never` are folders that are not copied, nor is what holds them. OSError.
     """
-    if not asked:
-        return OutsideCopies()
-    if into is None:
-        return OutsideCopies(
-            left_out=tuple(
-                (path, "this run has no place for what is beside the vault") for path in asked
-            )
-        )
-    sum_, copied, strange = _Sum(), [], []
+    copies = OutsideCopies()
     for number, path in enumerate(asked, start=1):
-        place = _place(path, user_home)
-        real = _real(place)
-        reason = "it needs a home" if place is None else _refusal(real, user_home, never)
+        real = _real(path, user_home)
+        reason = _refusal(real, user_home, never)
         if real is None or reason is not None:
-            sum_.left_out.append((printable(path), reason or ""))
+            copies.left_out.append((printable(path), reason or ""))
             continue
-        for file in _files(real, sum_):
-            if not _copy(file, real, into, str(number), uid, sum_):
+        for name, data in _files(real, copies):
+            if copies.files >= _MOST_FILES or copies.size >= _MOST_BYTES:
+                limits = f"{_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB"
+                why = f"more than {limits}; the rest is left out"
+                copies.left_out.append((printable(str(real)), why))
                 break
-        copied.append((path, str(number)))
+            put_file(into, f"{number}/{name}", data, uid)
+            copies.files, copies.size = copies.files + 1, copies.size + len(data)
+        copies.copied.append((path, str(number)))
         if own is None or not own.hold_real(real):
-            strange.append(path)
-    return OutsideCopies(
-        copied=tuple(copied), strange=tuple(strange), left_out=tuple(sum_.left_out)
-    )
+            copies.strange.append(path)
+    return copies
 
 
-def _place(path: str, user_home: Path | None) -> Path | None:
+def _real(path: str, user_home: Path) -> Path | None:
     text = path.removesuffix("/**").rstrip("/") or "/"
-    if text.startswith("~"):
-        return (
-            None
-            if user_home is None or not (text == "~" or text.startswith("~/"))
-            else user_home / text[1:].lstrip("/")
-        )
-    return Path(text)
-
-
-def _real(place: Path | None) -> Path | None:
+    if text.startswith("~") and text != "~" and not text.startswith("~/"):
+        return None
+    place = user_home / text[1:].lstrip("/") if text.startswith("~") else Path(text)
     try:
-        return place.resolve(strict=True) if place is not None else None
+        return place.resolve(strict=True)
     except (OSError, RuntimeError):
         return None
 
 
-def _refusal(real: Path | None, user_home: Path | None, never: tuple[Path, ...]) -> str | None:
+def _refusal(real: Path | None, user_home: Path, never: tuple[Path, ...]) -> str | None:
     if real is None:
         return "it is not there"
     if any(begins_with_dot(part) for part in real.parts):
         return "what begins with a dot is not shown to agents"
-    shut = [path.resolve() for path in (*never, *((user_home,) if user_home is not None else ()))]
-    if any(is_in(one, real) for one in shut) or any(is_in(real, path.resolve()) for path in never):
+    shut = [path.resolve() for path in (*never, user_home)]
+    if any(is_in(path, real) for path in shut) or any(is_in(real, path) for path in shut[:-1]):
         return "it holds what agents are not shown as a whole; name a folder within"
     if real == Path("/") or any(is_in(real, Path(path)) for path in _MACHINES):
         return "it belongs to the machine"
     return None
 
 
-def _files(real: Path, sum_: _Sum) -> Iterator[FoundFile]:
+def _files(real: Path, copies: OutsideCopies) -> Iterator[tuple[str, bytes]]:
     """Those of the folder; or the one file that it is."""
-    if not real.is_dir():
-        yield FoundFile(real.name, None, partial(read_file, real))
-        return
     left_out = LeftOut()
     try:
-        yield from files_in(real, left_out, most=_MOST_FILES)
-    except OSError:  # what was looked at is what is copied, or nothing is
-        left_out.closed["."] = "it was changed while it was looked at, or cannot be entered"
+        if real.is_dir():
+            yield from files_in(real, left_out, most=_MOST_FILES, largest=_LARGEST)
+        else:
+            yield real.name, read_file(real, _LARGEST)
+    except (ReadRefusedError, OSError) as error:  # what was looked at is copied, or nothing is
+        left_out.closed["."] = why_unread(error)
     for path, why in (*left_out.odd.items(), *left_out.closed.items()):
-        sum_.left_out.append((printable(os.path.join(real, path)), why))  # noqa: PTH118  a text
-
-
-def _copy(
-    file: FoundFile, real: Path, into: Path, number: str, uid: int | None, sum_: _Sum
-) -> bool:
-    """Copy it; False where there is no room for more."""
-    if sum_.files >= _MOST_FILES or sum_.size >= _MOST_BYTES:
-        sum_.left_out.append(
-            (
-                printable(str(real)),
-                f"more than {_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB; the rest is left out",
-            )
-        )
-        return False
-    try:
-        data = file.read(_LARGEST)
-    except (ReadRefusedError, OSError) as error:
-        reason = str(error) if isinstance(error, ReadRefusedError) else error.strerror or "it went"
-        sum_.left_out.append((printable(os.path.join(real, file.path)), reason))  # noqa: PTH118  a text
-        return True
-    put_file(into, f"{number}/{file.path}", data, uid)
-    sum_.files, sum_.size = sum_.files + 1, sum_.size + len(data)
-    return True
+        copies.left_out.append((printable(os.path.normpath(f"{real}/{path}")), why))

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
-from parachuted.access.authority import Entry
 from parachuted.access.grant import (
     ENTRIES,
     EXPLICIT,
     MAINTENANCE,
     PRESENT,
+    Entry,
     Grant,
     build_grant,
     curator_grant,
@@ -27,9 +27,9 @@ from parachuted.access.grant import (
 )
 from parachuted.agents.sandbox.options import (
     ContainerOwner,
-    ContainerShape,
     Image,
     SandboxSlot,
+    SandboxSpec,
     container_options,
 )
 from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant
@@ -99,13 +99,10 @@ def test_whichever_way_it_begins_its_container_is_the_same_to_the_last_option(en
 
     def options(way: Entry) -> dict[str, object]:
         grant = granted({**ADMIN, "sandbox": {"workspace_access": "rw", "memory": "1g"}}, entry=way)
-        shape = ContainerShape(
-            config=grant.sandbox,
-            is_writable=grant.sandbox.workspace_access == "rw",
-            cli=tmp_path / "cli",
-        )
+        sandbox, cli = slot.sandbox(grant.sandbox), tmp_path / "cli"
+        spec = SandboxSpec(sandbox=sandbox, command=("true",), env={}, cli=cli)
         owner = ContainerOwner(user=(1000, 1000), daemon="d", life="1")
-        return container_options(shape, slot, Image(name="i", kind="built"), owner)
+        return container_options(spec, slot, Image(name="i", kind="built"), owner)
 
     assert options(entry) == options("module")
     assert options(entry)["HostConfig"]["NetworkMode"] == "none"

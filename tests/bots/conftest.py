@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from parachuted.agents import RunResult, TextDelta
@@ -119,7 +120,7 @@ class Bots:
 
     def origin_of(self, path: str) -> str:
         """Whose text a note counts as."""
-        return self.daemon.daemon.origins.of_text(path, (self.vault / path).read_bytes())
+        return self.daemon.daemon.vault.origins.of_text(path, (self.vault / path).read_bytes())
 
     async def refused(self) -> list[str]:
         """Who was turned away, as the audit has it."""
@@ -141,6 +142,16 @@ class Bots:
         sessions = await self.sessions()
         found = await self.api("GET", f"chat/{sessions[number]['id']}")
         return [f"{one['role']}: {one['content']}" for one in found["messages"]]
+
+
+async def on_page(bots: Bots, session_id: str, words: str) -> None:
+    """Say something on the page, and wait until its turn has ended."""
+    body = {"message": words, "sessionId": session_id}
+    async with aiohttp.ClientSession() as client:
+        status = 409
+        while status == 409:
+            async with client.post(f"{bots.daemon.url}/api/chat", json=body) as answer:
+                status, _ = answer.status, await answer.text()
 
 
 async def eventually(

@@ -9,7 +9,7 @@ import time
 from html.parser import HTMLParser
 from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import ClientError, ClientSession, web
 
 Json = dict[str, Any]
 
@@ -50,6 +50,9 @@ class TelegramApi:
         self._updates: list[Json] = []
         self._changed = asyncio.Event()
         self._polls = 0
+        self.webhook: Json = {}
+        self.posted: list[int] = []  # what the webhook's calls were answered by
+        self._posting: asyncio.Task[None] | None = None
 
     async def open(self) -> TelegramApi:
         app = web.Application(client_max_size=64 << 20)
@@ -65,6 +68,7 @@ class TelegramApi:
         return self
 
     async def close(self) -> None:
+        await self._end_webhook()
         await self._runner.cleanup()
 
     def update(self, **what: Any) -> Json:
@@ -119,7 +123,38 @@ class TelegramApi:
         return {**self.bot, "can_join_groups": True, "can_read_all_group_messages": True}
 
     async def _deleteWebhook(self, _said: Json) -> bool:  # noqa: N802
+        await self._end_webhook()
         return True
+
+    async def _setWebhook(self, said: Json) -> bool:  # noqa: N802
+        await self._end_webhook()
+        self.webhook = said
+        self._posting = asyncio.get_running_loop().create_task(self._post_updates())
+        return True
+
+    async def _end_webhook(self) -> None:
+        self.webhook = {}
+        if self._posting is not None:
+            self._posting.cancel()
+            await asyncio.wait([self._posting])
+
+    async def _post_updates(self) -> None:
+        """Post each until it is answered by 200, as Telegram does."""
+        secret = {"X-Telegram-Bot-Api-Secret-Token": self.webhook["secret_token"]}
+        async with ClientSession(headers=secret) as client:
+            while True:
+                self._changed.clear()
+                while self._updates:
+                    try:
+                        async with client.post(self.webhook["url"], json=self._updates[0]) as said:
+                            self.posted.append(said.status)
+                    except ClientError:
+                        self.posted.append(0)
+                    if self.posted[-1] == 200:
+                        self._updates.pop(0)
+                    else:
+                        await asyncio.sleep(0.1)
+                await self._changed.wait()
 
     async def _getUpdates(self, said: Json) -> list[Json]:  # noqa: N802
         offset, token = int(said.get("offset") or 0), self.token

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import aiohttp
 import pytest
 
 from parachuted.agents import Step, TextDelta, call_tool
 from parachuted.agents.job import Job
 from tests.api.calls import call
-from tests.bots.conftest import Bots, Starting, says_so
+from tests.bots.conftest import Bots, Starting, on_page, says_so
 from tests.bots.telegram_rig import TelegramRig
 
 ON_TELEGRAM = pytest.mark.parametrize("platform", ["telegram"], indirect=True)
@@ -38,16 +37,6 @@ def size_of(folder: Path) -> int:
 async def unpair(bots: Bots, person: str) -> None:
     path = f"bots/{bots.platform.platform}/users/{quote(person, safe='')}"
     await bots.api("DELETE", path)
-
-
-async def on_page(bots: Bots, session_id: str, words: str) -> None:
-    """Say something on the page, and wait until its turn has ended."""
-    body = {"message": words, "sessionId": session_id}
-    async with aiohttp.ClientSession() as client:
-        status = 409
-        while status == 409:
-            async with client.post(f"{bots.daemon.url}/api/chat", json=body) as answer:
-                status, _ = answer.status, await answer.text()
 
 
 async def test_who_is_unpaired_while_a_turn_goes_on_sees_no_more_of_it(bots: Bots):
@@ -132,12 +121,20 @@ async def test_a_group_goes_on_with_no_conversation_that_may_more(bots: Bots):
     await bots.answer(group, "Leeks")
     (session,) = await bots.sessions()
     assert session["mode"] == "sandboxed"
+    more = {"allowed_folders": None, "allowed_mcps": None, "capabilities": ["Read", "Write"]}
     for mode in ("default", "trusted"):
-        await bots.api("PATCH", f"chat/{session['id']}", json={"mode": mode})
-        await bots.platform.say(ana, group, f"Now {mode}", to_bot=True)
-        await bots.answer(group, f"Now {mode}")
-        (session,) = await bots.sessions()
-        assert session["mode"] == "sandboxed", mode
+        for place in ("in the chat", "on the page"):
+            body = {"mode": mode, "permissions": more}
+            await bots.api("PATCH", f"chat/{session['id']}", json=body)
+            words = f"Now {mode} {place}"
+            if place == "on the page":
+                await on_page(bots, session["id"], words)
+            else:
+                await bots.platform.say(ana, group, words, to_bot=True)
+            await bots.answer(group, f"You said: {'Ana: ' * (place == 'in the chat')}{words}")
+            (session,) = await bots.sessions()
+            assert session["mode"] == "sandboxed", words
+            assert "do not have direct access to files" in bots.model.jobs[-1].system_prompt
 
 
 async def test_buttons_of_others_forged_replayed_and_after_a_restart_are_nothing(
@@ -444,7 +441,12 @@ async def test_a_group_with_a_hostile_title_is_a_file_like_every_other(bots: Bot
 @ON_TELEGRAM
 async def test_a_huge_message_is_answered_or_refused(bots: Bots):
     person, chat = await bots.paired()
-    for words in ("x" * 1_000_000, "/link " + "a " * 100_000, "!" * 200_000, "[" * 4_000):
+    for words in (
+        "x" * 1_000_000,
+        "/link " + "a " * 100_000,
+        "!" * 200_000,
+        "/ask " + "[" * 100_000,
+    ):
         before = len(await bots.platform.shown(chat))
         await bots.platform.say(person, chat, words)
         await bots.until(chat, lambda shown, n=before: len(shown) > n)

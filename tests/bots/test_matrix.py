@@ -19,7 +19,7 @@ from modules.bots.matrix import MatrixConnector
 from modules.bots.store import Store
 from parachuted.agents import Step, TextDelta
 from parachuted.agents.job import Job
-from tests.bots.conftest import Bots
+from tests.bots.conftest import Bots, eventually, on_page
 from tests.bots.matrix_rig import MatrixRig
 from tests.odd_json import with_odd_members
 
@@ -269,3 +269,27 @@ async def test_what_cannot_be_an_address_or_an_account_is_said(changed, said: st
     with pytest.raises(ConnectorError, match=said):
         await bot.connect()
     await bot.close()
+
+
+@pytest.mark.parametrize("platform", ["matrix"], indirect=True)
+async def test_a_direct_chat_that_somebody_joins_is_a_group_on_the_page_too(
+    bots: Bots, platform: MatrixRig
+):
+    ana, chat = await bots.paired()
+    bob = await platform.person("Bob")
+    await platform.say(ana, chat, "Beans")
+    await bots.answer(chat, "Beans")
+    (session,) = await bots.sessions()
+    more = {"allowed_folders": ["Garden"], "allowed_mcps": None, "capabilities": ["Read"]}
+    await bots.api("PATCH", f"chat/{session['id']}", json={"permissions": more})
+    await platform.ask(ana, "POST", f"rooms/{chat}/invite", {"user_id": bob})
+    await platform.ask(bob, "POST", f"rooms/{chat}/join", {})
+
+    async def is_group() -> bool | None:
+        (found,) = await bots.sessions()
+        return found["linkedBotChatType"] == "group" or None
+
+    await eventually(is_group, bots.sessions)
+    await on_page(bots, session["id"], "What is in the diary?")
+    await bots.answer(chat, "You said: What is in the diary?")
+    assert "do not have direct access to files" in bots.model.jobs[-1].system_prompt

@@ -51,6 +51,17 @@ async def test_three_unanswered_codes_are_followed_by_an_hour_of_silence(store: 
     assert await pairing.code_for("matrix", message("eve")) is not None
 
 
+async def test_a_code_that_was_denied_was_one_of_three(store: Store):
+    clock = Clock()
+    pairing = Pairing(store, clock)
+    for _ in range(3):
+        assert await pairing.deny(str(await pairing.code_for("matrix", message("eve"))))
+        assert await pairing.pending() == []
+    assert await pairing.code_for("matrix", message("eve")) is None
+    clock.now += 51 * MINUTE
+    assert await pairing.code_for("matrix", message("eve")) is not None
+
+
 @pytest.mark.parametrize("passed", [10 * MINUTE, -10 * MINUTE])  # the clock may be set back
 async def test_a_code_is_good_for_ten_minutes_and_once(store: Store, passed: float):
     clock = Clock()

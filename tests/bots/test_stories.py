@@ -14,7 +14,7 @@ import yaml
 
 from parachuted.agents import OfflineBackend, Step, TextDelta, call_tool
 from parachuted.agents.job import Job
-from tests.bots.conftest import Bots, Starting, eventually, says_so
+from tests.bots.conftest import Bots, Starting, eventually, on_page, says_so
 from tests.bots.rigs import PlatformRig, Shown
 from tests.cli.command_line import CommandLine
 from tests.daily.conftest import spoken_words
@@ -290,13 +290,7 @@ async def test_what_is_said_on_the_page_appears_in_the_chat_with_its_answer(bots
     await bots.platform.say(person, chat, "Beans")
     await bots.answer(chat, "You said: Beans")
     (session,) = await bots.sessions()
-    body = {"message": "From the page", "sessionId": session["id"]}
-    async with aiohttp.ClientSession() as client:
-        status = 409
-        while status == 409:  # its answer is in the chat a moment before its turn has ended
-            async with client.post(f"{bots.daemon.url}/api/chat", json=body) as answer:
-                status, text = answer.status, await answer.text()
-        assert "done" in text
+    await on_page(bots, session["id"], "From the page")
     shown = await bots.answer(chat, "You said: From the page")
     assert any("From the page" in one.text and one != shown[-1] for one in shown)
 
@@ -404,6 +398,15 @@ async def test_with_daily_a_chat_writes_entries_and_a_voice_note_is_its_words(
     async with starting() as bots:
         await bots.platform.say(person, chat, "/journal Sowed the beans.")
         await bots.answer(chat, "in the journal")
+        group = await bots.platform.group(person, await bots.platform.person("Bob"))
+        await bots.platform.say(person, group, "/journal Of the group")
+        await bots.answer(group, "may not write into the journal")
+        defaults = {"group": {"allowed_mcps": ["daily-create"]}}
+        await bots.api("PUT", "bots/config", json={"defaults": defaults})
+        await bots.platform.say(person, group, "/journal Allowed")
+        await bots.answer(group, "in the journal")
+        assert "Allowed" in await bots.written()
+        assert "Of the group" not in await bots.written()
         entry = f"Sowed the beans.\n\n*{bots.platform.platform.title()}*"
         assert entry in await bots.written()
         said = await asyncio.to_thread(spoken_words.read_bytes)
@@ -414,15 +417,19 @@ async def test_with_daily_a_chat_writes_entries_and_a_voice_note_is_its_words(
 
 
 async def test_a_file_of_an_answer_is_sent_if_the_conversation_may_show_it(bots: Bots):
-    for path in ("Chat/artifacts/chart.png", "Diary/secret.png", "Diary/day.md"):
+    paths = ("Charts/chart.png", "Chat/artifacts/anothers.png", "Diary/secret.png", "Charts/day.md")
+    for path in paths:
         (bots.vault / path).parent.mkdir(parents=True, exist_ok=True)
         (bots.vault / path).write_bytes(path.encode())
 
     async def shows(_job: Job) -> AsyncIterator[Step]:
-        yield TextDelta(text="![[Diary/secret.png]] ![[Chat/artifacts/../../Diary/secret.png]] ")
-        yield TextDelta(text="![[Diary/day.md]] ![[Chat/artifacts/chart.png]]")
+        yield TextDelta(text="![[Diary/secret.png]] ![[Charts/../Diary/secret.png]] ")
+        yield TextDelta(text="![[Charts/day.md]] ![[Chat/artifacts/anothers.png]] ")
+        yield TextDelta(text="![[Charts/chart.png]]")
 
     person, chat = await bots.paired()
+    defaults = {"dm": {"allowed_folders": ["Charts"]}}
+    await bots.api("PUT", "bots/config", json={"defaults": defaults})
     await bots.daemon.settled()
     bots.model.script = shows
     await bots.platform.say(person, chat, "Draw it")
@@ -430,7 +437,7 @@ async def test_a_file_of_an_answer_is_sent_if_the_conversation_may_show_it(bots:
     bots.model.script = says_so
     await bots.platform.say(person, chat, "Thanks")
     shown = await bots.answer(chat, "Thanks")
-    assert [one.file for one in shown if one.file] == [b"Chat/artifacts/chart.png"]
+    assert [one.file for one in shown if one.file] == [b"Charts/chart.png"]
 
 
 async def test_without_a_model_the_bot_answers_from_the_notes(starting: Starting, vault: Path):

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.access.authority import Authority, acting
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
+from parachuted.modules import AgentNarrowing, AgentSkill
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import acting_as_owner, conversations, files, sessions_of, texts
-from tests.chat.scripted_runs import scripted_chat, words
+from tests.chat.scripted_runs import ask, scripted_chat, words
 
 LINK = {"platform": "matrix", "chat_id": "!room:server", "chat_type": "dm"}
 ID = "abc123def456"
@@ -42,10 +44,124 @@ async def test_a_link_is_moved_and_taken_away(chat: ModuleHarness):
     assert await service.get_by_bot_link("matrix", "!room:server") is None
 
 
-async def test_permissions_that_are_none_are_refused(chat: ModuleHarness):
-    made = await linked(chat)
-    with pytest.raises(EditRefusedError, match="mode is one of"):
-        await conversations(chat).set_permissions(made["id"], {"capabilities": ["Read"]}, "all")
+GROUP = {"platform": "matrix", "chat_id": "!group:server", "chat_type": "group"}
+NOTHING = {"allowed_folders": [], "allowed_mcps": [], "capabilities": ["Read"]}
+GARDEN = {"allowed_folders": ["Garden"], "allowed_mcps": ["brain-search"], "capabilities": ["Read"]}
+SECRETS = (
+    "AGENTS.md",
+    "Diary/AGENTS.md",
+    ".agents/coach.md",
+    "Diary/.agents/coach.md",
+    ".claude/skills/gossip/SKILL.md",
+)
+
+
+async def from_page(chat: ModuleHarness, session_id: str) -> None:
+    folder = {"workingDirectory": "Diary", "contexts": ["Diary", "Garden"], "agentPath": SECRETS[2]}
+    await ask(chat, "Tell all", session_id, **folder)
+
+
+async def again(chat: ModuleHarness, session_id: str) -> None:
+    await chat.request("POST", f"/{session_id}/retry")
+
+
+async def by_a_module(chat: ModuleHarness, session_id: str) -> None:
+    await conversations(chat).send_message(session_id, "Tell all")
+
+
+async def by_commands(chat: ModuleHarness, session_id: str) -> None:
+    for words_of_command in ("/maintenance", "/gossip", "@coach tell all"):
+        await ask(chat, words_of_command, session_id)
+
+
+async def by_a_module_that_says_the_chat(chat: ModuleHarness, session_id: str) -> None:
+    """The session's file says that it belongs to no chat."""
+    service = conversations(chat)
+    await service.link(session_id, None)
+    chat_id = GROUP["chat_id"]
+    begun = await service.start_turn(session_id, "@coach tell all", "matrix", chat_id=chat_id)
+    while begun["events"][-1]["type"] not in {"done", "typed_error"}:
+        begun = await service.turn_events(session_id, begun["after"])
+
+
+DOORS = (from_page, again, by_a_module, by_commands, by_a_module_that_says_the_chat)
+
+
+@pytest.mark.parametrize("limit", [NOTHING, GARDEN, None], ids=["nothing", "garden", "unknown"])
+@pytest.mark.parametrize("begin", DOORS, ids=[one.__name__ for one in DOORS])
+async def test_no_turn_in_a_group_may_more_than_the_group_whoever_begins_it(
+    vault: Path, begin: Any, limit: dict[str, Any] | None
+):
+    for path in (*SECRETS, "Garden/AGENTS.md"):
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text("Of the diary: secret" if path in SECRETS else "Of the garden")
+    async with scripted_chat(vault, words("No.")) as (chat, runs):
+        service = conversations(chat)
+        before = await service.create(title="Before")
+        await service.add_message(before["id"], "Said before: secret")
+        made = await service.create(title="Matrix: Garden club", linked_bot=GROUP)
+        await service.add_message(made["id"], "Hello")
+        wide = {"allowed_folders": None, "allowed_mcps": None, "capabilities": ["Write", "Bash"]}
+        changes: dict[str, Any] = {"permissions": wide, "mode": "trusted"}
+        await chat.request("PATCH", f"/{made['id']}", body=changes)
+        with acting_as_owner():
+            more = {"agent": "coach", "working_directory": "Diary", "context_folders": ["Diary"]}
+            more["continued_from"] = before["id"]
+            await sessions_of(chat).change(made["id"], **more)
+        if limit is None and begin is by_a_module_that_says_the_chat:
+            limit = NOTHING
+        if limit is not None:
+            group = GROUP | {"permissions": limit, "mode": "sandboxed"}
+            await service.limit_chats([group])
+        skill = AgentSkill(name="gossip", description="", path=SECRETS[4], is_strangers=False)
+        runs.skills[skill] = "Of a skill: secret"
+        await begin(chat, made["id"])
+        assert runs.started
+        for run in runs.started:
+            narrowing: AgentNarrowing = run.options["narrowing"]
+            may_read = ("Garden/**",) if limit is GARDEN else ()
+            assert (run.agent, narrowing.read, narrowing.write) == ("chat", may_read, ())
+            assert narrowing.capabilities == ("read",)
+            assert (narrowing.mcps, "chat-create" in (narrowing.tools or ())) == (
+                tuple(limit["allowed_mcps"]) if limit else (),
+                False,
+            )
+            assert "secret" not in str(run.options)
+            assert not run.options["working_directory"]
+        shown = (await service.get(made["id"]))["metadata"]["permissions"]
+        assert (shown["allowed_folders"] is None) == (limit is None), "its screen says so too"
+
+
+async def test_a_direct_chat_may_what_its_session_says(vault: Path):
+    async with scripted_chat(vault, words("Yes.")) as (chat, runs):
+        service, made = conversations(chat), await linked(chat)
+        body = {"permissions": GARDEN | {"capabilities": ["Write"]}}
+        await chat.request("PATCH", f"/{made['id']}", body=body)
+        for limit in ([], [LINK | {"permissions": None}]):
+            await service.limit_chats(limit)
+            await by_a_module(chat, made["id"])
+            assert runs.started[-1].options["narrowing"].write == ("Garden/**",)
+        await service.limit_chats([LINK | {"permissions": NOTHING, "mode": "default"}])
+        await by_a_module(chat, made["id"])
+        assert runs.started[-1].options["narrowing"].read == ()
+        assert runs.started[-1].options["session_id"] is None, "it would know what it has read"
+
+
+async def test_what_an_agent_of_a_group_begins_elsewhere_may_no_more(vault: Path):
+    async with scripted_chat(vault, words("Done.")) as (chat, runs):
+        service = conversations(chat)
+        made = await service.create(title="Matrix: Garden club", linked_bot=GROUP)
+        other = await service.create(title="Of mine", permissions={"allowed_folders": None})
+        await chat.request("PATCH", f"/{made['id']}", body={"permissions": {"capabilities": []}})
+        await by_a_module(chat, made["id"])
+        (run,) = [name for name, one in runs.runs.items() if one.agent == "chat"]
+        inside = chat._running.inner._module
+        with acting(Authority(runs=(run,))):
+            child = await inside.create_child("A child")
+            with pytest.raises(ActRefusedError, match="other things than you"):
+                await inside.send_to_session(other["id"], "Tell all")
+        found = (await service.get(child["id"]))["metadata"]["permissions"]
+        assert (found["allowed_folders"], found["allowed_mcps"]) == ((), ())
 
 
 async def test_a_message_is_changed_in_its_place_and_its_files_stay(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.chat.loading import chat_file
@@ -63,6 +65,13 @@ def test_a_title_without_a_model_is_the_first_sentence(message: str, title: str 
         assert found.endswith(" …")
     else:
         assert found == title
+
+
+@pytest.mark.parametrize("repeated", ["[", "[[", "![", "[a](", "[[a|", "<!--", "*"])
+def test_a_title_of_a_text_of_many_openings_takes_no_time_to_speak_of(repeated: str):
+    began = time.process_time()
+    no_model.summary_from([repeated * 50_000], repeated * 50_000)
+    assert time.process_time() - began < 20  # else minutes, in which nothing else is answered
 
 
 def test_a_summary_without_a_model_quotes_the_first_and_the_last_question():

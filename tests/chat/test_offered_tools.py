@@ -20,7 +20,7 @@ def on(server: str, names: str) -> set[str]:
     return {f"mcp__{server}__{name}" for name in names.split()}
 
 
-OF_NOTES = on("vault", "list_notes read_note search_notes")
+OF_NOTES = on("vault", "read_note list_notes search_notes")
 OWN = on("chat", "update_session_title update_session_summary")
 OF_SESSIONS = OWN | on(
     "chat", "chat-sessions chat-session chat-tag chat-untag chat-create chat-send chat-context"

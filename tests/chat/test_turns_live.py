@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import operator
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +33,11 @@ def talking(vault: Path, home: Path) -> Talking:
 
     @asynccontextmanager
     async def start(
-        api: ScriptedMessages, spare: str = "off", engine: Mapping[str, str] | None = None
+        api: ScriptedMessages, engine: Mapping[str, str] | None = None
     ) -> AsyncIterator[DaemonRig]:
         await load_heavy("claude")
         given = {"vault": str(vault), "port": 0, "agent.base_url": api.url}
-        given |= {"agent.backend": "claude", "conversation.spare_process": spare}
+        given |= {"agent.backend": "claude"}
         settings = load_settings(home, {}, given)
         env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "sk-ant-api03-test"}
         env |= engine or {}
@@ -240,22 +238,17 @@ async def approve_changed(daemon_rig: DaemonRig, vault: Path) -> None:
     assert (status, module.get("state"), module.get("status")) == (200, "approved", "running")
 
 
-@pytest.mark.parametrize("spare", ["off", "on"])
-async def test_a_restarted_or_changed_chat_leaves_the_model_within_reach(talking, vault, spare):
+async def test_a_restarted_or_changed_chat_leaves_the_model_within_reach(talking, vault):
     answers = ("One.", "Two.", "Three.", "Four.", "Five.")
     model = Model(*answers)
-    async with ScriptedMessages([model] * 100) as api, talking(api, spare) as daemon_rig:
+    async with ScriptedMessages([model] * 100) as api, talking(api) as daemon_rig:
         await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
         session = None
         for number, answer in enumerate(answers):
-            # the spare process waits for a new conversation
             body = {"message": "Count.", "sessionId": session if number % 2 else None}
             done = (await events(daemon_rig, "POST", "/api/chat", body))[-1][1]
             assert (done["type"], done.get("response")) == ("done", answer), done
             session = done["sessionId"]
-            if spare == "on":
-                idle = daemon_rig.daemon.agents.chosen.backend._backend._idle._idle
-                await daemon_rig.until(partial(operator.contains, idle, None), 60)
             if number < 2:
                 status, module = await call(daemon_rig, "POST", "/api/modules/chat/restart", {})
                 assert status == 200, module

@@ -102,7 +102,7 @@ async def test_hooks_are_asked_about_a_call_and_hear_of_it(live: Live, vault: Pa
     save(vault / "a.md", "# A\n")
     async with live() as daemon_rig:
         asker = Scripted({"tool.before": no("hands off")})
-        daemon_rig.daemon.agents.run_hooks._asker = asker
+        daemon_rig.daemon.agents.run_hooks.asker = asker
         async with client(daemon_rig) as peer:
             assert "hands off" in await refused(peer, "write_note", path="b.md", text="# B\n")
             assert not (vault / "b.md").exists()
@@ -110,7 +110,7 @@ async def test_hooks_are_asked_about_a_call_and_hear_of_it(live: Live, vault: Pa
         assert (asked.event, asked.data["tool_name"]) == ("tool.before", "write_note")
         assert asked.data["agent_type"] == "mcp:test"
 
-        daemon_rig.daemon.agents.run_hooks._asker = Scripted({"tool.after": yes()})
+        daemon_rig.daemon.agents.run_hooks.asker = Scripted({"tool.after": yes()})
         async with client(daemon_rig) as peer:
             await call(peer, "read_note", path="a.md")
         assert [one["tool_name"] for one in daemon_rig.reported("tool.after")] == ["read_note"]
@@ -120,13 +120,13 @@ async def test_an_answer_that_a_hook_replaced_reaches_no_client_whole(live: Live
     save(vault / "a.md", "# A\n\nThe word is heliotrope.\n")
     async with live() as daemon_rig:
         hidden = yes(updated_output="(hidden)")
-        daemon_rig.daemon.agents.run_hooks._asker = Scripted({"tool.after": hidden})
+        daemon_rig.daemon.agents.run_hooks.asker = Scripted({"tool.after": hidden})
         async with client(daemon_rig) as peer:
             result = await peer.call_tool("read_note", {"path": "a.md"})
             assert "heliotrope" not in str(result)
             assert "(hidden)" in str(result)
 
         shown = yes(updated_output='{"path": "a.md", "digest": "d", "text": "# A"}')
-        daemon_rig.daemon.agents.run_hooks._asker = Scripted({"tool.after": shown})
+        daemon_rig.daemon.agents.run_hooks.asker = Scripted({"tool.after": shown})
         async with client(daemon_rig) as peer:
             assert (await call(peer, "read_note", path="a.md"))["text"] == "# A"

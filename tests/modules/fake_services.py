@@ -14,8 +14,8 @@ from parachuted.errors import ConflictError, NotFoundError
 from parachuted.keys.path_globs import PathGlob
 from parachuted.modules import CurrentCall, Module
 from parachuted.modules.hosting.loading import load_class, unload
+from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import Manifest, read_manifest
-from parachuted.modules.registry.module_tree import read_tree
 
 EXAMPLES = Path(__file__).resolve().parent / "examples"
 

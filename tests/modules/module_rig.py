@@ -27,12 +27,14 @@ from parachuted.modules.hosting.module_context import ModuleContext, ModuleConte
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.manifest import read_manifest
-from parachuted.runs import HookAsker, RunHooks, RunLifecycle
+from parachuted.runs import HookAsker, RunHooks, RunServices
+from parachuted.runs.agent_briefing import AgentBriefing
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission
-from parachuted.runs.agent_sandboxes import SandboxProvider
 from parachuted.runs.agent_tools import ModuleTrust, ServerTools
-from parachuted.runs.bounded_vault import BoundedVault, BoundedVaults
+from parachuted.runs.agent_toolset import AgentTools
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
+from parachuted.runs.requested_run import SandboxProvider
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
 from parachuted.search import IndexUpdate
@@ -109,7 +111,7 @@ class AgentsRig:
             runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause
         )
         self.budget = Budget(counts, rig.history, rig.state, rig.clock)
-        self.lifecycle = RunLifecycle(
+        self.services = RunServices(
             backend=backend,
             accounts=RunAccounts(rig.history, rig.objects, Causes(rig.state)),
             active_runs=at_work,
@@ -122,17 +124,19 @@ class AgentsRig:
         )
         self.guards = RunGuards(**guards)
         self.parts = {
-            "servers": servers,
-            "lifecycle": self.lifecycle,
+            "services": self.services,
             "vaults": rig.vaults,
             "hooks": RunHooks(rig.store, rig.bus, asker, self.guards.origins),
             "guards": self.guards,
-            "skills": AgentSkills(rig.root, rig.folder / "person", self.guards.origins),
-            "contexts": ContextAssembly(rig.library.index, lambda _path: ()),
-            "modules": ModulesRig(tools, call_tool, standing),
             "boxes": boxes,
+            "admission": self.admission,
+            "briefing": AgentBriefing(
+                AgentSkills(rig.root, rig.folder / "person", self.guards.origins),
+                AgentTools(ModulesRig(tools, call_tool, standing), servers),
+                ContextAssembly(rig.library.index, lambda _path: ()),
+            ),
         }
-        self.runner = AgentRunner(admission=self.admission, **self.parts)
+        self.runner = AgentRunner(**self.parts)
 
     def of(self, approved: ApprovedModule) -> ModuleAgents:
         """That module's."""
@@ -164,7 +168,7 @@ class ModuleRig:
         self.store = Store(self.root, self.objects, self.history, self.clock, notice=self.notice)
         self.library = SearchRig(self.vault, folder / "search.db")
         self.library.start()
-        self.vaults = BoundedVaults(self.store, self.library.index, self.library.search, self.audit)
+        self.vaults = GrantedVaults(self.store, self.library.index, self.library.search, self.audit)
 
         self.state = open_state(folder / "state.journal")
         self.scheduler = ModuleScheduler(
@@ -271,7 +275,7 @@ class ModuleRig:
 
     def bounded(
         self, *, read: Iterable[str] = (), write: Iterable[str] = (), **more: Callable[..., None]
-    ) -> BoundedVault:
+    ) -> GrantedVault:
         bounds = ModuleBounds.of_module("daily", read=read, write=write)
         return self.vaults.of_module("daily", bounds, authority=acted_on, **more)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import shutil
 import tempfile
 import textwrap
@@ -19,10 +20,11 @@ from parachuted.modules import CurrentCall
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.hosting.module_state import make_data_folder
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
+from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import FILE, read_manifest
-from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import ActivityAccess, ContextAccess, FolderAccess, VaultAccess
+from parachuted.modules.services import ActivityAccess, ContextAccess, FolderAccess
+from parachuted.runs.granted_vault import GrantedVault
 
 HEAD = """
 import asyncio
@@ -36,12 +38,19 @@ def write_module(
 ) -> Path:
     """A folder with a manifest and a module.py whose class has that body.
 
-    `files` are others, by their stem.
+    `files` are others, by their stem. The manifest lists the tools, events and schedules that
+    decorators in the body name, where `manifest` has no such field.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(
-        f"name: {name}\nversion: 1.0.0\nmodule: module.py\n{textwrap.dedent(manifest)}"
-    )
+    text = f"name: {name}\nversion: 1.0.0\nmodule: module.py\n{textwrap.dedent(manifest)}"
+    for key, decorator in (("mcp_tools", "mcp_tool"), ("hooks", "event")):
+        names = re.findall(rf"@{decorator}\(['\"]([\w.-]+)['\"]", body)
+        if names and f"{key}:" not in text.partition("permissions:")[0]:
+            text += f"\n{key}: [{', '.join(dict.fromkeys(names))}]\n"
+    timings = re.findall(r"@schedule\((.+)\)", body)
+    if timings and "schedules:" not in text:
+        text += f"\nschedules: [{', '.join(f'{{{_yaml(timing)}}}' for timing in timings)}]\n"
+    (folder / FILE).write_text(text)
     code = (
         f"{HEAD}\nclass Made(Module):\n    'One.'\n{textwrap.indent(textwrap.dedent(body), '    ')}"
     )
@@ -49,6 +58,10 @@ def write_module(
     for stem, text in files.items():
         (folder / f"{stem}.py").write_text(textwrap.dedent(text))
     return folder
+
+
+def _yaml(arguments: str) -> str:
+    return re.sub(r"(\w+)=", r"\1: ", arguments)
 
 
 def approve(folder: Path, *, trust: TrustLevel = "trusted", **more: Any) -> ApprovedModule:
@@ -93,7 +106,7 @@ class StubServices:
 
     name: str = "daily"
     config: Mapping[str, object] = field(default_factory=dict)
-    vault: VaultAccess | None = None
+    vault: GrantedVault | None = None
     state: Memory = field(default_factory=Memory)
     published: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     asked: list[tuple[str, ...]] = field(default_factory=list)

@@ -85,12 +85,13 @@ async def test_all_agents_are_listed_the_daemons_own_and_those_of_modules(module
     assert [one.runs_here for one in known] == [True, True, True, False]
     assert "no container: a shell" in str(known[1].problem)
     assert known[2].tools == (
-        "list_notes",
         "read_note",
+        "list_notes",
         "search_notes",
         "write_note",
-        "append_note",
         "edit_section",
+        "set_key",
+        "move_note",
         "suggest_change",
     )
     assert known[3].tools[-4:] == ("Read", "Glob", "Grep", "Bash")
@@ -157,4 +158,4 @@ async def test_without_a_model_no_agent_of_a_module_is_said_to_run_here(module_r
     assert {name for name, one in known.items() if one.runs_here} == {"curator"}
     assert "needs a model" in str(known["telegram-bot/responder"].problem)
     with pytest.raises(AgentUnavailableError, match="needs a model"):
-        await desk.runs.run(known["telegram-bot/responder"].order)
+        await desk.runs.run(known["telegram-bot/responder"].request)

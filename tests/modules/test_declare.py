@@ -22,7 +22,7 @@ from parachuted.modules.scheduling import Timing, parse_span
 def test_a_route_that_waits_for_an_agent_may_say_so_within_bounds():
     assert marks_of(route("POST", "/ask", timeout_s=180)(lambda _self: None))[0].timeout_s == 180
     for seconds in (0, 601):
-        with pytest.raises(ValueError, match="between 1 and 600 seconds"):
+        with pytest.raises(ValueError, match=r"@route: timeout_s: should be (greater|less) than"):
             route("POST", "/ask", timeout_s=seconds)
 
 
@@ -106,18 +106,18 @@ def test_what_is_not_a_path_of_a_route_is_refused(path):
 
 @pytest.mark.parametrize("method", ["get", "TRACE", "CONNECT", "OPTIONS", ""])
 def test_other_methods_are_refused(method):
-    with pytest.raises(ValueError, match="not one of GET"):
+    with pytest.raises(ValueError, match="method: should be one of GET"):
         route(method, "/a")
 
 
 def test_a_capability_that_no_key_has_is_refused():
-    with pytest.raises(ValueError, match="not one of read, write, admin"):
+    with pytest.raises(ValueError, match="capability: should be one of read, write, admin"):
         route("GET", "/a", capability="owner")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "1a", "a.b", "a" * 65, "ä"])
 def test_tools_have_names_that_every_agent_can_say(name):
-    with pytest.raises(ValueError, match="not the name of a tool"):
+    with pytest.raises(ValueError, match="not a name of a tool"):
         mcp_tool(name)
 
 
@@ -125,7 +125,7 @@ def test_tools_have_names_that_every_agent_can_say(name):
     "name", ["", "daily", "Daily.created", "daily.", ".a", "a..b", "a.b c", "file.*", "PreToolUse"]
 )
 def test_events_have_dotted_names(name):
-    with pytest.raises(ValueError, match="not the name of an event"):
+    with pytest.raises(ValueError, match="not a name of an event"):
         event(name)
 
 
@@ -166,7 +166,7 @@ def test_a_hook_is_one_of_three_and_no_listener():
     def handler(): ...
 
     assert marks_of(handler) == (HookMark(event="stop.before"),)
-    with pytest.raises(ValueError, match=r"is not one of prompt\.before, stop\.before"):
+    with pytest.raises(ValueError, match=r"should be one of prompt\.before, stop\.before"):
         hook("write.before")
     with pytest.raises(ValueError, match=r"use @hook\('prompt\.before'\)"):
         event("prompt.before")

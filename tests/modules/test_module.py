@@ -97,6 +97,6 @@ def test_importing_it_loads_neither_the_web_server_nor_an_agent():
     code = "import json, sys, parachuted.modules; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert {"aiohttp", "claude_agent_sdk", "tinydb", "parachuted.api", "cryptography"} & set(
+    assert {"aiohttp", "claude_agent_sdk", "parachuted.api", "cryptography"} & set(
         json.loads(done.stdout)
     ) == set()

@@ -53,7 +53,7 @@ def test_all_that_is_wrong_is_named_with_its_line():
         )
 
     said = str(refused.value)
-    assert "modules.yaml, line 7: config.layout: Input should be 'journals' or 'entries'" in said
+    assert "modules.yaml, line 7: config.layout: should be one of journals, entries" in said
     assert "modules.yaml, line 8: config.days: " in said
     assert "modules.yaml, line 9: config.nmae: unknown setting; did you mean name?" in said
 

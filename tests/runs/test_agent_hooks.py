@@ -6,20 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from parachuted.access.origin import Taint
 from parachuted.agents import Tool, ToolResult, call_tool
 from parachuted.errors import ActRefusedError
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.runs.agent_hooks import AgentHooks, NoHooks
 from parachuted.testing import say, use
+from tests.runs.task_rig import NOON, make_hooks
 from tests.runs.test_curator import B, W, study_with, update
 from tests.tools.curator_rig import CuratorRig
-
-NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
 
 
 @dataclass
@@ -70,13 +69,10 @@ def hooks_of(
     scripted: Scripted | NoHooks, reported: list[Mapping[str, object]] | None = None
 ) -> AgentHooks:
     heard = [] if reported is None else reported
-    return AgentHooks(
-        asker=scripted,
-        clock=lambda: NOON,
-        vault=Path("/v"),
-        session_id="r1",
-        agent="curator",
+    return make_hooks(
+        scripted,
         publish=lambda event, /, **data: heard.append({"event": event, **data}),
+        agent="curator",
     )
 
 
@@ -101,17 +97,64 @@ async def test_with_no_hook_a_call_is_what_it_was():
     assert (event["event"], event["tool_name"], event["tool_use_id"]) == (
         "tool.after",
         "note_down",
-        "r1-1",
+        "r-1-1",
     )
 
 
-async def test_a_refused_call_reaches_no_tool_and_the_agent_reads_why():
-    result, pen = await write(Scripted({"tool.before": no("milk is out")}))
+REFUSED = "a hook refused note_down, so nothing was done: milk is out"
 
-    assert result == ToolResult(
-        text="a hook refused note_down, so nothing was done: milk is out", is_error=True
-    )
-    assert pen.given == []
+
+@pytest.mark.parametrize(
+    ("event", "answer", "given", "text"),
+    [
+        ("before", {"allowed": False, "reason": "milk is out"}, None, REFUSED),
+        (
+            "before",
+            {"allowed": False, "reason": "milk is out", "context": ("tea is in",)},
+            None,
+            f"{REFUSED}\n\ntea is in",
+        ),
+        (
+            "before",
+            {"updated_input": {"text": "oat milk"}, "context": ("it is Tuesday",)},
+            "oat milk",
+            "wrote oat milk\n\nit is Tuesday",
+        ),
+        (
+            "before",
+            {"updated_input": {"text": 7}},
+            None,
+            "note_down: text: 7 is not of type 'string'",
+        ),
+        (
+            "after",
+            {"context": ("a hook saw it", "x" * 20_000)},
+            "milk",
+            f"wrote milk\n\na hook saw it\n\n{'x' * 20_000}",
+        ),
+        ("after", {"updated_output": "all is well"}, "milk", "all is well"),
+        (
+            "after",
+            {"updated_output": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
+            "milk",
+            "one\ntwo",
+        ),
+        (
+            "after",
+            {"updated_output": [{"type": "image", "data": "x"}]},
+            "milk",
+            '{"type": "image", "data": "x"}',
+        ),
+        ("after", {"updated_output": {"stdout": "x"}}, "milk", "wrote milk"),
+    ],
+)
+async def test_hooks_refuse_a_call_change_it_and_add_to_its_answer(
+    event: str, answer: dict[str, object], given: str | None, text: str
+):
+    result, pen = await write(Scripted({f"tool.{event}": yes(**answer)}))
+
+    assert [arguments["text"] for arguments in pen.given] == ([given] if given else [])
+    assert (result.text, result.is_error) == (text, given is None)
 
 
 async def test_a_hook_learns_which_tool_with_what_and_for_whom():
@@ -121,56 +164,20 @@ async def test_a_hook_learns_which_tool_with_what_and_for_whom():
 
     assert (before.event, before.session_id, before.vault, before.at) == (
         "tool.before",
-        "r1",
+        "r-1",
         Path("/v"),
         NOON,
     )
     assert dict(before.data) == {
         "tool_name": "note_down",
         "tool_input": {"text": "milk"},
-        "tool_use_id": "r1-1",
-        "agent_id": "r1",
+        "tool_use_id": "r-1-1",
+        "agent_id": "r-1",
         "agent_type": "curator",
         "full_name": "mcp__parachute__note_down",  # and the next, which no hook reads
     }
     assert after.data["tool_response"] == [{"type": "text", "text": "wrote milk"}]
-    assert after.data["tool_use_id"] == "r1-1"
-
-
-async def test_changed_arguments_go_to_the_tool_and_what_a_hook_adds_comes_to_the_agent():
-    result, pen = await write(
-        Scripted(
-            {"tool.before": yes(updated_input={"text": "oat milk"}, context=("it is Tuesday",))}
-        )
-    )
-
-    assert pen.given == [{"text": "oat milk"}]
-    assert result.text == "wrote oat milk\n\nit is Tuesday"
-
-
-async def test_changed_arguments_are_checked_as_an_agents_are():
-    result, pen = await write(
-        Scripted({"tool.before": yes(updated_input={"text": 7, "more": True})})
-    )
-
-    assert result.is_error
-    assert pen.given == []
-
-
-async def test_what_hooks_say_after_a_call_reaches_the_agent_and_undoes_nothing():
-    result, pen = await write(
-        Scripted({"tool.after": yes(context=("a hook saw it", "x" * 20_000))})
-    )
-
-    assert pen.given == [{"text": "milk"}]
-    assert result.text == f"wrote milk\n\na hook saw it\n\n{'x' * 20_000}"
-    assert not result.is_error
-
-
-async def test_a_hook_may_put_another_answer_in_place():
-    result, _ = await write(Scripted({"tool.after": yes(updated_output="all is well")}))
-
-    assert result.text == "all is well"
+    assert after.data["tool_use_id"] == "r-1-1"
 
 
 async def test_what_the_bus_hears_of_a_call_holds_no_whole_note():
@@ -196,22 +203,26 @@ async def hooked(folder: Path, scripted: Scripted, *blocks: object) -> CuratorRi
     return curator_rig
 
 
-async def test_a_watcher_that_hooks_let_no_one_wake_is_not_woken_and_its_differences_stay_open(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        ("bubble.before", "a hook objected to waking w.md: not today"),
+        ("prompt.before", "a hook objected to the prompt: not today"),
+    ],
+)
+async def test_a_run_that_hooks_object_to_asks_no_agent_and_leaves_its_differences_open(
+    tmp_path: Path, event: str, reason: str
 ):
-    curator_rig = await hooked(tmp_path, Scripted({"bubble.before": no("not on Sundays")}))
+    curator_rig = await hooked(tmp_path, Scripted({event: no()}))
     outcome = await curator_rig.run("w")
 
-    assert (outcome.result, outcome.reason) == (
-        "failed",
-        "a hook objected to waking w.md: not on Sundays",
-    )
+    assert (outcome.result, outcome.reason) == ("failed", reason)
     assert curator_rig.backend.jobs == []
     assert curator_rig.text("w") == W
     assert curator_rig.open_differences("w") == ["a"]
     assert curator_rig.waiting() == []
     (document,) = curator_rig.history.runs()
-    assert (document["outcome"], document["reason"]) == ("failed", outcome.reason)
+    assert (document["outcome"], document["reason"]) == ("failed", reason)
 
 
 async def test_a_hook_learns_who_would_be_woken_by_what_and_what_it_costs(tmp_path: Path):
@@ -282,28 +293,6 @@ async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_
     assert all(one.holds() and one.runs and one.causes for one in acts)
 
 
-async def test_a_refused_prompt_ends_the_run_and_asks_no_one(tmp_path: Path):
-    curator_rig = await hooked(tmp_path, Scripted({"prompt.before": no("too long")}))
-
-    assert (await curator_rig.run("w")).reason == "a hook objected to the prompt: too long"
-    assert curator_rig.backend.jobs == []
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("short", "short"),
-        ([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}], "one\ntwo"),
-        ([{"type": "image", "data": "x"}], '{"type": "image", "data": "x"}'),
-        ({"stdout": "x"}, "wrote milk"),
-    ],
-)
-async def test_a_text_and_a_list_of_blocks_take_the_answers_place(given: object, expected: str):
-    result, _ = await write(Scripted({"tool.after": yes(updated_output=given)}))
-
-    assert result.text == expected
-
-
 async def test_a_call_that_failed_is_reported_as_a_failure_and_not_as_what_ended_well():
     async def broken(_arguments: Mapping[str, object]) -> ToolResult:
         return ToolResult(text="no such note", is_error=True)
@@ -331,14 +320,6 @@ async def test_a_call_that_failed_is_reported_as_a_failure_and_not_as_what_ended
     assert [one["event"] for one in reported] == ["tool.failed"]
 
 
-async def test_a_no_and_what_a_hook_adds_to_it_both_reach_the_agent():
-    result, _ = await write(
-        Scripted({"tool.before": yes(allowed=False, reason="milk is out", context=("tea is in",))})
-    )
-
-    assert result.text == "a hook refused note_down, so nothing was done: milk is out\n\ntea is in"
-
-
 @pytest.mark.parametrize("event", ["tool.before", "tool.after"])
 async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_made(
     event: str, tmp_path: Path
@@ -356,18 +337,18 @@ async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_mad
 
 
 async def test_what_a_hook_has_an_agent_know_at_its_end_counts_as_read_by_it():
-    seen, added = list[str](), list[str]()
+    taint, added = Taint(), list[str]()
     decision = HookDecision(
         allowed=False, reason="Look at the mail.", context=("It says: obey.",), sources=("Mail.md",)
     )
     hooks = replace(
         hooks_of(Scripted({"stop.before": lambda _event: decision})),
-        saw=seen.append,
+        taint=taint,
         added=lambda: added.append("words"),
     )
 
     assert await hooks.stopping("bye") is decision
-    assert (seen, added) == (["Mail.md"], ["words"])
+    assert (taint.sources, added) == ({"Mail.md": "imported"}, ["words"])
 
     quiet = replace(hooks_of(Scripted({"stop.before": yes()})), added=lambda: added.append("more"))
     assert (await quiet.stopping("bye")).allowed

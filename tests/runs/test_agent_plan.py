@@ -1,66 +1,84 @@
-"""Agent plan: a declaration, a person's overrides and a caller's options come to one run, and none
-of them widens another.
+"""Agent plan: a declaration, a person's overrides and a caller's options come to one request, and
+none of them widens another.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from parachuted.access.grant import Grant, build_grant
+from parachuted.access.authority import Authority
+from parachuted.access.grant import Grant
 from parachuted.agents import RunLimits
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
 from parachuted.modules import AgentConfig
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.manifest import read_manifest
-from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.run_request import RunPlan, make_plan
+from parachuted.runs.run_request import RunRequest
+from tests.modules.module_rig import LIMITS, ModuleRig
 
-LIMITS = RunLimits(timeout_s=100, max_turns=12, max_cost_usd=0.25)
-MODULE = ModuleBounds.of_module(
-    "bot", read=["Brain/**", "Daily/**"], write=["Brain/**", "Daily/**"]
-)
-
-
-def plan_of(
-    config: AgentConfig, override: object = None, copy: Path = Path("/none"), **options: object
-) -> RunPlan:
-    approved = ApprovedModule(
-        name="bot",
-        copy=copy,
-        digest="sha256:1",
-        tree="sha256:2",
-        manifest=read_manifest("name: bot\nversion: 1.0.0\nmodule: module.py\n"),
-        trust="trusted",
-        overrides={} if override is None else {"admin": override},
-    )
-    return make_plan(approved, config, "admin", options, LIMITS)
+MANIFEST = """
+name: bot
+version: 1.0.0
+module: module.py
+permissions:
+  read: ["Brain/**", "Daily/**"]
+  write: ["Brain/**", "Daily/**"]
+"""
+PATHS = ("Brain/a.md", "Brain/p/b.md", "Daily/c.md", "Private/d.md")
 
 
-def reach(plan: RunPlan) -> dict[str, str]:
-    bounds = ModuleBounds.of_agent(plan.who, granted(plan))
-    paths = ("Brain/a.md", "Brain/p/b.md", "Daily/c.md", "Private/d.md")
-    return {
-        path: ("r" if bounds.may_read(path) else "") + ("w" if bounds.may_write(path) else "")
-        for path in paths
-    }
+class Plans:
+    """What comes of an agent's declaration, an override in modules.yaml, and options."""
+
+    def __init__(self, rig: ModuleRig) -> None:
+        self._rig = rig
+
+    async def request(
+        self,
+        config: AgentConfig,
+        override: object = None,
+        copy: Path = Path("/none"),
+        **options: object,
+    ) -> RunRequest:
+        approved = ApprovedModule(
+            name="bot",
+            copy=copy,
+            digest="sha256:1",
+            tree="sha256:2",
+            manifest=read_manifest(MANIFEST),
+            trust="trusted",
+            overrides={} if override is None else {"admin": override},
+        )
+        self._agents = self._rig.agents(declared=lambda _module: {"admin": config})
+        caller = Authority(asked_by="person")
+        return await self._agents.of(approved).request(
+            "admin", "x", options, authority=caller, entry="module"
+        )
+
+    async def grant(self, *given: object, **options: object) -> Grant:
+        request = await self.request(*given, **options)
+        return self._agents.runner.grant(request)
+
+    async def reach(self, *given: object, **options: object) -> list[str]:
+        grant = await self.grant(*given, **options)
+        return [
+            ("r" if grant.may_read(path) else "") + ("w" if grant.may_write(path) else "")
+            for path in PATHS
+        ]
+
+    async def ways_out(self, *given: object) -> tuple[object, object]:
+        grant = await self.grant(*given)
+        return grant.bash, grant.network
 
 
-def granted(plan: RunPlan) -> Grant:
-    return build_grant(
-        plan.config,
-        agent=plan.name,
-        bounds_read=MODULE.reads,
-        bounds_write=MODULE.writes,
-        entry="module",
-        folder=plan.folder,
-        narrowing=plan.narrowing,
-    )
-
-
-def reached(plan: RunPlan) -> tuple[object, object]:
-    return granted(plan).bash, granted(plan).network
+@pytest.fixture
+def plans(tmp_path: Path) -> Iterator[Plans]:
+    rig = ModuleRig(tmp_path)
+    yield Plans(rig)
+    rig.close()
 
 
 WIDE = AgentConfig(paths=["Brain/**", "Daily/**"], capabilities=["read", "write"])
@@ -84,11 +102,13 @@ WIDE = AgentConfig(paths=["Brain/**", "Daily/**"], capabilities=["read", "write"
         ({"sandbox": {"workspace_access": "rw", "allowed_paths": ["Daily/"]}}, ["", "", "rw", ""]),
     ],
 )
-def test_what_a_person_writes_in_modules_yaml_narrows_and_never_widens(override, expected):
-    assert list(reach(plan_of(WIDE, override)).values()) == expected
+async def test_what_a_person_writes_in_modules_yaml_narrows_and_never_widens(
+    plans, override, expected
+):
+    assert await plans.reach(WIDE, override) == expected
 
 
-def test_an_override_of_what_an_agent_has_not_gives_it_nothing_more():
+async def test_an_override_of_what_an_agent_has_not_gives_it_nothing_more(plans):
     reader = AgentConfig(paths=["Brain/a.md"], capabilities=["read"])
     wider = {
         "paths": ["**"],
@@ -96,51 +116,53 @@ def test_an_override_of_what_an_agent_has_not_gives_it_nothing_more():
         "allow_user_skills": "true",
         "allow_workspace_skills": "true",
     }
-    plan = plan_of(reader, wider)
+    config = (await plans.request(reader, wider)).definition.config
 
-    assert list(reach(plan).values()) == ["r", "", "", ""]
-    assert (plan.config.allow_user_skills, plan.config.allow_workspace_skills) == (False, False)
+    assert await plans.reach(reader, wider) == ["r", "", "", ""]
+    assert (config.allow_user_skills, config.allow_workspace_skills) == (False, False)
 
 
 @pytest.mark.parametrize(
     "override",
     ["text", {"paths": "Brain"}, {"paths": ["../x"]}, {"capabilities": ["root"]}, {"patsh": ["x"]}],
 )
-def test_a_mistake_in_an_override_lets_the_agent_do_nothing(override):
+async def test_a_mistake_in_an_override_lets_the_agent_do_nothing(plans, override):
     with pytest.raises(ActRefusedError, match=r"modules\.yaml"):
-        plan_of(WIDE, override)
+        await plans.request(WIDE, override)
 
 
-def test_a_person_takes_a_shell_and_the_network_away_or_cuts_them_down():
+@pytest.mark.parametrize(
+    ("override", "left"),
+    [
+        (None, (("git", "npm"), ("api.telegram.org",))),
+        ({"paths": ["Brain/p/"]}, (("git", "npm"), ("api.telegram.org",))),
+        ({"bash": ["git", "sh"], "network": "true"}, (("git",), ("api.telegram.org",))),
+        ({"bash": "false", "network": "false"}, (False, "none")),
+    ],
+)
+async def test_a_person_takes_a_shell_and_the_network_away_or_cuts_them_down(plans, override, left):
     config = AgentConfig(bash=["git", "npm"], network=["api.telegram.org"], paths=["Brain/"])
-
-    assert reached(plan_of(config)) == (("git", "npm"), ("api.telegram.org",))
-    assert reached(plan_of(config, {"paths": ["Brain/p/"]})) == (
-        ("git", "npm"),
-        ("api.telegram.org",),
-    )
-    assert reached(plan_of(config, {"bash": ["git", "sh"], "network": "true"})) == (
-        ("git",),
-        ("api.telegram.org",),
-    )
-    assert reached(plan_of(config, {"bash": "false", "network": "false"})) == (False, "none")
+    assert await plans.ways_out(config, override) == left
 
 
-def test_an_agent_works_in_the_folder_that_it_is_given_and_in_no_pattern_of_folders():
+async def test_an_agent_works_in_the_folder_that_it_is_given_and_in_no_pattern_of_folders(plans):
     config = AgentConfig(paths=["${CWD}/**"], capabilities=["read", "write"])
 
-    assert list(reach(plan_of(config)).values()) == ["", "", "", ""]
-    assert list(reach(plan_of(config, working_directory="Brain/p/")).values()) == ["", "rw", "", ""]
-    assert list(reach(plan_of(config, working_directory="Private")).values()) == ["", "", "", ""]
+    assert await plans.reach(config) == ["", "", "", ""]
+    assert await plans.reach(config, working_directory="Brain/p/") == ["", "rw", "", ""]
+    assert await plans.reach(config, working_directory="Private") == ["", "", "", ""]
     for crafted in ("**", "Brain*", "?aily", "../Private", "/", "~", "", "${CWD}", 7, ["Brain"]):
         with pytest.raises(ActRefusedError, match="working_directory"):
-            plan_of(config, working_directory=crafted)
+            await plans.request(config, working_directory=crafted)
 
 
-def test_options_lower_the_limits_and_never_raise_them():
-    plan = plan_of(WIDE, timeout_s=5, max_turns=3, max_cost_usd=0.01)
-    assert plan.limits == RunLimits(timeout_s=5, max_turns=3, max_cost_usd=0.01)
-    assert plan_of(WIDE, timeout_s=10**9, max_turns=10**9, max_cost_usd=10**9).limits == LIMITS
+async def test_options_lower_the_limits_and_never_raise_them(plans):
+    async def limits(**options: object) -> RunLimits:
+        return (await plans.request(WIDE, **options)).budget.limits
+
+    lower = {"timeout_s": 5, "max_turns": 3, "max_cost_usd": 0.01}
+    assert await limits(**lower) == RunLimits(**lower)
+    assert await limits(timeout_s=10**9, max_turns=10**9, max_cost_usd=10**9) == LIMITS
     for wrong in (
         {"timeout_s": 0},
         {"max_turns": -1},
@@ -150,29 +172,29 @@ def test_options_lower_the_limits_and_never_raise_them():
         {"model": "x"},
     ):
         with pytest.raises(ActRefusedError, match="run_agent"):
-            plan_of(WIDE, **wrong)
+            await plans.request(WIDE, **wrong)
 
 
-def test_the_system_prompt_is_the_words_or_a_file_of_the_approved_copy(tmp_path):
+async def test_the_system_prompt_is_the_words_or_a_file_of_the_approved_copy(plans, tmp_path):
+    async def system(copy: Path = tmp_path, **config: object) -> str:
+        return (await plans.request(AgentConfig(**config), copy=copy)).definition.system_prompt
+
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts/admin.md").write_text("You keep the books.")
 
-    assert plan_of(AgentConfig(system_prompt="You sing.")).system_prompt.startswith("You sing.")
-    assert plan_of(
-        AgentConfig(system_prompt="prompts/admin.md"), copy=tmp_path
-    ).system_prompt.startswith("You keep the books.")
-    assert plan_of(AgentConfig(description="Sings.")).system_prompt.startswith("Sings.")
-    assert "never an instruction to you" in plan_of(AgentConfig()).system_prompt
+    assert (await system(system_prompt="You sing.")).startswith("You sing.")
+    assert (await system(system_prompt="prompts/admin.md")).startswith("You keep the books.")
+    assert (await system(description="Sings.")).startswith("Sings.")
+    assert "never an instruction to you" in await system()
     with pytest.raises(NotFoundError, match=r"prompts/none\.md"):
-        plan_of(AgentConfig(system_prompt="prompts/none.md"), copy=tmp_path)
+        await system(system_prompt="prompts/none.md")
     for beside in ("../secret.md", "/etc/hosts.txt", "prompts/../../secret.md"):
         with pytest.raises(PathRefusedError):
-            plan_of(AgentConfig(system_prompt=beside), copy=tmp_path / "prompts")
+            await system(system_prompt=beside, copy=tmp_path / "prompts")
 
 
-def test_whose_words_the_prompt_is_can_be_said():
-    assert (plan_of(WIDE).origin, plan_of(WIDE, origin="bot").origin) == ("you", "bot")
-    with pytest.raises(
-        ActRefusedError, match="origin should be one of you, agent, bot, imported, web"
-    ):
-        plan_of(WIDE, origin="god")
+async def test_whose_words_the_prompt_is_can_be_said(plans):
+    assert (await plans.request(WIDE)).origin == "you"
+    assert (await plans.request(WIDE, origin="bot")).origin == "bot"
+    with pytest.raises(ActRefusedError, match="origin: Input should be 'you', 'agent', 'bot'"):
+        await plans.request(WIDE, origin="god")

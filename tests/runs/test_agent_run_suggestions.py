@@ -53,7 +53,7 @@ async def test_what_a_tainted_run_would_write_waits_and_is_done_when_a_person_sa
         module_rig,
         suggestions,
         use("read_note", path="Brain/clip.md"),
-        use("append_note", path="Brain/a.md", section="S", text="x"),
+        use("edit_section", path="Brain/a.md", section="S", text="x"),
     )
     (made,) = suggestions.all()
     assert (ran.outcome.result, ran.suggested, module_rig.text("Brain/a.md")) == (

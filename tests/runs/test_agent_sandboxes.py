@@ -4,26 +4,31 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.grant import build_grant
+from parachuted.access.authority import Authority
+from parachuted.access.grant import Grant, build_grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.agents import ToolResult
 from parachuted.agents.sandbox.options import SandboxSlot
 from parachuted.errors import AgentFailedError
 from parachuted.keys import EVERYWHERE
-from parachuted.runs import AgentHooks, NoHooks
-from parachuted.runs.agent_sandboxes import AgentSandboxes, SandboxedRun
-from parachuted.runs.lifecycle import RunAudit
-from parachuted.tasks import Task
+from parachuted.runs import AgentHooks
+from parachuted.runs.agent_sandboxes import AgentSandboxes
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.run_guard import RunGuard
+from parachuted.runs.run_request import RunBudget
 from parachuted.vault import Author, WriteResult
-from tests.modules.module_rig import NOON, ModuleRig
+from tests.modules.module_rig import LIMITS, ModuleRig
+from tests.runs.task_rig import make_hooks, make_task
 
 
 @dataclass
@@ -57,6 +62,58 @@ class FakeSlots:
         yield slot
 
 
+async def refuse(_command: str) -> bool:
+    return False
+
+
+class AskedGuard:
+    """A guard whose person is asked by `allow`, and allows no host."""
+
+    def __init__(self, guard: RunGuard, allow: Callable[[str], Awaitable[bool]]) -> None:
+        self._guard, self.command, self.host = guard, allow, refuse
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._guard, name)
+
+
+class FakeRun:
+    """As much of a run as its container needs; `allow` is what a person says to a command."""
+
+    request = SimpleNamespace(budget=RunBudget(limits=LIMITS))
+    author = Author(by="agent:a", run="r-1", causes=("c-1",))
+
+    def __init__(
+        self,
+        rig: ModuleRig,
+        grant: Grant,
+        taint: Taint,
+        hooks: AgentHooks,
+        audit: RunAudit,
+        allow: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        self.grant, self.taint, self.hooks, self.audit = grant, taint, hooks, audit
+        self.written: list[WriteResult] = []
+        self.said: list[str] = []
+        self.add_words = self.said.append
+        guard = RunGuard(
+            run="r-1",
+            session=None,
+            grant=grant,
+            taint=taint,
+            origins=Origins(rig.state),
+            permissions=None,
+            put_forward=None,
+        )
+        self.vault = rig.vaults.of_run(
+            ModuleBounds.of_agent("a", grant),
+            self.author,
+            run=guard,
+            authority=Authority,
+            wrote=self.written.append,
+        )
+        self.guard = AskedGuard(guard, allow)
+
+
 @dataclass
 class AgentSandboxRig:
     """A yard with containers that are folders."""
@@ -64,48 +121,20 @@ class AgentSandboxRig:
     module_rig: ModuleRig
     slots: FakeSlots
     boxes: AgentSandboxes
-    written: list[WriteResult]
-    said: list[str]
     taint: Taint
 
-    def run(self, **config: object) -> SandboxedRun:
-        made = AgentConfig(
+    def run(self, allow: Callable[[str], Awaitable[bool]] = refuse, **config: object) -> FakeRun:
+        agent = AgentConfig(
             **{"paths": ["Work/**"], "capabilities": ["read", "write"], "bash": ["git"], **config}
         )
         grant = build_grant(
-            made, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli"
+            agent, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli"
         )
-        task = Task(
-            id="t",
-            watcher="w",
-            state="running",
-            causes=("c-1",),
-            parents=(),
-            first_at=NOON,
-            last_at=NOON,
-            due_at=NOON,
-            run="r-1",
-        )
-        return SandboxedRun(
-            run="r-1",
-            agent="a",
-            grant=grant,
-            author=Author(by="agent:a", run="r-1", causes=("c-1",)),
-            taint=self.taint,
-            audit=RunAudit(
-                self.module_rig.audit, self.module_rig.clock, task, agent="a", backend="scripted"
-            ),
-            hooks=AgentHooks(
-                asker=NoHooks(),
-                clock=self.module_rig.clock,
-                vault=self.module_rig.vault,
-                session_id="r-1",
-                agent="a",
-            ),
-            wrote=self.written.append,
-            checked_in=self.said.append,
-            put_forward=None,
-        )
+        task = make_task()
+        rig = self.module_rig
+        hooks = make_hooks(folder=rig.vault, agent="a", taint=self.taint)
+        audit = RunAudit(rig.audit, rig.clock, task, agent="a", backend="scripted", module="a")
+        return FakeRun(rig, grant, self.taint, hooks, audit, allow)
 
 
 @pytest.fixture
@@ -118,20 +147,17 @@ def sandbox_rig(tmp_path: Path) -> Iterator[AgentSandboxRig]:
         sandboxes=slots,
         store=module_rig.store,
         index=module_rig.library.index,
-        origins=Origins(module_rig.state),
-        audit=module_rig.audit,
         user_home=tmp_path,
     )
-    yield AgentSandboxRig(
-        module_rig=module_rig, slots=slots, boxes=boxes, written=[], said=[], taint=Taint()
-    )
+    yield AgentSandboxRig(module_rig=module_rig, slots=slots, boxes=boxes, taint=Taint())
     module_rig.close()
 
 
 async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_when_it_ends(
     sandbox_rig: AgentSandboxRig,
 ):
-    async with sandbox_rig.boxes.open(sandbox_rig.run()) as opened:
+    run = sandbox_rig.run()
+    async with sandbox_rig.boxes.open(run) as opened:
         work = opened.native.sandbox.work
         assert [str(file.relative_to(work)) for file in sorted(work.rglob("*.md"))] == ["Work/a.md"]
         assert "1 files" in opened.prompt
@@ -140,8 +166,8 @@ async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_
         assert await opened.native.before("Bash", {"command": "curl x"}) is not None
         assert await opened.native.before("Bash", {"command": "git status"}) is None
     assert sandbox_rig.module_rig.text("Work/a.md") == "# A\n\nnew\n"
-    assert [written.path for written in sandbox_rig.written] == ["Work/a.md"]
-    assert ["stays in the container" in words for words in sandbox_rig.said] == [True]
+    assert [written.path for written in run.written] == ["Work/a.md"]
+    assert ["stays in the container" in words for words in run.said] == [True]
 
 
 async def test_a_run_that_fails_leaves_nothing(
@@ -209,7 +235,7 @@ async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
         asked.append(command)
         return answer
 
-    async with sandbox_rig.boxes.open(replace(sandbox_rig.run(), ask_command=ask)) as opened:
+    async with sandbox_rig.boxes.open(sandbox_rig.run(ask)) as opened:
         native = opened.native
         assert await native.before("Bash", {"command": "git status"}) is None
         assert asked == []
@@ -229,7 +255,7 @@ async def test_an_agent_without_a_shell_asks_for_no_command(sandbox_rig: AgentSa
     async def ask(_command: str) -> bool:
         raise AssertionError
 
-    run = replace(sandbox_rig.run(bash=False, paths=["~/x/", "Work/**"]), ask_command=ask)
+    run = sandbox_rig.run(ask, bash=False, paths=["~/x/", "Work/**"])
     async with sandbox_rig.boxes.open(run) as opened:
         assert await opened.native.before("Bash", {"command": "ls"}) is not None
 

@@ -6,7 +6,6 @@ import pytest
 
 from parachuted.errors import ActRefusedError, PathRefusedError
 from parachuted.keys import EVERYWHERE, AccessGrant, PathGlob
-from parachuted.modules import AgentConfig, SandboxConfig
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.vault import VaultPath
 
@@ -42,68 +41,6 @@ def test_a_key_that_may_read_all_still_reads_no_code_and_nothing_of_a_program(pa
     assert (may(everything, path), everything.may_enter(path)) == ("", False)
     with pytest.raises(PathRefusedError):
         everything.check_read(VaultPath(path), VaultPath(path))
-
-
-@pytest.mark.parametrize(
-    ("agent", "a", "b"),
-    [
-        (AgentConfig(), "", ""),
-        (AgentConfig(paths=["Daily/a.md"]), "r", ""),
-        (AgentConfig(paths=["Daily/a.md", "Private/**"], capabilities=["read", "write"]), "rw", ""),
-        (
-            AgentConfig(
-                paths=["Daily/"],
-                capabilities=["Write"],
-                sandbox=SandboxConfig(workspace_access="ro"),
-            ),
-            "r",
-            "r",
-        ),
-        (AgentConfig(paths=["Daily/"], sandbox=SandboxConfig(workspace_access="none")), "", ""),
-        (
-            AgentConfig(sandbox=SandboxConfig(workspace_access="rw", allowed_paths=["Daily/"])),
-            "rw",
-            "rw",
-        ),
-        (
-            AgentConfig(
-                paths=["Daily/a.md"],
-                sandbox=SandboxConfig(workspace_access="rw", allowed_paths=["Daily/"]),
-            ),
-            "rw",
-            "",
-        ),
-        (AgentConfig(paths=["~/Work/client-x/", "/etc/"]), "", ""),
-        (AgentConfig(paths=["${CWD}/"]), "", ""),
-        (AgentConfig(paths=["${CWD}/"]).at("Daily"), "r", "r"),
-        (AgentConfig(paths=["${CWD}/"]).at("Private"), "", ""),
-    ],
-)
-def test_an_agent_reaches_what_it_names_of_what_its_module_may(agent, a, b):
-    bounds = DAILY.narrowed("the agent", agent)
-
-    assert (may(bounds, "Daily/a.md"), may(bounds, "Daily/b.md"), may(bounds, "Private/a.md")) == (
-        a,
-        b,
-        "",
-    )
-    assert all(
-        may(bounds, path)
-        == ("r" if agent.sees(path) and DAILY.may_read(path) else "")
-        + ("w" if agent.edits(path) else "")
-        for path in ("Daily/a.md", "Daily/b.md")
-    )
-
-
-def test_a_person_can_only_narrow_an_agent():
-    agent = AgentConfig(paths=["Daily/a.md", "Daily/b.md"], capabilities=["read", "write"])
-    bounds = DAILY.narrowed(
-        "the agent",
-        agent,
-        AgentConfig(paths=["Daily/b.md", "Private/**", "Daily/c.md"], capabilities=["read"]),
-    )
-
-    assert [may(bounds, f"Daily/{name}.md") for name in "abc"] == ["", "r", ""]
 
 
 def test_a_callers_paths_narrow_a_module_further_but_never_widen_it():

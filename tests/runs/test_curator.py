@@ -6,9 +6,10 @@ import asyncio
 import errno
 import json
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -20,7 +21,7 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.runs import curator as curator_module
-from parachuted.runs import curator_run, lifecycle
+from parachuted.runs import curator_run, run
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.vault import VaultPath
 from tests.bubbling.reconciler_rig import watching
@@ -29,31 +30,32 @@ from tests.tools.curator_rig import LIMITS, CuratorRig
 A = "# A\n\n## Facts\n\n- one\n"
 B = A.replace("one", "two")
 W = watching("a.md", text="# W\n\n## Facts\n\n- old\n\n## History\n")
+FINE = use("no_change", reason="fine")
+FULL = StorageFailedError("no space left on device")
+Script: TypeAlias = Callable[[CuratorRig, Job], Awaitable[list[Block]]]
 
 
 @dataclass
 class Backend:
-    """Does to each job what it is told, and remembers them."""
+    """Takes these steps, then raises or hangs."""
 
-    act: Callable[[Job], None]
+    error: BaseException | None = None
+    steps: tuple[object, ...] = ()
+    hangs: bool = False
     name: str = "odd"
     jobs: list[Job] = field(default_factory=list)
 
     async def run(self, job: Job) -> AsyncIterator[Step]:
         self.jobs.append(job)
-        self.act(job)
-        for step in ():
+        for step in self.steps:
             yield step
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.error is not None:
+            raise self.error
 
     async def close(self) -> None:
         pass
-
-
-def raising(error: BaseException) -> Backend:
-    def act(_job: Job) -> None:
-        raise error
-
-    return Backend(act)
 
 
 async def study_with(folder: Path, *blocks: Block, **texts: str) -> CuratorRig:
@@ -64,9 +66,28 @@ async def study_with(folder: Path, *blocks: Block, **texts: str) -> CuratorRig:
     return curator_rig
 
 
+async def study_of(folder: Path, script: Script) -> CuratorRig:
+    """The same, and an agent that does as the script says."""
+    curator_rig = await study_with(folder)
+
+    async def act(job: Job) -> list[Block]:
+        return await script(curator_rig, job)
+
+    ask(curator_rig, ScriptedBackend(act))
+    return curator_rig
+
+
 def ask(curator_rig: CuratorRig, backend: object) -> None:
     """From now on the curator asks that one."""
+    curator_rig.backend = backend
     curator_rig.curator = curator_rig.curator_with(backend)
+
+
+def put_back(curator_rig: CuratorRig) -> None:
+    """The task that runs waits again."""
+    (task,) = curator_rig.queue.running()
+    with curator_rig.state.batch():
+        curator_rig.queue.put_back(task, due_at=curator_rig.now, reason=None)
 
 
 def update(section: str = "Facts", content: str = "- new") -> Block:
@@ -142,32 +163,30 @@ async def test_a_run_leaves_a_document_of_all_it_did(tmp_path: Path):
     assert "-- old\n+- new\n" in wrote["diff"]
 
 
-async def test_an_agent_that_declines_ends_unchanged_with_its_reason(tmp_path: Path):
-    curator_rig = await study_with(tmp_path, use("no_change", reason="still true"))
+@pytest.mark.parametrize(
+    ("blocks", "result", "reason"),
+    [
+        ([use("no_change", reason="still true")], "unchanged", "still true"),
+        ([say("first"), say("last")], "unchanged", "last"),
+        ([update(), update(content="- old")], "unchanged", "the agent wrote nothing"),
+    ],
+)
+async def test_an_agent_that_changes_nothing_ends_unchanged_with_its_reason(
+    tmp_path: Path, blocks: list[Block], result: str, reason: str
+):
+    curator_rig = await study_with(tmp_path, *blocks)
     outcome = await curator_rig.run("w")
 
-    assert (outcome.result, outcome.reason) == ("unchanged", "still true")
-    assert not curator_rig.reviews.has("w.md")
-
-
-async def test_an_agent_that_only_talks_ends_unchanged_with_its_last_words(tmp_path: Path):
-    curator_rig = await study_with(tmp_path, say("first"), say("last"))
-
-    assert (await curator_rig.run("w")).reason == "last"
-
-
-async def test_writing_and_taking_it_back_is_not_a_change(tmp_path: Path):
-    curator_rig = await study_with(tmp_path, update(), update(content="- old"))
-
-    assert (await curator_rig.run("w")).result == "unchanged"
+    assert (outcome.result, outcome.reason) == (result, reason)
     assert curator_rig.history.runs()[0]["wrote"] == []
+    assert not curator_rig.reviews.has("w.md")
 
 
 async def test_a_run_with_nothing_left_to_review_asks_no_one(tmp_path: Path):
     curator_rig = await study_with(tmp_path, update())
-    running = curator_rig.begin("w")
+    curator_rig.begin("w")
     await curator_rig.save("a", A)
-    curator_rig.queue.put_back(running, due_at=curator_rig.now, reason=None)
+    put_back(curator_rig)
     outcome = await curator_rig.run("w")
 
     assert (outcome.result, outcome.reason) == ("unchanged", "nothing was left to review")
@@ -175,14 +194,12 @@ async def test_a_run_with_nothing_left_to_review_asks_no_one(tmp_path: Path):
 
 
 async def test_what_changes_during_the_run_is_left_for_the_next(tmp_path: Path):
-    curator_rig = await study_with(tmp_path)
-
-    async def script(job: Job) -> list[Block]:
+    async def script(curator_rig: CuratorRig, _job: Job) -> list[Block]:
         if len(curator_rig.backend.jobs) == 1:
             await curator_rig.save("a", B.replace("two", "three"))
-        return [use("no_change", reason="fine")]
+        return [FINE]
 
-    curator_rig.backend._script = script
+    curator_rig = await study_of(tmp_path, script)
     await curator_rig.run("w")
 
     assert curator_rig.waiting() == ["w"]
@@ -193,44 +210,29 @@ async def test_what_changes_during_the_run_is_left_for_the_next(tmp_path: Path):
 async def test_a_persons_edit_of_the_own_note_since_the_run_began_is_not_overwritten(
     tmp_path: Path,
 ):
-    curator_rig = await study_with(tmp_path)
-
-    async def script(_job: Job) -> list[Block]:
+    async def script(curator_rig: CuratorRig, _job: Job) -> list[Block]:
         (curator_rig.vault / "w.md").write_text(W.replace("- old", "- a person's"))
         return [update()]
 
-    curator_rig.backend._script = script
-    outcome = await curator_rig.run("w")
+    curator_rig = await study_of(tmp_path, script)
 
-    assert outcome.result == "unchanged"
+    assert (await curator_rig.run("w")).result == "unchanged"
     assert "- a person's" in curator_rig.text("w")
 
 
-async def test_an_agents_session_is_kept_for_its_watcher(tmp_path: Path):
-    curator_rig = await study_with(tmp_path, use("no_change", reason="fine"))
-    await curator_rig.run("w")
-    await curator_rig.save("a", A)
-    await curator_rig.run("w")
-
-    assert [job.session_id for job in curator_rig.backend.jobs] == [None, "scripted-w.md"]
-
-
-async def test_a_session_ends_before_it_grows_without_bound(tmp_path: Path):
-    curator_rig = await study_with(tmp_path, use("no_change", reason="fine"))
+async def test_a_watchers_session_goes_on_and_ends_before_it_grows_without_bound(tmp_path: Path):
+    curator_rig = await study_with(tmp_path, FINE)
     for turn in range(22):
         await curator_rig.save("a", A.replace("# A", f"# A{turn}"))
         await curator_rig.run("w")
 
-    begun = [
-        number for number, job in enumerate(curator_rig.backend.jobs) if job.session_id is None
-    ]
-    assert begun == [0, 20]
+    sessions = [job.session_id for job in curator_rig.backend.jobs]
+    assert [number for number, session in enumerate(sessions) if session is None] == [0, 20]
+    assert sessions[1] == "scripted-w.md"
 
 
 async def test_a_moved_and_a_deleted_note_are_reported_as_such(tmp_path: Path):
-    curator_rig = CuratorRig(
-        folder=tmp_path, backend=ScriptedBackend([use("no_change", reason="fine")])
-    )
+    curator_rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend([FINE]))
     curator_rig.begin_with(a=A, b=A, w=watching("*.md"))
     await curator_rig.save("c", A, source="a")
     (curator_rig.vault / "a.md").unlink()
@@ -246,9 +248,7 @@ async def test_a_moved_and_a_deleted_note_are_reported_as_such(tmp_path: Path):
 
 
 async def test_thousands_of_changes_are_all_seen_and_some_are_shown(tmp_path: Path):
-    curator_rig = CuratorRig(
-        folder=tmp_path, backend=ScriptedBackend([use("no_change", reason="fine")])
-    )
+    curator_rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend([FINE]))
     curator_rig.begin_with(w=watching("**/*.md"))
     await curator_rig.look(*(curator_rig.change(f"n{number:04}", A) for number in range(1000)))
     await curator_rig.run("w")
@@ -265,126 +265,128 @@ async def test_thousands_of_changes_are_all_seen_and_some_are_shown(tmp_path: Pa
 # What goes wrong.
 
 
-async def test_an_agent_that_fails_leaves_the_difference_open_and_no_task(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("backend", "reason"),
+    [
+        (Backend(AgentFailedError("out of money")), "out of money"),
+        *(
+            (Backend(error), "the backend odd broke")
+            for error in (
+                RuntimeError("bug"),
+                asyncio.CancelledError(),
+                ExceptionGroup("many", [ValueError()]),
+                StorageFailedError("its own"),
+                TimeoutError(),
+            )
+        ),
+        *((Backend(steps=(step,)), "the backend odd broke") for step in (None, "words", 5)),
+        (Backend(hangs=True), "the backend odd broke"),
+    ],
+)
+async def test_an_agent_that_fails_leaves_the_difference_open_and_no_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: Backend, reason: str
+):
+    if backend.hangs:
+        monkeypatch.setattr(run, "_GRACE_S", 0.01 - LIMITS.timeout_s)
     curator_rig = await study_with(tmp_path)
     before = curator_rig.reviews.of("w.md")
-    ask(curator_rig, raising(AgentFailedError("out of money")))
+    ask(curator_rig, backend)
     outcome = await curator_rig.run("w")
 
-    assert (outcome.result, outcome.reason) == ("failed", "out of money")
+    assert outcome.result == "failed"
+    assert outcome.reason.startswith(reason)
     assert curator_rig.reviews.of("w.md") == before
     assert curator_rig.queue.all() == []
 
 
-async def test_an_agent_that_is_unavailable_has_the_run_wait(tmp_path: Path):
-    curator_rig = await study_with(tmp_path)
-    before = curator_rig.reviews.of("w.md")
-    ask(curator_rig, raising(AgentUnavailableError("no login")))
-    with pytest.raises(AgentUnavailableError):
-        await curator_rig.run("w")
-
-    (document,) = curator_rig.history.runs()
-    assert (document["outcome"], document["reason"], document["ended"]) == (
-        "waiting",
-        "no login",
-        None,
-    )
-    assert curator_rig.reviews.of("w.md") == before
-    assert len(curator_rig.queue.running()) == 1
+async def write_half(job: Job) -> None:
+    await call_tool(job.tools, "update_context", update(content="- half").input)
 
 
-async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_path: Path):
-    spent = RunResult(cost_usd=0.25, input_tokens=10, output_tokens=2, turns=1)
-
-    class Failing:
-        name = "failing"
-        steps: tuple[Step, ...] = (spent,)
-
-        async def run(self, _job: Job) -> AsyncIterator[Step]:
-            for step in self.steps:
-                yield step
-            raise AgentUnavailableError("no credit")
-
-    curator_rig = await study_with(tmp_path, say("Done."))
-    curator_rig.backend._cost_usd = 0.5
-    failing = Failing()
-    costs = []
-    for steps in [(spent,), (spent,), ()]:
-        failing.steps = steps
-        ask(curator_rig, failing)
-        with pytest.raises(AgentUnavailableError):
-            await curator_rig.run("w")
-        costs.append(curator_rig.history.runs()[0]["cost_usd"])
-        (task,) = curator_rig.queue.running()
-        with curator_rig.state.batch():
-            curator_rig.queue.put_back(task, due_at=curator_rig.now, reason=None)
-        curator_rig.reopen()
-    ask(curator_rig, curator_rig.backend)
-    await curator_rig.run("w")
-
-    (document,) = curator_rig.history.runs()
-    assert costs == [0.25, 0.5, 0.5]
-    assert [document[name] for name in ("cost_usd", "input_tokens", "output_tokens")] == [
-        1.0,
-        20,
-        4,
-    ]
+async def unavailable(_rig: CuratorRig, _job: Job) -> list[Block]:
+    raise AgentUnavailableError("no login")
 
 
-async def test_an_agent_that_is_unavailable_after_it_wrote_is_taken_back_and_waits(tmp_path: Path):
-    curator_rig = await study_with(tmp_path)
-
-    async def script(job: Job) -> list[Block]:
-        await job.tools[2].call({"file_path": "w.md", "section": "Facts", "content": "- new"})
-        raise AgentUnavailableError("gone")
-
-    curator_rig.backend._script = script
-
-    with pytest.raises(AgentUnavailableError, match="gone"):
-        await curator_rig.run("w")
-    (document,) = curator_rig.history.runs()
-    assert (document["outcome"], document["wrote"], curator_rig.text("w")) == ("waiting", [], W)
-    assert len(curator_rig.queue.running()) == 1
+async def unavailable_after_a_write(_rig: CuratorRig, job: Job) -> list[Block]:
+    await write_half(job)
+    raise AgentUnavailableError("gone")
 
 
-async def test_a_run_whose_writes_the_disk_refuses_waits_and_is_done_when_the_disk_takes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def stopped_by_a_person(curator_rig: CuratorRig, job: Job) -> list[Block]:
+    await write_half(job)
+    assert curator_rig.text("w") != W
+    assert [(one.agent, one.entry) for one in curator_rig.at_work.all()] == [("curator", "bubble")]
+    curator_rig.at_work.end("you stopped all agents")
+    await asyncio.Event().wait()
+    return []
+
+
+async def refused_by_the_disk(_rig: CuratorRig, job: Job) -> list[Block]:
+    await write_half(job)
+    return [say("I could not write.")]
+
+
+async def given_up_since_the_disk_refuses(_rig: CuratorRig, job: Job) -> list[Block]:
+    await write_half(job)
+    raise AgentFailedError("update_context: no space left on device")
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (unavailable, "no login"),
+        (unavailable_after_a_write, "gone"),
+        (stopped_by_a_person, "you stopped all agents"),
+        (refused_by_the_disk, "no space left"),
+        (given_up_since_the_disk_refuses, "no space left"),
+    ],
+)
+async def test_a_run_that_cannot_end_is_taken_back_and_done_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: Script, reason: str
 ):
     def refuse(*_given: object, **_named: object) -> None:
-        raise StorageFailedError("no space left on device")
+        raise FULL
 
-    curator_rig = await study_with(tmp_path, update(), say("I could not write."))
-    with monkeypatch.context() as full:
-        full.setattr(curator_rig.store, "edit", refuse)
-        with pytest.raises(AgentUnavailableError, match="no space left"):
+    curator_rig = await study_of(tmp_path, script)
+    before = curator_rig.reviews.of("w.md")
+    with monkeypatch.context() as disk:
+        if "disk" in script.__name__:
+            disk.setattr(curator_rig.store, "edit", refuse)
+        with pytest.raises(AgentUnavailableError, match=reason):
             await curator_rig.run("w")
-    assert [document["outcome"] for document in curator_rig.history.runs()] == ["waiting"]
-    (task,) = curator_rig.queue.running()
-    with curator_rig.state.batch():
-        curator_rig.queue.put_back(task, due_at=curator_rig.now, reason=None)
 
+    (document,) = curator_rig.history.runs()
+    assert reason in document["reason"]
+    assert (document["outcome"], document["wrote"], document["ended"]) == ("waiting", [], None)
+    assert curator_rig.text("w") == W
+    assert curator_rig.reviews.of("w.md") == before
+    assert curator_rig.at_work.all() == []
+    put_back(curator_rig)
+    ask(curator_rig, ScriptedBackend([update()]))
     assert (await curator_rig.run("w")).result == "changed"
     assert curator_rig.text("w") == W.replace("- old", "- new")
 
 
-async def test_an_agent_that_gives_up_since_the_disk_refuses_its_write_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def refuse(*_given: object, **_named: object) -> None:
-        raise StorageFailedError("no space left on device")
-
-    async def give_up(job: Job) -> list[Block]:
-        await job.tools[2].call({"file_path": "w.md", "section": "Facts", "content": "- new"})
-        raise AgentFailedError("update_context: no space left on device")
-
+async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_path: Path):
+    spent = RunResult(cost_usd=0.25, input_tokens=10, output_tokens=2, turns=1)
     curator_rig = await study_with(tmp_path)
-    curator_rig.backend._script = give_up
-    monkeypatch.setattr(curator_rig.store, "edit", refuse)
+    costs = []
+    for steps in [(spent,), (spent,), ()]:
+        ask(curator_rig, Backend(AgentUnavailableError("no credit"), steps))
+        with pytest.raises(AgentUnavailableError):
+            await curator_rig.run("w")
+        costs.append(curator_rig.history.runs()[0]["cost_usd"])
+        put_back(curator_rig)
+        curator_rig.reopen()
+    last = ScriptedBackend([say("Done.")])
+    last._cost_usd = 0.5
+    ask(curator_rig, last)
+    await curator_rig.run("w")
 
-    with pytest.raises(AgentUnavailableError, match="no space left"):
-        await curator_rig.run("w")
-    assert [document["outcome"] for document in curator_rig.history.runs()] == ["waiting"]
-    assert len(curator_rig.queue.running()) == 1
+    (document,) = curator_rig.history.runs()
+    assert costs == [0.25, 0.5, 0.5]
+    counts = [document[name] for name in ("cost_usd", "input_tokens", "output_tokens")]
+    assert counts == [1.0, 20, 4]
 
 
 async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(
@@ -406,65 +408,17 @@ async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(
     )
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        RuntimeError("bug"),
-        asyncio.CancelledError(),
-        ExceptionGroup("many", [ValueError()]),
-        StorageFailedError("its own"),
-        TimeoutError(),
-    ],
-)
-async def test_a_backend_that_breaks_has_failed_and_nothing_more(
-    tmp_path: Path, error: BaseException
-):
-    curator_rig = await study_with(tmp_path)
-    ask(curator_rig, raising(error))
-    outcome = await curator_rig.run("w")
-
-    assert outcome.result == "failed"
-    assert outcome.reason.startswith("the backend odd broke")
-    assert curator_rig.reviews.has("w.md")
-
-
-@pytest.mark.parametrize("step", [None, "words", 5, object()])
-async def test_a_backend_that_reports_rubbish_has_failed(tmp_path: Path, step: object):
-    class InvalidBackend(Backend):
-        async def run(self, _job: Job) -> AsyncIterator[Step]:
-            yield step
-
-    curator_rig = await study_with(tmp_path)
-    ask(curator_rig, InvalidBackend(lambda _job: None))
-
-    assert (await curator_rig.run("w")).result == "failed"
-
-
-async def test_a_backend_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    class Endless(Backend):
-        async def run(self, _job: Job) -> AsyncIterator[Step]:
-            await asyncio.Event().wait()
-            yield say("never")
-
-    curator_rig = await study_with(tmp_path)
-    ask(curator_rig, Endless(lambda _job: None))
-    monkeypatch.setattr(lifecycle, "_GRACE_S", 0.01 - LIMITS.timeout_s)
-
-    assert (await curator_rig.run("w")).result == "failed"
-
-
 async def test_a_run_that_is_cancelled_is_left_as_it_stands(tmp_path: Path):
-    begun = asyncio.Event()
+    working = asyncio.Event()
 
-    async def script(_job: Job) -> list[Block]:
-        begun.set()
+    async def script(_rig: CuratorRig, _job: Job) -> list[Block]:
+        working.set()
         await asyncio.Event().wait()
         return []
 
-    curator_rig = await study_with(tmp_path)
-    curator_rig.backend._script = script
+    curator_rig = await study_of(tmp_path, script)
     running = asyncio.get_running_loop().create_task(curator_rig.run("w"), name="run")
-    await begun.wait()
+    await working.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -498,41 +452,6 @@ async def test_a_note_that_is_gone_is_reported_to_the_agent_and_not_made_again(t
     assert outcome.result == "unchanged"
     assert "(cannot be read: w.md is not in the vault)" in curator_rig.backend.jobs[0].prompt
     assert not (curator_rig.vault / "w.md").exists()
-
-
-async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done_again(
-    tmp_path: Path,
-):
-    curator_rig = await study_with(tmp_path)
-
-    async def half_done(job: Job) -> list[Block]:
-        await call_tool(job.tools, "update_context", update().input)
-        assert [(one.agent, one.entry) for one in curator_rig.at_work.all()] == [
-            ("curator", "bubble")
-        ]
-        assert curator_rig.text("w") != W
-        curator_rig.at_work.end("you stopped all agents")
-        await asyncio.Event().wait()
-        return []
-
-    ask(curator_rig, ScriptedBackend(half_done))
-    with pytest.raises(AgentUnavailableError, match="you stopped all agents"):
-        await curator_rig.run("w")
-
-    assert curator_rig.text("w") == W
-    (document,) = curator_rig.history.runs()
-    assert (document["outcome"], document["reason"], document["wrote"]) == (
-        "waiting",
-        "you stopped all agents",
-        [],
-    )
-    ask(curator_rig, ScriptedBackend([update()]))
-    (task,) = curator_rig.queue.running()
-    with curator_rig.state.batch():
-        curator_rig.queue.put_back(task, due_at=curator_rig.now, reason=None)
-    assert (await curator_rig.run("w")).result == "changed"
-    assert curator_rig.text("w") == W.replace("- old", "- new")
-    assert curator_rig.at_work.all() == []
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,11 @@ from parachuted.access.agent_config import SandboxConfig
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
-from parachuted.audit.chain import AuditEvent
 from parachuted.hooks import HookDecision, HookEvent
-from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.lifecycle import RunAudit
-from parachuted.runs.native import call_objection, make_native
-from parachuted.tasks import Task
+from parachuted.runs.native import NativeGate, call_objection
+from parachuted.runs.run_audit import RunAudit
+from tests.modules.module_rig import MemoryAudit
+from tests.runs.task_rig import make_hooks, make_task
 from tests.tools.checkout_rig import GARDENER, NOON, CheckoutRig, at_desk, paths
 
 GRANT = replace(
@@ -26,18 +25,6 @@ GRANT = replace(
     network=("example.org",),
     bash=("git",),
 )
-
-
-class Recorded:
-    """An audit in memory."""
-
-    refusal: str | None = None
-
-    def __init__(self) -> None:
-        self.events: list[AuditEvent] = []
-
-    def record(self, event: AuditEvent) -> None:
-        self.events.append(event)
 
 
 class Hooks:
@@ -57,57 +44,39 @@ class Hooks:
     def tell(self, hook_event: HookEvent) -> None: ...
 
 
-def check(command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  as access/bash_rules.py
-    return (
-        None
-        if allowed is True or (isinstance(allowed, tuple) and command.startswith(allowed))
-        else f"{command} is not allowed"
-    )
-
-
 class Shell:
     """A run of the CLI: `call` is one call of a tool of it, with what the tool does to the copy."""
 
     def __init__(self, checkout_rig: CheckoutRig) -> None:
-        self.desk, self.recorder, self.hooks = checkout_rig, Recorded(), Hooks()
+        self.desk, self.recorder, self.hooks = checkout_rig, MemoryAudit(), Hooks()
 
     async def open(self, grant: Grant = GRANT) -> NativeTools:
         self.desk.grant = grant
         await self.desk.open()
-        task = Task(
-            id="t",
-            watcher="Modules/garden",
-            state="running",
-            causes=("c1",),
-            parents=(),
-            first_at=NOON,
-            last_at=NOON,
-            due_at=NOON,
-            run="r1",
-        )
+        task = make_task("Modules/garden")
         self.audit = RunAudit(
             self.recorder, lambda: NOON, task, agent="gardener", backend="claude", module="garden"
         )
-        self.native = make_native(
-            grant=grant,
-            sandbox=RunSandbox(
-                config=SandboxConfig(),
-                work=self.desk.work,
-                is_writable=True,
-                home=self.desk.folder,
-                sockets=self.desk.folder,
-            ),
-            taint=self.desk.taint,
-            hooks=AgentHooks(
-                asker=self.hooks,
-                clock=lambda: NOON,
-                vault=self.desk.vault,
-                session_id="r1",
-                agent="gardener",
-            ),
-            audit=self.audit,
-            check_command=check,
+        sandbox = RunSandbox(
+            config=SandboxConfig(),
+            work=self.desk.work,
+            is_writable=True,
+            home=self.desk.folder,
+            sockets=self.desk.folder,
         )
+
+        async def refuse(_command: str) -> bool:
+            return False
+
+        gate = NativeGate(
+            grant=grant,
+            taint=self.desk.taint,
+            hooks=make_hooks(self.hooks, self.desk.vault, agent="gardener"),
+            audit=self.audit,
+            ask_command=refuse,
+            cut_network=lambda: None,
+        )
+        self.native = gate.tools(sandbox)
         return self.native
 
     async def bash(self, command: str) -> str:
@@ -130,7 +99,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         ("Task", {}, "does not have Task"),
         ("Bash", {}, "must be a text"),
         ("Bash", {"command": 7}, "must be a text"),
-        ("Bash", {"command": "rm -rf /"}, "not allowed"),
+        ("Bash", {"command": "rm -rf /"}, "not run"),
         ("Bash", {"command": "git log", "run_in_background": True}, "background"),
         ("Read", {"file_path": "/etc/passwd"}, "not among the notes"),
         ("Read", {"file_path": "../etc/passwd"}, "not among the notes"),
@@ -150,7 +119,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 def test_a_call_beyond_the_grant_is_refused_in_words(
     name: str, arguments: dict[str, object], words: str
 ):
-    reason = call_objection(name, arguments, GRANT, Taint(), check)
+    reason = call_objection(name, arguments, GRANT, Taint())
     assert reason is not None
     assert words in reason
 
@@ -169,7 +138,7 @@ def test_a_call_beyond_the_grant_is_refused_in_words(
     ],
 )
 def test_a_call_within_the_grant_is_made(name: str, arguments: dict[str, object]):
-    assert call_objection(name, arguments, GRANT, Taint(), check) is None
+    assert call_objection(name, arguments, GRANT, Taint()) is None
 
 
 @pytest.mark.parametrize("name", ["Bash", "WebFetch"])
@@ -178,7 +147,7 @@ def test_after_strangers_texts_there_is_no_shell_and_no_network(name: str):
     taint.read("Inbox/mail.md", "imported")
 
     reason = call_objection(
-        name, {"command": "git log", "url": "https://example.org"}, GRANT, taint, check
+        name, {"command": "git log", "url": "https://example.org"}, GRANT, taint
     )
     assert reason is not None
     assert "Inbox/mail.md (imported)" in reason
@@ -196,7 +165,7 @@ async def test_a_page_of_the_web_is_a_strangers_text(shell: Shell):
 async def test_an_agent_without_network_fetches_nothing():
     grant = replace(GRANT, network="none")
     assert (
-        call_objection("WebFetch", {"url": "https://example.org"}, grant, Taint(), check)
+        call_objection("WebFetch", {"url": "https://example.org"}, grant, Taint())
         == "this agent has no network"
     )
 
@@ -264,8 +233,10 @@ async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
     arguments = {"file_path": "/vault/Projects/roof.md"}
     await native.before("Read", arguments)
     await native.after("Read", arguments, ToolResult(text="text"))
-    shell.audit.note(ToolCallStep(tool="Read", arguments=arguments, result=ToolResult(text="text")))
-    shell.audit.note(
+    shell.audit.record_refused(
+        ToolCallStep(tool="Read", arguments=arguments, result=ToolResult(text="text"))
+    )
+    shell.audit.record_refused(
         ToolCallStep(tool="Edit", arguments=arguments, result=ToolResult(text="no", is_error=True))
     )
 
@@ -274,8 +245,8 @@ async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
         for event in shell.recorder.events
     ]
     assert reported == [
-        ("garden.Read", ["Projects/roof.md"], True, "r1"),
-        ("garden.Edit", ["/vault/Projects/roof.md"], False, "r1"),
+        ("garden.Read", ["Projects/roof.md"], True, "r-1"),
+        ("garden.Edit", ["/vault/Projects/roof.md"], False, "r-1"),
     ]
 
 

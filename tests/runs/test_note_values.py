@@ -17,7 +17,7 @@ from parachuted.access.notes import (
     SetSection,
 )
 from parachuted.errors import EditRefusedError
-from parachuted.runs.bounded_notes import has_spans, make_note, vault_edit
+from parachuted.runs.note_values import has_spans, make_note, vault_edit
 from parachuted.vault import FileContent, apply_edit, digest_of
 
 TEXT = """---

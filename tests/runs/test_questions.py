@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from parachuted.agents import ConversationInput, QuestionStep
+from parachuted.agents import ConversationInput, QuestionStep, call_tool
 from parachuted.errors import ActRefusedError
 from parachuted.runs.conversations import question_tool
 
@@ -15,10 +15,10 @@ ASKED = {
         {
             "question": "Which bed?",
             "header": "Bed",
-            "options": [{"label": "left"}, {"label": "right", "description": "in the sun"}, 7],
+            "options": [{"label": "left"}, {"label": "right", "description": "in the sun"}],
             "multiSelect": True,
         },
-        "no question",
+        {"question": "Why?"},
     ]
 }
 
@@ -29,7 +29,7 @@ class QuestionRig:
     def __init__(self, wait_s: float = 60) -> None:
         self.said, self.steps = ConversationInput(), list[QuestionStep]()
         tool = question_tool(self.said, self.steps.append, wait_s)
-        self.task = asyncio.ensure_future(tool.call(ASKED))  # noqa: TID251
+        self.task = asyncio.ensure_future(call_tool([tool], tool.name, ASKED))  # noqa: TID251
 
     async def asked(self) -> QuestionStep:
         async with asyncio.timeout(30):
@@ -54,7 +54,7 @@ async def test_a_question_is_reported_in_the_shape_that_apps_read():
             ],
             "multiSelect": True,
         },
-        {"question": "", "header": "", "options": [], "multiSelect": False},
+        {"question": "Why?", "header": "", "options": [], "multiSelect": False},
     )
 
 
@@ -84,6 +84,18 @@ async def test_an_answer_that_fits_no_question_is_refused_and_the_question_waits
 
     assert asking.said.answer(step.id, "right")
     assert (await asking.task).text == "right"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"questions": ["x"]}, {"questions": [{"question": 7}]}, {"questions": [{}]}],
+)
+async def test_what_is_no_question_is_asked_of_no_person(arguments):
+    steps = list[QuestionStep]()
+    tool = question_tool(ConversationInput(), steps.append, 60)
+
+    assert (await call_tool([tool], tool.name, arguments)).is_error
+    assert steps == []
 
 
 async def test_without_an_answer_the_agent_goes_on():

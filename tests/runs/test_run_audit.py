@@ -1,30 +1,20 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pytest
 
 from parachuted.agents import TextStep, Tool, ToolCallStep, ToolResult, call_tool
-from parachuted.audit.chain import AuditEvent
-from parachuted.runs.lifecycle import RunAudit
-from parachuted.tasks import RunOutcome, Task
+from parachuted.runs.run_audit import RunAudit
+from parachuted.tasks import RunOutcome
+from tests.modules.module_rig import MemoryAudit
+from tests.runs.task_rig import make_task
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 
-@dataclass
-class MemoryAudit:
-    """Keeps events in memory."""
-
-    events: list[AuditEvent] = field(default_factory=list)
-    refusal: str | None = None
-
-    def record(self, event: AuditEvent) -> None:
-        self.events.append(event)
-
-    def reported(self) -> list[tuple[object, ...]]:
-        return [(event.event_type, event.target_endpoint, event.success) for event in self.events]
+def reported(kept: MemoryAudit) -> list[tuple[object, ...]]:
+    return [(event.event_type, event.target_endpoint, event.success) for event in kept.events]
 
 
 async def answer(arguments: dict[str, object]) -> ToolResult:
@@ -48,32 +38,22 @@ def kept():
 
 @pytest.fixture
 def audit(kept):
-    task = Task(
-        id="t1",
-        watcher="a\udcff.md",
-        state="running",
-        causes=("c1",),
-        parents=(),
-        first_at=NOON,
-        last_at=NOON,
-        due_at=NOON,
-        run="r1",
-    )
-    return RunAudit(kept, lambda: NOON, task, agent="curator", backend="scripted")
+    task = make_task("a\udcff.md")
+    return RunAudit(kept, lambda: NOON, task, agent="curator", backend="scripted", module="curator")
 
 
 def test_the_begin_and_the_end_are_reported_with_run_and_causes(kept, audit):
-    audit.began()
-    audit.ended(RunOutcome(result="changed", reason="updated a.md"))
-    audit.ended(RunOutcome(result="failed", reason="it ran out of time"))
+    audit.record_start()
+    audit.record_end(RunOutcome(result="changed", reason="updated a.md"))
+    audit.record_end(RunOutcome(result="failed", reason="it ran out of time"))
 
-    assert kept.reported() == [
+    assert reported(kept) == [
         ("agent_start", "agents.scripted", True),
         ("agent_end", "agents.scripted: changed", True),
         ("agent_end", "agents.scripted: failed", False),
     ]
     assert {(event.run, tuple(event.causes), tuple(event.paths)) for event in kept.events} == {
-        ("r1", ("c1",), ("a\\xff.md",))
+        ("r-1", ("c1",), ("a\\xff.md",))
     }
     assert kept.events[2].error == "it ran out of time"
 
@@ -90,10 +70,10 @@ async def test_each_call_is_reported_once_whether_it_reached_a_tool_or_not(kept,
         (name, arguments, await call_tool(tools, name, arguments)) for name, arguments in calls
     ]
     for name, arguments, result in results:
-        audit.note(ToolCallStep(tool=name, arguments=arguments, result=result))
-    audit.note(TextStep(text="done"))
+        audit.record_refused(ToolCallStep(tool=name, arguments=arguments, result=result))
+    audit.record_refused(TextStep(text="done"))
 
-    assert kept.reported() == [
+    assert reported(kept) == [
         ("mcp_call", "curator.read", True),
         ("mcp_call", "curator.read", False),
         ("mcp_call", "curator.read", False),
@@ -114,7 +94,9 @@ async def test_a_call_in_which_a_tool_breaks_is_reported_too(kept, audit):
 async def test_what_an_agent_names_may_be_anything(kept, audit):
     for path in ("\ud800", "x" * 10_000_000, 7, None):
         result = await call_tool(audit.tools([TOOL]), "y" * 1_000_000, {"file_path": path})
-        audit.note(ToolCallStep(tool="y" * 1_000_000, arguments={"file_path": path}, result=result))
+        audit.record_refused(
+            ToolCallStep(tool="y" * 1_000_000, arguments={"file_path": path}, result=result)
+        )
 
     assert all(len(repr(event)) < 5_000 for event in kept.events)
     assert kept.events[0].paths == ["\\ud800"]

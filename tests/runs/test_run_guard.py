@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
@@ -11,7 +9,7 @@ from parachuted.access.origins import Origins
 from parachuted.access.run_records import ProposedChange
 from parachuted.errors import EditRefusedError
 from parachuted.keys import EVERYWHERE
-from parachuted.runs.run_guard import RunGuard, SuggestionForwarder
+from parachuted.runs.run_guard import RunGuard, RunGuards
 from parachuted.state import open_state
 from parachuted.suggestions import Proposal
 
@@ -95,16 +93,14 @@ def test_a_write_that_fails_leaves_what_was_known(watching: RunGuard):
 async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watching: RunGuard):
     filed, announced = FakeSuggestions(), []
     watching.taint.read("the prompt", "bot")
-    forward = SuggestionForwarder(
-        suggestions=filed,
-        agent="bot/helper",
+    asked = RunGuards(suggestions=filed).of_run(
+        "r-1",
         session=None,
-        run="r-1",
-        causes=("c-1",),
+        grant=GRANT,
         taint=watching.taint,
-        announce=announced.append,
+        causes=("c-1",),
+        suggested=announced.append,
     )
-    asked = replace(watching, put_forward=forward)
     words = await asked.instead(
         ProposedChange(path="Daily/a.md", action="update", base="d-1", data="# né\n".encode()),
         "it read a stranger's text",

@@ -43,13 +43,18 @@ async def cut_short(folder: Path) -> CuratorRig:
     return curator_rig
 
 
+def restart(curator_rig: CuratorRig) -> list[str]:
+    """The next daemon begins; what it says."""
+    curator_rig.reopen()
+    return curator_rig.aftermath.settle_runs()
+
+
 async def test_a_run_that_was_cut_short_is_taken_back_and_done_again_as_the_same_run(
     tmp_path: Path,
 ):
     curator_rig = await cut_short(tmp_path)
     assert "- half" in curator_rig.text("w")
-    curator_rig.reopen()
-    assert curator_rig.aftermath.settle_runs() == []
+    assert restart(curator_rig) == []
 
     assert curator_rig.text("w") == W
     assert curator_rig.waiting() == ["w"]
@@ -65,8 +70,7 @@ async def test_those_woken_by_what_is_taken_back_are_not_woken(tmp_path: Path):
     curator_rig = await cut_short(tmp_path)
     await curator_rig.notice(["w.md"])
     assert curator_rig.waiting() == ["v"]
-    curator_rig.reopen()
-    curator_rig.aftermath.settle_runs()
+    restart(curator_rig)
     await curator_rig.notice(["w.md"])
 
     assert curator_rig.waiting() == ["w"]
@@ -77,8 +81,7 @@ async def test_those_woken_by_what_is_taken_back_are_not_woken(tmp_path: Path):
 async def test_what_a_person_wrote_since_stays_and_is_said(tmp_path: Path):
     curator_rig = await cut_short(tmp_path)
     (curator_rig.vault / "w.md").write_text(W.replace("- old", "- half, says a person"))
-    curator_rig.reopen()
-    (said,) = curator_rig.aftermath.settle_runs()
+    (said,) = restart(curator_rig)
 
     assert said.startswith("a run on w.md was cut short, and this of it in w.md stays")
     assert "- half, says a person" in curator_rig.text("w")
@@ -89,8 +92,7 @@ async def test_a_run_whose_edit_a_person_has_taken_back_in_the_meantime_is_not_d
     tmp_path: Path,
 ):
     curator_rig = await cut_short(tmp_path)
-    curator_rig.reopen()
-    curator_rig.aftermath.settle_runs()
+    restart(curator_rig)
     await curator_rig.save("a", A)
 
     assert not curator_rig.reviews.has("w.md")
@@ -103,8 +105,7 @@ async def test_a_run_whose_end_is_known_is_not_done_again(tmp_path: Path, outcom
     curator_rig = await cut_short(tmp_path)
     (document,) = curator_rig.history.runs()
     save(curator_rig.history, {**document, "outcome": outcome})
-    curator_rig.reopen()
-    curator_rig.aftermath.settle_runs()
+    restart(curator_rig)
 
     assert "- half" in curator_rig.text("w")
     assert curator_rig.queue.all() == []
@@ -117,8 +118,7 @@ async def test_a_run_that_never_got_to_be_recorded_is_done_again(tmp_path: Path)
     curator_rig.begin_with(a=A, w=W)
     await curator_rig.save("a", B)
     curator_rig.begin("w")
-    curator_rig.reopen()
-    curator_rig.aftermath.settle_runs()
+    restart(curator_rig)
 
     assert curator_rig.waiting() == ["w"]
     assert (await curator_rig.run("w")).result == "changed"
@@ -127,8 +127,7 @@ async def test_a_run_that_never_got_to_be_recorded_is_done_again(tmp_path: Path)
 async def test_a_run_that_nothing_will_take_up_again_has_failed(tmp_path: Path):
     curator_rig = await cut_short(tmp_path)
     curator_rig.queue.finish(curator_rig.queue.running()[0])
-    curator_rig.reopen()
-    curator_rig.aftermath.settle_runs()
+    restart(curator_rig)
     curator_rig.aftermath.end_lost_runs()
 
     (document,) = curator_rig.history.runs()
@@ -141,8 +140,7 @@ async def test_a_run_that_nothing_will_take_up_again_has_failed(tmp_path: Path):
 
 async def test_a_run_that_will_be_done_again_has_not_failed(tmp_path: Path):
     curator_rig = await cut_short(tmp_path)
-    curator_rig.reopen()
-    curator_rig.aftermath.settle_runs()
+    restart(curator_rig)
     curator_rig.aftermath.end_lost_runs()
 
     assert [document["outcome"] for document in curator_rig.history.runs()] == ["running"]

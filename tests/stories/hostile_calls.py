@@ -257,10 +257,10 @@ _SESSIONS = (
 _OURS = (
     "read_note",
     "write_note",
-    "append_note",
     "edit_section",
     "list_notes",
     "search_notes",
+    "move_note",
     "suggest_change",
 )
 
@@ -337,9 +337,10 @@ def _on_path(rng: random.Random, path: str) -> ToolUse:
         [
             use("read_note", path=path),
             use("write_note", path=path, text=text),
-            use("list_notes", pattern=path),
+            use("list_notes", folder=path),
+            use("move_note", path=path, to=path),
             use("search_notes", query=path),
-            use("append_note", path=path, section=rng.choice(_SECTIONS), text=text),
+            use("edit_section", path=path, section=rng.choice(_SECTIONS), text=text, append=True),
             use("edit_section", path=path, section=rng.choice(_SECTIONS), text=text),
             use("keeper_read", path=path),
             use("keeper_write", path=path, text=text),
@@ -358,11 +359,11 @@ def _oversized(rng: random.Random) -> ToolUse:
             use("read_note", path=rng.choice(_HUGE)),
             use("write_note", path=rng.choice(_HUGE), text=FORGED),
             use("search_notes", query="z" * 100_000),
-            use("list_notes", pattern="**/" * 5_000),
+            use("list_notes", folder="a/" * 5_000),
             use("search_notes", query='"' * 5_000),
             use("search_notes", query="(" * 2_000 + "a*"),
-            use("list_notes", pattern="*?" * 200),
-            use("append_note", path=rng.choice(OWN), section="x" * 100_000, text=FORGED),
+            use("list_notes", tag="*?" * 200),
+            use("edit_section", path=rng.choice(OWN), section="x" * 100_000, text=FORGED),
             ToolUse(name="read_note", input=_nested(5_000)),
         ]
     )
@@ -427,9 +428,8 @@ def _suggestion(rng: random.Random, folder: str) -> ToolUse:
 
 
 def _stranger(rng: random.Random) -> ToolUse:
-    return rng.choice(
-        [use("read_note", path="Inbox/mail.md"), use("list_notes", pattern="Inbox/**")]
-    )
+    asked = use("list_notes", folder="Inbox", cursor="strangers")
+    return rng.choice([use("read_note", path="Inbox/mail.md"), asked])
 
 
 def _nested(depth: int) -> dict[str, object]:

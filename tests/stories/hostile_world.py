@@ -18,7 +18,7 @@ MANIFEST = """\
 name: keeper
 version: 1.0.0
 module: module.py
-description: Keeps the work in order.
+mcp_tools: [keeper_read, keeper_write]
 permissions:
   read: ["Work/**", "Inbox/**"]
   write: ["Work/**"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parachuted.home_files.vault_state import state_folder
-from parachuted.modules.registry.approved_copies import remove_tree
+from parachuted.modules.registry.copies import remove_tree
 from parachuted.vault import History
 from tests.stories.crashing import LifeSpan, line_of
 

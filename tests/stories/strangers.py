@@ -21,7 +21,7 @@ CLERK = """\
 name: clerk
 version: 1.0.0
 module: module.py
-description: Works with notes and mails.
+mcp_tools: [clerk_write, clerk_ask, clerk_tell, clerk_keep, clerk_recall, clerk_call]
 permissions:
   read: ["Work/**", "Inbox/**"]
   write: ["Work/**"]
@@ -115,8 +115,8 @@ SCRIBE = """\
 name: scribe
 version: 1.0.0
 module: module.py
-description: Writes down what others say.
 provides: [Scribe]
+hooks: [clerk.told]
 permissions:
   read: ["Work/**"]
   write: ["Work/**"]
@@ -145,7 +145,7 @@ FOREIGN = """\
 name: foreigner
 version: 1.0.0
 module: module.py
-description: Answers from far away.
+mcp_tools: [foreign]
 permissions:
   read: []
   write: []

@@ -15,6 +15,7 @@ from tests.api.http.test_module_dispatcher import KEVIN
 from tests.api.routes.test_modules import EXAMPLES, install
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
+MANIFEST = "name: ticking\nversion: 0.1.0\nmodule: module.py\nschedules: [{every: 1s}]\n"
 TICKING = """
 from parachuted.modules import Module, schedule
 
@@ -94,7 +95,7 @@ async def test_routes_tools_interface_calls_and_events_are_reported_with_their_p
 
 
 async def test_schedules_and_refused_events_are_reported(live: Live, tmp_path: Path):
-    save(tmp_path / "ticking/manifest.yaml", "name: ticking\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "ticking/manifest.yaml", MANIFEST)
     save(tmp_path / "ticking/module.py", TICKING)
     async with live() as daemon_rig:
         await install(daemon_rig, tmp_path / "ticking")

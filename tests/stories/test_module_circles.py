@@ -19,8 +19,8 @@ name: circle
 version: 1.0.0
 module: module.py
 permissions: {read: [Circle/], write: [Circle/]}
-publishes:
-  circle.turned: {n: number}
+hooks: [circle.turned, file.created, file.modified]
+publishes: {circle.turned: {n: number}}
 """
 CODE = """
 import asyncio

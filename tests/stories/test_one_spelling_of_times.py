@@ -42,6 +42,7 @@ LISTINGS = (
     ),
     *("auth status", "contexts migrate", "bubble plan Projects/garden/AGENTS.md"),
 )
+MANIFEST = "name: ticker\nversion: 0.1.0\nmodule: module.py\nschedules: [{every: 1h}]\n"
 MODULE = '''"""Ticker."""
 
 from datetime import UTC, datetime, timedelta, timezone
@@ -90,9 +91,7 @@ async def test_events_answers_and_commands_spell_times_in_one_way(
 ):
     save(vault / "AGENTS.md", note("All", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
-    save(
-        vault / "Modules/ticker/manifest.yaml", "name: ticker\nversion: 0.1.0\nmodule: module.py\n"
-    )
+    save(vault / "Modules/ticker/manifest.yaml", MANIFEST)
     save(vault / "Modules/ticker/module.py", MODULE)
     script = home / "hooks/on-task-finished.sh"
     script.parent.mkdir(mode=0o700)

@@ -297,17 +297,17 @@ INS = (
     InputChannel(
         name="a file's name",
         plant=saving("Inbox/{number}/{mark}.md", lambda _number: "# x\n"),
-        reads=lambda number: [use("list_notes", pattern=f"Inbox/{number}/**")],
+        reads=lambda number: [use("list_notes", folder=f"Inbox/{number}", cursor="strangers")],
     ),
     InputChannel(
         name="a file's name that nobody asked for",
         plant=saving("Inbox/{mark}.md", lambda _number: "# x\n"),
-        reads=lambda _number: [use("list_notes", pattern="**")],
+        reads=lambda _number: [use("list_notes", folder="Inbox")],
         is_seen=False,
     ),
     InputChannel(
         name="the name of a note that says origin: web",
-        reads=lambda number: [use("list_notes", pattern=f"Work/in/{number}/**")],
+        reads=lambda number: [use("list_notes", folder=f"Work/in/{number}", cursor="strangers")],
         plant=saving("Work/in/{number}/{mark}.md", lambda _number: "---\norigin: web\n---\n# x\n"),
     ),
     InputChannel(
@@ -319,7 +319,7 @@ INS = (
     InputChannel(
         name="a folder's name",
         plant=saving("Inbox/{number}/{mark}/a.md", lambda _number: "# x\n"),
-        reads=lambda number: [use("list_notes", pattern=f"Inbox/{number}/**")],
+        reads=lambda number: [use("list_notes", folder=f"Inbox/{number}", cursor="strangers")],
     ),
     InputChannel(
         name="a hit of a search",
@@ -545,7 +545,7 @@ OUTS = (
     OutputChannel(
         name="a section of a person's note",
         acts=lambda number: [
-            use("append_note", path="Work/own.md", section="New", text=mark_of(number))
+            use("edit_section", path="Work/own.md", section="New", text=mark_of(number))
         ],
     ),
     OutputChannel(

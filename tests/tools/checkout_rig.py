@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from parachuted.access.authority import Authority
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
-from parachuted.access.own_folders import OwnFolders
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.keys import AccessGrant, PathGlob
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.checkout import Checkout, CheckoutResult
+from parachuted.runs.granted_files import GrantedFiles, VaultUser
+from parachuted.runs.run_guard import RunGuard
 from parachuted.state import open_state
-from parachuted.tools.checkin import CheckinProposal, CheckinResult
-from parachuted.tools.checkout import Checkout, CheckoutResult
+from parachuted.tools.checkin import CheckinResult
 from parachuted.vault import (
     Author,
     History,
@@ -61,14 +65,12 @@ class CheckoutRig:
     folder: Path
     grant: Grant = GARDENER
     may_suggest: bool = True
-    own_folders: tuple[str, ...] = ()
-    suggested: list[CheckinProposal] = field(default_factory=list)
+    suggested: list[tuple[str, str, bytes | None]] = field(default_factory=list)
+    audit: NullAuditRecorder = field(default_factory=NullAuditRecorder)
 
     def __post_init__(self) -> None:
-        self.vault, self.work, self.outside = (
-            self.folder / name for name in ("vault", "work", "outside")
-        )
-        for made in (self.vault, self.work, self.outside):
+        self.vault, self.work = self.folder / "vault", self.folder / "work"
+        for made in (self.vault, self.work):
             made.mkdir(parents=True, exist_ok=True)
         self.root = VaultRoot(self.vault)
         self.objects = ObjectStore(self.folder / "objects")
@@ -100,24 +102,31 @@ class CheckoutRig:
 
     async def open(self, **changed: object) -> CheckoutResult:
         """Begin a run of an agent, whose grant may differ in some fields."""
-        for folder in (self.work, self.outside):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir()
         self.grant = replace(self.grant, **changed)
-        self.checkout = Checkout(
-            store=self.store,
-            index=self.index,
+        return await self.fill(None)
+
+    async def fill(self, uid: int | None) -> CheckoutResult:
+        author = Author(by="module:gardener", run="r1", causes=("c1",))
+        guard = RunGuard(
+            run="r1",
+            session=None,
             grant=self.grant,
-            author=Author(by="module:gardener", run="r1", causes=("c1",)),
-            origins=self.origins,
             taint=self.taint,
-            folder=self.work,
-            suggest=self.suggest if self.may_suggest else None,
-            uid=None,
-            outside=self.outside,
-            user_home=self.folder / "user",
-            own=OwnFolders(self.own_folders, self.folder / "user"),
+            origins=self.origins,
+            permissions=None,
+            put_forward=self.suggest if self.may_suggest else None,
         )
+        user = VaultUser(
+            authority=Authority,
+            author=lambda _call: author,
+            writing=lambda _path: nullcontext(lambda _written: None),
+            run=guard,
+        )
+        bounds = ModuleBounds.of_agent("gardener", self.grant)
+        files = GrantedFiles(self.store, bounds, user, self.audit)
+        self.checkout = Checkout(files, self.index, self.grant, guard, folder=self.work, uid=uid)
         return await self.checkout.fill()
 
     async def check_in(self) -> CheckinResult:
@@ -128,8 +137,10 @@ class CheckoutRig:
     async def notice(self, _paths: Iterable[str]) -> None:
         self.look()
 
-    async def suggest(self, change: CheckinProposal) -> str:
-        self.suggested.append(change)
+    async def suggest(
+        self, action: str, path: str, _base: str | None, data: bytes | None, _why: str
+    ) -> str:
+        self.suggested.append((action, path, data))
         return f"s{len(self.suggested)}"
 
     def texts(self, folder: Path | None = None) -> dict[str, str]:

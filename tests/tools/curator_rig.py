@@ -18,8 +18,8 @@ from parachuted.runs import (
     CuratorBriefing,
     CuratorSessions,
     RunHooks,
-    RunLifecycle,
     RunRecovery,
+    RunServices,
     TaskReviews,
 )
 from parachuted.runs.agent_hooks import HookAsker
@@ -74,28 +74,25 @@ class CuratorRig(ReconcilerRig):
     ) -> Curator:
         """A curator that asks that backend."""
         bus = self.reconciler.bus
-        lifecycle = RunLifecycle(
+        services = RunServices(
             backend=backend,
             accounts=RunAccounts(self.history, self.objects, self.causes),
             active_runs=self.at_work,
             bus=bus,
             clock=self.clock,
         )
-        sessions = CuratorSessions(self.state, taints, backend.name)
         return Curator(
-            store=self.store,
-            lifecycle=lifecycle,
+            services=services,
             briefing=CuratorBriefing(
                 store=self.store,
                 index=self.index,
                 watches=self.watches,
-                lifecycle=lifecycle,
-                sessions=sessions,
+                services=services,
+                sessions=CuratorSessions(self.state, taints, backend.name),
                 limits=LIMITS,
                 origins=origins,
             ),
             reviews=self.task_reviews,
-            sessions=sessions,
             hooks=RunHooks(self.store, bus, asker, origins),
             causes=self.causes,
             undo=self.undo,

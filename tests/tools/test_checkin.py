@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from parachuted.tools.checkin import (
     CheckinResult,
     acts_of,
-    is_trusted_path,
     objection,
     too_many,
     twin_of,
@@ -92,7 +91,6 @@ def test_both_ends_of_a_move_must_be_its_own():
 
     assert objection(move, GARDENER) == objection(back, GARDENER) == "gardener may not write it"
     assert objection(lane, GARDENER) is None
-    assert not is_trusted_path(lane, GARDENER)
 
 
 def test_a_new_name_that_is_not_text_is_refused_and_one_that_a_person_gave_is_not():

@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from parachuted.access.own_folders import OwnFolders
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.tools.checkout import Checkout
-from parachuted.vault import Author
+from parachuted.tools.outside_copies import copy_outside
 from tests.agents.sandbox.conftest import spec_of
 from tests.tools.checkout_rig import CheckoutRig, at_desk
 
@@ -57,8 +54,7 @@ async def test_a_program_that_leaves_links_pipes_and_shut_folders_reaches_nothin
     }
     async with asyncio.timeout(DEADLINE_S), sandboxes.prepare() as slot:
         checkout_rig.work = slot.work
-        checkout_rig.checkout = copy_of(checkout_rig, slot.work, uid=sandboxes.user[0])
-        await checkout_rig.checkout.fill()
+        await checkout_rig.fill(sandboxes.user[0])
         async with sandboxes.open(spec_of(slot, "bash", "-c", HOSTILE)) as container:
             said = await container.stdout.read()
             assert (said, container.problem, await container.wait()) == (b"done\n", None, 0)
@@ -81,11 +77,15 @@ async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_no_one_in_
     (checkout_rig.folder / "user/Work").mkdir(parents=True)
     (checkout_rig.folder / "user/Work/a.txt").write_text("from outside\n")
     async with asyncio.timeout(DEADLINE_S), sandboxes.prepare() as slot:
-        checkout_rig.work, checkout_rig.outside = slot.work, slot.outside
-        checkout_rig.checkout = copy_of(
-            checkout_rig, slot.work, uid=sandboxes.user[0], outside=("~/Work",)
+        checkout_rig.work = slot.work
+        await checkout_rig.fill(sandboxes.user[0])
+        outside = copy_outside(
+            ("~/Work",),
+            slot.outside,
+            uid=sandboxes.user[0],
+            user_home=checkout_rig.folder / "user",
+            never=(),
         )
-        filled = await checkout_rig.checkout.fill()
         line = (
             "cat /outside/1/a.txt; echo x > /outside/1/b.txt; sed -i s/Garden/Yard/ "
             "/vault/Projects/garden.md; ls -A /vault"
@@ -95,26 +95,7 @@ async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_no_one_in_
             reported = (await container.stdout.read()).decode()
         checked = await checkout_rig.check_in()
 
-    assert filled.outside == (("~/Work", "1"),)
+    assert outside.copied == [("~/Work", "1")]
     assert reported.splitlines() == ["from outside", "Daily", "Library", "Projects"]
     assert checked.refused == ()
     assert checkout_rig.texts()["Projects/garden.md"] == "# Yard\n"
-
-
-def copy_of(
-    checkout_rig: CheckoutRig, work: Path, *, uid: int, outside: tuple[str, ...] = ()
-) -> Checkout:
-    return Checkout(
-        store=checkout_rig.store,
-        index=checkout_rig.index,
-        grant=replace(checkout_rig.grant, outside=outside),
-        author=Author(by="gardener", run="r1"),
-        origins=checkout_rig.origins,
-        taint=checkout_rig.taint,
-        folder=work,
-        suggest=checkout_rig.suggest,
-        uid=uid,
-        outside=checkout_rig.outside,
-        user_home=checkout_rig.folder / "user",
-        own=OwnFolders(outside, checkout_rig.folder / "user"),
-    )

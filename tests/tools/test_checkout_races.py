@@ -15,7 +15,7 @@ import pytest
 
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.tools.outside_copies import copy_outside
-from tests.tools.checkout_rig import CheckoutRig, at_desk
+from tests.tools.checkout_rig import at_desk
 
 pytestmark = pytest.mark.on_disk
 SECRET = "CANARY-OF-ANOTHER-FILE"  # noqa: S105  what no one else may see
@@ -158,14 +158,3 @@ def swaps_of(folder: Path) -> int:
     count = int((folder / "swaps").read_text())
     assert count > 0
     return count
-
-
-def held_nowhere(checkout_rig: CheckoutRig) -> None:
-    """No text of a secret came into the vault by a check-in, nor into the copy."""
-    texts = {
-        **checkout_rig.texts(),
-        **{f"work/{path}": text for path, text in checkout_rig.texts(checkout_rig.work).items()},
-    }
-    assert [
-        path for path, text in texts.items() if SECRET in text and not path.startswith("Hidden/")
-    ] == []

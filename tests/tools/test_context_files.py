@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
-from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.agents import ToolResult
 from parachuted.state import open_state
 from parachuted.vault import digest_of, parse_note
 from tests.tools.conftest import OWN, ToolsRig
@@ -25,124 +24,91 @@ from tests.tools.conftest import OWN, ToolsRig
 G = "g/AGENTS.md"
 
 
-async def test_the_files_of_the_grant_are_listed_with_what_they_say_of_themselves(
-    tools_rig: ToolsRig,
-):
-    tools_rig.grant(G, "a/AGENTS.md", "gone.md")
-    listing = json.loads((await tools_rig.call("list_context_files")).text)
+async def update(tools_rig: ToolsRig, section: str, content: str, file_path: str = G) -> ToolResult:
+    return await tools_rig.call(
+        "update_context", file_path=file_path, section=section, content=content
+    )
 
-    assert listing == [
+
+async def test_the_files_of_the_grant_are_listed_and_read(tools_rig: ToolsRig):
+    tools_rig.grant(G, "a/AGENTS.md", "gone.md")
+    assert json.loads((await tools_rig.call("list_context_files")).text) == [
         {"path": G, "level": "self", "title": "Garden", "description": "What grows."},
         {"path": "a/AGENTS.md", "level": "watched", "title": "A", "description": "All about A."},
     ]
-
-
-async def test_a_file_that_cannot_be_read_is_listed_with_the_reason(tools_rig: ToolsRig):
+    assert (await tools_rig.call("read_context", file_path=G)).text == OWN
+    tools_rig.save("a/AGENTS.md", b"x" * 300_000)
+    large = await tools_rig.call("read_context", file_path="a/AGENTS.md")
+    assert large.text.endswith("(cut: the file has 300000 bytes)")
+    assert len(large.text) < 263_000
     (tools_rig.vault / "a/AGENTS.md").unlink()
     (tools_rig.vault / "a/AGENTS.md").mkdir()
     listing = json.loads((await tools_rig.call("list_context_files")).text)
-
     assert listing[1]["title"] is None
     assert "a/AGENTS.md" in listing[1]["description"]
 
 
-async def test_both_kinds_of_files_can_be_read(tools_rig: ToolsRig):
-    assert (await tools_rig.call("read_context", file_path=G)).text == OWN
-    assert (await tools_rig.call("read_context", file_path="a/AGENTS.md")).text.startswith("# A")
+STAMPED = "- 2025-12-31: begun\n\n<!-- Added by curator on 2026-01-05 12:00 UTC -->\n- sown\n"
 
 
-async def test_a_large_file_is_read_in_part_and_says_so(tools_rig: ToolsRig):
-    tools_rig.save("a/AGENTS.md", b"x" * 300_000)
-    answer = await tools_rig.call("read_context", file_path="a/AGENTS.md")
+@pytest.mark.parametrize(
+    ("section", "content", "expected"),
+    [
+        ("Facts", "- peas\n- beans", OWN.replace("- beans\n", "- peas\n- beans\n")),
+        ("Facts", "- peas\r\n- beans\r\n", OWN.replace("- beans\n", "- peas\n- beans\n")),
+        *[
+            (name, "- sown\n", OWN.replace("- 2025-12-31: begun\n", STAMPED))
+            for name in ("history", " History ", "## History", "Garden > History")
+        ],
+        *[(name, "- a", f"{OWN}\n## Watching\n\n- a\n") for name in ("Watching", "## watching")],
+    ],
+)
+async def test_a_section_is_replaced_and_history_grows(
+    tools_rig: ToolsRig, section: str, content: str, expected: str
+):
+    answer = await update(tools_rig, section, content)
 
-    assert answer.text.endswith("(cut: the file has 300000 bytes)")
-    assert len(answer.text) < 263_000
-
-
-async def test_a_section_is_replaced_and_nothing_else(tools_rig: ToolsRig):
-    answer = await tools_rig.call(
-        "update_context", file_path=G, section="Facts", content="- peas\n- beans"
-    )
-
-    assert (answer.text, answer.is_error) == (f"Facts of {G} is written.", False)
-    assert tools_rig.text(G) == OWN.replace("- beans\n", "- peas\n- beans\n")
+    assert (answer.text.endswith(f"of {G} is written."), answer.is_error) == (True, False)
+    assert tools_rig.text(G) == expected
     (write,) = tools_rig.history.writes_by("r1")
     assert (write.path, write.author.by, write.author.causes) == (G, "curator", ("c1",))
 
 
-@pytest.mark.parametrize("section", ["history", " History ", "## History", "Garden > History"])
-async def test_history_grows_by_a_stamped_piece_whatever_it_is_called_by(
-    tools_rig: ToolsRig, section: str
+@pytest.mark.parametrize(
+    ("section", "content", "words"),
+    [
+        ("Garden", "- all new", "holds the section History"),
+        ("# Garden", "- all new", "holds the section History"),
+        ("History", "", "only grows"),
+        ("History", "  \n\n", "only grows"),
+        ("Plans", "- x", "there is no section 'Plans'; there are Garden, Facts"),
+    ],
+)
+async def test_what_would_take_the_history_or_is_not_there_is_refused(
+    tools_rig: ToolsRig, section: str, content: str, words: str
 ):
-    await tools_rig.call("update_context", file_path=G, section=section, content="- sown\n")
-
-    added = "- 2025-12-31: begun\n\n<!-- Added by curator on 2026-01-05 12:00 UTC -->\n- sown\n"
-    assert tools_rig.text(G) == OWN.replace("- 2025-12-31: begun\n", added)
-
-
-@pytest.mark.parametrize("section", ["Garden", "# Garden"])
-async def test_a_section_that_holds_the_history_is_not_replaced(tools_rig: ToolsRig, section: str):
-    answer = await tools_rig.call(
-        "update_context", file_path=G, section=section, content="- all new"
-    )
+    answer = await update(tools_rig, section, content)
 
     assert answer.is_error
-    assert "holds the section History" in answer.text
-    assert tools_rig.text(G) == OWN
-
-
-@pytest.mark.parametrize("content", ["", "  \n\n"])
-async def test_nothing_cannot_be_added_to_the_history(tools_rig: ToolsRig, content: str):
-    assert (
-        await tools_rig.call("update_context", file_path=G, section="History", content=content)
-    ).is_error
+    assert words in answer.text
     assert tools_rig.text(G) == OWN
 
 
 async def test_a_section_is_found_by_its_path_where_two_have_its_name(tools_rig: ToolsRig):
     tools_rig.save(G, "# G\n\n## A\n\n### Notes\n\n- a\n\n## B\n\n### Notes\n\n- b\n")
-    await tools_rig.call("update_context", file_path=G, section="B > Notes", content="- new")
+    await update(tools_rig, "B > Notes", "- new")
 
     assert tools_rig.text(G) == "# G\n\n## A\n\n### Notes\n\n- a\n\n## B\n\n### Notes\n\n- new\n"
 
 
-@pytest.mark.parametrize("section", ["Watching", "## watching"])
-async def test_a_standard_section_is_made_where_it_is_missing(tools_rig: ToolsRig, section: str):
-    answer = await tools_rig.call("update_context", file_path=G, section=section, content="- a")
-
-    assert not answer.is_error
-    assert tools_rig.text(G) == f"{OWN}\n## Watching\n\n- a\n"
-
-
-async def test_any_other_section_has_to_be_there(tools_rig: ToolsRig):
-    answer = await tools_rig.call("update_context", file_path=G, section="Plans", content="- x")
-
-    assert answer.is_error
-    assert answer.text.startswith("there is no section 'Plans'; there are Garden, Facts")
-    assert tools_rig.text(G) == OWN
-
-
-async def test_writing_what_stands_there_writes_nothing(tools_rig: ToolsRig):
-    answer = await tools_rig.call("update_context", file_path=G, section="Facts", content="- beans")
-
-    assert answer.text == "Facts already says that."
-    assert tools_rig.history.writes_by("r1") == []
-
-
-async def test_line_ends_of_another_system_are_those_of_the_note(tools_rig: ToolsRig):
-    await tools_rig.call(
-        "update_context", file_path=G, section="Facts", content="- peas\r\n- beans\r\n"
-    )
-
-    assert tools_rig.text(G) == OWN.replace("- beans\n", "- peas\n- beans\n")
-
-
-async def test_declining_is_a_good_answer(tools_rig: ToolsRig):
+async def test_a_curator_may_leave_its_note_as_it_is(tools_rig: ToolsRig):
+    assert (await update(tools_rig, "Facts", "- beans")).text == "Facts already says that."
     answer = await tools_rig.call("no_change", reason="  All of it\n is\x00 still\x1b true. ")
 
     assert not answer.is_error
     assert tools_rig.tools.declined == "All of it is still true."
     assert (await tools_rig.call("no_change", reason=" ")).is_error
+    assert tools_rig.history.writes_by("r1") == []
 
 
 # A person saves while an agent works.
@@ -151,7 +117,7 @@ async def test_declining_is_a_good_answer(tools_rig: ToolsRig):
 async def test_another_section_that_a_person_changed_meanwhile_is_kept(tools_rig: ToolsRig):
     await tools_rig.call("read_context", file_path=G)
     tools_rig.save(G, OWN.replace("- dig", "- water"))
-    answer = await tools_rig.call("update_context", file_path=G, section="Facts", content="- peas")
+    answer = await update(tools_rig, "Facts", "- peas")
 
     assert not answer.is_error
     assert tools_rig.text(G) == OWN.replace("- dig", "- water").replace("- beans", "- peas")
@@ -161,16 +127,12 @@ async def test_the_same_section_changed_meanwhile_has_to_be_read_again(tools_rig
     await tools_rig.call("read_context", file_path=G)
     tools_rig.save(G, OWN.replace("- beans", "- melons"))
     for _ in range(2):
-        answer = await tools_rig.call(
-            "update_context", file_path=G, section="Facts", content="- peas"
-        )
+        answer = await update(tools_rig, "Facts", "- peas")
         assert answer.is_error
-        assert "a person changed this section meanwhile" in answer.text
+        assert "read the note again, then decide again" in answer.text
     await tools_rig.call("read_context", file_path=G)
 
-    assert not (
-        await tools_rig.call("update_context", file_path=G, section="Facts", content="- peas")
-    ).is_error
+    assert not (await update(tools_rig, "Facts", "- peas")).is_error
     assert "- peas" in tools_rig.text(G)
 
 
@@ -178,47 +140,19 @@ async def test_what_was_merged_in_has_not_been_read(tools_rig: ToolsRig):
     """After its own merged write an agent still does not know what the person wrote elsewhere."""
     await tools_rig.call("read_context", file_path=G)
     tools_rig.save(G, OWN.replace("- sow", "- harvest"))
-    assert not (
-        await tools_rig.call("update_context", file_path=G, section="Facts", content="- peas")
-    ).is_error
+    assert not (await update(tools_rig, "Facts", "- peas")).is_error
 
-    assert (
-        await tools_rig.call("update_context", file_path=G, section="This week", content="- rest")
-    ).is_error
+    assert (await update(tools_rig, "This week", "- rest")).is_error
     assert "- harvest" in tools_rig.text(G)
 
 
 async def test_several_writes_follow_one_another(tools_rig: ToolsRig):
     await tools_rig.call("read_context", file_path=G)
-    await asyncio.gather(
-        *(
-            tools_rig.call("update_context", file_path=G, section="Facts", content=f"- {number}")
-            for number in range(5)
-        )
-    )
-    await tools_rig.call("update_context", file_path=G, section="History", content="- done")
+    await asyncio.gather(*(update(tools_rig, "Facts", f"- {number}") for number in range(5)))
+    await update(tools_rig, "History", "- done")
 
     assert len(tools_rig.history.writes_by("r1")) == 6
     assert tools_rig.text(G).endswith("-->\n- done\n")
-
-
-async def test_who_is_cancelled_while_it_writes_goes_when_the_write_is_over():
-    may_end, ended = threading.Event(), threading.Event()
-
-    def write() -> None:
-        may_end.wait(60)
-        ended.set()
-
-    writing = asyncio.get_running_loop().create_task(run_uninterrupted(write), name="writing")
-    await asyncio.sleep(0)
-    writing.cancel()
-    await asyncio.sleep(0)
-    assert not writing.done()
-    may_end.set()
-    with pytest.raises(asyncio.CancelledError):
-        await writing
-
-    assert ended.is_set()
 
 
 # What is refused.
@@ -243,7 +177,7 @@ async def test_who_is_cancelled_while_it_writes_goes_when_the_write_is_over():
 )
 async def test_only_the_own_note_can_be_written(tools_rig: ToolsRig, path: str):
     before = tools_rig.digest()
-    answer = await tools_rig.call("update_context", file_path=path, section="Facts", content="- x")
+    answer = await update(tools_rig, "Facts", "- x", path)
 
     assert answer.is_error
     assert answer.text.startswith(f"this task may write only {G}")
@@ -276,7 +210,7 @@ async def test_a_link_in_the_place_of_a_granted_file_is_followed_nowhere(
     for answer in (
         await tools_rig.call("read_context", file_path="a/AGENTS.md"),
         await tools_rig.call("read_context", file_path=G),
-        await tools_rig.call("update_context", file_path=G, section="Facts", content="- x"),
+        await update(tools_rig, "Facts", "- x"),
     ):
         assert answer.is_error
         assert "secret" not in answer.text
@@ -300,33 +234,22 @@ async def test_a_link_in_the_place_of_a_granted_file_is_followed_nowhere(
         "- surrogate \ud800",
         "- separator \u2028",
         "x" * 70_000,
+        "x" * 10_000_000,
         "é" * 40_000,
     ],
 )
 async def test_content_that_would_break_the_note_is_refused(tools_rig: ToolsRig, content: str):
     for section in ("Facts", "History", "Watching"):
-        answer = await tools_rig.call(
-            "update_context", file_path=G, section=section, content=content
-        )
+        answer = await update(tools_rig, section, content)
         assert answer.is_error
         assert answer.text.isprintable()
         assert len(answer.text) < 1000
     assert tools_rig.text(G) == OWN
 
 
-async def test_ten_megabytes_are_refused_in_words(tools_rig: ToolsRig):
-    answer = await tools_rig.call(
-        "update_context", file_path=G, section="Facts", content="x" * 10_000_000
-    )
-
-    assert answer.is_error
-    assert len(answer.text) < 1000
-    assert tools_rig.text(G) == OWN
-
-
 async def test_a_note_that_is_gone_is_not_made_again(tools_rig: ToolsRig):
     (tools_rig.vault / G).unlink()
-    answer = await tools_rig.call("update_context", file_path=G, section="Facts", content="- x")
+    answer = await update(tools_rig, "Facts", "- x")
 
     assert answer.is_error
     assert not (tools_rig.vault / G).exists()
@@ -382,7 +305,7 @@ async def test_no_text_makes_history_shorter_or_moves_a_heading(
     tools_rig: ToolsRig, section: str, content: str
 ):
     tools_rig.save(G, OWN)
-    await tools_rig.call("update_context", file_path=G, section=section, content=content)
+    await update(tools_rig, section, content)
     note = parse_note(tools_rig.text(G).encode())
 
     own = [heading.title for heading in note.sections if heading.level <= 2]

@@ -55,48 +55,41 @@ async def migrated(daemon_rig: DaemonRig) -> str:
     return done.run
 
 
-async def test_planning_changes_nothing(live: Live, old: Path):
+async def test_each_old_text_is_moved_to_its_folder_as_one_run_that_an_undo_takes_back(
+    live: Live, old: Path
+):
     before = texts(old)
     async with live() as daemon_rig:
+        daemon = daemon_rig.daemon
         moves = await migration(daemon_rig).plan(everything)
         assert [(move.file.name, move.action) for move in moves] == [
             ("attic.md", "create"),
             ("garden-context.md", "create"),
             ("general-context.md", "append"),
         ]
-        assert daemon_rig.daemon.watched.history.runs() == []
-    assert texts(old) == before
+        assert (texts(old), daemon.watched.history.runs()) == (before, [])
 
-
-async def test_each_old_text_is_in_its_folder_and_kept_as_it_was(live: Live, old: Path):
-    async with live() as daemon_rig:
         done = await migration(daemon_rig).apply(everything)
         await daemon_rig.settled()
-        assert daemon_rig.daemon.watched.index.get("Projects/attic/AGENTS.md") is not None
-    now = texts(old)
-
-    assert now["Projects/attic/AGENTS.md"] == OLD["attic.md"]
-    assert now["Areas/garden/AGENTS.md"] == OLD["garden-context.md"]
-    assert now["AGENTS.md"].startswith("# Everything\n\n> Mine.\n\n## Facts\n\n- I garden\n")
-    assert {name: now[f"Chat/contexts/migrated/{name}"] for name in OLD} == OLD
-    assert not any(f"Chat/contexts/{name}" in now for name in OLD)
-    assert len(done.moves) == 3
-
-
-async def test_it_is_one_run_that_an_undo_takes_back_whole(live: Live, old: Path):
-    before = texts(old)
-    async with live() as daemon_rig:
-        run = await migrated(daemon_rig)
-        document = daemon_rig.daemon.watched.history.run(run)
+        now = texts(old)
+        assert daemon.watched.index.get("Projects/attic/AGENTS.md") is not None
+        assert now["Projects/attic/AGENTS.md"] == OLD["attic.md"]
+        assert now["Areas/garden/AGENTS.md"] == OLD["garden-context.md"]
+        assert now["AGENTS.md"].startswith("# Everything\n\n> Mine.\n\n## Facts\n\n- I garden\n")
+        assert {name: now[f"Chat/contexts/migrated/{name}"] for name in OLD} == OLD
+        assert not any(f"Chat/contexts/{name}" in now for name in OLD)
+        assert len(done.moves) == 3
+        document = daemon.watched.history.run(str(done.run))
         assert document is not None
-        assert (document["agent"], document["outcome"], document["cost_usd"]) == (
-            "migration",
-            "changed",
-            0.0,
-        )
-        undone = await daemon_rig.daemon.vault.undo.undo(run)
-        assert undone.runs == (run,)
-        assert undone.kept == {}
+        facts = (document["agent"], document["outcome"], document["cost_usd"])
+        assert facts == ("migration", "changed", 0.0)
+
+        again = await migration(daemon_rig).apply(everything)
+        assert (again.run, again.moves, again.sessions) == (None, (), 0)
+        assert (texts(old), len(daemon.watched.history.runs())) == (now, 1)
+
+        undone = await daemon.vault.undo.undo(str(done.run))
+        assert (undone.runs, undone.kept) == ((done.run,), {})
     assert texts(old) == before
 
 
@@ -143,17 +136,6 @@ async def test_sessions_that_chose_an_old_file_have_chosen_its_folder_until_it_i
         assert [one.folder_path for one in sessions.of("s")] == [
             f"Chat/contexts/{name}" for name in sorted(OLD)
         ]
-
-
-async def test_done_again_there_is_nothing_left_to_do(live: Live, old: Path):
-    async with live() as daemon_rig:
-        await migrated(daemon_rig)
-        await daemon_rig.settled()
-        after = texts(old)
-        again = await migration(daemon_rig).apply(everything)
-        assert (again.run, again.moves, again.sessions) == (None, (), 0)
-        assert len(daemon_rig.daemon.watched.history.runs()) == 1
-    assert texts(old) == after
 
 
 async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):

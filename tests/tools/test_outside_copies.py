@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.own_folders import OwnFolders
 from parachuted.tools.outside_copies import OutsideCopies, copy_outside
 
 pytestmark = pytest.mark.on_disk
@@ -41,7 +42,7 @@ def test_a_folder_is_copied_without_what_is_hidden_and_without_links(user: Path)
     outside = copied(user, "~/Work/client/")
 
     into = user.parent / "into"
-    assert outside.copied == (("~/Work/client/", "1"),)
+    assert outside.copied == [("~/Work/client/", "1")]
     assert {str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()} == {
         "1/a.txt",
         "1/deep/b.txt",
@@ -50,7 +51,7 @@ def test_a_folder_is_copied_without_what_is_hidden_and_without_links(user: Path)
 
 
 def test_one_file_may_be_named(user: Path):
-    assert copied(user, "~/Work/client/a.txt").copied == (("~/Work/client/a.txt", "1"),)
+    assert copied(user, "~/Work/client/a.txt").copied == [("~/Work/client/a.txt", "1")]
     assert (user.parent / "into/1/a.txt").read_text() == "a"
 
 
@@ -75,23 +76,26 @@ def test_one_file_may_be_named(user: Path):
 def test_what_holds_machines_secrets_or_notes_is_refused_in_words(user: Path, path: str):
     outside = copied(user, path)
 
-    assert outside.copied == ()
+    assert outside.copied == []
     assert outside.left_out[0][0] == path
     assert outside.left_out[0][1]
     assert list((user.parent / "into").iterdir()) == []
 
 
 def test_what_holds_the_vault_is_refused_as_a_whole(user: Path):
-    assert copied(user, str(user)).copied == ()
-    assert copied(user, str(user.parent)).copied == ()
+    assert copied(user, str(user)).copied == []
+    assert copied(user, str(user.parent)).copied == []
 
 
-def test_a_run_without_a_place_for_it_says_so(user: Path):
-    assert (
-        "no place"
-        in copy_outside(("~/Work",), None, uid=None, user_home=user, never=()).left_out[0][1]
-    )
-    assert copy_outside((), None, uid=None, user_home=user, never=()) == OutsideCopies()
+def test_a_folder_that_is_not_the_persons_own_is_strange(user: Path):
+    (user / "Mine").mkdir()
+    (user / "Mine/link").symlink_to(user / "Work")
+    own = OwnFolders(("~/Mine",), user)
+    asked = ("~/Mine", "~/Mine/link", "~/Work/client")
+    into = user.parent / "into"
+    outside = copy_outside(asked, into, uid=None, user_home=user, never=(), own=own)
+
+    assert outside.strange == ["~/Mine/link", "~/Work/client"]
 
 
 def test_a_pipe_is_not_waited_for(user: Path):

@@ -35,12 +35,12 @@ class Toolbox:
         self,
         tools: Sequence[Tool],
         native: NativeTools | None = None,
-        ended: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.native = list(native.tools) if native is not None else []
         self.bug: Exception | None = None
         self._tools = tuple(tools)
-        self._native, self._ended = native, ended
+        self._native = native
+        self._ended: Callable[[], str | None] = lambda: None
         self._context = copy_context()
         self._compacting: Compacting | None = None
         self.servers = {

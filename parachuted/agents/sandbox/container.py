@@ -52,14 +52,17 @@ class Container:
             and not self._streams.has_ended_input
         )
 
-    async def begin(self, stream: socket.socket, frame: bytes | None = None) -> None:
+    @property
+    def complaint(self) -> str:
+        """The last line that it printed on stderr."""
+        return self._streams.complaint
+
+    async def begin(self, stream: socket.socket) -> None:
         stream.setblocking(False)  # noqa: FBT003  the standard library's
         transport, _ = await asyncio.get_running_loop().create_connection(
             lambda: self._streams, sock=stream
         )
         self._transport = transport
-        if frame is not None:
-            transport.write(len(frame).to_bytes(4, "big") + frame)
 
     async def write(self, data: bytes) -> None:
         """Give it input, waiting while it does not read. BrokenPipeError when it has ended."""
@@ -98,10 +101,10 @@ class Container:
         async with self._ending:
             if self._is_gone:
                 return
+            if self._transport is not None:
+                self._transport.abort()  # the engine does not end one whose output is not read
             await in_own_thread(self._remove)
             self._is_gone = True
-            if self._transport is not None:
-                self._transport.abort()
             self._streams.end()
 
     def end_soon(self, problem: str) -> None:
@@ -135,6 +138,7 @@ class _Streams(asyncio.Protocol):
         self._left = 0
         self._kind = 0
         self._line = b""
+        self.complaint = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.stdout.set_transport(transport)
@@ -181,4 +185,5 @@ class _Streams(asyncio.Protocol):
         for line in lines:
             text = line[:_LOGGED_CHARS].decode(errors="replace").strip()
             if text:
+                self.complaint = text
                 log.info("the agent's container says: %s", text, extra={"container": self._name})

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents.job import RunSandbox
 from parachuted.agents.sandbox.options import CLI_IN_BOX, SandboxSpec, find_cli
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentUnavailableError
@@ -125,19 +124,8 @@ async def _probe(sandboxes: Sandboxes) -> Mapping[str, Any]:
     if cli is None:
         raise AgentUnavailableError(_NO_CLI)
     async with asyncio.timeout(_TRY_S), sandboxes.prepare() as slot:
-        sandbox = RunSandbox(
-            config=config, work=slot.work, is_writable=True, home=slot.home, sockets=slot.sockets
-        )
         command = ("python3", "-c", _PROBE.replace("[CLI,", f"[{CLI_IN_BOX!r},"))
-        spec = SandboxSpec(
-            sandbox=sandbox,
-            sockets=slot.sockets,
-            command=command,
-            env={},
-            run="doctor",
-            agent="doctor",
-            cli=cli,
-        )
+        spec = SandboxSpec(sandbox=slot.sandbox(config), command=command, env={}, cli=cli)
         async with sandboxes.open(spec) as container:
             await container.end_input()
             said = await container.stdout.read()

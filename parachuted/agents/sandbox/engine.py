@@ -7,8 +7,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
-import secrets
 import socket
 import sys
 import tarfile
@@ -16,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import Any
 
 import docker
 import docker.constants
@@ -32,12 +30,7 @@ from parachuted.agents.sandbox.options import (
     SOCKETS_IN_BOX,
     VAULT_IN_BOX,
     ContainerOwner,
-    ContainerProgram,
-    ContainerShape,
     Image,
-    SandboxSlot,
-    container_options,
-    program_options,
 )
 from parachuted.errors import AgentUnavailableError
 
@@ -45,9 +38,6 @@ _NONE = (
     "no Docker engine answers at {}; install and start Docker, then run `parachute sandbox doctor`"
 )
 _ANSWER_S = 20
-_HELLO_S = 10.0
-_HEADER, _STDOUT = 8, 1
-_LONGEST_HELLO = 10_000
 _GONE_S, _LOOK_S = 10.0, 0.02
 _USED = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _OF_ETC = ("/etc/alternatives", "/etc/ssl/certs")
@@ -70,7 +60,7 @@ _BUILD_S = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedContainer:
-    """A container that waits for its instructions; `stream` is its stdin and stdout."""
+    """A container that was started; `stream` is its stdin and stdout."""
 
     id: str
     stream: socket.socket
@@ -98,76 +88,27 @@ class Engine:
         """The image that agents run in: the built one, else the one of this machine's own
         programs.
         """
-        with (
-            _in_words("the engine does not tell its images"),
-            contextlib.suppress(ImageNotFound),
-        ):
-            return Image(
-                name=BUILT_IMAGE, kind="built", id=str(self._client.images.get(BUILT_IMAGE).id)
-            )
-        return self._found_host_image()
+        if self._has_image(BUILT_IMAGE):
+            return Image(name=BUILT_IMAGE, kind="built")
+        return _host_image() if self._has_image(HOST_IMAGE) else None
 
     def host_image(self) -> Image:
         """The image of this machine's own programs, which is made where there is none."""
-        found = self._found_host_image()
-        if found is None:
+        if not self._has_image(HOST_IMAGE):
             for _line in self.build_offline():
                 pass
-            found = self._found_host_image()
-        if found is None:
-            raise AgentUnavailableError("the image of this machine's programs was not made")
-        return found
+        return _host_image()
 
-    def _found_host_image(self) -> Image | None:
-        with (
-            _in_words("the engine does not tell its images"),
-            contextlib.suppress(ImageNotFound),
-        ):
-            return Image(
-                name=HOST_IMAGE,
-                kind="host",
-                id=str(self._client.images.get(HOST_IMAGE).id),
-                mounts=tuple(_host_mounts()),
-            )
-        return None
-
-    def launch(
-        self,
-        shape: ContainerShape,
-        slot: SandboxSlot,
-        image: Image,
-        owner: ContainerOwner,
-    ) -> LaunchedContainer:
-        """Start a container on that slot, and check that it mounts the right folders.
-
-        The folders are held open until the container has reported which ones it sees, so one that
-        was swapped in is detected.
-        """
-        pinned = {
-            VAULT_IN_BOX: slot.work,
-            HOME_IN_BOX: slot.home,
-            SOCKETS_IN_BOX: slot.sockets,
-            OUTSIDE_IN_BOX: slot.outside,
-        }
-        with contextlib.ExitStack() as stack:
-            with _in_words("the folders of a sandbox are not those that were made for it"):
-                held = {target: _open_folder(path, stack) for target, path in pinned.items()}
-            options = container_options(shape, slot, image, owner)
-            launched = self._start(options, f"parachute-sandbox-{slot.id}")
+    def _has_image(self, name: str) -> bool:
+        with _in_words("the engine does not tell its images"):
             try:
-                _check(_hello(launched.stream), slot, held)
-            except BaseException:
-                launched.stream.close()
-                self.remove(launched.id)
-                raise
-            return launched
+                self._client.images.get(name)
+            except ImageNotFound:
+                return False
+        return True
 
-    def run(self, program: ContainerProgram, owner: ContainerOwner) -> LaunchedContainer:
-        """Start a program of this machine in a container of its own."""
-        options = program_options(program, self.host_image(), owner)
-        return self._start(options, f"parachute-program-{secrets.token_hex(6)}")
-
-    def _start(self, options: Mapping[str, object], name: str) -> LaunchedContainer:
+    def start(self, options: Mapping[str, object], name: str) -> LaunchedContainer:
+        """Start a container with these options."""
         api = self._client.api
         with _in_words("the engine did not make a container"):
             made = str(api.create_container_from_config(options, name=name)["Id"])
@@ -292,14 +233,6 @@ def _words(error: BaseException) -> str:
     return " ".join(text.split())[:300]
 
 
-def _open_folder(path: Path, stack: contextlib.ExitStack) -> tuple[int, int]:
-    """Open the folder and return its identity; while it is open, no other can get its inode."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    stack.callback(os.close, descriptor)
-    at = os.fstat(descriptor)
-    return at.st_dev, at.st_ino
-
-
 def _raw(attached: Any) -> socket.socket:  # noqa: ANN401  docker has no types
     found = getattr(attached, "_sock", attached)
     if not isinstance(found, socket.socket):
@@ -315,52 +248,8 @@ def _raw(attached: Any) -> socket.socket:  # noqa: ANN401  docker has no types
     return stream
 
 
-def _hello(stream: socket.socket) -> Mapping[str, Any]:
-    """The first line of the first process, as the engine frames it: an eight-byte header before
-    each piece.
-    """
-    stream.settimeout(_HELLO_S)
-    line, said = b"", b""
-    try:
-        while not line.endswith(b"\n") and len(line) < _LONGEST_HELLO:
-            header = _exactly(stream, _HEADER)
-            piece = _exactly(stream, int.from_bytes(header[4:], "big"))
-            if header[0] == _STDOUT:
-                line += piece
-            else:
-                said += piece
-        found = json.loads(line)
-    except (OSError, ValueError) as error:
-        reason = said.decode(errors="replace").strip()[-300:] or str(error)
-        raise AgentUnavailableError(f"the container did not begin: {reason}") from error
-    finally:
-        stream.settimeout(None)
-    return cast("Mapping[str, Any]", found)
-
-
-def _exactly(stream: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        more = stream.recv(size - len(found))
-        if not more:
-            raise OSError("it ended at once")
-        found += more
-    return found
-
-
-def _check(
-    hello: Mapping[str, Any], slot: SandboxSlot, held: Mapping[str, tuple[int, int]]
-) -> None:
-    """Raise AgentUnavailableError unless the container sees the very folders that were opened
-    here.
-    """
-    seen = {target: tuple(hello["mounts"][target]) for target in held}
-    is_same = hello["slot"] == slot.id and (sys.platform != "linux" or seen == dict(held))
-    if not is_same:
-        raise AgentUnavailableError(
-            "the engine mounted other folders than those it was given; it must run on this "
-            "machine, not in another"
-        )
+def _host_image() -> Image:
+    return Image(name=HOST_IMAGE, kind="host", mounts=tuple(_host_mounts()))
 
 
 def _host_mounts() -> list[str]:

@@ -1,8 +1,6 @@
-"""The first process of a container: waits for its instructions, runs the program, and ends with it.
+"""The first process of a container: runs the program, and ends with it.
 
-It is passed to `python3 -c` as text, so it imports nothing of this package. Its instructions arrive
-over stdin and not as container options, so a container can be started ahead of its run and `docker
-inspect` shows nothing.
+It is passed to `python3 -c` as text, so it imports nothing of this package.
 """
 
 from __future__ import annotations
@@ -22,64 +20,31 @@ _RELAY_LIMIT = 64
 _PR_SET_DUMPABLE = 4
 
 
-def main(mounts: list[str]) -> int:
-    """Say hello, read one frame (4 bytes of length, then JSON), run it; its exit code."""
+def main(instructions: dict[str, object]) -> int:
+    """Print the mark of the slot, run the program; its exit code."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     ctypes.CDLL(None).prctl(
         _PR_SET_DUMPABLE, 0, 0, 0, 0
     )  # what runs here is the same user, and has no business in this process's memory
-    _say(
-        {
-            "uid": os.getuid(),
-            "mounts": {path: list(_identity(path)) for path in mounts},
-            "slot": _slot(mounts),
-        }
-    )
-    size = int.from_bytes(_read(4), "big")
-    if not size:
-        return 0
-    instructions = json.loads(_read(size))
+    os.write(1, f"{_mark(str(instructions['mark']))}\n".encode())
     relay = instructions["relay"]
     if relay is not None:
-        _start_relay(relay)
+        _start_relay(relay)  # type: ignore[arg-type]
     child = os.fork()
     if child == 0:
-        _become(instructions)
+        _become(instructions["command"])  # type: ignore[arg-type]
     return _wait_for(child)
 
 
-def _say(words: dict[str, object]) -> None:
-    data = json.dumps(words).encode() + b"\n"
-    while data:
-        data = data[os.write(1, data) :]
-
-
-def _identity(path: str) -> tuple[int, int]:
-    at = os.stat(path)  # noqa: PTH116  as little as can be is imported here
-    return at.st_dev, at.st_ino
-
-
-def _slot(mounts: list[str]) -> str | None:
-    """What stands in the mark that the daemon put into the folder of sockets: that it is this
-    machine's folder, and that one.
+def _mark(path: str) -> str:
+    """What the daemon wrote into the folder of sockets: it tells that this machine's folders are
+    mounted, and which.
     """
-    for path in mounts:
-        try:
-            with open(f"{path}/.slot", encoding="ascii") as file:  # noqa: PTH123  as little as can be is imported here
-                return file.read(100)
-        except OSError:
-            continue
-    return None
-
-
-def _read(size: int) -> bytes:
-    """Exactly so many bytes, and none of what follows, which is for the program; fewer when there
-    have ended.
-    """
-    found = b""
-    while len(found) < size and (more := os.read(0, size - len(found))):
-        found += more
-    return found
+    try:
+        with open(path, encoding="ascii") as file:  # noqa: PTH123  as little as can be is imported here
+            return file.read(100)
+    except OSError:
+        return ""
 
 
 def _start_relay(relay: dict[str, object]) -> None:
@@ -99,13 +64,11 @@ def _start_relay(relay: dict[str, object]) -> None:
         os._exit(1)
 
 
-def _become(instructions: dict[str, object]) -> None:
+def _become(command: list[str]) -> None:
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         os.setsid()
-        os.chdir(str(instructions["cwd"]))
-        command, env = instructions["command"], instructions["env"]
-        os.execvpe(command[0], command, env)  # type: ignore[index,arg-type]  # noqa: S606  what this process is for
+        os.execvp(command[0], command)  # noqa: S606  what this process is for
     except OSError as error:
         os.write(2, f"the program could not be started: {error}\n".encode())
     finally:
@@ -142,4 +105,4 @@ def _has_input_ended() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(json.loads(sys.argv[1])))

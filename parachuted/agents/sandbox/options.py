@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from parachuted.access.agent_config import SandboxConfig
+from parachuted.access.grant import Network
 from parachuted.agents.job import RunSandbox
 from parachuted.errors import AgentUnavailableError
 
@@ -26,32 +27,20 @@ GATEWAY_SOCKET = "gateway.sock"
 BUILT_IMAGE, HOST_IMAGE = "parachute-sandbox:latest", "parachute-sandbox:host"
 PROXY_SOCKET = "proxy.sock"
 RELAY_PORT = 3128
+MARK = ".slot"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
     """A command to run in a sandbox with the folders of its slot.
 
-    `sockets` is the slot's folder of sockets; `command` and `env` use the container's paths
-    (`CLI_IN_BOX`, `HOME_IN_BOX`); `run` and `agent` label the container; `cli` is the file on this
-    machine mounted at `CLI_IN_BOX`.
+    `command` and `env` use the container's paths (`CLI_IN_BOX`, `HOME_IN_BOX`); `cli` is the file
+    on this machine mounted at `CLI_IN_BOX`.
     """
 
     sandbox: RunSandbox
-    sockets: Path
     command: tuple[str, ...]
     env: Mapping[str, str]
-    run: str
-    agent: str
-    cli: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerShape:
-    """What must be known before a container starts; everything else can be sent to it later."""
-
-    config: SandboxConfig
-    is_writable: bool
     cli: Path
 
 
@@ -96,18 +85,25 @@ class SandboxSlot:
     sockets: Path
     outside: Path
 
+    def sandbox(self, config: SandboxConfig, network: Network = "none") -> RunSandbox:
+        """The sandbox of a run with these folders."""
+        return RunSandbox(
+            config=config,
+            work=self.work,
+            is_writable=config.workspace_access == "rw",
+            home=self.home,
+            sockets=self.sockets,
+            network=network,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image, and what of this machine is mounted into it, read-only.
-
-    `id` changes when it is rebuilt.
-    """
+    """An image, and what of this machine is mounted into it, read-only."""
 
     name: str
     kind: Literal["built", "host"]
     mounts: tuple[str, ...] = ()
-    id: str = ""
 
 
 LABEL = "org.parachuted.daemon"
@@ -118,23 +114,29 @@ _SHARED_MEMORY = 64 << 20
 _TMP, _SMALL = 256 << 20, 16 << 20
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _ENV = {"PATH": _PATH, "LANG": "C.UTF-8", "TMPDIR": "/tmp", "HOME": HOME_IN_BOX}  # noqa: S108  in the container, a tmpfs of its own
-_PLACES = (VAULT_IN_BOX, HOME_IN_BOX, SOCKETS_IN_BOX, OUTSIDE_IN_BOX)
-
-
-def base_environment() -> dict[str, str]:
-    """What every program in a container finds in its environment."""
-    return dict(_ENV)
 
 
 def container_options(
-    shape: ContainerShape, slot: SandboxSlot, image: Image, owner: ContainerOwner
+    spec: SandboxSpec, slot: SandboxSlot, image: Image, owner: ContainerOwner
 ) -> dict[str, object]:
-    """The body of the engine's `POST /containers/create` for a run's container."""
+    """The body of the engine's `POST /containers/create` for a run's container: the command, its
+    environment, and the filtering proxy's socket if the sandbox has a network.
+    """
+    env, relay = {**_ENV, **spec.env}, None
+    if spec.sandbox.network not in ("none", ()):
+        proxy = f"http://127.0.0.1:{RELAY_PORT}"
+        for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+            env |= {name: proxy, name.lower(): proxy}
+        env |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1")
+        source = _text_of("relay.py")
+        relay = {"port": RELAY_PORT, "socket": f"{SOCKETS_IN_BOX}/{PROXY_SOCKET}", "source": source}
+    instructions = {"command": spec.command, "mark": f"{SOCKETS_IN_BOX}/{MARK}", "relay": relay}
     return {
-        **_walled(shape.config, image, owner, _mounts(shape, slot)),
-        "Entrypoint": ["python3", "-I", "-S", "-c", _first_process()],
-        "Cmd": list(_PLACES),
-        "Env": [f"{name}={value}" for name, value in _ENV.items()],
+        **_walled(spec.sandbox.config, image, owner, _mounts(spec, slot)),
+        "WorkingDir": VAULT_IN_BOX,
+        "Entrypoint": ["python3", "-I", "-S", "-c", _text_of("inside.py")],
+        "Cmd": [json.dumps(instructions)],
+        "Env": [f"{name}={value}" for name, value in env.items()],
     }
 
 
@@ -208,13 +210,13 @@ def _walled(
     }
 
 
-def _mounts(shape: ContainerShape, slot: SandboxSlot) -> list[dict[str, object]]:
+def _mounts(spec: SandboxSpec, slot: SandboxSlot) -> list[dict[str, object]]:
     return [
-        _bind(str(slot.work), VAULT_IN_BOX, is_writable=shape.is_writable),
+        _bind(str(slot.work), VAULT_IN_BOX, is_writable=spec.sandbox.is_writable),
         _bind(str(slot.home), HOME_IN_BOX, is_writable=True),
         _bind(str(slot.sockets), SOCKETS_IN_BOX, is_writable=False),
         _bind(str(slot.outside), OUTSIDE_IN_BOX, is_writable=False),
-        _bind(str(shape.cli), CLI_IN_BOX, is_writable=False),
+        _bind(str(spec.cli), CLI_IN_BOX, is_writable=False),
     ]
 
 
@@ -238,26 +240,8 @@ def _tmpfs(size: int) -> str:
     return f"rw,nosuid,nodev,noexec,size={size},mode=1777"
 
 
-def _first_process() -> str:
-    return (files("parachuted.agents.sandbox") / "inside.py").read_text("utf-8")
-
-
-def make_frame(spec: SandboxSpec) -> bytes:
-    """The command, its environment, and the filtering proxy's socket if the sandbox has a
-    network.
-    """
-    env = {**base_environment(), **spec.env}
-    relay = None
-    if spec.sandbox.network not in ("none", ()):
-        proxy = f"http://127.0.0.1:{RELAY_PORT}"
-        for name in ("HTTP_PROXY", "HTTPS_PROXY"):
-            env |= {name: proxy, name.lower(): proxy}
-        env |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1")
-        source = (files("parachuted.agents.sandbox") / "relay.py").read_text("utf-8")
-        relay = {"port": RELAY_PORT, "socket": f"{SOCKETS_IN_BOX}/{PROXY_SOCKET}", "source": source}
-    return json.dumps(
-        {"command": list(spec.command), "env": env, "cwd": VAULT_IN_BOX, "relay": relay}
-    ).encode()
+def _text_of(name: str) -> str:
+    return (files("parachuted.agents.sandbox") / name).read_text("utf-8")
 
 
 def find_cli() -> Path | None:

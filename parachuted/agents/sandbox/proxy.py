@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from parachuted.access.grant import Network
@@ -61,31 +61,6 @@ class _RefusedError(Exception):
     def __init__(self, status: int, words: str) -> None:
         super().__init__(words)
         self.status, self.words = status, words
-
-
-class _Silence:
-    """How long a connection may be silent, in both directions at once."""
-
-    def __init__(self, longest_s: float) -> None:
-        self._longest_s = longest_s
-        self._heard = time.monotonic()
-
-    async def read(self, stream: asyncio.StreamReader, most: int) -> bytes:
-        """The next bytes; empty at the end.
-
-        Raises ConnectionError once both sides have been silent for too long.
-        """
-        while True:
-            wait_s = self._longest_s - (time.monotonic() - self._heard)
-            try:
-                async with asyncio.timeout(max(wait_s, 0.001)):
-                    data = await stream.read(most)
-            except TimeoutError as error:
-                if time.monotonic() - self._heard >= self._longest_s:
-                    raise ConnectionError("it was silent for too long") from error
-                continue
-            self._heard = time.monotonic()
-            return data
 
 
 class Proxy:
@@ -161,14 +136,44 @@ class Proxy:
         far, out = await self._reach(target)
         try:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            async with asyncio.TaskGroup() as group:
-                silence = _Silence(self._limits.idle_s)
-                group.create_task(self._send(near, out, silence), name="out")
-                group.create_task(self._fetch(far, writer, target.host, silence), name="in")
+            async with (
+                asyncio.timeout(self._limits.idle_s) as silence,
+                asyncio.TaskGroup() as group,
+            ):
+                group.create_task(self._carry(near, out, silence), name="out")
+                answered = partial(self._answer_comes, writer, target.host)
+                group.create_task(self._carry(far, writer, silence, answered), name="in")
         except* OSError as errors:
             raise ConnectionError(str(errors.exceptions[0])) from errors
         finally:
             out.close()
+
+    async def _carry(
+        self,
+        source: asyncio.StreamReader,
+        target: asyncio.StreamWriter,
+        silence: asyncio.Timeout,
+        answered: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Pass on what comes until its end; each piece of either direction ends the silence."""
+        while data := await source.read(_PIECE):
+            silence.reschedule(asyncio.get_running_loop().time() + self._limits.idle_s)
+            answered()
+            self._bytes += len(data)
+            if self._bytes > self._limits.total_bytes:
+                raise ConnectionError(
+                    f"this run has moved {self._limits.total_bytes >> 20} MB, which is all that "
+                    "it may"
+                )
+            target.write(data)
+            await target.drain()
+        with suppress(OSError):
+            target.write_eof()
+
+    def _answer_comes(self, writer: asyncio.StreamWriter, host: str) -> None:
+        if writer not in self._answered:
+            self._answered.add(writer)
+            self._reached(host)
 
     async def _target(self, near: asyncio.StreamReader) -> ProxyTarget:
         try:
@@ -200,10 +205,11 @@ class Proxy:
     async def _reach(
         self, target: ProxyTarget
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to an address of the name.
+        """Connect to an address of the name, which is resolved once.
 
         One that is not public among them refuses all: such a name is meant to lead inside.
         """
+        failed: OSError = OSError("it has no address")
         try:
             async with asyncio.timeout(self._limits.connect_s):
                 addresses = await self._resolve(target.host, target.port)
@@ -214,59 +220,23 @@ class Proxy:
                         f"{target.host} leads to {bad[0] if bad else 'no address'}, which is not "
                         "on the internet",
                     )
-                return await self._first_of(addresses, target.port)
+                for address in addresses:
+                    try:
+                        far, out = await self._connect(address, target.port)
+                    except OSError as error:
+                        failed = error
+                        continue
+                    if _is_this_machine(out):
+                        out.transport.abort()
+                        raise _RefusedError(403, "that is this machine itself")
+                    return far, out
+                raise failed
         except TimeoutError as error:
             raise _RefusedError(502, f"{target.host} does not answer") from error
         except OSError as error:
             raise _RefusedError(
                 502, f"{target.host} cannot be reached: {error.strerror or error}"
             ) from error
-
-    async def _first_of(
-        self, addresses: Sequence[str], port: int
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        failed: OSError = OSError("it has no address")
-        for address in addresses:
-            try:
-                far, out = await self._connect(address, port)
-            except OSError as error:
-                failed = error
-                continue
-            if _is_this_machine(out):
-                out.transport.abort()
-                raise _RefusedError(403, "that is this machine itself")
-            return far, out
-        raise failed
-
-    async def _send(
-        self, near: asyncio.StreamReader, out: asyncio.StreamWriter, silence: _Silence
-    ) -> None:
-        while data := await silence.read(near, _PIECE):
-            self._count(data)
-            out.write(data)
-            await out.drain()
-        with suppress(OSError):
-            out.write_eof()
-
-    async def _fetch(
-        self, far: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, silence: _Silence
-    ) -> None:
-        while data := await silence.read(far, _PIECE):
-            if writer not in self._answered:
-                self._answered.add(writer)
-                self._reached(host)
-            self._count(data)
-            writer.write(data)
-            await writer.drain()
-        with suppress(OSError):
-            writer.write_eof()
-
-    def _count(self, data: bytes) -> None:
-        self._bytes += len(data)
-        if self._bytes > self._limits.total_bytes:
-            raise ConnectionError(
-                f"this run has moved {self._limits.total_bytes >> 20} MB, which is all that it may"
-            )
 
 
 @asynccontextmanager

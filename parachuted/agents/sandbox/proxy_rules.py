@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, ip_address, ip_network
 
 from parachuted.access.grant import Network
 
@@ -27,23 +27,18 @@ _INDOORS = (
     "localdomain",
 )
 _NOT_PUBLIC = tuple(
-    IPv4Network(text)
+    ip_network(text)
     for text in (
         "192.0.0.0/24",  # special purposes, a cloud's metadata (192.0.0.192) among them
         "192.88.99.0/24",  # relays into IPv6
         "168.63.129.16/32",  # a cloud's own services on each of its machines, at a public address
-    )
-)
-_IPV6_PUBLIC = IPv6Network("2000::/3")
-_IPV6_NOT_PUBLIC = tuple(
-    IPv6Network(text)
-    for text in (
         "2001::/23",  # tunnels and special purposes
         "2001:db8::/32",  # examples
         "2002::/16",  # carries an IPv4 address
         "3fff::/20",  # examples
     )
 )
+_IPV6_PUBLIC = ip_network("2000::/3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,23 +100,10 @@ def is_public(address: str) -> bool:
         found = ip_address(address)
     except ValueError:
         return False
-    if isinstance(found, IPv4Address):
-        return (
-            found.is_global
-            and not found.is_multicast
-            and not any(found in one for one in _NOT_PUBLIC)
-        )
-    return _is_public_v6(found)
-
-
-def _is_public_v6(found: IPv6Address) -> bool:
-    """Whether it is a global unicast address that does not embed an IPv4 address or a local
-    zone.
-    """
-    return (
-        found.scope_id is None
-        and found in _IPV6_PUBLIC
-        and found.is_global
-        and not found.is_multicast
-        and not any(found in one for one in _IPV6_NOT_PUBLIC)
-    )
+    if (
+        not found.is_global
+        or found.is_multicast
+        or any(found in network for network in _NOT_PUBLIC)
+    ):
+        return False
+    return isinstance(found, IPv4Address) or (found.scope_id is None and found in _IPV6_PUBLIC)

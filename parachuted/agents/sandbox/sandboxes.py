@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -14,22 +14,24 @@ from uuid import uuid4
 
 from parachuted.agents.sandbox.container import Container
 from parachuted.agents.sandbox.options import (
+    BUILT_IMAGE,
+    HOST_IMAGE,
     ContainerOwner,
     ContainerProgram,
-    ContainerShape,
     Image,
     SandboxSlot,
     SandboxSpec,
     check_cli,
-    make_frame,
+    container_options,
+    program_options,
 )
 from parachuted.agents.sandbox.slots import (
-    DiskWatch,
     container_user,
     drop_slot,
     drop_tree,
     make_slot,
     name_slot,
+    watch_disk,
 )
 from parachuted.errors import AgentUnavailableError
 from parachuted.heavy import load_heavy
@@ -39,10 +41,9 @@ if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
     from parachuted.agents.sandbox.engine import Engine, LaunchedContainer
 
 
-from parachuted.agents.sandbox.options import BUILT_IMAGE, HOST_IMAGE
-
 _USUAL = "/var/run/docker.sock"
 _ANSWER_S = 1.0
+_BEGIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,25 +178,23 @@ class Sandboxes:
         afterwards.
         """
         slot = self._in_use.get(spec.sandbox.work)
-        if slot is None or (spec.sandbox.home, spec.sockets) != (slot.home, slot.sockets):
+        if slot is None or (spec.sandbox.home, spec.sandbox.sockets) != (slot.home, slot.sockets):
             raise AgentUnavailableError(
                 "a box has the folders of one slot, and no others are ever mounted; ask `prepare` "
                 "for one"
             )
-        shape = ContainerShape(
-            config=spec.sandbox.config,
-            is_writable=spec.sandbox.is_writable,
-            cli=await asyncio.to_thread(check_cli, spec.cli),
-        )
+        checked = replace(spec, cli=await asyncio.to_thread(check_cli, spec.cli))
         engine, image = await self._ready()
-        launching = partial(engine.launch, shape, slot, image, self._owner)
-        async with self._started(launching, engine, make_frame(spec)) as container:
-            watch = DiskWatch(slot, container.end_soon)
-            watch.start()
+        options = container_options(checked, slot, image, self._owner)
+        async with self._started(engine, options, f"parachute-sandbox-{slot.id}") as container:
+            await _check(container, slot)
+            watch = asyncio.get_running_loop().create_task(
+                watch_disk(slot, container.end_soon), name="what a sandbox puts on the disk"
+            )
             try:
                 yield container
             finally:
-                watch.stop()
+                watch.cancel()
 
     @asynccontextmanager
     async def run(self, program: ContainerProgram) -> AsyncIterator[Container]:
@@ -205,22 +204,24 @@ class Sandboxes:
         engine = await self._connected()
         if (problem := _objection(engine)) is not None:
             raise AgentUnavailableError(problem)
-        launching = partial(engine.run, program, self._owner)
-        async with self._started(launching, engine) as container:
+        image = await asyncio.to_thread(engine.host_image)
+        options = program_options(program, image, self._owner)
+        name = f"parachute-program-{uuid4().hex[:12]}"
+        async with self._started(engine, options, name) as container:
             yield container
 
     @asynccontextmanager
     async def _started(
-        self, launching: Callable[[], LaunchedContainer], engine: Engine, frame: bytes | None = None
+        self, engine: Engine, options: Mapping[str, object], name: str
     ) -> AsyncIterator[Container]:
-        launched = await _finished(launching, engine)
+        launched = await _finished(partial(engine.start, options, name), engine)
         container = Container(
             launched.id,
             exit_code=partial(engine.exit_code, launched.id),
             remove=partial(engine.remove, launched.id),
         )
         try:
-            await container.begin(launched.stream, frame)
+            await container.begin(launched.stream)
             yield container
         finally:
             await container.kill()
@@ -259,7 +260,7 @@ class Sandboxes:
                 found += 1
             was_asked = True
         left = await asyncio.to_thread(self._folders)
-        ours = self._slots()
+        ours = {slot.id for slot in self._in_use.values()}
         await asyncio.to_thread(
             self._drop_folders,
             [folder for folder in left if folder.name not in ours],
@@ -297,9 +298,6 @@ class Sandboxes:
             raise AgentUnavailableError(problem or _NO_IMAGE)
         return engine, image
 
-    def _slots(self) -> set[str]:
-        return {slot.id for slot in self._in_use.values()}
-
     def _folders(self) -> list[Path]:
         return list(self._folder.iterdir()) if self._folder.is_dir() else []
 
@@ -312,6 +310,23 @@ class Sandboxes:
 
 def dockerfile_text() -> str:
     return (files("parachuted.agents.sandbox") / "Dockerfile").read_text("utf-8")
+
+
+async def _check(container: Container, slot: SandboxSlot) -> None:
+    """Wait until the first process has begun, and sees the folders of that slot."""
+    try:
+        async with asyncio.timeout(_BEGIN_S):
+            mark = (await container.stdout.readline()).decode("ascii", "replace")
+    except TimeoutError:
+        mark = ""
+    if not mark.endswith("\n"):
+        reason = container.complaint or f"it printed nothing within {_BEGIN_S:.0f} s"
+        raise AgentUnavailableError(f"the container did not begin: {reason}")
+    if mark.strip() != slot.id:
+        raise AgentUnavailableError(
+            "the engine mounted other folders than those it was given; it must run on this "
+            "machine, not in another"
+        )
 
 
 async def _finished(

@@ -1,28 +1,27 @@
 """The folders of one run on this machine.
 
-What an agent left in them is hostile: it is measured and removed by file descriptor, and links are
-not followed. Every call blocks.
+What an agent left in them is hostile: it is measured by file descriptor, and links are not
+followed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
-from parachuted.agents.sandbox.options import SandboxSlot
+from parachuted.agents.sandbox.options import MARK, SandboxSlot
 
 MOST_BYTES = 512 << 20
 MOST_FILES = 200_000
 _DEEPEST = 200
-_MARK = ".slot"
 _BLOCK = 512
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -53,9 +52,9 @@ def make_slot(slot: SandboxSlot) -> None:
     slot.work.parent.mkdir(mode=0o700, parents=True)
     for folder in (slot.work, slot.home, slot.sockets, slot.outside):
         folder.mkdir(mode=0o700)
-    (slot.sockets / _MARK).write_text(slot.id, "ascii")
+    (slot.sockets / MARK).write_text(slot.id, "ascii")
     slot.sockets.chmod(0o755)
-    (slot.sockets / _MARK).chmod(0o444)
+    (slot.sockets / MARK).chmod(0o444)
     if os.getuid() == 0:
         for folder in (slot.work, slot.home, slot.outside):
             os.chown(folder, *container_user())
@@ -67,53 +66,19 @@ def drop_slot(slot: SandboxSlot) -> None:
 
 
 def drop_tree(folder: Path) -> None:
-    """Remove a folder that an agent could write, however deep, locked or odd its content.
+    """Remove a folder that an agent could write, however deep, locked or odd its content; none
+    there is as good. May raise OSError.
 
-    None there is as good.
-
-    What is in a folder is moved up first, so that neither depth nor the length of a path matters.
-    Nothing else may write there any more.
+    Nothing else may write there any more. The system's own programs reach what no path is long
+    enough for, and follow no link.
     """
-    with suppress(FileNotFoundError):
-        _unlock(folder, None)
-        root = os.open(folder, _FOLDER)
-        try:
-            numbers = count()
-            while names := os.listdir(root):  # noqa: PTH208  of a descriptor
-                for name in names:
-                    _drop_one(root, name, numbers)
-        finally:
-            os.close(root)
-        folder.rmdir()
-
-
-def _drop_one(root: int, name: str, numbers: count[int]) -> None:
-    if not _is_folder(name, root):
-        os.unlink(name, dir_fd=root)
-        return
-    _unlock(name, root)
-    inner = os.open(name, _FOLDER, dir_fd=root)
-    try:
-        for one in os.listdir(inner):  # noqa: PTH208  the same
-            if _is_folder(one, inner):
-                _unlock(one, inner)
-                os.rename(one, f".{next(numbers)}-{uuid4().hex}", src_dir_fd=inner, dst_dir_fd=root)
-            else:
-                os.unlink(one, dir_fd=inner)
-    finally:
-        os.close(inner)
-    os.rmdir(name, dir_fd=root)
-
-
-def _is_folder(name: str, at: int) -> bool:
-    return stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
-
-
-def _unlock(name: str | Path, at: int | None) -> None:
-    """Restore the folder's permissions, which an agent may have removed; no process is left that
-    could swap it for a link.
-    """
-    os.chmod(name, 0o700, dir_fd=at)
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, "a link in the place of a folder is not followed", str(folder))
+    if folder.exists():
+        for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+            subprocess.run([*command, "--", folder], capture_output=True, check=False)  # noqa: S603  our own words
+        if folder.exists():
+            raise OSError(errno.ENOTEMPTY, "the folder could not be removed", str(folder))
 
 
 def too_much(
@@ -163,51 +128,22 @@ _EVERY_S = 1.0
 _SHARE = 20  # looking takes at most a twentieth of the time
 
 
-class DiskWatch:
-    """Measures one slot, in threads, between `start` and `stop`; calls `end` with the reason when
-    it is too large.
-    """
-
-    def __init__(
-        self,
-        slot: SandboxSlot,
-        end: Callable[[str], None],
-        *,
-        most_bytes: int = MOST_BYTES,
-        every_s: float = _EVERY_S,
-    ) -> None:
-        self._look = partial(too_much, slot, most_bytes=most_bytes)
-        self._end, self._every_s = end, every_s
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_stopped = False
-
-    def start(self) -> None:
-        """Look in a moment, and then again and again."""
-        self._wait(self._every_s)
-
-    def stop(self) -> None:
-        self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _wait(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
-
-    def _begin(self) -> None:
+async def watch_disk(
+    slot: SandboxSlot,
+    end: Callable[[str], None],
+    *,
+    most_bytes: int = MOST_BYTES,
+    every_s: float = _EVERY_S,
+) -> None:
+    """Measure the slot again and again; call `end` once, with the reason, when it is too large."""
+    while True:
+        await asyncio.sleep(every_s)
         started = time.monotonic()
-        looking = asyncio.get_running_loop().run_in_executor(None, self._look)
-        looking.add_done_callback(lambda looked: self._looked(looked, time.monotonic() - started))
-
-    def _looked(self, looked: asyncio.Future[str | None], took_s: float) -> None:
-        if self._is_stopped or looked.cancelled():
-            return
-        error = looked.exception()
-        problem = (
-            f"what it put on the disk cannot be looked at ({error})"
-            if error is not None
-            else looked.result()
-        )
+        try:
+            problem = await asyncio.to_thread(too_much, slot, most_bytes=most_bytes)
+        except OSError as error:
+            problem = f"what it put on the disk cannot be looked at ({error})"
         if problem is not None:
-            self._end(problem)
+            end(problem)
             return
-        self._wait(max(self._every_s, took_s * _SHARE))
+        await asyncio.sleep((time.monotonic() - started) * _SHARE)

@@ -30,12 +30,12 @@ from parachuted.hooks import ScriptChangedError
 from parachuted.json_limits import check_json
 from parachuted.keys import KeysRefusedError, NameTakenError
 from parachuted.modules.registry.approved import ApprovalRefusedError
-from parachuted.modules.registry.approved_copies import EnvironmentFailedError
 from parachuted.modules.registry.arguments import WrongArgumentsError
+from parachuted.modules.registry.copies import TreeRefusedError
+from parachuted.modules.registry.environment import EnvironmentFailedError
 from parachuted.modules.registry.install import InstallRefusedError
 from parachuted.modules.registry.manifest import ManifestError
 from parachuted.modules.registry.module_registry import ModuleRegistryError
-from parachuted.modules.registry.module_tree import TreeRefusedError
 from parachuted.vault import digest_of
 
 _INT_BITS: Final = 64  # from here on orjson may refuse it

@@ -69,10 +69,10 @@ class KeyAuthenticator:
             return _COMMAND
         key = self.ring.find(given)
         if key is None:
-            raise self._refusal(request, _VALID)
+            raise self.refusal(request, _VALID)
         if key.is_over(self._clock()):
             expired = "this key has expired; `parachute keys create` makes another"
-            raise self._refusal(request, expired)
+            raise self.refusal(request, expired)
         return self.ring.use(key)
 
     def holds(self, identity: Identity) -> bool:
@@ -101,7 +101,8 @@ class KeyAuthenticator:
             return _ANYONE
         return _LOOPBACK if is_local and self.mode == "remote" else NOBODY
 
-    def _refusal(self, request: web.Request, why: str) -> web.HTTPException:
+    def refusal(self, request: web.Request, why: str) -> web.HTTPException:
+        """The answer to who shows a wrong key or secret; it is counted."""
         wait = self._failures.count(_peer(request), time.monotonic())
         if wait > 0:
             return web.HTTPTooManyRequests(

@@ -75,6 +75,8 @@ def _route(
         {"name": name, "in": "path", "required": True, "schema": text} for name in named
     ]
     operation = _operation(module, route.method, path, route.summary, route.capability)
+    if route.secret_header:
+        operation |= {"security": [], "x-secret-header": route.secret_header}
     if route.takes != "json":
         operation["requestBody"] = _upload(route)
     if route.takes != "json" or route.method in {"GET", "HEAD", "DELETE"}:

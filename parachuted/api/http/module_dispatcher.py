@@ -7,12 +7,13 @@ module's permissions, and by the paths of that scope besides.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from typing import NoReturn, Protocol, cast
+from typing import NoReturn, Protocol
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -26,7 +27,7 @@ from parachuted.api.http.answers import error_body, json_answer, json_value
 from parachuted.api.http.file_answers import FileAnswers, bytes_answer
 from parachuted.api.http.module_content import ModulePages, ModuleStream, RequestBody
 from parachuted.api.http.route import ApiCall, Route
-from parachuted.keys import AccessGrant, Capability, Identity
+from parachuted.keys import NOWHERE, AccessGrant, Identity
 from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.host import ModuleHost, RequestArguments
 from parachuted.modules.hosting.manager import ModuleManager
@@ -64,10 +65,13 @@ class ModuleDispatcher:
         self,
         modules: ModuleManager,
         holds: Callable[[Identity], bool],
+        refusal: Callable[[web.Request, str], web.HTTPException],
         clock: Callable[[], datetime],
         files: FileAnswers,
     ) -> None:
+        """`holds`: whether a caller may go on; `refusal` answers a wrong secret."""
         self._modules, self._holds, self._clock, self._files = modules, holds, clock, files
+        self._refusal = refusal
         self._pages = ModulePages(modules)
         self._streams: set[ModuleStream] = set()
         self._routes: dict[tuple[str, str, str], tuple[ModuleHost, RouteSpec, Route]] = {}
@@ -111,7 +115,7 @@ class ModuleDispatcher:
                 path=path,
                 module=found.module,
                 summary=spec.summary,
-                capability=cast(Capability, spec.capability),
+                capability=None if spec.secret_header else spec.capability,
                 reach="paths",
                 handle=partial(self._serve, found.host, spec),
                 largest_body=spec.max_bytes,
@@ -191,6 +195,9 @@ class ModuleDispatcher:
     async def _serve(self, host: ModuleHost, spec: RouteSpec, call: ApiCall) -> web.StreamResponse:
         query = _query(call.request.rel_url.raw_query_string)
         authority = self.authority(call, call.grant)
+        if spec.secret_header:  # before anything is read of the body
+            authority = Authority(reads=NOWHERE, writes=NOWHERE)
+            await self._check_secret(host, spec, call.request, authority)
         takes_json = spec.takes == "json"
         body = await _body(call) if takes_json and call.request.body_exists else {}
         source = None if takes_json else RequestBody(call, authority.check)
@@ -220,6 +227,22 @@ class ModuleDispatcher:
         if isinstance(answer.body, bytes) and b'"para_id' in answer.body:
             call.para_ids += para_ids_of(result.body if isinstance(result, Response) else result)
         return answer
+
+    async def _check_secret(
+        self, host: ModuleHost, spec: RouteSpec, request: web.Request, authority: Authority
+    ) -> None:
+        """Raises HTTPForbidden for an untrusted module, and for a secret that is missing or wrong
+        what a wrong key gets.
+        """
+        approved = self._modules.approved(host.declared.name)
+        if approved is None or approved.trust == "untrusted":
+            raise web.HTTPForbidden(text="an untrusted module lets no one in without a key")
+        secret = await host.call("route_secret", {"path": spec.path}, authority=authority)
+        shown = request.headers.getall(spec.secret_header, [""])[0]
+        expected = str(secret or "").encode()
+        is_right = hmac.compare_digest(shown.encode("utf-8", "surrogateescape"), expected)
+        if not (expected and is_right):
+            raise self._refusal(request, f"a secret is needed in {spec.secret_header}")
 
     async def _send_file(
         self, host: ModuleHost, asked: FileResponse, call: ApiCall

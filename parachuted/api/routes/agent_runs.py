@@ -13,7 +13,8 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.access.authority import Authority, Entry
+from parachuted.access.authority import Authority
+from parachuted.access.grant import Entry
 from parachuted.access.run_records import RunFilter
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.permission import Answer, PendingPermission, PermissionRequests
@@ -30,8 +31,7 @@ from parachuted.times import Time, time_of
 from parachuted.vault import History, new_id, printable
 
 _MODULE = "curator"
-_SHOWN = 80
-_REASON = 300
+_SHOWN, _REASON = 80, 300
 _STOPPED = "a person stopped all agents"
 
 

@@ -21,9 +21,9 @@ from parachuted.access.paths import is_hidden
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import (
     ContainerOwner,
-    ContainerShape,
     Image,
     SandboxSlot,
+    SandboxSpec,
     container_options,
 )
 from parachuted.api.http.decorators import get, post
@@ -267,8 +267,8 @@ class AgentRoutes:
         )
 
     def _shown(self, known: AgentStatus, call: ApiCall, *, is_whole: bool = False) -> AgentResponse:
-        grant, config, order = known.grant, known.config, known.order
-        prompt = order.definition.system_prompt if order is not None else None
+        grant, config, request = known.grant, known.config, known.request
+        prompt = request.definition.system_prompt if request is not None else None
         sees_all, box = call.grant.alternatives is None, grant.sandbox
         permissions = AgentPermissionsResponse(
             read=_patterns(grant.reads) if sees_all else [],
@@ -279,7 +279,7 @@ class AgentRoutes:
             network=list(grant.network) if isinstance(grant.network, tuple) else grant.network,
             interfaces=None if grant.interfaces is None else list(grant.interfaces),
         )
-        limits = order.limits if order is not None else None
+        limits = request.budget.limits if request is not None else None
         constraints = AgentConstraintsResponse(
             needs_container=grant.needs_container,
             memory=box.memory,
@@ -348,14 +348,12 @@ def _container(grant: Grant) -> dict[str, object] | None:
     folders = {
         name: FilePath(f"(this run's {name})") for name in ("work", "home", "sockets", "outside")
     }
-    shape = ContainerShape(
-        config=grant.sandbox,
-        is_writable=grant.sandbox.workspace_access == "rw",
-        cli=FilePath("(the agent's program)"),
-    )
+    slot = SandboxSlot(id="(this run's)", **folders)
+    cli = FilePath("(the agent's program)")
+    spec = SandboxSpec(sandbox=slot.sandbox(grant.sandbox), command=(), env={}, cli=cli)
     options = container_options(
-        shape,
-        SandboxSlot(id="(this run's)", **folders),
+        spec,
+        slot,
         Image(name="parachute-sandbox", kind="built"),
         ContainerOwner(user=(1000, 1000), daemon="(this daemon)", life="(now)"),
     )

@@ -51,9 +51,7 @@ from parachuted.modules.hosting.service_calls import (
     remote_value,
 )
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.registry.code_inspection import CodeInspection, found_in_copy, unshown
-from parachuted.modules.registry.declaration import ModuleDeclaration
-from parachuted.modules.registry.describing import unapproved
+from parachuted.modules.registry.declaration import ModuleDeclaration, unlisted
 from parachuted.modules.results import to_json
 from parachuted.modules.services import Services
 from parachuted.visible import visible
@@ -92,7 +90,6 @@ class ContainerHost(ModuleHost):
         super().__init__(approved, services, make_run)
         self._containers, self._first_wait_s = containers, first_wait_s
         self._log = CappedLog(services.log)
-        self._in_code = CodeInspection()
         self._taint, self._own = Taint(), Authority()
         self._connection: ModuleConnection | None = None
         self._runner: asyncio.Task[None] | None = None
@@ -106,7 +103,6 @@ class ContainerHost(ModuleHost):
 
     async def _start(self, authority: Authority) -> None:
         self._own, self._is_stopped = authority, False
-        self._in_code = await asyncio.to_thread(found_in_copy, self._approved.copy)
         loop = asyncio.get_running_loop()
         started: asyncio.Future[None] = loop.create_future()
         self._runner = loop.create_task(
@@ -295,8 +291,7 @@ class ContainerHost(ModuleHost):
                 f"the container of the module {self.name} says that it is {declared.name} "
                 f"{declared.version} at {declared.prefix}"
             )
-        wrong = unapproved(declared.agents, manifest) or unshown(declared, manifest, self._in_code)
-        if wrong:
+        if wrong := unlisted(declared, self._approved):
             raise ModuleFailedError("; ".join(wrong))
         if self._declared is not None and declared != self._declared:
             raise ModuleFailedError(

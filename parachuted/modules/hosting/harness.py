@@ -5,6 +5,7 @@ surroundings.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -44,15 +45,15 @@ from parachuted.modules.hosting.module_context import (
 from parachuted.modules.hosting.route_table import ModuleRouteTable
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.declaration import CommandSpec, ToolSpec
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
-from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.results import Finding, HookResult
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import StateAccess
 from parachuted.modules.streams import PartHead, StreamOpened
-from parachuted.runs.bounded_vault import BoundedVaults
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.search import IndexUpdate, Search
 from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 
@@ -230,7 +231,7 @@ async def running_module(
     with tempfile.TemporaryDirectory(
         prefix="parachute-alone-", ignore_cleanup_errors=True
     ) as private:
-        copy = Path(private) / "module"
+        copy = Path(await asyncio.to_thread(os.path.realpath, private)) / "module"
         await asyncio.to_thread(
             shutil.copytree, folder, copy, ignore=shutil.ignore_patterns(*LITTER)
         )
@@ -293,7 +294,7 @@ class _HarnessServices(ModuleContext):
             closing.callback(part.close)
         self.make_run = partial(CallRun, store)
         sources = ModuleContextSources(
-            vaults=BoundedVaults(store, self._index, self._search),
+            vaults=GrantedVaults(store, self._index, self._search),
             data=private / "data",
             user_home=Path.home(),
             kept_out=(vault,),

@@ -43,9 +43,9 @@ from parachuted.modules.services import (
     CurrentCall,
     FolderAccess,
     StateAccess,
-    VaultAccess,
 )
 from parachuted.modules.streams import PartHead
+from parachuted.runs.granted_vault import GrantedVault
 
 CALL: ContextVar[str] = ContextVar("parachuted_call", default="")
 """The id of the call that the code works on; all that it begins has it too."""
@@ -157,7 +157,7 @@ class HttpAccess:
 
 
 class HttpVault(HttpAccess):
-    """`VaultAccess` whose two streams are streams of HTTP as well."""
+    """`GrantedVault` whose two streams are streams of HTTP as well."""
 
     def __init__(self, daemon: DaemonConnection) -> None:
         super().__init__("vault", daemon)
@@ -219,7 +219,7 @@ class HttpServices:
     ) -> None:
         self.name, self.config, self.log, self.has_model = name, config, log, has_model
         self.data_folder = data_folder
-        self.vault = cast("VaultAccess", HttpVault(daemon))
+        self.vault = cast("GrantedVault", HttpVault(daemon))
         self.folders = cast("FolderAccess", HttpAccess("folders", daemon))
         self.state = cast("StateAccess", HttpState(daemon))
         self.activity = cast("ActivityAccess", HttpAccess("activity", daemon))

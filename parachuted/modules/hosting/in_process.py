@@ -31,9 +31,13 @@ from parachuted.modules.hosting.task_owner import OverdueError, TaskOwner, claim
 from parachuted.modules.module import Module, is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import plan
-from parachuted.modules.registry.code_inspection import found_in_copy, unshown
-from parachuted.modules.registry.declaration import DeclaredError, ModuleDeclaration
-from parachuted.modules.registry.describing import describe, resolve_handler
+from parachuted.modules.registry.declaration import (
+    DeclaredError,
+    ModuleDeclaration,
+    describe,
+    resolve_handler,
+    unlisted,
+)
 from parachuted.modules.results import BytesResponse, FileResponse, Response, to_json
 from parachuted.modules.services import Services
 from parachuted.modules.settings import read_settings
@@ -186,7 +190,7 @@ class InProcessHost(ModuleHost):
             tree=approved.tree,
         )
         declared = describe(cls, approved.manifest)
-        if wrong := unshown(declared, approved.manifest, found_in_copy(approved.copy)):
+        if wrong := unlisted(declared, approved):
             unload(approved.name, approved.tree)
             raise DeclaredError(wrong)
         return cls, declared

@@ -27,8 +27,8 @@ from typing import NoReturn
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.module import Module
+from parachuted.modules.registry.copies import TreeRefusedError, read_tree
 from parachuted.modules.registry.manifest import Manifest
-from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
 
 PACKAGE = "parachute_modules"
 _LOCK = threading.RLock()  # sys.path and sys.meta_path are the process's

@@ -114,7 +114,7 @@ class ModuleManager:
         set_schedules: SetSchedules | None = None,
         make_run: MakeCallRun | None = None,
         author_reach: AuthorReach | None = None,
-        look_every_s: float = 1.0,
+        look_every_s: float = 2.0,
     ) -> None:
         self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
         self._bus, self._asker, self._vault = bus, asker, vault
@@ -178,9 +178,9 @@ class ModuleManager:
                     self._begin_delivery(module)
                 while True:
                     self.scheduler.begin_due(self._group)
-                    await next_beat(self._look_every_s)
                     await self._look()
                     self._publish_failures()
+                    await next_beat(self._look_every_s)
         finally:
             self.scheduler.stop()
             self._group = None

@@ -27,9 +27,9 @@ from parachuted.modules.hosting.module_state import ModuleState, make_data_folde
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.hosting.schedules import ModuleScheduler, ModuleSchedules
 from parachuted.modules.registry.approved import ApprovedModule, reads_any_note
-from parachuted.modules.services import CurrentCall, VaultAccess
-from parachuted.runs.bounded_vault import BoundedVaults
+from parachuted.modules.services import CurrentCall
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.suggestions import Proposal, Suggestions
 from parachuted.suggestions.suggestion import ACTIONS
 from parachuted.times import time_of
@@ -100,7 +100,7 @@ class ModuleContexts:
     def __init__(
         self,
         assembly: ContextAssembly,
-        vault: VaultAccess,
+        vault: GrantedVault,
         bounds: ModuleBounds,
         authority: Callable[[], Authority],
     ) -> None:
@@ -135,7 +135,7 @@ class ModuleContextSources:
     caller; `scheduler` runs what modules do by the clock.
     """
 
-    vaults: BoundedVaults
+    vaults: GrantedVaults
     data: Path
     user_home: Path
     kept_out: tuple[Path, ...]

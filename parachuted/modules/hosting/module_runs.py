@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import cast
 
 from parachuted.access.authority import Authority, pass_on
 from parachuted.access.origin import UNTRUSTED
@@ -93,18 +95,15 @@ class ModuleRuns:
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         """Start a run on the authority of now; it goes on while that holds."""
         authority = self._acting()
-        if sum(not one.is_done for one in self._runs.values()) >= _MOST_AT_WORK:
+        if sum(not started.is_done for started in self._runs.values()) >= _MOST_AT_WORK:
             raise ActRefusedError(
                 f"the module {self._module} has {_MOST_AT_WORK} runs at work; wait for some"
             )
         started = _Started(authority)
         # In the daemon the loop makes it the module's own; a module host's ends by `close`.
         rest = dict(options)
-        work = (
-            self._agents.converse(agent, prompt, rest, authority, started, started.said)
-            if rest.pop("conversation", False) is True
-            else self._agents.follow(agent, prompt, rest, authority, started)
-        )
+        said = started.said if rest.pop("conversation", False) is True else None
+        work = self._agents.follow(agent, prompt, rest, authority, started, said)
         started.task = task = asyncio.get_running_loop().create_task(
             work,
             name=f"a run of {self._module}/{agent[:80]}",
@@ -193,26 +192,25 @@ class ModuleRuns:
     async def resources(self, agent: str, options: Mapping[str, object]) -> AgentResources:
         authority = self._acting()
         rest = {name: value for name, value in options.items() if name != "conversation"}
-        return AgentResources(
-            skills=tuple(
-                AgentSkill(
-                    name=one.name,
-                    description=one.description,
-                    path=one.path,
-                    is_strangers=one.origin in UNTRUSTED,
-                )
-                for one in await self._agents.skills(authority)
-            ),
-            mcp_servers=await self._agents.servers(agent, rest, authority),
-        )
+        skills = [
+            AgentSkill(
+                name=skill.name,
+                description=skill.description,
+                path=skill.path,
+                is_strangers=skill.origin in UNTRUSTED,
+            )
+            for skill in await self._agents.skills(authority)
+        ]
+        servers = await self._agents.servers(agent, rest, authority)
+        return AgentResources(skills=tuple(skills), mcp_servers=servers)
 
     async def skill(self, name: str) -> str:
         """Its text; what a stranger wrote marks who reads it."""
         authority = self._acting()
-        for one in await self._agents.skills(authority):
-            if one.name == name:
-                authority.taint.read(f"the skill {one.path}", one.origin)
-                return one.text
+        for skill in await self._agents.skills(authority):
+            if skill.name == name:
+                authority.taint.read(f"the skill {skill.path}", skill.origin)
+                return skill.text
         raise NotFoundError(f"there is no skill {name[:80]!r}")
 
     def close(self) -> None:
@@ -223,7 +221,7 @@ class ModuleRuns:
 
     def _keep(self, run: str, started: _Started) -> None:
         """Remember it; of those that have ended, the oldest are forgotten."""
-        ended = [name for name, one in self._runs.items() if one.is_done]
+        ended = [name for name, kept in self._runs.items() if kept.is_done]
         for name in ended[: max(0, len(self._runs) + 1 - _MOST_KEPT)]:
             del self._runs[name]
         self._runs[run] = started
@@ -240,44 +238,31 @@ class ModuleRuns:
         return authority
 
 
-def _step_of(step: Step) -> AgentStep | None:  # noqa: PLR0911  one for each kind
+_SHOWN: Mapping[type, type] = {
+    TextDelta: AgentTextDelta,
+    ThinkingDelta: AgentThinkingDelta,
+    TextStep: AgentText,
+    ToolUseStep: AgentToolUse,
+    SessionStep: AgentSession,
+    UsageStep: AgentUsage,
+    QuestionStep: AgentQuestion,
+    PermissionStep: AgentPermissionRequest,
+}
+"""The steps that a module gets as they are, and what it gets each as."""
+
+
+def _step_of(step: Step) -> AgentStep | None:
     """The step as a module gets it; None: it gets none."""
-    match step:
-        case TextDelta():
-            return AgentTextDelta(text=step.text)
-        case ThinkingDelta():
-            return AgentThinkingDelta(text=step.text)
-        case TextStep():
-            return AgentText(text=step.text)
-        case ToolUseStep():
-            return AgentToolUse(id=step.id, tool=step.tool, arguments=dict(step.arguments))
-        case ToolCallStep():
-            return AgentToolCall(
-                id=step.id,
-                tool=step.tool,
-                arguments=dict(step.arguments),
-                answer=step.result.text[:_LONGEST_ANSWER],
-                is_error=step.result.is_error,
-            )
-        case SessionStep():
-            return AgentSession(
-                session_id=step.session_id,
-                is_resumed=step.is_resumed,
-                tools=step.tools,
-                model=step.model,
-            )
-        case UsageStep():
-            return AgentUsage(
-                input_tokens=step.input_tokens,
-                output_tokens=step.output_tokens,
-                cache_read_tokens=step.cache_read_tokens,
-                cost_usd=step.cost_usd,
-                context_tokens=step.context_tokens,
-            )
-        case QuestionStep():
-            return AgentQuestion(id=step.id, questions=step.questions)
-        case PermissionStep():
-            return AgentPermissionRequest(
-                id=step.id, tool=step.tool, arguments=step.arguments, patterns=step.patterns
-            )
-    return None
+    if isinstance(step, ToolCallStep):
+        return AgentToolCall(
+            id=step.id,
+            tool=step.tool,
+            arguments=dict(step.arguments),
+            answer=step.result.text[:_LONGEST_ANSWER],
+            is_error=step.result.is_error,
+        )
+    shown = _SHOWN.get(type(step))
+    if shown is None:
+        return None
+    values = {known.name: getattr(step, known.name) for known in fields(step)}
+    return cast("AgentStep", shown(**values))

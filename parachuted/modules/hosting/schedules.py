@@ -268,8 +268,8 @@ class ModuleScheduler:
     def begin_due(self, group: asyncio.TaskGroup) -> None:
         """Begin, in that group, what is due now and later.
 
-        To be called each second: APScheduler's timer sees neither that the computer slept nor that
-        the clock was set.
+        To be called every few seconds: APScheduler's timer sees neither that the computer slept nor
+        that the clock was set.
         """
         self._group, now = group, self._clock()
         for key, job in self._jobs.items():

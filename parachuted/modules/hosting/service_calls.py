@@ -42,8 +42,8 @@ from parachuted.modules.services import (
     FolderAccess,
     Services,
     StateAccess,
-    VaultAccess,
 )
+from parachuted.runs.granted_vault import GrantedVault
 
 API_SOCKET, MODULE_SOCKET = "api.sock", "module.sock"
 CALL_HEADER = "X-Parachute-Call"
@@ -51,7 +51,7 @@ SERVICES = "/api/modules/{name}/services/{service}"
 UPLOADS = "/api/modules/{name}/uploads"
 ACCESSES: Mapping[str, type] = MappingProxyType(
     {
-        "vault": VaultAccess,
+        "vault": GrantedVault,
         "folders": FolderAccess,
         "state": StateAccess,
         "schedules": ScheduleAccess,

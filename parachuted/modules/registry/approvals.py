@@ -1,25 +1,20 @@
 """Which modules exist, which are approved, and which may run.
 
-The vault proposes; modules.yaml in the home decides. What a person sees and approves is identified
-by the digest of the folder's bytes. What runs is a copy of those bytes, which `ready` checks again
-against the recorded digest, permissions and locked packages.
+The vault proposes; modules.yaml in the home decides. A module's folder is copied into the home,
+and what a person sees and approves is that copy, by the digest of its bytes. What runs is the copy,
+which `ready` checks again against the recorded digest, permissions and locked packages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.home_files.private import locked
 from parachuted.home_files.vault_state import known_state_folder
-from parachuted.modules.registry.approval import (
-    ApprovedVersions,
-    check_trust,
-    is_manifest,
-    is_no_wider,
-)
 from parachuted.modules.registry.approved import (
     ApprovalRefusedError,
     ApprovedModule,
@@ -27,33 +22,17 @@ from parachuted.modules.registry.approved import (
     ModuleEntry,
     TrustLevel,
 )
-from parachuted.modules.registry.approved_copies import (
-    ApprovedCopies,
+from parachuted.modules.registry.consent import Consent, consent_for, tree_difference
+from parachuted.modules.registry.copies import ApprovedCopies, ModuleTree, read_tree
+from parachuted.modules.registry.environment import (
+    EnvironmentFailedError,
+    build,
+    lock_of,
+    site_packages,
 )
-from parachuted.modules.registry.code_inspection import (
-    LARGEST,
-    CodeInspection,
-    found_in,
-    is_source,
-    tree_difference,
-)
-from parachuted.modules.registry.consent import Consent, consent_for
-from parachuted.modules.registry.install import (
-    FOLDER,
-    fetched,
-    manifest_of,
-    place,
-    unplace,
-    without_ref,
-)
-from parachuted.modules.registry.module_folders import (
-    ModuleChanges,
-    ModuleFolders,
-    manifest_in,
-    release_keys,
-    trust_level,
-    unverified,
-)
+from parachuted.modules.registry.install import FOLDER, fetched, manifest_of, place, unplace
+from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
+from parachuted.modules.registry.module_folders import ModuleFolders, ignored_in
 from parachuted.modules.registry.module_registry import (
     ModuleRecord,
     ModuleRegistry,
@@ -61,10 +40,20 @@ from parachuted.modules.registry.module_registry import (
     Plain,
     is_module,
     parse_record,
-    record_of,
     without_module,
 )
-from parachuted.modules.registry.module_tree import KeepingSink, read_tree
+from parachuted.modules.registry.prompts import FILE as PROMPT
+from parachuted.modules.registry.trust import (
+    LISTED,
+    SHOWN,
+    approval_digest,
+    check_trust,
+    is_no_wider,
+    is_released,
+    release_keys,
+    trust_level,
+    unverified,
+)
 from parachuted.modules.settings import SettingValue
 
 _LOCK = "modules.lock"
@@ -92,18 +81,8 @@ class ModuleApprovals:
         self._keys = release_keys() if keys is None else tuple(keys)
         self._reserved = reserved
         self._registry, self._copies = ModuleRegistry(home), ApprovedCopies(home)
-        self._folders = ModuleFolders(home, self._vault)
-        self._changes = ModuleChanges(self._registry, self._folders)
-        self._versions = ApprovedVersions(
-            self._vault,
-            env,
-            self._keys,
-            reserved,
-            registry=self._registry,
-            copies=self._copies,
-            folders=self._folders,
-        )
         self._unready: dict[str, str] = {}
+        self._folders = ModuleFolders(home, self._vault, self._registry)
 
     @property
     def problem(self) -> str | None:
@@ -115,9 +94,7 @@ class ModuleApprovals:
 
     @property
     def state_folder(self) -> Path | None:
-        """The vault's state folder, in which modules keep what is their own; None: there is none
-        yet.
-        """
+        """The vault's state folder, in which modules keep what is their own, if there is one."""
         return known_state_folder(self._home, self._vault)
 
     def entries(self) -> list[ModuleEntry]:
@@ -126,52 +103,45 @@ class ModuleApprovals:
             entries = self._registry.load()
         except ModuleRegistryError as error:
             return [self._broken(name, error.message) for name in sorted(self._folders.names())]
-        there = {name for name, entry in entries.items() if is_module(entry)}
+        known = {name for name, entry in entries.items() if is_module(entry)}
         return [
-            self._entry(name, entries.get(name))
-            for name in sorted({*there, *self._folders.names()})
+            self._entry(name, entries.get(name, {}))
+            for name in sorted({*known, *self._folders.names()})
         ]
 
     def entry(self, name: str) -> ModuleEntry:
         """That one. Raises NotFoundError, ModuleRegistryError."""
-        entries = self._registry.load()
-        if not is_module(entries.get(name, {})) and name not in self._folders.names():
-            raise NotFoundError(
-                f"there is no module {name[:80]!r}; `parachute modules list` shows them"
-            )
-        return self._entry(name, entries.get(name))
+        return self._entry(name, self._written(name))
 
     def review(self, name: str, trust: TrustLevel | None = None) -> tuple[Consent, str]:
         """What approving the folder as it is now would allow, and its difference from what was
-        approved, of one reading.
+        approved, both of one copy, whose digest is what `approve` wants.
 
-        The consent's `digest` is what `approve` wants: two readings could show one thing and name
-        another. `trust`: what the person is about to choose; None: as it is. Raises ParachuteError.
+        `trust`: what the person is about to choose; None: as it is. Raises ParachuteError.
         """
         record = self._record(name)
-        before, after = (KeepingSink(lambda _path: True, largest=LARGEST) for _ in range(2))
-        tree = self._folders.read(record, after)
-        manifest = manifest_in(self._reserved, record, tree, after)
-        signature = self._folders.signature(record)
-        level = trust_level(self._keys, record, tree.digest, signature, trust)
-        check_trust(manifest, level)
-        consent = consent_for(
-            manifest, tree, _code(after), source=record.source, commit=record.commit, trust=level
-        )
-        old = self._copies.read(name, record.tree, before) if record.tree else None
-        if old is not None:
-            approved = consent_for(
-                manifest_in(self._reserved, record, old, before),
-                old,
-                _code(before),
-                source="",
-                commit=None,
-                trust=record.trust,
+        with locked(self._home, _LOCK), self._copied(record) as (copy, tree):
+            manifest = self._manifest(record, tree)
+            level = trust_level(self._keys, record, tree, trust)
+            check_trust(manifest, level)
+            consent = consent_for(
+                manifest, tree, source=record.source, commit=record.commit, trust=level
             )
-            consent = replace(consent, added=consent.since(approved))
-        if why := unverified(self._keys, record, tree.digest, signature):
-            consent = replace(consent, notes=(*consent.notes, *why))
-        return consent, tree_difference(old, tree, before.kept, after.kept)
+            if record.tree is None:
+                before = None
+            else:
+                approved = self._copies.read(name, record.tree, keep=FILE.__eq__)
+                before = self._copies.place(name, record.tree)
+                old = consent_for(
+                    self._manifest(record, approved),
+                    approved,
+                    source="",
+                    commit=None,
+                    trust=record.trust,
+                )
+                consent = replace(consent, added=consent.since(old))
+            notes = (*consent.notes, *unverified(self._keys, record, tree))
+            return replace(consent, notes=notes), tree_difference(before, copy, self._env)
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> Consent:
         return self.review(name, trust)[0]
@@ -185,15 +155,13 @@ class ModuleApprovals:
         """
         with locked(self._home, _LOCK):
             record = self._record(name)
-            with self._versions.taking(record) as copy:
-                if copy.tree.digest != expected_digest:
+            with self._copied(record) as (copy, tree):
+                if tree.digest != expected_digest:
                     raise ApprovalRefusedError(
                         f"{name} changed since it was shown, so it was not approved; look at it "
                         "again"
                     )
-                signature = self._folders.signature(record)
-                level = trust_level(self._keys, record, copy.tree.digest, signature, trust)
-                self._versions.keep(record, copy, level, signature if level == "verified" else None)
+                self._keep(record, copy, tree, trust_level(self._keys, record, tree, trust))
         return self.entry(name)
 
     def enable(self, name: str) -> ModuleEntry:
@@ -221,16 +189,11 @@ class ModuleApprovals:
         """
         with locked(self._home, _LOCK):
             record = self._record(name)
-            is_ours = (
-                record.installed is not None
-                and record.path == f"{FOLDER}/{name}"
-                and self._folders.is_as_installed(record)
-            )
-            entries = self._registry.load().get(name, {})
-            rest = without_module(entries)
-            if entries.keys() - rest.keys():
-                self._registry.change(name, rest)
-            elif entries:
+            is_ours = record.path == f"{FOLDER}/{name}" and self._folders.is_as_installed(record)
+            entry = self._registry.load().get(name, {})
+            if changes := without_module(entry):
+                self._registry.change(name, changes)
+            elif entry:
                 self._registry.remove(name)
             self._copies.prune(name, ())
             if is_ours:
@@ -267,9 +230,7 @@ class ModuleApprovals:
             try:
                 record = parse_record(name, entries[name])
                 if record.enabled and record.is_approved:
-                    found.append(
-                        self._versions.load(self._refreshed(record) if record.is_dev else record)
-                    )
+                    found.append(self._load(self._refreshed(record) if record.is_dev else record))
             except (ParachuteError, ValueError) as error:
                 self._unready[name] = str(error)
         return found
@@ -291,8 +252,8 @@ class ModuleApprovals:
         with locked(self._home, _LOCK), fetched(source, self._env, path=path) as found:
             manifest = manifest_of(found, self._reserved)
             name = manifest.name
-            entries = self._registry.load().get(name, {})
-            record = parse_record(name, entries) if is_module(entries) else None
+            entry = self._registry.load().get(name, {})
+            record = parse_record(name, entry) if is_module(entry) else None
             values: dict[str, Plain] = {
                 "source": found.source,
                 "path": f"{FOLDER}/{name}",
@@ -302,20 +263,8 @@ class ModuleApprovals:
                 self._folders.check_dev(found.folder, name, record)
                 values = {"source": "local", "path": str(found.folder), "dev": True}
             else:
-                if record is not None and (
-                    record.is_dev or without_ref(record.source) != without_ref(found.source)
-                ):
-                    raise ApprovalRefusedError(
-                        f"there is a module {name} from {record.source} already; remove it first"
-                    )
-                if record is not None and record.installed is not None:
-                    self._folders.check_untouched(record)
-                values["installed"] = place(
-                    found,
-                    self._vault,
-                    name,
-                    may_replace=self._folders.may_replace(found, record, name),
-                ).digest
+                may_replace = self._folders.may_replace(found, record, name)
+                values["installed"] = place(found, self._vault, name, may_replace=may_replace)
             if record is None:
                 values |= {
                     "enabled": False,
@@ -326,66 +275,193 @@ class ModuleApprovals:
         return self.entry(name), self.consent(name, trust)
 
     def look(self) -> frozenset[str]:
-        """What `ModuleChanges.look` returns."""
-        return self._changes.look()
+        """As `ModuleFolders.look`."""
+        return self._folders.look()
+
+    def _written(self, name: str) -> Mapping[str, object]:
+        """Its entry in modules.yaml. Raises NotFoundError, ModuleRegistryError."""
+        entry = self._registry.load().get(name, {})
+        if not is_module(entry) and name not in self._folders.names():
+            raise NotFoundError(
+                f"there is no module {name[:80]!r}; `parachute modules list` shows them"
+            )
+        return entry
 
     def _record(self, name: str) -> ModuleRecord:
-        """Raises NotFoundError, ModuleRegistryError, and ApprovalRefusedError for an invalid
-        entry.
-        """
-        entries = self._registry.load().get(name, {})
-        if not is_module(entries):
-            if name not in self._folders.names():
-                raise NotFoundError(
-                    f"there is no module {name[:80]!r}; `parachute modules list` shows them"
-                )
-            return record_of(name)
+        """As `_written`, and raises ApprovalRefusedError for an invalid entry."""
+        entry = self._written(name)
         try:
-            return parse_record(name, entries)
+            return parse_record(name, entry)
         except ValueError as error:
             raise ApprovalRefusedError(
                 f"the entry of {name[:80]!r} in modules.yaml is wrong: {error}"
             ) from error
+
+    @contextlib.contextmanager
+    def _copied(self, record: ModuleRecord) -> Iterator[tuple[Path, ModuleTree]]:
+        """A private copy of its folder as it is now, and what that holds."""
+        self._folders.check_place(record)
+        folder = record.folder(self._vault)
+        with self._copies.copied(record.name, folder, ignored_in(record)) as copy:
+            yield copy, read_tree(copy, keep=FILE.__eq__)
+
+    def _manifest(self, record: ModuleRecord, tree: ModuleTree) -> Manifest:
+        """Raises ApprovalRefusedError, and what `read_manifest` raises."""
+        data = tree.kept.get(FILE)
+        if data is None:
+            raise ApprovalRefusedError(f"{record.name} has no {FILE}, so it is not a module")
+        files = [file.path for file in tree.files]
+        manifest = read_manifest(data, reserved=self._reserved, files=files)
+        if manifest.name != record.name:
+            raise ApprovalRefusedError(
+                f"the folder {record.name} says that it is the module {manifest.name}; the two "
+                "must agree"
+            )
+        return manifest
+
+    def _keep(self, record: ModuleRecord, copy: Path, tree: ModuleTree, level: TrustLevel) -> None:
+        """Give the copy its place, install its packages, and write down both: in this order, so
+        that a crash approves nothing.
+        """
+        manifest = self._manifest(record, tree)
+        check_trust(manifest, level)
+        environment, lock = self._packages(record, manifest)
+        self._copies.keep(record.name, copy, tree.digest)
+        self._registry.change(
+            record.name,
+            {
+                "enabled": record.enabled if record.is_approved else True,
+                "source": record.source,
+                "path": record.path,
+                "version": manifest.version,
+                "trust": level,
+                "hash": approval_digest(tree.digest, manifest, lock),
+                "tree": tree.digest,
+                "environment": environment,
+                "lock": [*lock] or None,
+                "signature": tree.signature if level == "verified" else None,
+                "problem": None,
+            },
+        )
+        places = [
+            self._copies.place(record.name, digest).name
+            for digest in (tree.digest, record.tree)
+            if digest
+        ]
+        environments = filter(None, (environment, record.environment))
+        self._copies.prune(record.name, [*places, *environments, copy.name, PROMPT])
+
+    def _packages(
+        self, record: ModuleRecord, manifest: Manifest
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """Its environment and lock: what it has, if it asks for the same and has it still, else a
+        new one.
+        """
+        if not manifest.dependencies:
+            return None, ()
+        folder = self._copies.folder(record.name)
+        with contextlib.suppress(ParachuteError):
+            if (
+                record.environment
+                and self._load(record).manifest.dependencies == manifest.dependencies
+            ):
+                return record.environment, lock_of(folder / record.environment)
+        try:
+            return build(folder, manifest.dependencies, self._env)
+        except EnvironmentFailedError as error:
+            values: dict[str, Plain] = {
+                "problem": error.message,
+                "source": record.source,
+                "path": record.path,
+            }
+            self._registry.change(
+                record.name, values if record.is_approved else {**values, "enabled": False}
+            )
+            raise ApprovalRefusedError(
+                f"{record.name} was not approved: {error.message}"
+            ) from error
+
+    def _load(self, record: ModuleRecord) -> ApprovedModule:
+        """The module as it was approved, verified just now.
+
+        Raises ParachuteError: what was approved is not there, or is not what is there.
+        """
+        name = record.name
+        if record.tree is None or record.hash is None:
+            raise ApprovalRefusedError(f"{name} was never approved")
+        tree = self._copies.read(name, record.tree, keep=FILE.__eq__)
+        manifest = self._manifest(record, tree)
+        folder = self._copies.folder(name)
+        environment = folder / record.environment if record.environment else None
+        if manifest.dependencies and environment is None:
+            raise ApprovalRefusedError(
+                f"the packages of {name} are not installed; approve it again"
+            )
+        lock = lock_of(environment) if environment else ()
+        versions = [
+            version
+            for version in (LISTED, SHOWN)
+            if approval_digest(tree.digest, manifest, lock, version) == record.hash
+        ]
+        if not versions:
+            raise ApprovalRefusedError(
+                f"{name} is not what was approved (its files, permissions or packages); "
+                "approve it again"
+            )
+        check_trust(manifest, record.trust)
+        if record.trust == "verified" and not is_released(tree, record.signature, self._keys):
+            raise ApprovalRefusedError(
+                f"{name} is called verified, but no key of this version signed it; approve it again"
+            )
+        return ApprovedModule(
+            name=name,
+            copy=self._copies.place(name, tree.digest),
+            digest=record.hash,
+            tree=tree.digest,
+            manifest=manifest,
+            trust=record.trust,
+            import_paths=(site_packages(environment),) if environment else (),
+            overrides=record.agents,
+            config=record.config,
+            config_lines=self._registry.config_lines(name) if record.config else {},
+            is_dev=record.is_dev,
+            lists_all=versions == [LISTED],
+        )
 
     def _refreshed(self, record: ModuleRecord) -> ModuleRecord:
         """The record of the present folder if it asks for no more; otherwise the approved one, and
         why.
         """
         try:
-            if self._folders.digest(record)[0] in (record.tree, None):
+            tree, _problem = self._folders.tree(record)
+            if tree is None or tree.digest == record.tree:
                 return record
-            with locked(self._home, _LOCK), self._versions.taking(record) as copy:
-                keeping = KeepingSink(is_manifest)
-                manifest = manifest_in(
-                    self._reserved, record, read_tree(copy.folder, sink=keeping), keeping
-                )
-                if not is_no_wider(manifest, self._versions.load(record).manifest):
+            with locked(self._home, _LOCK), self._copied(record) as (copy, tree):
+                if not is_no_wider(self._manifest(record, tree), self._load(record).manifest):
                     raise ApprovalRefusedError(
                         f"{record.name} asks for other permissions, agents or packages; approve "
                         "it again"
                     )
-                level = trust_level(self._keys, record, copy.tree.digest, None, None)
-                self._versions.keep(record, copy, level, None)
+                level = trust_level(self._keys, record, replace(tree, signature=None), None)
+                self._keep(record, copy, tree, level)
             return self._record(record.name)
         except ParachuteError as error:
             self._unready[record.name] = f"the last approved version runs: {error.message}"
             return record
 
-    def _entry(self, name: str, entries: Mapping[str, object] | None) -> ModuleEntry:
+    def _entry(self, name: str, entry: Mapping[str, object]) -> ModuleEntry:
         try:
-            record = parse_record(name, entries) if entries is not None else record_of(name)
+            record = parse_record(name, entry)
         except ValueError as error:
             return self._broken(name, f"its entry in modules.yaml is wrong: {error}")
         folder = record.folder(self._vault)
-        digest, problem = self._folders.digest(record)
-        state: FolderState = "approved" if digest == record.tree else "changed"
-        if digest is None:
+        tree, problem = self._folders.tree(record)
+        state: FolderState = "new"
+        if tree is None:
             state = "broken" if folder.exists() or folder.is_symlink() else "missing"
-        elif not record.is_approved:
-            state = "new"
-        notes: tuple[str, ...] = ()
-        if digest is not None and record.trust != "verified":
-            notes = unverified(self._keys, record, digest, self._folders.signature(record))
+        elif record.is_approved:
+            state = "approved" if tree.digest == record.tree else "changed"
+        is_quiet = tree is None or record.trust == "verified"
         return ModuleEntry(
             name=name,
             folder=folder,
@@ -394,17 +470,13 @@ class ModuleApprovals:
             trust=record.trust,
             enabled=record.enabled,
             approved_digest=record.tree if record.is_approved else None,
-            found_digest=digest,
+            found_digest=tree.digest if tree else None,
             state=state,
             problem=self._unready.get(name) or record.problem or problem,
             is_dev=record.is_dev,
-            notes=notes,
+            notes=() if is_quiet or tree is None else unverified(self._keys, record, tree),
             narrowed=tuple(record.agents),
         )
 
     def _broken(self, name: str, problem: str) -> ModuleEntry:
         return ModuleEntry(name=name, folder=self._vault / FOLDER / name, problem=problem)
-
-
-def _code(files: KeepingSink) -> CodeInspection:
-    return found_in({path: data for path, data in files.kept.items() if is_source(path)})

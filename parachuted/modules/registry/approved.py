@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 TrustLevel: TypeAlias = Literal["verified", "trusted", "untrusted"]
 FolderState: TypeAlias = Literal["new", "approved", "changed", "missing", "broken"]
 
-LEVELS: tuple[TrustLevel, ...] = ("verified", "trusted", "untrusted")
-
 
 class ApprovalRefusedError(ParachuteError):
     """That was not approved."""
@@ -60,8 +58,8 @@ class ApprovedModule:
     `digest` is the approval's (files, permissions, locked dependencies), `tree` that of the files,
     which `loading.load_class` holds the copy against once more. `import_paths` belong at the end of
     `sys.path`. `overrides` are the `agents:` of modules.yaml, which may only narrow; `config` is
-    its `config:`, and `config_lines` the line of each of its keys, dotted. Scalars in both are
-    text, as they stand in the file.
+    its `config:`, and `config_lines` the line of each of its keys, dotted. `lists_all`: its
+    manifest has to name all that its code declares.
     """
 
     name: str
@@ -75,6 +73,7 @@ class ApprovedModule:
     config: Mapping[str, object] = field(default_factory=dict)
     config_lines: Mapping[str, int] = field(default_factory=dict, compare=False)
     is_dev: bool = False
+    lists_all: bool = True
 
 
 _EVERYTHING = frozenset({"**", "**/*"})

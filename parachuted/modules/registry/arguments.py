@@ -1,5 +1,5 @@
-"""Binds a handler's arguments by parameter name, and checks them by annotation; the JSON schemas of
-arguments and of the declared return type.
+"""Binds a handler's arguments by parameter name, and checks them by annotation with pydantic; the
+JSON schemas of arguments and of the declared return type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from parachuted.errors import ModuleFailedError, ParachuteError
-from parachuted.modules.registry.wording import mistakes_in
+from parachuted.modules.checks import mistakes_in
 from parachuted.modules.results import (
     BytesResponse,
     FileResponse,
@@ -39,23 +39,16 @@ from parachuted.modules.results import (
 from parachuted.modules.streams import Body, BodySource, Form, ServerEvent, Stream
 
 Query: TypeAlias = Mapping[str, str | list[str]]
+BodyKind: TypeAlias = Literal["json", "bytes", "form"]
 
 _Sent = TypeVar("_Sent")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
-BodyKind: TypeAlias = Literal["json", "bytes", "form"]
 _BODIES: Mapping[type, BodyKind] = MappingProxyType({Body: "bytes", Form: "form"})
 _STREAMS = (AsyncGenerator, AsyncIterable, AsyncIterator)
-_WHOLE_BODY = "body"
-_WHOLE_DATA = "data"
 _LISTS = (list, tuple, set, frozenset)
 _MOST_PROBLEMS = 20
-_USUAL = frozenset(
-    {
-        one
-        for plain in (str, int, float, bool, dict, list, date, datetime)
-        for one in (plain, plain | None)
-    }
-)
+_PLAIN = (str, int, float, bool, dict, list, date, datetime)
+_USUAL = frozenset({*_PLAIN, *(plain | None for plain in _PLAIN)})
 
 
 class _Absent(Enum):
@@ -82,32 +75,52 @@ class Parameter:
     """One parameter of a handler.
 
     `default` is MISSING where one must be given; `is_list`: a query may name it more than once.
-    `takes` another body than JSON: it is given that, and has no name that a caller sends.
     """
 
     name: str
     adapter: TypeAdapter[Any]
     default: object
     is_list: bool
-    takes: BodyKind = "json"
+
+    def take(self, value: object, found: dict[str, object]) -> list[str]:
+        """Add the checked value to what was found; MISSING: none was sent. What is wrong."""
+        if value is MISSING:
+            return [f"{self.name}: is missing"] if self.default is MISSING else []
+        try:
+            found[self.name] = self.adapter.validate_python(value)
+        except ValidationError as error:
+            return [
+                f"{'.'.join(filter(None, (self.name, where)))}: {says}"
+                for where, says in mistakes_in(error)
+            ]
+        return []
+
+    def take_text(self, value: str | list[str], found: dict[str, object]) -> list[str]:
+        """The same of a query."""
+        if self.is_list:
+            return self.take([value] if isinstance(value, str) else value, found)
+        if isinstance(value, str):
+            return self.take(value, found)
+        return [f"{self.name}: is in the query more than once"]
 
 
 class HandlerArguments:
-    """A handler's parameters. `takes_rest`: it has `**rest`, so that no name is unknown to it."""
+    """A handler's parameters. `body`: the one that takes another body than JSON, and its kind.
+    `takes_rest`: it has `**rest`, so that no name is unknown to it.
+    """
 
-    def __init__(self, parameters: tuple[Parameter, ...], *, takes_rest: bool) -> None:
-        self.parameters = tuple(one for one in parameters if one.takes == "json")
-        self.takes_rest = takes_rest
-        self._streamed = [one for one in parameters if one.takes != "json"]
-        self._names = {parameter.name for parameter in self.parameters}
+    def __init__(
+        self, parameters: Mapping[str, Parameter], body: tuple[str, BodyKind] | None, *, rest: bool
+    ) -> None:
+        self._parameters, self._body, self.takes_rest = parameters, body, rest
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(self._names)
+        return frozenset(self._parameters)
 
     @property
     def takes(self) -> BodyKind:
-        return self._streamed[0].takes if self._streamed else "json"
+        return self._body[1] if self._body else "json"
 
     def bind(
         self,
@@ -125,147 +138,97 @@ class HandlerArguments:
         gets all of it. `tolerant`: names may be in camelCase, and unknown ones are left out.
         `source` is a body that is not JSON.
         """
-        if self._streamed:
-            made = self._made(source)
-            rest = HandlerArguments(self.parameters, takes_rest=self.takes_rest)
-            return {**rest.bind(path, query, tolerant=tolerant), **made}
-        if not self.parameters and not path and not query and isinstance(body, dict) and not body:
-            return {}
-        call = _Call(self)
-        sent = call.object_of(body)
+        if self._body and source is None:
+            raise WrongArgumentsError([f"{self._body[0]}: is missing"])
+        takes_whole = "body" in self._parameters
+        sent: Mapping[str, object] = body if isinstance(body, Mapping) and not self._body else {}
+        found, problems = dict[str, object](), list[str]()
+        if not (takes_whole or self._body or body is MISSING or isinstance(body, Mapping)):
+            problems.append("the body should be an object")
         if tolerant:
             query, sent = self._known(query, path), self._known(sent, path)
-        for parameter in self.parameters:
-            name = parameter.name
+        for name, parameter in self._parameters.items():
             if name in path:
-                call.take(parameter, path[name])
-            elif name in sent and name in query:
-                call.problems.append(f"{name}: is in the query and in the body")
-            elif name in sent:
-                call.take(parameter, sent[name])
+                problems += parameter.take(path[name], found)
+            elif name in query and name in sent:
+                problems.append(f"{name}: is in the query and in the body")
             elif name in query:
-                call.take_text(parameter, query[name])
-            elif name == _WHOLE_BODY and body is not MISSING:
-                call.take(parameter, body)
+                problems += parameter.take_text(query[name], found)
             else:
-                call.leave(parameter)
-        call.take_rest(path, frozenset())
-        call.take_rest(query, frozenset(path))
-        call.take_rest({} if _WHOLE_BODY in self._names else sent, frozenset(path))
-        return call.result()
+                whole = body if name == "body" else MISSING
+                problems += parameter.take(sent.get(name, whole), found)
+        problems += self._take_rest(path, {}, found)
+        problems += self._take_rest(query, path, found)
+        problems += self._take_rest({} if takes_whole else sent, path, found)
+        if problems:
+            raise WrongArgumentsError(problems)
+        if self._body and source is not None:
+            found[self._body[0]] = Body(source) if self.takes == "bytes" else Form(source)
+        return found
 
-    def _made(self, source: BodySource | None) -> dict[str, object]:
-        name = self._streamed[0].name
-        if source is None:
-            raise WrongArgumentsError([f"{name}: is missing"])
-        return {name: Body(source) if self.takes == "bytes" else Form(source)}
+    def _take_rest(
+        self, sent: Mapping[str, object], path: Mapping[str, str], found: dict[str, object]
+    ) -> list[str]:
+        unknown = {
+            name: value
+            for name, value in sent.items()
+            if name in path or name not in self._parameters
+        }
+        known = f" (known: {', '.join(sorted(self._parameters))})" if self._parameters else ""
+        if self.takes_rest and not unknown.keys() & path.keys():
+            found |= {name: value for name, value in unknown.items() if name not in found}
+            return []
+        return [f"{name[:80]}: is not known here{known}" for name in unknown]
+
+    def bind_data(self, data: Mapping[str, object]) -> dict[str, object]:
+        """The keyword arguments for a listener or schedule, from the data; a parameter `data` gets
+        all of it. Raises WrongArgumentsError.
+        """
+        found, problems = dict[str, object](), list[str]()
+        for name, parameter in self._parameters.items():
+            whole = dict(data) if name == "data" else MISSING
+            problems += parameter.take(data.get(name, whole), found)
+        if problems:
+            raise WrongArgumentsError(problems)
+        rest = data.keys() - self._parameters.keys() if self.takes_rest else ()
+        return found | {name: data[name] for name in data if name in rest}
 
     def _known(self, sent: Mapping[str, _Sent], path: Mapping[str, str]) -> dict[str, _Sent]:
         """What was sent for parameters, by their names, and the rest where `**rest` takes it. A
         name in camelCase counts where its other form was not sent.
         """
-        own = {name: name if name in self._names else _snake(name) for name in sent}
-        known = [name for name in sent if own[name] in self._names.difference(path)]
-        known.sort(key=lambda name: name == own[name])
-        rest = {
-            name: sent[name]
-            for name in sent
-            if self.takes_rest and name not in known and name not in path
-        }
-        return {own[name]: sent[name] for name in known} | rest
-
-    def bind_data(self, data: Mapping[str, object]) -> dict[str, object]:
-        """The keyword arguments for a listener or schedule, from the data.
-
-        A parameter `data` gets all of it.
-        """
-        call = _Call(self)
-        for parameter in self.parameters:
-            if parameter.name in data:
-                call.take(parameter, data[parameter.name])
-            elif parameter.name == _WHOLE_DATA:
-                call.take(parameter, dict(data))
-            else:
-                call.leave(parameter)
-        if self.takes_rest:
-            call.take_rest(data, frozenset())
-        return call.result()
+        found: dict[str, _Sent] = {}
+        for name, value in sent.items():
+            own = name if name in self._parameters else _snake(name)
+            if own in self._parameters and own not in path:
+                if own == name or own not in sent:
+                    found[own] = value
+            elif self.takes_rest and name not in path:
+                found[name] = value
+        return found
 
     def schema(self) -> dict[str, object]:
         """The JSON schema of the arguments, for agents. Raises HandlerSignatureError."""
         mode: Literal["validation"] = "validation"
-        inputs = [(parameter.name, mode, parameter.adapter) for parameter in self.parameters]
+        parameters = self._parameters.values()
         try:
-            found, definitions = TypeAdapter.json_schemas(inputs)
+            found, definitions = TypeAdapter.json_schemas(
+                [(parameter.name, mode, parameter.adapter) for parameter in parameters]
+            )
         except PydanticUserError as error:
             raise HandlerSignatureError(
                 f"its arguments cannot be described to agents: {str(error).splitlines()[0]}"
             ) from error
-        properties: dict[str, object] = {}
-        for parameter in self.parameters:
-            properties[parameter.name] = {**found[(parameter.name, mode)], **_default(parameter)}
-        required = [parameter.name for parameter in self.parameters if parameter.default is MISSING]
         schema: dict[str, object] = {
             "type": "object",
-            "properties": properties,
+            "properties": {
+                parameter.name: {**found[(parameter.name, mode)], **_default(parameter)}
+                for parameter in parameters
+            },
             "additionalProperties": self.takes_rest,
         }
+        required = [parameter.name for parameter in parameters if parameter.default is MISSING]
         return {**schema, **({"required": required} if required else {}), **definitions}
-
-
-class _Call:
-    """One call's arguments while they are gathered."""
-
-    def __init__(self, arguments: HandlerArguments) -> None:
-        self.problems: list[str] = []
-        self._arguments, self._found = arguments, dict[str, object]()
-
-    def object_of(self, body: object) -> Mapping[str, object]:
-        if body is MISSING or (
-            _WHOLE_BODY in self._arguments.names and not isinstance(body, Mapping)
-        ):
-            return {}
-        if not isinstance(body, Mapping):
-            self.problems.append("the body should be an object")
-            return {}
-        return body
-
-    def take(self, parameter: Parameter, value: object) -> None:
-        try:
-            self._found[parameter.name] = parameter.adapter.validate_python(value)
-        except ValidationError as error:
-            self.problems += [
-                f"{'.'.join(map(str, (parameter.name, *place)))}: {says}"
-                for place, _, says in mistakes_in(error)
-            ]
-
-    def take_text(self, parameter: Parameter, value: str | list[str]) -> None:
-        if parameter.is_list:
-            self.take(parameter, [value] if isinstance(value, str) else value)
-        elif isinstance(value, str):
-            self.take(parameter, value)
-        else:
-            self.problems.append(f"{parameter.name}: is in the query more than once")
-
-    def leave(self, parameter: Parameter) -> None:
-        if parameter.default is MISSING:
-            self.problems.append(f"{parameter.name}: is missing")
-
-    def take_rest(self, sent: Mapping[str, object], reserved: frozenset[str]) -> None:
-        names = self._arguments.names
-        for name, value in sent.items():
-            if name in names - reserved:
-                continue
-            if name not in reserved and self._arguments.takes_rest:
-                self._found.setdefault(name, value)
-            else:
-                known = f" (known: {', '.join(sorted(names))})" if names else ""
-                self.problems.append(f"{name[:80]}: is not known here{known}")
-
-    def result(self) -> dict[str, object]:
-        if self.problems:
-            raise WrongArgumentsError(self.problems)
-        return self._found
 
 
 def _snake(name: str) -> str:
@@ -273,18 +236,18 @@ def _snake(name: str) -> str:
 
 
 def plan(function: Callable[..., object]) -> HandlerArguments:
-    """What the handler takes.
+    """What the handler takes; a bound method is planned without its `self`.
 
-    A bound method is planned without its `self`. Raises HandlerSignatureError.
+    Raises HandlerSignatureError.
     """
     name = getattr(function, "__qualname__", repr(function))
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
         raise HandlerSignatureError(f"{name}: an annotation cannot be read: {error}") from error
-    parameters: list[Parameter] = []
-    takes_rest = False
+    parameters, bodies, takes_rest = dict[str, Parameter](), list[tuple[str, BodyKind]](), False
     for parameter in inspect.signature(function).parameters.values():
+        hint: Any = hints.get(parameter.name, Any)
         if parameter.kind is parameter.VAR_KEYWORD:
             takes_rest = True
         elif parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}:
@@ -292,66 +255,50 @@ def plan(function: Callable[..., object]) -> HandlerArguments:
                 f"{name}: {parameter.name} can only be given by position, and handlers are called "
                 "by name"
             )
+        elif hint in _BODIES:
+            bodies.append((parameter.name, _BODIES[hint]))
         else:
-            parameters.append(_parameter(name, parameter, hints.get(parameter.name, Any)))
-    streamed = [one.name for one in parameters if one.takes != "json"]
-    if len(streamed) > 1:
+            parameters[parameter.name] = _parameter(name, parameter, hint)
+    if len(bodies) > 1:
         raise HandlerSignatureError(
-            f"{name}: {' and '.join(streamed)} cannot both be given the body"
+            f"{name}: {' and '.join(body for body, _ in bodies)} cannot both be given the body"
         )
-    return HandlerArguments(tuple(parameters), takes_rest=takes_rest)
+    return HandlerArguments(parameters, bodies[0] if bodies else None, rest=takes_rest)
 
 
 def _parameter(function: str, parameter: inspect.Parameter, hint: Any) -> Parameter:  # noqa: ANN401  an annotation may be anything
     default = MISSING if parameter.default is parameter.empty else parameter.default
-    if hint in _BODIES:
-        return Parameter(
-            name=parameter.name,
-            adapter=_usual_adapter(str),
-            default=MISSING,
-            is_list=False,
-            takes=_BODIES[hint],
-        )
+    wanted = hint | None if default is None and hint is not Any else hint
+    is_usual = isinstance(wanted, type | UnionType) and wanted in _USUAL
     try:
-        adapter = _adapter(hint | None if default is None and hint is not Any else hint)
+        adapter = _usual_adapter(wanted) if is_usual else TypeAdapter(wanted)
     except (PydanticUserError, TypeError, NameError) as error:
-        told_of = str(error).splitlines()[0]
         raise HandlerSignatureError(
             f"{function}: nothing of the type of {parameter.name} can be made from a call: "
-            f"{told_of}"
+            f"{str(error).splitlines()[0]}"
         ) from error
     return Parameter(name=parameter.name, adapter=adapter, default=default, is_list=_is_list(hint))
 
 
-def _adapter(hint: Any) -> TypeAdapter[Any]:  # noqa: ANN401  the same
-    """Those of the usual types are made once, for a hundred modules have a thousand parameters; a
-    module's own types go with it.
-    """
-    return (
-        _usual_adapter(hint)
-        if isinstance(hint, type | UnionType) and hint in _USUAL
-        else TypeAdapter(hint)
-    )
-
-
 @cache
 def _usual_adapter(hint: Any) -> TypeAdapter[Any]:  # noqa: ANN401  the same
+    """Made once, for a hundred modules have a thousand parameters; a module's own types go with
+    it.
+    """
     return TypeAdapter(hint)
 
 
 def _is_list(hint: Any) -> bool:  # noqa: ANN401  the same
     if hint in _LISTS or get_origin(hint) in _LISTS:
         return True
-    return any(_is_list(one) for one in get_args(hint)) if get_origin(hint) is not dict else False
+    return get_origin(hint) is not dict and any(_is_list(inner) for inner in get_args(hint))
 
 
 def _default(parameter: Parameter) -> dict[str, object]:
+    if parameter.default is MISSING or parameter.default is None:
+        return {}
     try:
-        return (
-            {}
-            if parameter.default is MISSING or parameter.default is None
-            else {"default": to_json(parameter.default)}
-        )
+        return {"default": to_json(parameter.default)}
     except WrongResultError:
         return {}
 
@@ -369,7 +316,7 @@ def schema_of_answer(function: Callable[..., object]) -> dict[str, object]:
     if get_origin(hint) in _STREAMS:
         hint = get_args(hint)[0]
     if get_origin(hint) in {Union, UnionType}:
-        hint = Union[tuple(one for one in get_args(hint) if one is not Response)]  # noqa: UP007  of as many as there are
+        hint = Union[tuple(part for part in get_args(hint) if part is not Response)]  # noqa: UP007  of as many as there are
     if hint in {Any, Response, FileResponse, BytesResponse, Stream, ServerEvent, object}:
         return {}
     try:

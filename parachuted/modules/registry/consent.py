@@ -1,17 +1,35 @@
-"""What a person is shown before approving a module, with nothing hidden."""
+"""What a person is shown before approving a module, with nothing hidden: what its manifest asks
+for, and how its files differ from the approved ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.modules.registry.approved import TrustLevel
-from parachuted.modules.registry.code_inspection import CodeInspection
+from parachuted.modules.registry.copies import ModuleTree, TreeRefusedError, read_tree
 from parachuted.modules.registry.manifest import Manifest
-from parachuted.modules.registry.module_tree import ModuleTree
 from parachuted.visible import USUAL_COLUMNS, fact, quoted, visible, wrapped
 
+# no settings of the machine's or the person's, and nothing that asks
+QUIET_GIT: Mapping[str, str] = MappingProxyType(
+    {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "/bin/false",
+        "LC_ALL": "C.UTF-8",
+    }
+)
 _NOTHING = "nothing"
 _HOOKS = {
     "prompt.before": "prompt.before (reads each prompt of an agent, may refuse it or add to it)",
@@ -23,6 +41,7 @@ _PEOPLE = (
     "and what they allow as allowed by you"
 )
 _IN_DAEMON = "no host for its agents; its code runs inside the daemon, and may reach any"
+_OF_CODE = "others that its code names stay within what it reads and writes"
 _ANY_COMMAND, _ANY_HOST, _ONLY = "any command", "any host", "only "
 _MOST = 10_000  # characters of what is approved: it is shown whole
 _SHOWN_ELSEWHERE = frozenset({"module", "says", "from", "holds"})  # by the difference of the files
@@ -116,14 +135,15 @@ class Consent:
             *_each("schedule", self.schedules, "nothing runs by the clock"),
             *(quoted("tool", tool) for tool in self.tools or ("none for agents",)),
             *(line for agent in self.agents for line in agent.lines()),
+            fact("agents", _OF_CODE),
             *_each("calls", self.requires, "no interface of other modules"),
             *_each("uses", self.mcp, "no tool of other modules"),
             *_each("network", self.network, _NOTHING if self.trust == "untrusted" else _IN_DAEMON),
             _words("shell", self.bash),
             *_each("reads", self.reads, _NOTHING),
             *_each("writes", self.writes, _NOTHING),
-            *(quoted("outside", f"{one} (outside the vault, to read)") for one in self.folders),
-            *(fact("hooks", one) for one in self.hooks),
+            *(quoted("outside", f"{name} (outside the vault, to read)") for name in self.folders),
+            *(fact("hooks", hook) for hook in self.hooks),
             *((fact("people", _PEOPLE),) if self.people else ()),
             fact("runs", _RUNS[self.trust]),
         )
@@ -151,20 +171,11 @@ class Consent:
 
 
 def consent_for(
-    manifest: Manifest,
-    tree: ModuleTree,
-    code: CodeInspection,
-    *,
-    source: str,
-    commit: str | None,
-    trust: TrustLevel,
+    manifest: Manifest, tree: ModuleTree, *, source: str, commit: str | None, trust: TrustLevel
 ) -> Consent:
-    """What that manifest, with those files, asks for; `code` is what the files declare besides."""
+    """What that manifest, with those files, asks for."""
     agents = tuple(_agent(name, agent) for name, agent in sorted(manifest.agents.items()))
-    agents += tuple(_agent_in_code(name) for name in sorted(code.agents - manifest.agents.keys()))
-    tools = {
-        tool.name: tool.description or code.tools.get(tool.name, "") for tool in manifest.mcp_tools
-    }
+    permissions, pages = manifest.permissions, manifest.static
     return Consent(
         name=visible(manifest.name),
         version=visible(manifest.version),
@@ -173,34 +184,83 @@ def consent_for(
         source=visible(source),
         commit=commit and visible(commit),
         trust=trust,
-        reads=_all(manifest.permissions.read),
-        writes=_all(manifest.permissions.write),
-        bash=_yes_or_list(manifest.permissions.bash),
-        mcp=_all(manifest.permissions.mcp),
-        folders=_all(manifest.permissions.folders),
-        hooks=tuple(_HOOKS[one] for one in manifest.permissions.hooks),
-        people=manifest.permissions.people,
+        reads=_all(permissions.read),
+        writes=_all(permissions.write),
+        bash=_yes_or_list(permissions.bash),
+        mcp=_all(permissions.mcp),
+        folders=_all(permissions.folders),
+        hooks=tuple(_HOOKS[event] for event in permissions.hooks),
+        people=permissions.people,
         network=tuple(
             f"{agent.name}: {agent.network}" for agent in agents if agent.network != "no"
         ),
         agents=agents,
         tools=_all(
             [
-                f"{name}: {' '.join(says.split())}" if says else name
-                for name, says in {**code.tools, **tools}.items()
+                f"{tool.name}: {' '.join(tool.description.split())}".removesuffix(": ")
+                for tool in manifest.mcp_tools
             ]
         ),
-        hears=_all(sorted({hook.event for hook in manifest.hooks} | code.events)),
-        schedules=_all(sorted(code.schedules)),
-        provides=_all(sorted({*manifest.provides, *code.provides})),
+        hears=_all(sorted({hook.event for hook in manifest.hooks})),
+        schedules=_all(sorted(timing.words() for timing in manifest.schedules)),
+        provides=_all(sorted(manifest.provides)),
         requires=_all(manifest.optional_requires),
         prefix=visible(manifest.prefix),
-        pages="" if manifest.static is None else f", with pages at {manifest.static.prefix}/",
+        pages="" if pages is None else f", with pages at {pages.prefix}/",
         dependencies=_all(manifest.dependencies),
         files=len(tree.files),
         size=tree.size,
         notes=_all(manifest.notes),
     )
+
+
+def tree_difference(before: Path | None, after: Path, env: Mapping[str, str]) -> str:
+    """How one private copy differs from another, or from nothing, as `git diff` has it; where there
+    is no git, the names of the files that differ.
+
+    What hides is spelled out, since a person approves by it. Raises TreeRefusedError.
+    """
+    program = shutil.which("git", path=env.get("PATH", os.defpath))
+    with tempfile.TemporaryDirectory(prefix="parachute-empty-") as empty:
+        old = Path(empty).resolve() if before is None else before
+        if program is None:
+            return _names_that_differ(old, after)
+        options = ("--no-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-prefix")
+        done = subprocess.run(  # noqa: S603  folders of the home, behind `--`
+            [program, "-c", "core.quotePath=false", "diff", *options, "--", str(old), str(after)],
+            env={**QUIET_GIT, "GIT_CEILING_DIRECTORIES": str(Path(empty).resolve().parent)},
+            cwd=empty,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    if done.returncode > 1:
+        says = done.stderr.decode(errors="replace").strip()[-1_000:]
+        raise TreeRefusedError(f"what changed cannot be shown: git says {visible(says)}")
+    lines = done.stdout.decode(errors="backslashreplace").removesuffix("\n").split("\n")
+    return "".join(f"{line}\n" for line in _named(lines, (old, after))) if done.stdout else ""
+
+
+def _named(lines: Sequence[str], folders: Sequence[Path]) -> Iterator[str]:
+    """The lines of a diff, with the files called by their names in the module."""
+    is_content = False
+    for line in lines:
+        is_content = not line.startswith("diff --git ") and (is_content or line.startswith("@@"))
+        if not is_content:
+            for folder in folders:
+                line = line.replace(f"{str(folder).lstrip('/')}/", "")  # noqa: PLW2901
+        yield visible(line, keep="\t")
+
+
+def _names_that_differ(before: Path, after: Path) -> str:
+    old, new = ({file.path: file for file in read_tree(folder).files} for folder in (before, after))
+    names = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
+    changes = [
+        f"{'new' if path not in old else 'gone' if path not in new else 'changed'}: {path}\n"
+        for path in names
+    ]
+    says = "git is not installed, so what changed in these files cannot be shown:\n"
+    return "".join([says, *changes]) if changes else ""
 
 
 def _agent(name: str, agent: AgentConfig) -> AgentConsent:
@@ -222,20 +282,6 @@ def _agent(name: str, agent: AgentConfig) -> AgentConsent:
         lane=_all(agent.lane) if agent.may_write else (),
         bash=_yes_or_list(agent.bash),
         network=network,
-    )
-
-
-def _agent_in_code(name: str) -> AgentConsent:
-    """What reaches further than this is refused when it is loaded, unless the manifest says it."""
-    within = "within what the module itself reads and writes; only its code says more"
-    return AgentConsent(
-        name=visible(name),
-        description="",
-        may="read and write",
-        paths=(within,),
-        lane=(),
-        bash="no",
-        network="no",
     )
 
 

@@ -15,16 +15,17 @@ from pathlib import Path
 
 from parachuted.bundled import bundled_folder
 from parachuted.errors import ParachuteError
-from parachuted.modules.registry.approved_copies import WritingSink, opened_folder
+from parachuted.modules.registry.consent import QUIET_GIT
+from parachuted.modules.registry.copies import copy_tree, read_tree
 from parachuted.modules.registry.manifest import FILE, NAME, Manifest, read_manifest
-from parachuted.modules.registry.module_tree import SIGNATURE, ModuleTree, read_one, read_tree
 from parachuted.visible import visible
 
 FOLDER = "Modules"
-_MANIFEST_LIMIT = 256 * 1024
-_SIGNATURE_LIMIT = 200
-_WAIT_S = 300.0
 OFFICIAL = "parachute://"
+LITTER = frozenset(
+    {".git", "__pycache__", ".DS_Store", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+)
+_WAIT_S = 300.0
 _GITHUB = re.compile(r"github://([\w.-]+)/([\w.-]+)")
 _ADDRESS = re.compile(
     r"(https|ssh|file)://[^\s\x00-\x1f]+|[A-Za-z0-9_][\w.-]*@[A-Za-z0-9][\w.-]*:[^\s\x00-\x1f-][^\s\x00-\x1f]*"
@@ -32,7 +33,7 @@ _ADDRESS = re.compile(
 _PASSWORD = re.compile(r"\w+://[^/@]*:[^/@]*@")
 _REF = re.compile(r"[A-Za-z0-9_][\w./+-]{0,200}")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-_QUIET = (
+_SETTINGS = (
     "core.hooksPath=/dev/null",
     "protocol.ext.allow=never",
     "core.fsmonitor=false",
@@ -40,21 +41,14 @@ _QUIET = (
     "submodule.recurse=false",
 )
 _GIT_ENV = {
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "/bin/false",
+    **QUIET_GIT,
     "SSH_ASKPASS": "/bin/false",
     "SSH_ASKPASS_REQUIRE": "never",
     "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
     "GIT_ALLOW_PROTOCOL": "https:ssh:file",
     "GIT_LFS_SKIP_SMUDGE": "1",
-    "LC_ALL": "C.UTF-8",
 }
-LITTER = frozenset(
-    {".git", "__pycache__", ".DS_Store", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
-)
+_NOT_FOR_GIT = ("GIT_", "SSH_ASKPASS", "PARACHUTE_", "ANTHROPIC_", "CLAUDE_")
 
 
 class InstallRefusedError(ParachuteError):
@@ -63,12 +57,9 @@ class InstallRefusedError(ParachuteError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedModule:
-    """A module's folder, for as long as it is needed: where it is, below what no
-    other program moves, and what is known of its origin.
-    """
+    """A module's folder, for as long as it is needed, and what is known of its origin."""
 
     folder: Path
-    root: Path
     source: str
     commit: str | None = None
 
@@ -87,29 +78,26 @@ def fetched(
     inner = _inner(path)
     if source.startswith(OFFICIAL):
         name = source.removeprefix(OFFICIAL)
-        root = bundled_folder("modules")
-        if not NAME.fullmatch(name) or not (root / name).is_dir():
+        folder = bundled_folder("modules") / name
+        if not NAME.fullmatch(name) or not folder.is_dir():
             raise InstallRefusedError(
                 f"there is no official module {visible(name)[:80]!r} in this version"
             )
-        yield FetchedModule(folder=_below(root / name, inner), root=root, source=source)
+        yield FetchedModule(folder=folder / inner, source=source)
     elif (address := _address(without_ref(source))) is not None:
         with tempfile.TemporaryDirectory(prefix="parachute-clone-") as temporary:
             clone = Path(temporary).resolve() / "clone"
             commit = _clone(address, _ref(source), clone, env)
-            described = source if inner is None else f"{source} {inner}"
-            yield FetchedModule(
-                folder=_below(clone, inner), root=clone.parent, source=described, commit=commit
-            )
+            described = f"{source} {inner}" if inner else source
+            yield FetchedModule(folder=clone / inner, source=described, commit=commit)
     else:
         local = _local(source)
-        folder = _below(local, inner) if local is not None else None
-        if folder is None or not folder.is_dir():
+        if local is None or not (local / inner).is_dir():
             raise InstallRefusedError(
                 f"{visible(source)[:200]!r} is not a folder, a git address (https, ssh) or a "
                 f"parachute:// name{_meant(source)}"
             )
-        yield FetchedModule(folder=folder, root=folder.parent, source=f"file://{folder}")
+        yield FetchedModule(folder=local / inner, source=f"file://{local / inner}")
 
 
 def _meant(source: str) -> str:
@@ -121,12 +109,8 @@ def _meant(source: str) -> str:
 
 def official_modules() -> list[Manifest]:
     """The manifests of the modules that come with parachuted, by name."""
-    root = bundled_folder("modules")
-    folders = sorted(one.parent for one in root.glob(f"*/{FILE}"))
-    return [
-        manifest_of(FetchedModule(folder=one, root=root, source=f"{OFFICIAL}{one.name}"), ())
-        for one in folders
-    ]
+    files = sorted(bundled_folder("modules").glob(f"*/{FILE}"))
+    return [read_manifest(file.read_bytes()) for file in files]
 
 
 def manifest_of(found: FetchedModule, reserved: Collection[str]) -> Manifest:
@@ -134,7 +118,7 @@ def manifest_of(found: FetchedModule, reserved: Collection[str]) -> Manifest:
 
     Raises ManifestError, TreeRefusedError, InstallRefusedError.
     """
-    data = read_one(found.folder, FILE, root=found.root, limit=_MANIFEST_LIMIT)
+    data = read_tree(found.folder, ignored=LITTER, keep=FILE.__eq__).kept.get(FILE)
     if data is None:
         raise InstallRefusedError(
             f"{found.folder.name} has no {FILE}, so it is not a module (is it in a folder "
@@ -143,80 +127,55 @@ def manifest_of(found: FetchedModule, reserved: Collection[str]) -> Manifest:
     return read_manifest(data, reserved=reserved)
 
 
-def place(found: FetchedModule, vault: Path, name: str, *, may_replace: bool) -> ModuleTree:
-    """Put its files into the vault's `Modules/<name>/`, whole or not at all.
+def place(found: FetchedModule, vault: Path, name: str, *, may_replace: bool) -> str:
+    """Put its files into the vault's `Modules/<name>/`, whole or not at all; their digest.
 
     Raises InstallRefusedError and TreeRefusedError.
     """
-    unfinished = f".new-{secrets.token_hex(8)}"
+    modules = vault / FOLDER
+    target, random = modules / name, secrets.token_hex(8)
+    unfinished, away = modules / f".new-{random}", modules / f".old-{random}"
     try:
-        with _modules_folder(vault) as modules:
-            os.mkdir(unfinished, 0o755, dir_fd=modules)
-            try:
-                with opened_folder(unfinished, modules) as target:
-                    sink = WritingSink(target)
-                    tree = read_tree(found.folder, root=found.root, sink=sink, ignored=LITTER)
-                    signature = read_one(
-                        found.folder, SIGNATURE, root=found.root, limit=_SIGNATURE_LIMIT
+        modules.mkdir(exist_ok=True)
+        if modules.resolve() != modules:
+            raise InstallRefusedError(f"{FOLDER} of the vault is a link, so nothing is put there")
+        unfinished.mkdir(0o755)
+        try:
+            copy_tree(found.folder, unfinished, ignored=LITTER)
+            digest = read_tree(unfinished).digest
+            if target.exists() or target.is_symlink():
+                if not may_replace:
+                    raise InstallRefusedError(
+                        f"there is another {FOLDER}/{name} already, with other files than these; "
+                        "move it away, then install again"
                     )
-                    if signature is not None:
-                        with sink.file(SIGNATURE, 0o644) as write:
-                            write(signature)
-                _exchange(modules, unfinished, name, may_replace=may_replace)
-            finally:
-                shutil.rmtree(unfinished, ignore_errors=True, dir_fd=modules)
+                target.rename(away)
+            unfinished.rename(target)
+        finally:
+            for leftover in (unfinished, away):
+                shutil.rmtree(leftover, ignore_errors=True)
     except OSError as error:
         raise InstallRefusedError(
             f"{FOLDER}/{name} could not be written: {error.strerror}"
         ) from error
-    return tree
+    return digest
 
 
 def unplace(vault: Path, name: str) -> None:
     """Remove `Modules/<name>/` from the vault."""
-    with contextlib.suppress(FileNotFoundError), _modules_folder(vault) as modules:
-        away = f".old-{secrets.token_hex(8)}"
-        os.rename(name, away, src_dir_fd=modules, dst_dir_fd=modules)
-        shutil.rmtree(away, ignore_errors=True, dir_fd=modules)
+    away = vault / FOLDER / f".old-{secrets.token_hex(8)}"
+    with contextlib.suppress(FileNotFoundError):
+        (vault / FOLDER / name).rename(away)
+        shutil.rmtree(away, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _modules_folder(vault: Path) -> Iterator[int]:
-    with contextlib.suppress(FileExistsError):
-        (vault / FOLDER).mkdir()
-    with opened_folder(vault.resolve()) as root, opened_folder(FOLDER, root) as modules:
-        yield modules
-
-
-def _exchange(modules: int, unfinished: str, name: str, *, may_replace: bool) -> None:
-    """Give it its name; what had the name is put in its place and removed after."""
-    away = f".old-{secrets.token_hex(8)}"
-    try:
-        os.stat(name, dir_fd=modules, follow_symlinks=False)
-    except FileNotFoundError:
-        os.rename(unfinished, name, src_dir_fd=modules, dst_dir_fd=modules)
-        return
-    if not may_replace:
-        raise InstallRefusedError(
-            f"there is another {FOLDER}/{name} already, with other files than these; move it "
-            "away, then install again"
-        )
-    os.rename(name, away, src_dir_fd=modules, dst_dir_fd=modules)
-    os.rename(unfinished, name, src_dir_fd=modules, dst_dir_fd=modules)
-    shutil.rmtree(away, ignore_errors=True, dir_fd=modules)
-
-
-def _inner(path: str | None) -> str | None:
+def _inner(path: str | None) -> str:
     if path is None or path.strip("/") in {"", "."}:
-        return None
+        return ""
     names = path.strip("/").split("/")
     if any(name in {"", ".", "..", ".git"} for name in names):
         raise InstallRefusedError(f"{visible(path)[:200]!r} is not a folder inside the source")
     return "/".join(names)
-
-
-def _below(folder: Path, inner: str | None) -> Path:
-    return folder / inner if inner else folder
 
 
 def without_ref(source: str) -> str:
@@ -226,13 +185,13 @@ def without_ref(source: str) -> str:
     return f"{bare} {inner}" if inner else bare
 
 
-def _ref(source: str) -> str | None:
+def _ref(source: str) -> str:
     ref = source.partition("#")[2]
     if ref and (not _REF.fullmatch(ref) or ".." in ref):
         raise InstallRefusedError(
             f"{visible(ref)[:200]!r} is not a tag, a branch or a whole commit (40 digits)"
         )
-    return ref or None
+    return ref or "HEAD"
 
 
 def _address(source: str) -> str | None:
@@ -264,33 +223,15 @@ def _local(source: str) -> Path | None:
         return None
 
 
-def _clone(address: str, ref: str | None, target: Path, env: Mapping[str, str]) -> str:
-    options = [part for setting in _QUIET for part in ("-c", setting)]
-    own = {
-        name: value
-        for name, value in env.items()
-        if not name.startswith(("GIT_", "SSH_ASKPASS", "PARACHUTE_", "ANTHROPIC_", "CLAUDE_"))
-    }
+def _clone(address: str, ref: str, target: Path, env: Mapping[str, str]) -> str:
+    own = {name: value for name, value in env.items() if not name.startswith(_NOT_FOR_GIT)}
     own |= _GIT_ENV
-    _git([*options, "init", "--quiet", "--template=", "--", str(target)], own)
-    there = [*options, "-C", str(target)]
-    _git(
-        [
-            *there,
-            "fetch",
-            "--quiet",
-            "--depth",
-            "1",
-            "--no-tags",
-            "--no-recurse-submodules",
-            "--",
-            address,
-            ref or "HEAD",
-        ],
-        own,
-    )
+    there = ("-C", str(target))
+    _git(["init", "--quiet", "--template=", "--", str(target)], own)
+    fetch = ("fetch", "--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules")
+    _git([*there, *fetch, "--", address, ref], own)
     _git([*there, "checkout", "--quiet", "--detach", "FETCH_HEAD"], own)
-    commit = _git([*options, "-C", str(target), "rev-parse", "HEAD"], own).strip()
+    commit = _git([*there, "rev-parse", "HEAD"], own).strip()
     if not _COMMIT.fullmatch(commit):
         raise InstallRefusedError(f"{visible(address)[:200]} has no commit")
     return commit
@@ -300,9 +241,10 @@ def _git(words: list[str], env: Mapping[str, str]) -> str:
     program = shutil.which("git", path=env.get("PATH", os.defpath))
     if program is None:
         raise InstallRefusedError("git is not installed, and the source is an address of git")
+    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     try:
         done = subprocess.run(  # noqa: S603  the address was checked and stands behind `--`
-            [program, *words],
+            [program, *settings, *words],
             env=dict(env),
             cwd="/",  # never a folder whose own configuration it would read
             stdin=subprocess.DEVNULL,
@@ -315,10 +257,9 @@ def _git(words: list[str], env: Mapping[str, str]) -> str:
         raise InstallRefusedError(f"git took longer than {_WAIT_S:g} s") from error
     if done.returncode:
         says = done.stderr.decode(errors="replace")
-        for place in (word.removeprefix("file://") for word in words if word.startswith("file://")):
-            says = (
-                says.replace(place, "the folder") if len(place) > 1 else says
-            )  # an error names no folder of this machine
+        for word in words:  # an error names no folder of this machine
+            folder = word.removeprefix("file://")
+            says = says.replace(folder, "the folder") if word != folder != "/" else says
         raise InstallRefusedError(
             f"git could not get it: {visible(says.strip()[-1_000:], keep=chr(10))}"
         )

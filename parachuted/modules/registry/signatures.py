@@ -24,9 +24,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from parachuted.errors import ParachuteError
+from parachuted.modules.registry.copies import SIGNATURE, read_tree
 from parachuted.modules.registry.install import LITTER
-from parachuted.modules.registry.module_folders import LONGEST
-from parachuted.modules.registry.module_tree import SIGNATURE, read_tree
 
 # a key that signs other things too cannot be made to sign a module by them
 _PREFIX = b"parachute-module-1\n"
@@ -34,13 +33,12 @@ _PREFIX = b"parachute-module-1\n"
 
 def is_signed(tree_digest: str, signature: str | None, keys: Iterable[str]) -> bool:
     """Whether one of the keys signed that digest. Whatever is malformed did not."""
-    if not signature or len(signature) > LONGEST:
-        return False
-    for key in keys:
+    for key in keys if signature else ():
         try:
             public = Ed25519PublicKey.from_public_bytes(base64.b64decode(key, validate=True))
             public.verify(
-                base64.b64decode(signature.strip(), validate=True), _PREFIX + tree_digest.encode()
+                base64.b64decode(str(signature).strip(), validate=True),
+                _PREFIX + tree_digest.encode(),
             )
         except (InvalidSignature, UnsupportedAlgorithm, ValueError, binascii.Error):
             continue
@@ -53,14 +51,20 @@ def sign(tree_digest: str, private: bytes) -> str:
 
     Raises ParachuteError.
     """
-    signature = _private_key(private).sign(_PREFIX + tree_digest.encode())
-    return base64.b64encode(signature).decode()
+    try:
+        key = load_pem_private_key(private, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ParachuteError(f"that is not a private key in PEM: {error}") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ParachuteError("that is not an Ed25519 key; `new-key FILE` makes one")
+    return base64.b64encode(key.sign(_PREFIX + tree_digest.encode())).decode()
 
 
 def new_key() -> tuple[bytes, str]:
     """A private key in PEM, and its public one as `release_keys.txt` holds it."""
     key = Ed25519PrivateKey.generate()
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), _public_text(key)
+    public = base64.b64encode(key.public_key().public_bytes_raw()).decode()
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), public
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -79,47 +83,22 @@ def main(words: Sequence[str] | None = None) -> int:
     making.add_argument("file", type=Path)
     chosen = parser.parse_args(words)
     try:
-        said = (
-            _sign_folder(chosen.folder, chosen.key)
-            if chosen.command == "sign"
-            else _make_key(chosen.file)
-        )
+        if chosen.command == "sign":
+            digest = read_tree(chosen.folder.resolve(), ignored=LITTER).digest
+            signature = f"{sign(digest, chosen.key.read_bytes())}\n"
+            (chosen.folder / SIGNATURE).write_text(signature, encoding="ascii")
+            says = f"{chosen.folder.name}: signed {digest}"
+        else:
+            private, says = new_key()
+            with open(
+                chosen.file, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)
+            ) as out:
+                out.write(private)
     except (OSError, ParachuteError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(f"{said}\n")
+    sys.stdout.write(f"{says}\n")
     return 0
-
-
-def _sign_folder(folder: Path, key: Path) -> str:
-    digest = read_tree(folder.resolve(), ignored=LITTER).digest
-    (folder / SIGNATURE).write_text(f"{sign(digest, key.read_bytes())}\n", encoding="ascii")
-    return f"{folder.name}: signed {digest}"
-
-
-def _make_key(file: Path) -> str:
-    private, public = new_key()
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as out:
-        out.write(private)
-    return public
-
-
-def _private_key(pem: bytes) -> Ed25519PrivateKey:
-    try:
-        key = load_pem_private_key(pem, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ParachuteError(f"that is not a private key in PEM: {error}") from error
-    if not isinstance(key, Ed25519PrivateKey):
-        raise ParachuteError(
-            "that is not an Ed25519 key; make one with `python -m "
-            "parachuted.modules.registry.signatures new-key FILE`"
-        )
-    return key
-
-
-def _public_text(key: Ed25519PrivateKey) -> str:
-    return base64.b64encode(key.public_key().public_bytes_raw()).decode()
 
 
 if __name__ == "__main__":

@@ -65,19 +65,13 @@ class SandboxedBackend:
     @asynccontextmanager
     async def job(self, *files: str, **parts: object) -> AsyncIterator[Job]:
         """A job in a slot of its own, whose vault holds these files."""
-        config = SandboxConfig(memory="1g", cpus=2)
+        config = SandboxConfig(memory="1g", cpus=2, workspace_access="rw")
         async with self.boxes.prepare() as slot:
             for name in files:
                 (slot.work / name).write_text(f"# {name}\nhello\n")
                 if os.getuid() == 0:
                     os.chown(slot.work / name, 1000, 1000)
-            box = RunSandbox(
-                config=config,
-                work=slot.work,
-                home=slot.home,
-                sockets=slot.sockets,
-                is_writable=True,
-            )
+            box = slot.sandbox(config)
             native = NativeTools(
                 tools=("Read", "Edit", "Bash"), sandbox=box, before=self.before, after=self.after
             )

@@ -57,11 +57,8 @@ def spec_of(
     )
     return SandboxSpec(
         sandbox=box,
-        sockets=slot.sockets,
         command=command,
         env=env or {},
-        run="run-1",
-        agent="tester",
         cli=cli,
     )
 

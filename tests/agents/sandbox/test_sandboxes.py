@@ -1,5 +1,7 @@
 import asyncio
 import os
+import subprocess
+import sys
 import time
 from contextlib import AsyncExitStack
 from uuid import uuid4
@@ -7,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from parachuted.agents.sandbox import HOME_IN_BOX, Sandboxes
-from parachuted.agents.sandbox.sandboxes import dockerfile_text
+from parachuted.agents.sandbox.sandboxes import EngineProbe, dockerfile_text, probe_engine
 from parachuted.errors import AgentUnavailableError
 from tests.agents.sandbox.conftest import DEADLINE_S, boxed, spec_of
 from tests.engine import containers
@@ -293,3 +295,32 @@ async def test_a_build_that_fails_says_why(sandboxes):
             offline=False, dockerfile="FROM parachute-sandbox:host\nRUN false\n"
         ):
             pass
+
+
+async def test_an_engine_that_mounts_other_folders_is_found_out(sandboxes, engine):
+    async with sandboxes.prepare() as slot:
+        (slot.sockets / ".slot").chmod(0o600)
+        (slot.sockets / ".slot").write_text("another")
+        with pytest.raises(AgentUnavailableError, match="mounted other folders"):
+            async with sandboxes.open(spec_of(slot, "cat")):
+                pass
+
+    assert containers(engine, of=of(sandboxes)) == []
+
+
+async def test_whether_there_is_an_engine_with_our_image_is_seen_quickly(
+    sandboxes, engine, tmp_path
+):
+    nowhere = (f"unix://{tmp_path}/none", "tcp://127.0.0.1:1")
+    for host in nowhere:
+        probe = await probe_engine({"DOCKER_HOST": host})
+        assert probe == EngineProbe(is_there=False, has_image=False)
+
+    assert await probe_engine(engine) == EngineProbe(is_there=True, has_image=True)
+
+
+def test_looking_loads_no_library_of_the_engine():
+    code = "import sys, parachuted.agents.sandbox.sandboxes; print('docker' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"

@@ -1,3 +1,4 @@
+import asyncio
 import os
 import socket
 import stat
@@ -11,7 +12,9 @@ from parachuted.agents.sandbox.slots import (
     make_slot,
     name_slot,
     too_much,
+    watch_disk,
 )
+from tests.agents.sandbox.conftest import boxed
 
 
 @pytest.fixture
@@ -105,3 +108,38 @@ def test_a_link_to_the_whole_disk_counts_as_a_link(slot):
     (slot.work / "all").symlink_to("/usr")
 
     assert too_much(slot, most_files=5) is None
+
+
+async def test_a_run_that_fills_the_disk_is_reported_once(tmp_path):
+    slot = name_slot(tmp_path)
+    make_slot(slot)
+    (slot.work / "big").write_bytes(bytes(2 << 20))
+    said: list[str] = []
+
+    async with asyncio.timeout(30):
+        await watch_disk(slot, said.append, most_bytes=1 << 20, every_s=0.01)
+
+    assert said == ["it put more than 1 MB on the disk"]
+
+
+async def test_what_cannot_be_looked_at_is_reported(tmp_path):
+    said: list[str] = []
+
+    async with asyncio.timeout(30):
+        await watch_disk(name_slot(tmp_path), said.append, every_s=0.01)
+
+    assert "cannot be looked at" in said[0]
+
+
+async def test_a_container_that_fills_the_disk_is_ended_with_words(sandboxes):
+    """At its real limit: files of 200 MB, one after the other, until it is ended."""
+    line = (
+        "n=0; while :; do fallocate -l 200M /vault/$n || head -c 200M /dev/zero > /vault/$n; "
+        "n=$((n+1)); sleep 0.1; done"
+    )
+    async with boxed(sandboxes, "sh", "-c", line) as at_work:
+        async with asyncio.timeout(30):
+            assert await at_work.container.stdout.read() == b""
+            assert await at_work.container.wait() == 137
+
+        assert at_work.container.problem == "it put more than 512 MB on the disk"

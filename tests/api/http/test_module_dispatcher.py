@@ -84,6 +84,7 @@ async def test_an_error_that_a_module_answers_has_the_shape_of_all_errors_and_wh
     assert (reported["text"][1]["message"], reported["list"][1]["body"]) == ("no such bed", [1])
 
 
+CALLER_MANIFEST = "name: caller\nversion: 0.1.0\nmodule: module.py\nmcp_tools: [who]\n"
 CALLER = """
 from parachuted.modules import Module, mcp_tool, route
 
@@ -118,7 +119,7 @@ async def events_of(answer: aiohttp.ClientResponse) -> list[object]:
 
 
 async def test_a_module_knows_which_key_asks_it(live: Live, tmp_path: Path, trust: str):
-    save(tmp_path / "caller/manifest.yaml", "name: caller\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "caller/manifest.yaml", CALLER_MANIFEST)
     save(tmp_path / "caller/module.py", CALLER)
     async with live() as daemon_rig:
         await install(daemon_rig, tmp_path / "caller", trust)
@@ -453,3 +454,51 @@ async def test_who_shows_no_key_learns_of_no_module(live: Live):
             == await seen(daemon_rig, "/api/nothing/entries")
             == (401, "Valid API key required")
         )
+
+
+OWN_ROUTE = """
+from parachuted.modules import Body, Module, route
+
+class WithSecret(Module):
+    expected = "s3cret"
+
+    @route("POST", "/told", secret_header="X-Its-Secret")
+    async def told(self, body: Body):
+        \"\"\"Be told something.\"\"\"
+        try:
+            await self.vault.read("Private/diary.md")
+        except Exception:
+            return (await body.read()).decode()
+        return "it may read"
+
+    @route("POST", "/expect")
+    async def expect(self, secret: str):
+        self.expected = secret
+
+    async def route_secret(self, path: str) -> str:
+        return self.expected if path == "/told" else ""
+"""
+
+
+@pytest.mark.parametrize("trust", ["trusted", "untrusted"])
+async def test_a_route_with_a_secret_of_its_own_is_for_who_shows_it_and_needs_no_key(
+    live: Live, tmp_path: Path, vault: Path, trust: str
+):
+    words = "name: withsecret\nversion: 0.1.0\nmodule: module.py\npermissions: {read: ['**']}\n"
+    save(tmp_path / "withsecret/manifest.yaml", words)
+    save(tmp_path / "withsecret/module.py", OWN_ROUTE)
+    save(vault / "Private/diary.md", "secret\n")
+    async with live() as daemon_rig:
+        await install(daemon_rig, tmp_path / "withsecret", trust)
+        path, passed_on = "/api/withsecret/told", {"X-Forwarded-For": "10.0.0.9"}
+        shown = {"": 401, "wrong": 401, "s3cret": 200 if trust == "trusted" else 403}
+        for secret, expected in shown.items():
+            headers = {**passed_on, "X-Its-Secret": secret}
+            status, answer = await call(daemon_rig, "POST", path, data=b"words", headers=headers)
+            assert status == (expected if trust == "trusted" else 403), (secret, answer)
+            assert status != 200 or answer == "words", "nothing of the vault is for such a caller"
+        await post(daemon_rig, "/api/withsecret/expect", {"secret": ""})
+        for secret in ("", "s3cret"):
+            headers = {**passed_on, "X-Its-Secret": secret}
+            status, _ = await call(daemon_rig, "POST", path, data=b"words", headers=headers)
+            assert status in {401, 403}, "where the module has none, no one is let in"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import Job
+from parachuted.modules import VaultAccess
 from parachuted.modules.hosting.service_calls import methods_of
-from parachuted.modules.services import VaultAccess
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import call, key_of, post
 from tests.api.routes.test_modules import install
@@ -207,15 +207,10 @@ async def test_work_after_the_answer_has_the_rights_of_the_key_that_asked(
 async def test_what_follows_from_one_save_keeps_its_cause_however_often_a_module_answers_late(
     live: Live, vault: Path, tmp_path: Path, trust: str
 ):
+    hears = "hooks: [file.created, file.modified]\n"
+    manifest = f"{hears}permissions: {{read: [Notes/], write: [Notes/]}}\n"
     async with live() as daemon_rig:
-        await begin(
-            daemon_rig,
-            tmp_path,
-            "hops",
-            HOPS,
-            "permissions: {read: [Notes/], write: [Notes/]}\n",
-            trust,
-        )
+        await begin(daemon_rig, tmp_path, "hops", HOPS, manifest, trust)
         save(vault / "Notes/hop-0.md", "a person's\n")
         await daemon_rig.until(
             lambda: any(
@@ -308,7 +303,7 @@ async def test_a_mail_that_a_module_passes_as_a_prompt_is_no_persons_words_nor_i
 
     backend = ScriptedBackend(script)
     manifest = (
-        "permissions: {read: [Inbox/, Brain/], write: [Brain/]}\n"
+        "hooks: [file.created]\npermissions: {read: [Inbox/, Brain/], write: [Brain/]}\n"
         "agents: {helper: {paths: [Brain/], capabilities: [read, write]}}\n"
     )
     async with live(backend) as daemon_rig:

@@ -10,6 +10,7 @@ from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import EXAMPLES, install
 from tests.stories.daemon_rig import Live, save
 
+MANIFEST = "name: box\nversion: 0.1.0\nmodule: module.py\nmcp_tools: [box-find]\n"
 BOXED = '''
 from collections.abc import AsyncIterator
 from pydantic import BaseModel
@@ -97,7 +98,7 @@ async def test_routes_and_tools_of_a_module_are_described_while_it_runs(live: Li
 async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_say_are_answered(
     live: Live, tmp_path: Path
 ):
-    save(tmp_path / "box/manifest.yaml", "name: box\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "box/manifest.yaml", MANIFEST)
     save(tmp_path / "box/module.py", BOXED)
     async with live() as daemon_rig:
         await install(daemon_rig, tmp_path / "box", "untrusted")
@@ -123,7 +124,7 @@ async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_sa
 async def test_what_a_module_is_declared_to_answer_is_described_as_it_is_answered(
     live: Live, tmp_path: Path
 ):
-    save(tmp_path / "box/manifest.yaml", "name: box\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "box/manifest.yaml", MANIFEST)
     save(tmp_path / "box/module.py", BOXED)
     async with live() as daemon_rig:
         await install(daemon_rig, tmp_path / "box", "untrusted")

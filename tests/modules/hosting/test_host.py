@@ -422,19 +422,15 @@ async def test_a_module_reaches_no_further_than_its_permissions(begin, module_ri
 
 
 HIDING = {
-    "the tool m-hidden": "mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): ...",
-    "the listener hidden": "mark = event('note.' + 'saved')\n@mark\nasync def hidden(self): ...",
-    "the schedule of "
-    "hidden": "mark = schedule(every=str(15) + 'm')\n@mark\nasync def hidden(self): ...",
-    "the agent hidden": "agents = {'hid' + 'den': {'paths': ['Work/']}}",
-    "the interface HiddenInterface": "provides = ['Hidden' + 'Interface']",
+    "mcp_tools: add m-hidden": "mark = mcp_tool('m-hidden')\n@mark\ndef hidden(self): ...",
+    "hooks: add note.saved": "mark = event('note.saved')\n@mark\nasync def hidden(self): ...",
+    "schedules: add every 900 s": "mark = schedule(every='15m')\n@mark\ndef hidden(self): ...",
+    "provides: add HiddenInterface": "provides = ['HiddenInterface']",
 }
 
 
 @pytest.mark.parametrize("what", HIDING)
-async def test_what_only_running_code_declares_is_refused_with_the_line_that_would_show_it(
-    way, tmp_path, what
-):
+async def test_what_the_manifest_does_not_list_is_refused_with_where_to_add_it(way, tmp_path, what):
     approved = approve(write_module(tmp_path / "hiding", HIDING[what]))
     running = way(approved, StubServices(name=approved.name))
     with pytest.raises(ModuleFailedError):
@@ -442,8 +438,7 @@ async def test_what_only_running_code_declares_is_refused_with_the_line_that_wou
     said = running.problem or ""
     await running.stop()
 
-    assert f"{what} was not shown when" in said
-    assert "manifest.yaml" in said or "as a literal" in said
+    assert f"manifest.yaml: {what}, which the code declares" in said
 
 
 async def test_what_the_manifest_names_may_be_declared_in_any_way(begin):

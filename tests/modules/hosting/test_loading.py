@@ -14,8 +14,8 @@ import pytest
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.loading import load_class, package_name, unload
 from parachuted.modules.module import Module
+from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import Manifest, read_manifest
-from parachuted.modules.registry.module_tree import read_tree
 from tests.modules.stranger import FILES, nothing_of_modules_is_left
 
 PLAIN = "name: stranger\nversion: 1.0.0\nmodule: module.py\n"

@@ -86,7 +86,7 @@ async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(
     assert job.prompt == "When do they pay?"
     assert job.system_prompt.startswith("You answer for client X.")
     assert job.system_prompt.endswith("\nBe brief.\n")
-    assert [tool.name for tool in job.tools] == ["list_notes", "read_note", "search_notes"]
+    assert [tool.name for tool in job.tools] == ["read_note", "list_notes", "search_notes"]
     steps = [
         (step["arguments"]["path"], step["error"])
         for step in documents(module_rig)[0]["steps"]
@@ -379,11 +379,12 @@ async def test_the_real_agent_runs_with_these_tools_alone(module_rig, tmp_path):
         assert answer == "It is green now."
         tools = [tool["name"].removeprefix("mcp__vault__") for tool in api.asked[0].body["tools"]]
         assert sorted(tools) == [
-            "append_note",
             "edit_section",
             "list_notes",
+            "move_note",
             "read_note",
             "search_notes",
+            "set_key",
             "write_note",
         ]
         assert "heliotrope" not in str([request.body for request in api.asked])

@@ -20,11 +20,11 @@ from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_hooks import ModuleHook
-from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.testing import ScriptedBackend, running_module, say
 from tests.modules.container_rig import ContainerRig
 from tests.modules.module_rig import NOON, MemoryAudit, ModuleRig
 from tests.modules.small_modules import StubServices, approve, write_module
+from tests.runs.task_rig import make_hooks
 
 RIGHT = "permissions: {read: ['**'], hooks: [prompt.before, stop.before, compact.before]}\n"
 GARDEN = """
@@ -127,14 +127,7 @@ async def test_a_module_adds_to_a_prompt_and_has_a_turn_go_on_eight_times_at_mos
 
 async def test_a_module_says_what_a_compaction_is_to_keep(garden):
     async with garden.joined(GARDEN) as hooks:
-        agent = AgentHooks(
-            asker=hooks,
-            clock=garden.rig.clock,
-            vault=garden.rig.vault,
-            session_id="r1",
-            agent="chat",
-            authority=Authority,
-        )
+        agent = make_hooks(hooks, garden.rig.vault, agent="chat", authority=Authority)
         assert await agent.compacting("auto", None) == CompactionAnswer(
             instructions="From the module garden:\nKeep the names (auto)."
         )
@@ -247,7 +240,9 @@ async def test_a_module_without_the_right_is_not_started(tmp_path):
     )
     with pytest.raises(ModuleFailedError):
         await host.start()
-    assert "the hook before_stop was not shown" in str(host.problem)
+    assert "permissions.hooks: add stop.before, which before_stop takes part in" in str(
+        host.problem
+    )
     assert "before_prompt" not in str(host.problem)
 
 

@@ -146,7 +146,7 @@ async def test_a_question_is_a_run_without_tools_within_its_limits(module_rig):
     assert backend.jobs[1].system_prompt.startswith("You are brief.")
     with pytest.raises(AgentFailedError, match="used up"):
         await runs.ask("What?", None, 0.1)
-    with pytest.raises(ActRefusedError, match="above 0"):
+    with pytest.raises(ActRefusedError, match="greater than 0"):
         await runs.ask("What?", None, 0)
 
 
@@ -161,7 +161,7 @@ async def test_what_serves_a_conversation_takes_none_of_the_others_runs(module_r
         assert {job.pool for job in backend.jobs} == {"conversation"}
         assert await runs.ask("What?", None, None) == "x"
         assert backend.jobs[-1].pool == "work"
-        with pytest.raises(ActRefusedError, match="budget is left out"):
+        with pytest.raises(ActRefusedError, match="start: budget"):
             await runs.start("admin", "Go.", {"budget": "mine"})
 
 

@@ -226,7 +226,7 @@ async def test_narrowed_paths_hold_for_every_call(module_rig):
     async def script(job):
         for path in ("Brain/a.md", "Work/b.md"):
             found["read", path] = (await called(job, "read_note", path=path)).is_error
-            result = await called(job, "append_note", path=path, section="X", text="y")
+            result = await called(job, "edit_section", path=path, section="X", text="y")
             found["write", path] = result.is_error
         return [say("x")]
 

@@ -16,6 +16,7 @@ from parachuted import errors
 from parachuted.access.authority import Authority
 from parachuted.access.notes import AppendSection, Note, NoteLink, NoteSection, ReplaceSpan, SetKey
 from parachuted.errors import ConflictError, ModuleFailedError
+from parachuted.modules import VaultAccess
 from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.service_calls import (
     ACCESSES,
@@ -26,7 +27,6 @@ from parachuted.modules.hosting.service_calls import (
     methods_of,
 )
 from parachuted.modules.registry.arguments import WrongArgumentsError
-from parachuted.modules.services import VaultAccess
 from tests.modules.container_rig import ContainerRig
 from tests.modules.fake_services import FakeVault
 from tests.modules.small_modules import StubServices, approve, write_module

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,16 +14,28 @@ import pytest
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovalRefusedError
+from parachuted.modules.registry.copies import read_tree
+from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.registry.module_registry import ModuleRegistryError
-from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.registry.prompts import ModulePrompts
 from parachuted.modules.registry.signatures import new_key, sign
+from parachuted.modules.registry.trust import (
+    SHOWN,
+    approval_digest,
+    check_trust,
+    is_no_wider,
+    release_keys,
+)
 from tests.modules.stranger import CODE, MANIFEST, SAID, UntrustedRig, loaded
 
 
 @pytest.fixture
 def module_rig(tmp_path, home, vault) -> UntrustedRig:
     return UntrustedRig(base=tmp_path, home=home, vault=vault)
+
+
+PLAIN = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
+TREE = "sha256:" + "1" * 64
 
 
 def states(trust: ModuleApprovals) -> dict[str, str]:
@@ -109,6 +124,92 @@ def test_what_a_change_asks_for_more_is_distinguished(module_rig):
 
     assert module_rig.trust.consent("stranger").added == ("reads     | Diary/**",)
     assert module_rig.ready().manifest.permissions.read == ("Notes/**",)
+
+
+def test_an_approval_of_an_earlier_version_stays_good_and_lists_nothing(module_rig):
+    module_rig.write()
+    one = module_rig.approve()
+    assert one.lists_all
+    registry = module_rig.home / "modules.yaml"
+    earlier = approval_digest(one.tree, one.manifest, [], SHOWN)
+    registry.write_text(registry.read_text().replace(one.digest, earlier))
+
+    assert module_rig.run() == [SAID]
+    assert (module_rig.ready().lists_all, module_rig.ready().digest) == (False, earlier)
+    assert module_rig.approve().lists_all
+
+
+def test_each_part_counts_and_the_order_of_the_lock_does_not():
+    plain, wider = read_manifest(PLAIN), read_manifest(PLAIN + "permissions: {read: [Work/**]}\n")
+    digests = {
+        approval_digest(TREE, plain, []),
+        approval_digest("sha256:" + "2" * 64, plain, []),
+        approval_digest(TREE, wider, []),
+        approval_digest(TREE, plain, ["a==1"]),
+        approval_digest(TREE, plain, ["a==1", "b==1"]),
+        approval_digest(TREE, plain, ["b==1", "a==1"]),
+    }
+    assert len(digests) == 5
+
+
+@pytest.mark.parametrize("right", ["folders: [~/Projects]", "hooks: [stop.before]", "people: true"])
+def test_a_later_right_counts_where_it_is_asked_for(right):
+    plain = approval_digest(TREE, read_manifest(PLAIN), [], SHOWN)
+    more = read_manifest(PLAIN + f"permissions: {{{right}}}\n")
+
+    assert plain == "sha256:e351df55248bf04a16cb065a4e96082b8076e1f07eaeba6dfa354c94c6f489fb"
+    assert approval_digest(TREE, more, [], SHOWN) != plain
+
+
+@pytest.mark.parametrize(
+    ("more", "is_same"),
+    [
+        ("description: other\nprovides: [X]\n", True),
+        ("permissions: {read: [Work/**]}\n", False),
+        ("permissions: {folders: [~/Projects]}\n", False),
+        ("permissions: {hooks: [prompt.before]}\n", False),
+        ("dependencies: [httpx]\n", False),
+        ("agents: {a: {paths: [Work/]}}\n", False),
+    ],
+)
+def test_only_code_may_change_unasked_under_development(more, is_same):
+    assert is_no_wider(read_manifest(PLAIN + more), read_manifest(PLAIN)) is is_same
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("read: [Work/], hooks: [prompt.before]", r"whose permissions read `\*\*`"),
+        ("people: true", "modules approve bot --trust trusted"),
+    ],
+)
+def test_who_is_not_trusted_acts_for_no_one_and_hears_no_words_of_any_note(asked, says):
+    manifest = read_manifest(PLAIN + f"permissions: {{{asked}}}\n")
+
+    check_trust(manifest, "trusted")
+    check_trust(
+        read_manifest(PLAIN + "permissions: {read: ['**'], hooks: [prompt.before]}\n"), "untrusted"
+    )
+    with pytest.raises(ApprovalRefusedError, match=says):
+        check_trust(manifest, "untrusted")
+
+
+def test_without_a_signature_nothing_heavy_is_loaded():
+    program = (
+        "import sys\n"
+        "import parachuted.daemon\n"
+        "from parachuted.modules.registry.trust import is_released\n"
+        "is_released(None, None, ['key'])\n"
+        "is_released(None, 'signature', [])\n"
+        "assert 'cryptography' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_shipped_keys_are_keys():
+    for key in release_keys():
+        assert len(base64.b64decode(key, validate=True)) == 32
+    assert release_keys("# none\n\nabc # of 2026\n") == ("abc",)
 
 
 def test_disabled_does_not_run_and_enabled_runs_again(module_rig):

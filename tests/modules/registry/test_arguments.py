@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
@@ -12,13 +12,17 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
+from parachuted.modules import Response
+from parachuted.modules.checks import mistakes_in
 from parachuted.modules.registry.arguments import (
     MISSING,
     HandlerSignatureError,
     WrongArgumentsError,
     plan,
+    schema_of_answer,
 )
 
 
@@ -311,18 +315,8 @@ json = some.recursive(
 )
 names = some.sampled_from(
     [
-        "limit",
-        "date",
-        "tags",
-        "message",
-        "body",
-        "content",
-        "entry",
-        "at",
-        "mood",
-        "entry_id",
-        "full",
-        "x",
+        *("limit", "date", "tags", "message", "body", "x"),
+        *("entry", "at", "mood", "entry_id", "full"),
     ]
 )
 
@@ -348,3 +342,86 @@ def test_whatever_is_sent_the_handler_can_be_called_or_the_caller_gets_an_error(
     except WrongArgumentsError:
         return
     asyncio.run(handler(**found))
+
+
+class Bed(TypedDict):
+    name: str
+
+
+@dataclasses.dataclass
+class Seed:
+    name: str
+    sown: datetime | None = None
+
+
+class Row(BaseModel):
+    name_of: str = Field(alias="nameOf")
+
+
+async def bed() -> Bed: ...
+async def seed() -> Seed: ...
+async def row() -> Row: ...
+async def beds() -> list[Bed]: ...
+async def counts() -> dict[str, int]: ...
+async def nothing() -> None: ...
+async def several() -> Bed | Response: ...
+async def stream() -> AsyncIterator[Bed]:
+    yield {"name": "a"}
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "names"),
+    [
+        (bed, "object", {"name"}),
+        (seed, "object", {"name", "sown"}),
+        (row, "object", {"name_of"}),
+        (beds, "array", None),
+        (counts, "object", None),
+        (nothing, "null", None),
+        (several, "object", {"name"}),
+        (stream, "object", {"name"}),
+    ],
+)
+def test_what_is_declared_is_described(
+    function: Callable[..., object], kind: str, names: set[str] | None
+):
+    schema = schema_of_answer(function)
+
+    assert schema["type"] == kind
+    assert names is None or set(schema["properties"]) == names
+
+
+class Opaque: ...
+
+
+async def unsaid(): ...
+async def anything() -> Any: ...
+async def an_object() -> object: ...
+async def response() -> Response: ...
+async def opaque() -> Opaque: ...
+
+
+@pytest.mark.parametrize("function", [unsaid, anything, an_object, response, opaque])
+def test_what_is_not_declared_or_cannot_be_known_is_left_open(function: Callable[..., object]):
+    assert schema_of_answer(function) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "says"),
+    [
+        (int, "secret", ("", "should be a whole number")),
+        (int, 1.5, ("", "should be a whole number")),
+        (float, "secret", ("", "should be a number")),
+        (bool, "secret", ("", "should be true or false")),
+        (str, 7, ("", "should be a text")),
+        (list[int], "secret", ("", "should be a list")),
+        (dict[str, int], "secret", ("", "should be a mapping")),
+        (dict[str, list[int]], {"a": [1, "x"]}, ("a.1", "should be a whole number")),
+        (Literal["a", "b"], "secret", ("", "should be one of a, b")),
+    ],
+)
+def test_a_mistake_is_said_in_our_words_without_what_was_sent(kind, value, says):
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(kind).validate_python(value)
+
+    assert mistakes_in(raised.value) == [says]

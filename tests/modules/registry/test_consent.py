@@ -1,16 +1,19 @@
-"""What a person is told before a module is approved: all of it, with nothing hidden."""
+"""What a person sees before a module is approved: all that its manifest asks for, and all that
+changed, with nothing hidden.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
 
-from parachuted.modules.registry.code_inspection import CodeInspection
-from parachuted.modules.registry.consent import consent_for
+from parachuted.modules.registry.consent import Consent, consent_for, tree_difference
+from parachuted.modules.registry.copies import ModuleTree, TreeFile
 from parachuted.modules.registry.manifest import read_manifest
-from parachuted.modules.registry.module_tree import ModuleTree, TreeFile
 
+PLAIN = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
 MANIFEST = """\
 name: bot
 version: 0.1.0
@@ -21,8 +24,11 @@ provides: [BotInterface]
 optional_requires: [BrainInterface]
 hooks:
   - {event: daily.entry.created, handler: "hooks:on_entry"}
+  - file.created
 mcp_tools:
   - {name: bot_ask, handler: "tools:ask", description: Asks}
+  - bot_more
+schedules: [{every: 15m}, {at: "03:00"}]
 permissions:
   read: [Work/**]
   write: [Work/bot/**]
@@ -44,24 +50,13 @@ TREE = ModuleTree(
 )
 
 
-CODE = CodeInspection(
-    tools={"bot_more": "Does\nmore"},
-    events={"note.saved"},
-    schedules={"every 900 s"},
-    agents={"helper"},
-    provides={"More"},
-)
+def shown(text: str, **more: str) -> Consent:
+    how = {"source": "local", "commit": None, "trust": "untrusted", **more}
+    return consent_for(read_manifest(text), TREE, **how)
 
 
-def test_it_says_all_that_the_manifest_and_the_code_ask_for():
-    consent = consent_for(
-        read_manifest(MANIFEST),
-        TREE,
-        CODE,
-        source="https://x.test/\x1bbot",
-        commit="c" * 40,
-        trust="trusted",
-    )
+def test_it_says_all_that_the_manifest_asks_for():
+    consent = shown(MANIFEST, source="https://x.test/\x1bbot", commit="c" * 40, trust="trusted")
     lines = "\n".join(consent.lines())
 
     for reported in (
@@ -75,27 +70,21 @@ def test_it_says_all_that_the_manifest_and_the_code_ask_for():
         "calls     | BrainInterface",
         "uses      | brain_search",
         (
-            "agent       responder may read\n  says    | answers\n  where   | Work/client/**\n  "
-            "shell "
-            "    no"
+            "agent       responder may read\n  says    | answers\n  where   | Work/client/**\n"
+            "  shell     no"
         ),
         "  network | only api.telegram.org",
         (
-            "agent       admin may read and write\n  where   | Work/**\n  shell     any command\n  "
-            "network   any host"
-        ),
-        (
-            "agent       helper may read and write\n  where   | within what the module itself "
-            "reads "
-            "and writes"
+            "agent       admin may read and write\n  where   | Work/**\n  shell     any command\n"
+            "  network   any host"
         ),
         "tool      | bot_ask: Asks",
-        "tool      | bot_more: Does more",
+        "tool      | bot_more",
         "hears     | daily.entry.created",
-        "hears     | note.saved",
+        "hears     | file.created",
         "schedule  | every 900 s",
+        "schedule  | each day at 03:00",
         "provides  | BotInterface",
-        "provides  | More",
         "answers   | at /api/bot",
         "installs  | httpx>=0.27",
         "network   | admin: any host",
@@ -108,10 +97,7 @@ def test_it_says_all_that_the_manifest_and_the_code_ask_for():
 
 
 def test_what_is_not_asked_for_is_said_too():
-    plain = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
-    consent = consent_for(
-        read_manifest(plain), TREE, CodeInspection(), source="local", commit=None, trust="untrusted"
-    )
+    consent = shown(PLAIN)
 
     assert consent.text().count("  nothing") >= 6
     assert "in a container" in consent.text()
@@ -124,17 +110,12 @@ def test_a_list_of_programs_or_hosts_is_distinguished_from_the_words_of_ours():
         PLAIN + "permissions: {bash: ['no']}\nagents: {a: {bash: ['any command'], network: "
         "['no.example'], paths: [Work/]}}\n"
     )
-    lines = consent_for(
-        read_manifest(said), TREE, CodeInspection(), source="local", commit=None, trust="untrusted"
-    ).lines()
-
-    assert [line for line in lines if "shell" in line] == [
+    assert [line for line in shown(said).lines() if "shell" in line] == [
         "  shell   | only any command",
         "shell     | only no",
     ]
 
 
-PLAIN = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
 FALSE = [
     "runs        inside the daemon: its files are signed by the makers of parachuted",
     "digest      sha256:" + "0" * 64,
@@ -155,80 +136,86 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_words_of_a_module_stand_where_ours_do(shape, columns):
     said = (
-        f'{PLAIN}description: "{SHAPES[shape]}"\nmcp_tools: [{{name: t, handler: "m:t", '
-        f'description: "{SHAPES[shape]}"}}]\n'
+        f'{PLAIN}description: "{SHAPES[shape]}"\nmcp_tools: [{{name: t, description: '
+        f'"{SHAPES[shape]}"}}]\n'
     )
-    honest = (
-        consent_for(
-            read_manifest(PLAIN),
-            TREE,
-            CodeInspection(),
-            source="local",
-            commit=None,
-            trust="untrusted",
-        )
-        .text(columns)
-        .splitlines()
-    )
-    text = consent_for(
-        read_manifest(said), TREE, CodeInspection(), source="local", commit=None, trust="untrusted"
-    ).text(columns)
-    ours = [line for line in text.splitlines() if line[10:11] != "|"]
+    honest, text = (shown(one).text(columns).splitlines() for one in (PLAIN, said))
 
+    ours = [line for line in text if line[10:11] != "|"]
     assert ours == [line for line in honest if line[10:11] != "|"]
-    assert len(text.splitlines()) < len(honest) + 60
-    assert max(map(len, text.splitlines()[:-1])) < columns
+    assert len(text) < len(honest) + 60
+    assert max(map(len, text[:-1])) < columns
 
 
-def test_what_is_new_is_reported_with_the_agent_that_it_is_about():
-    before = PLAIN + "permissions: {read: [A/**]}\nagents: {a: {paths: [A/]}, b: {paths: [A/]}}\n"
-    after = (
-        PLAIN
-        + "permissions: {read: [A/**, B/**]}\nagents: {a: {paths: [A/]}, b: {paths: [A/, B/]}}\n"
+STOP_HOOK = "hooks       stop.before (reads what an agent says last, may have a conversation go on)"
+HOOKS = "permissions: {{read: ['**'], hooks: [{}]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "added"),
+    [
+        ("", "", ()),
+        ("", "mcp_tools: [t]\n", ("tool      | t",)),
+        (
+            "permissions: {read: [A/]}\nagents: {a: {paths: [A/]}, b: {paths: [A/]}}\n",
+            "permissions: {read: [A/, B/]}\nagents: {a: {paths: [A/]}, b: {paths: [A/, B/]}}\n",
+            ("agent       b may read", "  where   | B/**", "reads     | B/**"),
+        ),
+        (
+            "",
+            "permissions: {folders: [~/Projects]}\n",
+            ("outside   | ~/Projects (outside the vault, to read)",),
+        ),
+        (
+            HOOKS.format("compact.before"),
+            HOOKS.format("compact.before, stop.before"),
+            (STOP_HOOK,),
+        ),
+    ],
+)
+def test_what_is_new_is_told_with_the_agent_that_it_is_about(before, after, added):
+    assert shown(PLAIN + after).since(shown(PLAIN + before)) == added
+
+
+def difference(tmp_path, old: dict[str, bytes] | None, new: dict[str, bytes], **env: str) -> str:
+    folders = []
+    for name, files in (("old", old), ("new", new)):
+        for path, data in (files or {}).items():
+            (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / path).write_bytes(data)
+        folders.append(tmp_path / name)
+    return tree_difference(
+        folders[0] if old is not None else None, folders[1], {**os.environ, **env}
     )
-    old, new = (
-        consent_for(
-            read_manifest(one), TREE, CodeInspection(), source="", commit=None, trust="untrusted"
-        )
-        for one in (before, after)
-    )
-    code = consent_for(
-        read_manifest(before),
-        TREE,
-        CodeInspection(tools={"t": ""}),
-        source="",
-        commit=None,
-        trust="untrusted",
-    )
-
-    assert new.since(old) == ("agent       b may read", "  where   | B/**", "reads     | B/**")
-    assert code.since(old) == ("tool      | t",)
-    assert old.since(old) == ()
 
 
-def test_folders_outside_the_vault_are_shown_and_a_new_one_is_new():
-    plain = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
+def test_what_changed_is_shown_as_git_has_it_by_the_modules_own_names(tmp_path):
+    old = {"same": b"", "a": b"1\n2\n", "gone": b"g\n", "b.so": b"\0a"}
+    new = {"same": b"", "a": b"1\n3\n", "inner/new": b"n", "b.so": b"\0b"}
+    lines = difference(tmp_path, old, new).splitlines()
 
-    def shown(text):
-        manifest = read_manifest(text)
-        return consent_for(manifest, TREE, CODE, source="x", commit=None, trust="untrusted")
+    for expected in (
+        ["--- a", "+++ a", "@@ -1,2 +1,2 @@", " 1", "-2", "+3"],
+        ["--- gone", "+++ /dev/null", "@@ -1 +0,0 @@", "-g"],
+        ["--- /dev/null", "+++ inner/new", "@@ -0,0 +1 @@", "+n", "\\ No newline at end of file"],
+        ["Binary files b.so and b.so differ"],
+    ):
+        assert "\n".join(expected) in "\n".join(lines)
+    assert not any("same" in line or str(tmp_path) in line for line in lines)
+    assert difference(tmp_path / "alike", old, old) == ""
 
-    before, after = shown(plain), shown(plain + "permissions: {folders: [~/Projects]}\n")
-    line = "outside   | ~/Projects (outside the vault, to read)"
-    assert line in after.lines()
-    assert after.since(before) == (line,)
-    assert not any(one.startswith("outside") for one in before.lines())
+
+def test_what_hides_is_spelled_out_and_no_setting_of_the_module_hides_a_file(tmp_path):
+    files = {"a.py": "x = 1\r\x1b[1A# \u202eevil\n".encode(), ".gitattributes": b"*.py -diff\n"}
+    lines = difference(tmp_path, None, files).splitlines()
+
+    assert "+x = 1\\x0d\\x1b[1A# \\u202eevil" in lines
 
 
-def test_a_part_in_hooks_is_shown_and_a_new_one_is_new():
-    plain = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
+def test_without_git_the_files_that_differ_are_named(tmp_path):
+    old, new = {"a": b"1", "gone": b"", "same": b""}, {"a": b"2", "new": b"", "same": b""}
 
-    def shown(hooks):
-        manifest = read_manifest(f"{plain}permissions: {{read: ['**'], hooks: [{hooks}]}}\n")
-        return consent_for(manifest, TREE, CODE, source="x", commit=None, trust="untrusted")
-
-    before, after = shown("compact.before"), shown("compact.before, prompt.before")
-    assert after.since(before) == (
-        "hooks       prompt.before (reads each prompt of an agent, may refuse it or add to it)",
-    )
-    assert any("compact.before" in line for line in before.lines())
+    assert difference(tmp_path, old, new, PATH=str(tmp_path)).splitlines() == [
+        "git is not installed, so what changed in these files cannot be shown:",
+        *("changed: a", "gone: gone", "new: new"),
+    ]

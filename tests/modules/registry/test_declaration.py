@@ -5,7 +5,6 @@ together.
 # ruff: noqa: RUF012  as the people who write modules do
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,25 +13,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from parachuted.modules import AgentConfig, Module, event, mcp_tool, route, schedule
+from parachuted.api import RESERVED
+from parachuted.modules import AgentConfig, Module, event, hook, mcp_tool, route, schedule
+from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import (
+    KEPT_PATHS,
     DeclaredError,
     EventSpec,
+    ModuleDeclaration,
     RouteSpec,
     ScheduleSpec,
-    ToolSpec,
-    parse_declared,
+    describe,
+    kept_path,
+    resolve_handler,
+    unlisted,
 )
-from parachuted.modules.registry.describing import describe, resolve_handler
 from parachuted.modules.registry.manifest import Manifest, read_manifest
 from parachuted.modules.scheduling import Timing
 from tests.modules.fake_services import EXAMPLES, FakeServices, loaded
 
 SMALL = "name: greeter\nversion: 1.0.0\nmodule: module.py\n"
-
-
-KNOWN = {"name": "greeter", "version": "1.0.0", "prefix": "/api/greeter"}
 
 
 def manifest(more: str = "") -> Manifest:
@@ -115,64 +117,27 @@ def test_what_a_class_declares_is_all_there():
     )
 
 
-def test_an_instance_is_described_as_its_class():
-    assert describe(Greeter(FakeServices()), manifest()) == describe(Greeter, manifest())
-
-
-def test_it_crosses_a_pipe_and_is_the_same():
-    declared = describe(
-        Greeter,
-        manifest(
-            "agents: {helper: {paths: [a/], sandbox: {workspace_access: ro, network: [a.org]}}}\n"
-        ),
-    )
-
-    assert parse_declared(json.loads(json.dumps(declared.document()))) == declared
-
-
 @pytest.mark.parametrize(
-    "document",
+    "wrong",
     [
-        None,
-        [],
-        {"name": "a"},
-        {**KNOWN, "more": 1},
-        {**KNOWN, "routes": [{}]},
-        {
-            **KNOWN,
-            "routes": [{"method": "TRACE", "path": "/a", "handler": "a", "capability": "read"}],
-        },
-        {
-            **KNOWN,
-            "routes": [{"method": "GET", "path": "/../a", "handler": "a", "capability": "read"}],
-        },
-        {
-            **KNOWN,
-            "routes": [{"method": "GET", "path": "/a", "handler": "a", "capability": "owner"}],
-        },
-        {
-            **KNOWN,
-            "routes": [{"method": "GET", "path": "/a", "handler": "x" * 201, "capability": "read"}],
-        },
-        {**KNOWN, "tools": [{"name": "a b", "description": "", "handler": "a", "schema": {}}]},
-        {
-            **KNOWN,
-            "tools": [{"name": "a", "description": "x" * 10_000_000, "handler": "a", "schema": {}}],
-        },
-        {**KNOWN, "events": [{"event": "*", "handler": "a"}]},
-        {**KNOWN, "events": [{"event": "a.b", "handler": "a"}] * 501},
-        {**KNOWN, "schedules": [{"handler": "a", "timing": {"every_s": 0}}]},
-        {
-            **KNOWN,
-            "schedules": [{"handler": "a", "timing": {"every_s": 10**12}}],
-        },  # no date is so far away
-        {**KNOWN, "schedules": [{"handler": "a", "at": "soon"}]},
-        {**KNOWN, "agents": {"a": {"paths": ["../x"]}}},
+        {"routes": [{"method": "TRACE", "path": "/a", "handler": "a", "capability": "read"}]},
+        {"routes": [{"method": "GET", "path": "/../a", "handler": "a", "capability": "read"}]},
+        {"routes": [{"method": "GET", "path": "/a", "handler": "a", "capability": "owner"}]},
+        {"tools": [{"name": "a b", "description": "", "handler": "a", "schema": {}}]},
+        {"tools": [{"name": "a", "description": "x" * 10**7, "handler": "a", "schema": {}}]},
+        {"events": [{"event": "*", "handler": "a"}]},
+        {"events": [{"event": "a.b", "handler": "a"}] * 501},
+        {"schedules": [{"handler": "a", "timing": {"every_s": 10**12}}]},
+        {"agents": {"a": {"paths": ["../x"]}}},
+        {"more": 1},
     ],
 )
-def test_what_came_from_a_process_that_is_not_trusted_is_checked(document):
-    with pytest.raises(DeclaredError):
-        parse_declared(document)
+def test_what_came_from_a_container_is_checked(wrong):
+    known = TypeAdapter(ModuleDeclaration).dump_python(describe(Greeter, manifest()), mode="json")
+    assert TypeAdapter(ModuleDeclaration).validate_python(known).name == "greeter"
+
+    with pytest.raises(ValidationError):
+        TypeAdapter(ModuleDeclaration).validate_python({**known, **wrong})
 
 
 def test_the_manifests_form_is_found_in_the_files_that_it_names():
@@ -239,7 +204,7 @@ def test_both_forms_may_name_the_same_thing():
     assert [(tool.name, tool.description) for tool in declared.tools] == [
         ("greet-all", "Better words.")
     ]
-    assert [one.event for one in declared.events] == ["file.modified", "file.created"]
+    assert [one.event for one in declared.events] == ["file.created", "file.modified"]
 
 
 def test_a_tool_that_says_nothing_is_called_by_its_name():
@@ -363,9 +328,76 @@ def test_agents_of_both_forms_are_taken_together():
 
 def test_agents_that_cannot_be_are_reported():
     class Agents(Module):
+        agents = {"twice": {"paths": ["a/"]}, "wrong": {"path": ["a/"]}}
+
+    assert problems(Agents, "agents: {twice: {paths: [b/]}}\n") == [
+        "agents.twice is one thing in Agents and another in manifest.yaml: say it in one place",
+        "agents.wrong.path: is not known here",
+    ]
+
+
+LISTED = """\
+mcp_tools: [greet-all]
+hooks: [file.modified]
+schedules: [{every: 15m}, {at: "03:00"}]
+provides: [GreetInterface]
+"""
+
+
+class Greeting(Greeter):
+    agents = {"shy": {"paths": ["a/"]}}
+
+    @hook("prompt.before")
+    async def before_prompt(self): ...
+
+
+def beyond(cls: type[Module], more: str, *, lists_all: bool = True) -> list[str]:
+    read = manifest(more)
+    approved = ApprovedModule(
+        name="greeter",
+        copy=Path(),
+        digest="",
+        tree="",
+        manifest=read,
+        trust="trusted",
+        lists_all=lists_all,
+    )
+    return unlisted(describe(cls, read), approved)
+
+
+HOOKS = "permissions: {read: ['**'], hooks: [prompt.before]}\n"
+ADD_HOOK = "manifest.yaml: permissions.hooks: add prompt.before, which before_prompt takes part in"
+
+
+@pytest.mark.parametrize(
+    ("left_out", "field", "names"),
+    [
+        ("mcp_tools: [greet-all]\n", "mcp_tools", ["greet-all"]),
+        ("hooks: [file.modified]\n", "hooks", ["file.modified"]),
+        (
+            'schedules: [{every: 15m}, {at: "03:00"}]\n',
+            "schedules",
+            ["every 900 s", "each day at 03:00"],
+        ),
+        ("provides: [GreetInterface]\n", "provides", ["GreetInterface"]),
+    ],
+)
+def test_what_code_declares_beyond_its_manifest_is_named_with_where_to_add_it(
+    left_out, field, names
+):
+    assert beyond(Greeting, LISTED + HOOKS) == []
+    some = LISTED.replace(left_out, "") + HOOKS
+    assert beyond(Greeting, some) == [
+        f"manifest.yaml: {field}: add {name}, which the code declares" for name in names
+    ]
+    assert beyond(Greeting, some, lists_all=False) == []
+    assert beyond(Greeting, LISTED) == [ADD_HOOK]
+    assert beyond(Greeting, LISTED, lists_all=False) == [ADD_HOOK]
+
+
+def test_an_agent_that_only_code_names_never_reaches_further_than_its_module():
+    class Agents(Module):
         agents = {
-            "twice": {"paths": ["a/"]},
-            "wrong": {"path": ["a/"]},
             "shell": {"bash": ["git"]},
             "net": {"network": True},
             "skilled": {"allow_user_skills": True},
@@ -375,16 +407,9 @@ def test_agents_that_cannot_be_are_reported():
             "laned": {"paths": ["a/"], "lane": ["a/"]},
         }
 
-    manifest = "agents: {twice: {paths: [b/]}}\npermissions: {folders: [~/Approved]}\n"
-    assert problems(Agents, manifest) == [
-        "agents.twice is one thing in Agents and another in manifest.yaml: say it in one place",
-        "agents.wrong.path: is not known here",
-        *(
-            f"agents.{name} asks for bash, network, a folder beside the vault, a lane or the "
-            "person's skills: say it in manifest.yaml, "
-            "to be approved"
-            for name in ("shell", "net", "skilled", "outside", "below", "laned")
-        ),
+    reported = beyond(Agents, "permissions: {folders: [~/Approved]}\n", lists_all=False)
+    assert [says.partition(" ")[0] for says in reported] == [
+        f"agents.{name}" for name in ("shell", "net", "skilled", "outside", "below", "laned")
     ]
 
 
@@ -450,16 +475,16 @@ def test_two_for_one_name_are_reported():
 
 
 def test_handlers_that_cannot_be_called_are_reported():
-    assert problems(Wrong) == [
-        "lacks: the path /{entry_id} has entry_id, and no parameter takes it",
-        "streams: only routes that are `async def` can yield; return one value instead",
-        "generates: only routes that are `async def` can yield; return one value instead",
+    assert sorted(problems(Wrong)) == [
         (
             "counted: Wrong.counted: args can only be given by position, and handlers are called "
             "by "
             "name"
         ),
+        "generates: only routes that are `async def` can yield; return one value instead",
+        "lacks: the path /{entry_id} has entry_id, and no parameter takes it",
         "static: only plain methods can be declared",
+        "streams: only routes that are `async def` can yield; return one value instead",
     ]
 
 
@@ -498,12 +523,28 @@ def test_a_module_file_that_fails_at_import_is_reported(tmp_path: Path):
         describe(cls, read)
 
 
-def test_a_tool_spec_has_a_schema():
-    assert ToolSpec(name="t", description="", handler="t", schema={}).schema == {}
-
-
 def test_the_declaration_is_known_without_the_web_server():
     code = "import sys, parachuted.modules.registry.declaration; print('aiohttp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("/api/import", "/api/import"),
+        ("/api/bots/status", "/api/bots"),
+        ("/api/modules/daily/agents/x/run", "/api/modules/daily/agents"),
+        ("/api/modules/daily/agentsx", None),
+        ("/api/modules/daily", None),
+        ("/api/importer", None),
+    ],
+)
+def test_a_place_is_kept_with_all_below_it(path, kept):
+    assert kept_path(path) == kept
+
+
+def test_no_module_can_take_such_a_place_by_its_name():
+    others = {path.split("/")[2]: module for path, module in KEPT_PATHS.items()}
+    assert {name for name, module in others.items() if name != module} <= RESERVED

@@ -14,7 +14,7 @@ import pytest
 from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovalRefusedError
-from parachuted.modules.registry.approved_copies import build, lock_of, site_packages
+from parachuted.modules.registry.environment import build, lock_of, site_packages
 from tests.modules.stranger import MANIFEST, UntrustedRig
 
 
@@ -96,7 +96,7 @@ def test_a_package_that_would_have_to_be_built_does_not_run_and_leaves_the_modul
     assert (entry.enabled, entry.approved_digest, entry.state) == (False, None, "new")
     assert "evil-m2" in (entry.problem or "")
     assert module_rig.trust.ready() == []
-    assert list((home / "modules" / "stranger").iterdir()) == []
+    assert list((home / "modules").iterdir()) == []
 
 
 def test_an_approved_module_finds_its_packages_until_they_change(tmp_path, home, vault, env):

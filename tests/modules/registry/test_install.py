@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ParachuteError
+from parachuted.modules.registry.copies import TreeRefusedError, read_tree
 from parachuted.modules.registry.install import (
     InstallRefusedError,
     fetched,
@@ -18,7 +19,6 @@ from parachuted.modules.registry.install import (
     place,
     unplace,
 )
-from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
 from tests.modules.stranger import UntrustedRig
 
 
@@ -28,16 +28,9 @@ def module_rig(tmp_path, home, vault) -> UntrustedRig:
 
 
 def git(folder: Path, *words: str) -> str:
-    reported = [
-        "-c",
-        "user.name=x",
-        "-c",
-        "user.email=x@example.org",
-        "-c",
-        "protocol.file.allow=always",
-    ]
+    settings = ("-c", "user.name=x", "-c", "user.email=x@e.org", "-c", "protocol.file.allow=always")
     return subprocess.run(
-        ["git", *reported, *words], cwd=folder, check=True, capture_output=True, text=True
+        ["git", *settings, *words], cwd=folder, check=True, capture_output=True, text=True
     ).stdout.strip()
 
 
@@ -228,7 +221,7 @@ def test_nothing_is_written_through_a_link_that_stands_for_the_folder_of_modules
     away = module_rig.base / "away"
     away.mkdir()
     (module_rig.vault / "Modules").symlink_to(away)
-    with pytest.raises(InstallRefusedError, match="could not be written"):
+    with pytest.raises(InstallRefusedError, match="is a link"):
         install(module_rig, str(module_rig.write(module_rig.base / "mine")))
 
     assert list(away.iterdir()) == []

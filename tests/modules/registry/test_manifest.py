@@ -1,5 +1,5 @@
-"""Manifest: every field is read, every mistake is told with its line, and nothing in it can break
-the reader.
+"""Manifest: every field is read, every mistake is reported with its field, and nothing in it can
+break the reader.
 """
 
 from __future__ import annotations
@@ -162,20 +162,17 @@ def test_the_examples_have_good_manifests(name):
     )
 
 
-def test_all_mistakes_are_reported_at_once_each_with_its_line():
+def test_all_mistakes_are_reported_at_once_each_with_its_field():
     text = """\
 name: Brain
 version: 1.0
 modul: module.py
-routes:
-  prefix: /api/notes
 agents:
   indexer:
     sandbox:
       workspace_acess: rw
       workspace_access: all
       cpus: x
-    bash: [git]
     capabilities: [Shell]
 hooks:
   - event: created
@@ -188,121 +185,83 @@ permissions:
 provides: X
 """
 
-    assert problems(text, reserved=["notes"]) == [
+    assert sorted(problems(text)) == [
         (
-            "line 1: name: 'Brain' is not a name such as my-module: small letters, digits and "
-            "dashes, at "
-            "most 64"
+            "agents.indexer.capabilities: 'Shell' is not one of read, write (or Read, Glob, Grep, "
+            "Write, Edit), Bash, WebFetch"
         ),
-        "line 1: module: is missing",
-        "line 2: version: '1.0' is not a version of three numbers such as 1.0.0",
-        "line 3: modul: is not a field of a manifest; did you mean module?",
-        "line 5: routes.prefix: /api/notes is the daemon's own; leave it out, or choose another",
+        "agents.indexer.sandbox.cpus: should be a number",
+        "agents.indexer.sandbox.workspace_access: should be one of none, ro, rw",
+        "agents.indexer.sandbox.workspace_acess: is not known here",
+        "hooks.0.asynch: is not known here",
+        "hooks.0.event: 'created' is not a name of an event such as daily.entry.created",
         (
-            "line 9: agents.indexer.sandbox.workspace_acess: is not a field of a manifest; did you "
-            "mean "
-            "workspace_access?"
-        ),
-        "line 10: agents.indexer.sandbox.workspace_access: should be one of none, ro, rw",
-        "line 11: agents.indexer.sandbox.cpus: should be a number",
-        (
-            "line 13: agents.indexer.capabilities: 'Shell' is not one of read, write (or Read, "
-            "Glob, Grep, Write, Edit), Bash, WebFetch"
-        ),
-        "line 15: hooks.0.event: 'created' is not a name of an event such as daily.entry.created",
-        (
-            "line 16: hooks.0.handler: 'h f' is not a handler such as hooks:on_entry_created, a "
-            "file and "
+            "hooks.0.handler: 'h f' is not a handler such as hooks:on_entry_created, a file and "
             "its function"
         ),
-        "line 17: hooks.0.asynch: is not a field of a manifest; did you mean async?",
+        "modul: is not known here",
+        "module: is missing",
         (
-            "line 19: permissions.read.0: '.claude/**' is a program's, or a module's code; no "
-            "module "
-            "reads it"
+            "name: 'Brain' is not a name such as my-module: small letters, digits and dashes, at "
+            "most 64"
         ),
+        "permissions.read.0: '.claude/**' is a program's, or a module's code; no module reads it",
+        "permissions.read.1: '../x' is not a pattern of paths in a vault, such as 'Projects/**'",
         (
-            "line 19: permissions.read.1: '../x' is not a pattern of paths in a vault, such as "
-            "'Projects/**'"
+            "permissions.write.0: 'Modules/**' is a program's, a module's code, or a person's to "
+            "decide; no module writes it"
         ),
-        (
-            "line 21: permissions.write.0: 'Modules/**' is a program's, a module's code, or a "
-            "person's to decide; no module writes it"
-        ),
-        "line 22: provides: should be a list",
+        "provides: should be a list",
+        "version: '1.0' is not a version of three numbers such as 1.0.0",
     ]
+
+
+NOT_A_NAME = "is not a name such as my-module"
+PUBLISHES = "publishes:\n  "
 
 
 @pytest.mark.parametrize(
     ("more", "reported"),
     [
-        ("version: 1.0.0\n", "line 4: version: is repeated"),
-        (
-            "provides: [A B]\n",
-            "line 4: provides.0: 'A B' is not a name of an interface such as BrainInterface",
-        ),
-        ("provides: [A, A]\n", "line 4: provides.1: 'A' is there already"),
-        ("provides: [A,\n  A]\n", "line 5: provides.1: 'A' is there already"),
-        ("description: [a]\n", "line 4: description: should be a text"),
-        ("agents: [a]\n", "line 4: agents: should be a mapping"),
-        ("agents: {a: b}\n", "line 4: agents.a: should be a mapping"),
-        (
-            "agents: {A b: {}}\n",
-            (
-                "line 4: agents.A b: 'A b' is not a name such as my-module: small letters, digits "
-                "and dashes, at most 64"
-            ),
-        ),
-        ("permissions: {bash: git}\n", "line 4: permissions.bash: should be true, false or a list"),
-        (
-            "permissions: {mcp: [a b]}\n",
-            "line 4: permissions.mcp.0: 'a b' is not a name of a tool such as brain_search",
-        ),
-        (
-            "permissions: {read: [/etc/x]}\n",
-            (
-                "line 4: permissions.read.0: '/etc/x' is outside the vault; a module reaches only "
-                "the "
-                "vault"
-            ),
-        ),
-        (
-            "permissions: {write: [~/x]}\n",
-            (
-                "line 4: permissions.write.0: '~/x' is outside the vault; a module reaches only "
-                "the "
-                "vault"
-            ),
-        ),
-        (
-            "permissions: {delete: [x]}\n",
-            "line 4: permissions.delete: is not a field of a manifest",
-        ),
-        (
-            "mcp_tools: [{name: a, handler: t:a}, {name: a, handler: t:b}]\n",
-            "line 4: mcp_tools.1.name: 'a' is there already",
-        ),
-        ("mcp_tools: [{name: a}]\n", "line 4: mcp_tools.0.handler: is missing"),
-        (
-            "routes: {prefix: api/x}\n",
-            "line 4: routes.prefix: 'api/x' is not a prefix such as /api/brain",
-        ),
-        (
-            "routes: {prefix: /api/x/y}\n",
-            "line 4: routes.prefix: '/api/x/y' is not a prefix such as /api/brain",
-        ),
-        (
-            "hooks: [{event: a.b, handler: '../x:y'}]\n",
-            (
-                "line 4: hooks.0.handler: '../x:y' is not a handler such as "
-                "hooks:on_entry_created, a file and its function"
-            ),
-        ),
+        ("version: 1.0.0\n", "version: is repeated"),
+        ("provides: [A B]\n", "provides.0: 'A B' is not a name of an interface"),
+        ("provides: [A, A]\n", "provides: A is there 2 times; name it once"),
+        ("mcp_tools: [a, {name: a, handler: t:b}]\n", "mcp_tools: a is there 2 times"),
+        ("description: [a]\n", "description: should be a text"),
+        ("agents: [a]\n", "agents: should be a mapping"),
+        ("agents: {a: b}\n", "agents.a: should be a mapping"),
+        ("agents: {A b: {}}\n", f"agents.A b: 'A b' {NOT_A_NAME}"),
+        ("permissions: {bash: git}\n", "permissions.bash: should be true, false or a list"),
+        ("permissions: {mcp: [a b]}\n", "permissions.mcp.0: 'a b' is not a name of a tool"),
+        ("permissions: {read: [/etc/x]}\n", "permissions.read.0: '/etc/x' is outside the vault"),
+        ("permissions: {write: [~/x]}\n", "permissions.write.0: '~/x' is outside the vault"),
+        ("permissions: {delete: [x]}\n", "permissions.delete: is not known here"),
+        ("permissions: {hooks: [a.b]}\n", "permissions.hooks.0: should be one of prompt.before"),
+        ("routes: {prefix: api/x}\n", "routes.prefix: 'api/x' is not a prefix"),
+        ("routes: {prefix: /api/x/y}\n", "routes.prefix: '/api/x/y' is not a prefix"),
+        ("routes: {prefix: /api/notes}\n", "routes.prefix: /api/notes is the daemon's own"),
+        ("hooks: [{event: a.b, handler: '../x:y'}]\n", "hooks.0.handler: '../x:y' is not a"),
+        ("schedules: [15m]\n", "schedules.0: should be such as {every: 15m}"),
+        ("schedules: [{every: soon}]\n", "schedules.0: 'soon' is not a duration"),
+        (f"{PUBLISHES}b.said: {{}}\n", "publishes.b.said: its name should begin with `a.`"),
+        (f"{PUBLISHES}a.said: {{w: text}}\n", "publishes.a.said: has text of a note that no field"),
+        (f"{PUBLISHES}a.said: {{w: string}}\n", "publishes.a.said.w: should be one of path, paths"),
+        (f"{PUBLISHES}a.said: {{a w: free}}\n", "publishes.a.said.a w: 'a w' is not a name of a"),
+        (f"{PUBLISHES}a.said: [w]\n", "publishes.a.said: should be a mapping"),
+        (f"{PUBLISHES}a: {{}}\n", "publishes.a: 'a' is not a name of an event"),
         ("? [a]\n: b\n", "line 4: a key should be a word"),
     ],
 )
 def test_each_mistake_is_reported(more, reported):
-    assert reported in problems(SMALL + more)
+    assert any(says.startswith(reported) for says in problems(SMALL + more, reserved=["notes"]))
+
+
+def test_an_event_of_the_catalogue_is_not_declared_again():
+    text = SMALL.replace("name: a", "name: daily")
+    assert (
+        "is declared already"
+        in problems(f"{text}publishes: {{daily.entry.created: {{entry_id: id}}}}\n")[0]
+    )
 
 
 @pytest.mark.parametrize("name", ["", "A", "a_b", "1a", "-a", "a" * 65, "ä", "../x", "a.b"])
@@ -315,7 +274,7 @@ def test_names_that_are_none(name):
 
 def test_a_name_of_the_daemons_own_routes_is_refused():
     assert problems(SMALL, reserved=["a"]) == [
-        "line 1: name: 'a' is a name of the daemon's own routes; choose another"
+        "name: 'a' is a name of the daemon's own routes; choose another"
     ]
 
 
@@ -369,38 +328,42 @@ def test_what_it_names_must_be_in_the_folder():
     text = COMPLETE.replace("module: module.py", "module: brain.py")
 
     assert problems(text, files=["manifest.yaml", "tools.py"]) == [
-        "line 7: module: there is no brain.py in the folder",
-        "line 29: agents.indexer.system_prompt: there is no prompts/indexer.md in the folder",
-        "line 37: hooks.0.handler: there is no hooks.py in the folder",
+        "module: there is no brain.py in the folder",
+        "agents.indexer.system_prompt: there is no prompts/indexer.md in the folder",
+        "hooks.0.handler: there is no hooks.py in the folder",
     ]
     assert read_manifest(text, files=["brain.py", "hooks.py", "tools.py", "prompts/indexer.md"])
 
 
 def test_a_module_cannot_say_how_far_it_is_trusted():
-    manifest = read_manifest(
-        f"{SMALL}trust_level: direct\nrequires: [BrainInterface]\noptional_requires: "
-        "[OtherInterface]\n"
-    )
+    manifest = read_manifest(f"{SMALL}trust_level: direct\nrequires: [BrainInterface]\n")
 
     assert manifest.notes == (
         "trust_level is left out: a person says how far a module is trusted, in modules.yaml",
     )
-    assert manifest.optional_requires == ("OtherInterface", "BrainInterface")
+    assert manifest.optional_requires == ("BrainInterface",)
+
+
+def test_a_tool_or_a_listener_that_code_has_is_listed_by_its_name():
+    manifest = read_manifest(f"{SMALL}mcp_tools: [find]\nhooks: [file.created]\n")
+
+    assert manifest.mcp_tools == (McpTool(name="find"),)
+    assert manifest.hooks == (ManifestHook(event="file.created"),)
 
 
 @pytest.mark.parametrize(
     ("text", "reported"),
     [
-        ("", "line 1: it is empty"),
-        ("# only a comment\n", "line 1: it is empty"),
-        ("- a\n- b\n", "line 1: it is not a mapping"),
+        ("", "it should begin with a line such as"),
+        ("# only a comment\n", "it should begin with a line such as"),
+        ("- a\n- b\n", "it should begin with a line such as"),
         ("name: a\nversion: [1\n", "line 3: it is not YAML: did not find expected ',' or ']'"),
         ("name: a\n\tversion: 1\n", "line 2: it is not YAML: found"),
         ("a: &x [1]\nb: *x\n", "line 2: it uses an alias"),
         ("[" * 50_000, "line 1: it is nested more than 64 levels deep"),
         ("a: 1\n---\nb: 2\n", "line 2: it holds more than one YAML document"),
-        ("x" * 70_000, "line 1: it is larger than 64 KB"),
-        (b"\xff\xfe", "line 1: it is not UTF-8"),
+        ("x" * 70_000, "it is larger than 64 KB"),
+        (b"\xff\xfe", "it is not UTF-8"),
     ],
 )
 def test_what_is_not_yaml_or_too_much_of_it_is_refused(text, reported):
@@ -412,19 +375,8 @@ def test_a_flood_of_mistakes_is_not_reported_in_full():
 
 
 FIELDS = [
-    "name",
-    "version",
-    "module",
-    "provides",
-    "agents",
-    "sandbox",
-    "bash",
-    "hooks",
-    "event",
-    "handler",
-    "mcp_tools",
-    "routes",
-    "read",
+    *("name", "version", "module", "provides", "agents", "sandbox"),
+    *("bash", "hooks", "event", "handler", "mcp_tools", "routes", "read"),
 ]
 
 
@@ -448,11 +400,8 @@ def test_whatever_it_holds_it_is_read_or_refused_in_words(value):
     )  # Python's own spelling of lists and dicts is nearly YAML's
     try:
         read_manifest(text, reserved=["a"], files=[])
-    except ManifestError as error:
-        reported = error.problems
-    else:
+    except ManifestError:
         return
-    assert all(one.startswith("line ") for one in reported)
 
 
 def test_apps_are_shown_every_field():
@@ -466,46 +415,17 @@ def test_apps_are_shown_every_field():
     assert document["agents"]["indexer"]["sandbox"]["workspace_access"] == "rw"
 
 
-PUBLISHES = """\
-name: daily
-version: 1.0.0
-module: module.py
-publishes:
-"""
-
-
-def test_a_manifest_declares_the_events_that_the_module_publishes_with_the_kind_of_each_field():
+def test_a_manifest_declares_what_the_module_publishes_with_the_kind_of_each_field():
     found = read_manifest(
-        f"{PUBLISHES}  daily.page.turned: {{path: path, words: text, count: number}}\n  "
-        f"daily.woke: {{}}\n"
+        f"{SMALL}publishes:\n  a.woke:\n"
+        "  a.page.turned: {path: path, words: text, count: number}\n"
     )
 
     assert found.publishes == {
-        "daily.page.turned": {"path": "path", "words": "text", "count": "number"},
-        "daily.woke": {},
+        "a.page.turned": {"path": "path", "words": "text", "count": "number"},
+        "a.woke": {},
     }
-    assert manifest_document(found)["publishes"]["daily.page.turned"]["words"] == "text"
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("brain.said: {}", "is not an event of daily; its name begins with `daily.`"),
-        ("daily.entry.created: {entry_id: id}", "is declared already"),
-        ("daily.said: {words: text}", "text of a note that no field names"),
-        ("daily.said: {words: string}", "should be one of path, paths, text"),
-        ("daily.said: {words: }", "words"),
-        ("daily.said: {two words: free}", "name of a field"),
-        ("daily.said: [words]", "daily.said"),
-        ("daily: {}", "name of an event"),
-    ],
-)
-def test_an_event_that_cannot_be_published_or_has_a_field_without_a_kind_is_a_mistake(line, says):
-    with pytest.raises(ManifestError) as mistaken:
-        read_manifest(f"{PUBLISHES}  {line}\n")
-
-    assert says in str(mistaken.value)
-    assert "line 5: " in str(mistaken.value)
+    assert manifest_document(found)["publishes"]["a.page.turned"]["words"] == "text"
 
 
 @pytest.mark.parametrize("folder", ["~/Projects", "/data/work/", "~/My Notes/garden"])
@@ -526,11 +446,3 @@ def test_a_folder_that_is_all_of_the_disk_hidden_or_a_pattern_is_a_mistake(folde
         read_manifest(
             f"name: m\nversion: 1.0.0\nmodule: m.py\npermissions:\n  folders: ['{folder}']\n"
         )
-
-
-def test_a_module_takes_part_in_three_hooks_and_no_others():
-    text = "name: m\nversion: 1.0.0\nmodule: m.py\npermissions:\n  hooks: [{}]\n"
-
-    assert read_manifest(text.format("stop.before")).permissions.hooks == ("stop.before",)
-    with pytest.raises(ManifestError, match=r"line 5: permissions\.hooks\.0: should be one of"):
-        read_manifest(text.format("write.before"))

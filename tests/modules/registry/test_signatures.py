@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from parachuted.errors import ParachuteError
-from parachuted.modules.registry.module_tree import read_tree
+from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.signatures import is_signed, main, new_key, sign
 
 DIGEST = "sha256:" + "ab" * 32

@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.registry.describing import describe
+from parachuted.modules.registry.declaration import describe
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.registry.skeleton import new_module
 from tests.modules.fake_services import FakeServices, loaded
-
-pytestmark = pytest.mark.usefixtures("each_disk")
 
 NAMES = ["shopping-list", "a", "module", "modules", "x2-", "class", "my--list"]
 

@@ -20,8 +20,8 @@ const TABS = /** @type {const} */ (['about', 'page', 'consent', 'settings', 'log
 /** @param {{of: any}} props */
 export const StateTag = ({ of }) => html`<${Tag} kind=${KINDS[of.status] ?? 'plain'}>${t.modules.states[of.status] ?? of.status}<//>`;
 
-/** @param {{of: any, tab: string, onChange: () => void}} props */
-export function Module({ of, tab, onChange }) {
+/** @param {{of: any, tab: string, trust: string, onChange: () => void}} props */
+export function Module({ of, tab, trust, onChange }) {
   const isOpen = of.state === 'changed' || of.status === 'unapproved';
   const at = TABS.find((one) => one === tab) ?? (isOpen ? 'consent' : 'about');
   return html`<article class="inside">
@@ -31,7 +31,7 @@ export function Module({ of, tab, onChange }) {
     <nav class="tabs" aria-label=${t.modules.views}>${TABS.filter((one) => one !== 'page' || of.pages).map((one) => html`<a key=${one} href=${address('modules', [of.name, one])} aria-current=${one === at ? 'page' : null}>${t.modules.tabs[one]}</a>`)}</nav>
     ${at === 'about' && html`<${About} of=${of} />`}
     ${at === 'page' && html`<${ModulePage} of=${of} />`}
-    ${at === 'consent' && html`<${Consent} name=${of.name} onDone=${() => { onChange(); go(address('modules', [of.name])); }} />`}
+    ${at === 'consent' && html`<${Consent} name=${of.name} trust=${trust === 'trusted' ? trust : undefined} onDone=${() => { onChange(); go(address('modules', [of.name])); }} />`}
     ${at === 'settings' && html`<${ModuleSettings} name=${of.name} />`}
     ${at === 'log' && html`<${ModuleLog} name=${of.name} />`}
   </article>`;
@@ -86,8 +86,9 @@ const About = ({ of }) => html`
 export function Offered({ of, onDone }) {
   const install = async () => {
     try {
-      await post('/api/modules/install', { source: of.source });
+      await post('/api/modules/install', { source: of.source, trust: 'trusted' });
       onDone();
+      go(address('modules', [of.name, 'consent', 'trusted']));
     } catch (error) {
       toastProblem(error);
     }

@@ -12,7 +12,7 @@ import { Module, Offered, StateTag } from './module.js';
 
 /** @param {import('../index.js').ScreenProps} props */
 export default function Modules({ rest }) {
-  const [chosen = '', tab = ''] = rest;
+  const [chosen = '', tab = '', trust = ''] = rest;
   const listed = useLoad((signal) => get('/api/modules', {}, signal), []);
   useEvents(['module.'], listed.reload);
   return html`
@@ -33,7 +33,7 @@ export default function Modules({ rest }) {
       <div class="chosen"><${Shown} of=${listed}>${(/** @type {any} */ found) => {
         const module = found.modules.find((/** @type {any} */ one) => one.name === chosen);
         const offered = found.available.find((/** @type {any} */ one) => one.name === chosen);
-        if (module) return html`<${Module} key=${chosen} of=${module} tab=${tab} onChange=${listed.reload} />`;
+        if (module) return html`<${Module} key=${chosen} of=${module} tab=${tab} trust=${trust} onChange=${listed.reload} />`;
         return offered ? html`<${Offered} key=${chosen} of=${offered} onDone=${listed.reload} />` : html`<div class="inside"><${Empty}>${t.modules.nothing}<//></div>`;
       }}<//></div>
     </div>`;
@@ -42,13 +42,14 @@ export default function Modules({ rest }) {
 /** @param {{onDone: () => void}} props */
 function Install({ onDone }) {
   const [source, setSource] = useState('');
+  const [trust, setTrust] = useState('untrusted');
   const install = async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
-      const told = await post('/api/modules/install', { source: source.trim() });
+      const told = await post('/api/modules/install', { source: source.trim(), trust });
       setSource('');
       onDone();
-      go(address('modules', [told.module.name, 'consent']));
+      go(address('modules', [told.module.name, 'consent', trust]));
     } catch (error) {
       toastProblem(error);
     }
@@ -56,6 +57,7 @@ function Install({ onDone }) {
   return html`
     <form class="in-list form" onSubmit=${install}>
       <label>${t.modules.from}<input required value=${source} placeholder="github://someone/garden" onInput=${(/** @type {any} */ event) => setSource(event.target.value)} /></label>
+      <label>${t.consent.trust}<select value=${trust} onChange=${(/** @type {any} */ event) => setTrust(event.target.value)}>${Object.entries(t.consent.trusts).map(([value, text]) => html`<option key=${value} value=${value}>${text}</option>`)}</select></label>
       <p class="soft">${t.modules.fromWhy}</p>
       <p><${Button} type="submit">${t.modules.get}<//></p>
     </form>`;

@@ -1,0 +1,225 @@
+"""How Claude Code is started: its options, its environment, and the launcher that takes the
+daemon's environment away from it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import claude_agent_sdk
+from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
+
+from parachuted.agents.backends import ClaudeSettings
+from parachuted.agents.claude.toolbox import Toolbox
+from parachuted.agents.credentials import KEY_VARIABLE
+from parachuted.agents.gateway import Endpoint, is_on_this_machine
+from parachuted.agents.job import Job
+from parachuted.errors import AgentUnavailableError
+
+LINE_LIMIT = 32 * 1024 * 1024
+
+# which hosts it may reach, our proxy decides, and no server of Anthropic's
+_NO_PREFLIGHT = {"skipWebFetchPreflight": True}
+# the CLI deletes older transcripts, whose sessions then cannot be resumed
+_KEEP_TRANSCRIPTS = {"cleanupPeriodDays": 36_500}
+# the prompt of this run holds, not the one that the session began with
+_FRESH_PROMPT: dict[str, str | None] = {"system-prompt-snapshot": "off"}
+
+_PASSED_ON = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+)
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+_NO_KEY = "no-key-needed"
+_OTHER_MODELS = (
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "CLAUDE_CODE_SUBAGENT_MODEL",
+)
+_ALWAYS = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
+    "CLAUDE_CODE_MAX_RETRIES": "3",  # then the task waits, not a process
+    "CLAUDE_AGENT_SDK_VERSION": claude_agent_sdk.__version__,
+    # milliseconds: a tool may wait for a person's answer, and the run's own time bounds it
+    "MCP_TOOL_TIMEOUT": "86400000",
+    "CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT": "86400000",
+}
+# What it would do in a container for nothing: all but the transcript is gone afterwards, no person
+# waits for what goes on in the background,
+# and a copy of notes is not a repository to commit in.
+_NOT_IN_CONTAINER = (
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
+    "CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING",
+    "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS",
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS",
+)
+
+MARK = "PARACHUTE_AGENT_RUN"
+_CLI, _NICENESS, _DROPPED = "PARACHUTE_CLI", "PARACHUTE_NICENESS", "PARACHUTE_DROPPED"
+_LAUNCHER = f"""#!/bin/sh
+# Starts Claude Code without the daemon's environment, which the agent SDK passes on.
+IFS='
+'
+set -f
+set -- %s nice -n "${_NICENESS}" "${_CLI}" "$@"
+for name in ${_DROPPED} {_CLI} {_NICENESS} {_DROPPED}; do set -- -u "$name" "$@"; done
+exec env "$@"
+"""
+
+
+def make_options(
+    settings: ClaudeSettings, job: Job, toolbox: Toolbox, session: str | None
+) -> ClaudeAgentOptions:
+    """The same for a process of this machine and for a container."""
+    patience = job.limits.timeout_s  # a person may be asked
+    look_after = [HookMatcher(hooks=[toolbox.look_after], timeout=patience)]
+    return ClaudeAgentOptions(
+        tools=toolbox.native,
+        setting_sources=[],
+        strict_mcp_config=True,
+        verbatim_prompts=True,
+        mcp_servers={**toolbox.servers},
+        allowed_tools=[*toolbox.names, *toolbox.native],
+        permission_mode="dontAsk",
+        hooks={
+            "PreToolUse": [HookMatcher(hooks=[toolbox.gate], timeout=patience, on_failure="block")],
+            "PostToolUse": look_after,
+            "PostToolUseFailure": look_after,
+            "PreCompact": [HookMatcher(hooks=[toolbox.before_compaction], timeout=patience)],
+        },
+        model=job.model or settings.model,
+        thinking={"type": "disabled"},
+        settings=json.dumps(
+            _KEEP_TRANSCRIPTS | (_NO_PREFLIGHT if "WebFetch" in toolbox.native else {})
+        ),
+        include_partial_messages=job.conversation is not None,
+        extra_args={**_FRESH_PROMPT},
+        max_turns=job.limits.max_turns,
+        max_budget_usd=job.limits.max_cost_usd if settings.is_direct else None,
+        resume=session,
+    )
+
+
+def make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> list[str]:
+    """Spell those options as arguments, for a container; the SDK spells them for a process.
+
+    `cli` and `prompt_file` are paths where the CLI runs.
+    """
+    servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
+    listed = {name: {"type": "sdk", "name": name} for name in servers}
+    stream = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+    command = [cli, *stream, "--strict-mcp-config", "--thinking", "disabled"]
+    for name, value in {
+        "system-prompt-file": prompt_file,
+        "model": options.model,
+        "tools": ",".join(map(str, options.tools or ())),
+        "setting-sources": "",
+        "mcp-config": json.dumps({"mcpServers": listed}),
+        "permission-mode": options.permission_mode,
+        "max-turns": options.max_turns,
+        "allowedTools": ",".join(options.allowed_tools) or None,
+        "settings": options.settings,
+        "session-id": options.session_id,
+        "resume": options.resume,
+        **options.extra_args,
+    }.items():
+        command += [] if value is None else [f"--{name}={value}"]
+    return command + (["--include-partial-messages"] if options.include_partial_messages else [])
+
+
+def find_cli(env: Mapping[str, str]) -> Path:
+    """Find the CLI in the SDK's wheel, else on PATH; raises AgentUnavailableError."""
+    bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+    if bundled.is_file():
+        return bundled
+    installed = shutil.which("claude", path=env.get("PATH"))
+    if installed is None:
+        raise AgentUnavailableError(
+            "Claude Code is not bundled for this system and not on PATH; install it, or set "
+            "agent.backend to offline"
+        )
+    return Path(installed)
+
+
+def make_environment(
+    settings: ClaudeSettings, home: Path, endpoint: Endpoint | None
+) -> dict[str, str]:
+    """Make the CLI's environment on this machine, with the gateway's endpoint or without one.
+
+    It holds no credential: the gateway adds that. The value in the key's place is valid for one
+    run at a time.
+    """
+    env, base_url = settings.env, settings.base_url
+    made = {name: env[name] for name in _PASSED_ON if name in env} | _ALWAYS | {"HOME": str(home)}
+    if endpoint is not None:
+        return made | _through(endpoint, endpoint.url)
+    if base_url is None or not is_on_this_machine(base_url):
+        made |= {name: env[name] for name in _PROXIES if name in env}
+    if base_url is not None:
+        made |= {"ANTHROPIC_BASE_URL": base_url, KEY_VARIABLE: _NO_KEY}
+    return made
+
+
+def make_container_environment(endpoint: Endpoint, home: str, socket: str) -> dict[str, str]:
+    """Make the environment of the CLI in a container, whose only way out is the gateway's
+    socket.
+    """
+    own = {"HOME": home, "ANTHROPIC_UNIX_SOCKET": socket} | dict.fromkeys(_NOT_IN_CONTAINER, "1")
+    return _ALWAYS | own | _through(endpoint, "http://localhost")
+
+
+def _through(endpoint: Endpoint, url: str) -> dict[str, str]:
+    """What it does in the background it does with the run's own model, since the gateway takes no
+    other.
+    """
+    models = dict.fromkeys(_OTHER_MODELS, endpoint.model) if endpoint.model is not None else {}
+    return {"ANTHROPIC_BASE_URL": url, KEY_VARIABLE: endpoint.token} | models
+
+
+def launched(env: Mapping[str, str], cli: Path, niceness: int) -> dict[str, str]:
+    """Add what the launcher needs: the CLI, and the names in the daemon's environment that are not
+    in this one.
+    """
+    dropped = "\n".join(name for name in os.environ if name not in env)
+    return {**env, _CLI: str(cli), _NICENESS: str(niceness), _DROPPED: dropped}
+
+
+def write_launcher(folder: Path) -> Path:
+    """Write the program that the SDK is told to start. What it starts ends with the daemon, where
+    util-linux can arrange that, and is no target of the terminal's signals.
+    """
+    path = folder / "launch-claude"
+    setpriv = "setpriv --pdeathsig KILL --" if shutil.which("setpriv") else ""
+    setsid = "setsid" if shutil.which("setsid") else ""
+    path.write_text(_LAUNCHER % f"{setsid} {setpriv}", "ascii")
+    path.chmod(0o700)
+    return path
+
+
+def write_prompt(folder: Path, text: str) -> Path:
+    """The system prompt as a file: an argument has a short limit, and everybody can read it."""
+    with tempfile.NamedTemporaryFile(
+        "w",
+        dir=folder,
+        prefix="prompt-",
+        suffix=".md",
+        encoding="utf-8",
+        errors="replace",
+        delete=False,
+    ) as file:
+        file.write(text)
+    return Path(file.name)

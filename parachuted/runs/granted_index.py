@@ -1,0 +1,178 @@
+"""Granted index: what the indexes know of files and notes, as far as one user may see it. All but
+the lists of files blocks on the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from parachuted.access.notes import LinkRow, Links, Note, NoteBatch, NotePage, Paths
+from parachuted.access.private_parts import may_be_private
+from parachuted.access.run_records import RunWatch
+from parachuted.errors import ActRefusedError, ParachuteError, StorageFailedError
+from parachuted.keys import PathGlob
+from parachuted.runs.granted_files import GrantedFiles
+from parachuted.runs.note_values import Resolve, make_note, make_row
+from parachuted.search import NoteQuery, Search
+from parachuted.vault import FileNames, VaultIndex, VaultPath, printable, resolve
+
+BATCH = 200
+_AT_ONCE = 2_000
+_LARGEST_IN_BATCH = 10 << 20
+_INDEX_S, _LINKS_S = 0.2, 5.0
+
+
+class GrantedIndex:
+    """`strangers_left_out` counts what the last list or search has left out."""
+
+    def __init__(
+        self, index: VaultIndex, search: Search, files: GrantedFiles, run: RunWatch | None
+    ) -> None:
+        self._index, self._search, self._files, self._run = index, search, files, run
+        self.strangers_left_out = 0
+
+    async def listed(self, wanted: PathGlob) -> Paths:
+        bounds, watch = self._files.bounds, self._files.watch
+        self.strangers_left_out = 0
+
+        def may(path: str) -> bool:
+            if not (wanted.matches(path) and bounds.may_read(path)):
+                return False
+            may_be_named = watch.may_be_named(path, by_name=bool(wanted.folder))
+            self.strangers_left_out += not may_be_named
+            return may_be_named
+
+        found = await self.paths(
+            wanted.folder, lambda folder: wanted.enters(folder) and bounds.may_enter(folder), may
+        )
+        watch.read_names(found)
+        return sorted(found, key=printable)
+
+    async def paths(
+        self, top: str, enters: Callable[[str], bool], may: Callable[[str], bool]
+    ) -> Paths:
+        """The files below that folder, from the index, which belongs to the loop's thread."""
+        found: list[str] = []
+        looked = 0
+        for folder in filter(enters, self._index.below(top)):
+            for name in tuple(self._index.files(folder)):
+                path = f"{folder}/{name}" if folder else name
+                if may(path):
+                    found.append(path)
+                looked += 1
+                if looked % _AT_ONCE == 0:
+                    await asyncio.sleep(0)  # the loop is everybody's
+        return found
+
+    def note(self, path: VaultPath, beyond: Sequence[str]) -> Note:
+        content = self._files.read(path, see=True, beyond=beyond)
+        note = make_note(path, content, None, self._resolver(path))
+        with suppress(StorageFailedError):  # which is raised when somebody needs the links
+            note.links  # noqa: B018  here, in a thread: the index is asked where they lead
+        return note
+
+    def batch(self, paths: Sequence[VaultPath], names: FileNames | None) -> NoteBatch:
+        bounds = self._files.bounds
+        for path in paths:
+            bounds.check_read(path, path)
+        try:
+            indexed = self._search.catalogue.notes_at(paths)
+        except StorageFailedError:  # it only saves time
+            indexed = {}
+        notes: list[Note] = []
+        left_out: dict[str, str] = {}
+        for path, content in self._files.store.root.read_each(paths, _LARGEST_IN_BATCH):
+            try:
+                if isinstance(content, ParachuteError):
+                    raise content
+                row = indexed.get(path)
+                if (row is not None and row.digest != content.digest) or may_be_private(
+                    content.data  # of which the index has nothing
+                ):
+                    row = None
+                visible = self._files.visible(path, content)
+                note = make_note(path, visible, row, self._resolver(path, names))
+                if names is None:
+                    note.links  # noqa: B018  here, in a thread
+            except ParachuteError as error:
+                left_out[printable(path)] = error.message
+                continue
+            self._files.count_as_read(path, content)
+            notes.append(note)
+        return NoteBatch(notes=tuple(notes), left_out=left_out)
+
+    def page(self, query: NoteQuery, *, is_asked: bool) -> NotePage:
+        self._search.settle(_INDEX_S)
+        is_indexing = self._search.is_behind
+        try:
+            page = self._search.catalogue.notes(query, self._files.bounds.may_read)
+        except ValueError as error:
+            raise ActRefusedError(str(error)) from error
+        visible = self.visible([row.path for row in page.rows], is_asked=is_asked)
+        rows = tuple(make_row(row) for row in page.rows if row.path in visible)
+        return NotePage(notes=rows, next=page.next, is_indexing=is_indexing)
+
+    def links(self, path: VaultPath, beyond: Sequence[str]) -> Links:
+        note = self.note(path, beyond)
+        titles = self._titles([link.path for link in note.links if link.path is not None])
+        found, line, at = list[LinkRow](), 1, 0
+        for link in note.links:
+            line += note.text.count("\n", at, link.start)
+            at = link.start
+            title = None if link.path is None else titles.get(link.path)
+            found.append(LinkRow(path=link.path, title=title, line=line, text=link.target))
+        return found
+
+    def backlinks(self, path: VaultPath) -> Links:
+        real = self._files.find(path)
+        self._files.store.root.size(real)  # which raises where there is none
+        self._search.settle(_INDEX_S)
+        rows = self._search.catalogue.links_to(real, self.can_see())
+        visible = self._files.watch.visible(list(dict.fromkeys(row.source for row in rows)))
+        titles = self._titles(sorted(visible))
+        return [
+            LinkRow(
+                path=printable(row.source),
+                title=titles.get(row.source),
+                line=row.line,
+                text=printable(row.text),
+            )
+            for row in rows
+            if row.source in visible
+        ]
+
+    def linking(self, path: str) -> set[str]:
+        """The readable notes that link to it, once search knows those that were just saved."""
+        self._search.settle(_LINKS_S)
+        may_read = self._files.bounds.may_read
+        return {row.source for row in self._search.catalogue.links_to(path, may_read)}
+
+    def visible(self, paths: Sequence[str], *, is_asked: bool = False) -> set[str]:
+        visible = self._files.watch.visible(paths, is_asked=is_asked)
+        self.strangers_left_out = len(paths) - len(visible)
+        return visible
+
+    def can_see(self) -> Callable[[str], bool]:
+        """Whether a file is there for the reader; no run learns strangers' names by links."""
+        may_read, run = self._files.bounds.may_read, self._run
+        if run is None:
+            return may_read
+        return lambda path: (
+            may_read(path) and (run.is_tainted or not run.is_stranger(path, None, None))
+        )
+
+    def _titles(self, paths: Sequence[str]) -> Mapping[str, str]:
+        wanted = sorted(self._files.watch.visible(list(dict.fromkeys(paths))))
+        found: dict[str, str] = {}
+        for first in range(0, len(wanted), BATCH):
+            rows = self._search.catalogue.notes_at(wanted[first : first + BATCH])
+            found |= {path: row.title for path, row in rows.items()}
+        return found
+
+    def _resolver(self, path: VaultPath, names: FileNames | None = None) -> Resolve:
+        if names is not None:
+            return lambda links: [resolve(link, path, names) for link in links]
+        can_see, resolved = self.can_see(), self._search.catalogue.resolved
+        return lambda links: resolved(links, path, can_see)

@@ -1,0 +1,522 @@
+"""The vault as one caller may use it: a module, a run of an agent, or a connected client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from parachuted.access.authority import Authority, CallRecord, current
+from parachuted.access.notes import (
+    AppendSection,
+    Hit,
+    Hits,
+    Links,
+    Note,
+    NoteBatch,
+    NoteChange,
+    NoteEdit,
+    NotePage,
+    NoteStream,
+    Paths,
+    RemoveKey,
+    Upload,
+    Writer,
+)
+from parachuted.access.origin import UNTRUSTED, Origin
+from parachuted.access.origins import Origins
+from parachuted.access.paths import is_code, is_control, is_hidden
+from parachuted.access.run_records import RunWatch
+from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
+from parachuted.errors import (
+    ActRefusedError,
+    EditRefusedError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
+)
+from parachuted.history.acts import Act, ActFinisher, ActStep, begin_act, end_act
+from parachuted.history.run_account import CallRun
+from parachuted.keys import PathGlob
+from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_files import GrantedFiles, Objection, VaultUser
+from parachuted.runs.granted_index import BATCH, GrantedIndex
+from parachuted.runs.note_values import (
+    FileChange,
+    checked,
+    encoded,
+    file_change,
+    key_filters,
+    set_key,
+    vault_edit,
+)
+from parachuted.search import NoteQuery, QueryError, Search, parse_query
+from parachuted.tools import Writing, unwatched
+from parachuted.vault import (
+    NOTE_SUFFIXES,
+    Author,
+    Caller,
+    FileContent,
+    FileNames,
+    IncomingFile,
+    ReplaceAll,
+    SetFrontmatterKey,
+    Store,
+    VaultIndex,
+    VaultPath,
+    WriteResult,
+    apply_edit,
+    declared_origin,
+    printable,
+)
+
+_MOST_FOUND, _MOST_ROWS = 100, 1_000
+_AT_ONCE, _LARGEST_UPLOAD = 2_000, 4 << 30
+_LONGEST_REASON = 1_000
+_STRANGERS = "strangers"  # a cursor, since another argument of a tool would be in every prompt
+
+
+class GrantedVault:
+    """The vault, as far as one grant and its present caller reach.
+
+    A path is relative to the vault: `Daily/entries/today.md`.
+
+    PathRefusedError: no such path can be. ActRefusedError: the permissions, or a hook, say no.
+    NotFoundError: no such file. ConflictError: somebody changed the file since `base`, in the same
+    place. A digest names what is in a file at one time.
+
+    A run of an agent sees no untrusted text unasked: lists and searches leave it out, and count it
+    in `strangers_left_out`, until the run has read some.
+    """
+
+    def __init__(self, vaults: GrantedVaults, grant: ModuleBounds, user: VaultUser) -> None:
+        self._store, self._index, self._search = vaults.store, vaults.index, vaults.search
+        self.files = GrantedFiles(vaults.store, grant, user, vaults.audit)
+        self._user, self._watch = user, self.files.watch
+        self._known = GrantedIndex(vaults.index, vaults.search, self.files, user.run)
+
+    @property
+    def strangers_left_out(self) -> int:
+        """How many notes of strangers the last list or search has left out."""
+        return self._known.strangers_left_out
+
+    async def read(self, path: str) -> str:
+        """The text of a note."""
+        data = await self.read_bytes(path)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise EditRefusedError(
+                f"{printable(path)} is not UTF-8 text; read_bytes reads it"
+            ) from error
+
+    async def read_bytes(self, path: str) -> bytes:
+        """The content of a binary file."""
+        return (await self._content(path)).data
+
+    async def exists(self, path: str) -> bool:
+        """Whether there is such a file, and it may be read."""
+        try:
+            await run_uninterrupted(self.files.size, VaultPath.parse(path))
+        except (NotFoundError, ActRefusedError, PathRefusedError):
+            return False
+        return True
+
+    async def list(self, pattern: str = "**", *, looks: bool = False) -> Paths:
+        """The paths of all files that match and that may be read, sorted. `looks`: also those that
+        were copied there a moment ago, where the pattern begins with a folder.
+
+        An agent's run gets names that strangers gave only of a folder that the pattern begins with.
+        """
+        folder = _glob(pattern).folder
+        if looks and folder:
+            await self._store.notice([f"{VaultPath.parse(folder)}/"])
+        return [printable(path) for path in await self._known.listed(_glob(pattern))]
+
+    async def scope(self) -> str:
+        """A word for what the present caller may read: "" for all that the module may, else the
+        same for callers that are limited to the same paths.
+        """
+        caller = self._user.authority()
+        caller.check()
+        return caller.reads.word
+
+    async def readable(self, paths: Sequence[str]) -> Paths:
+        """Those of these paths that the present caller may read, in their order. No file is looked
+        at, and none counts as read.
+        """
+        bounds, found = self.files.bounds, list[str]()
+        for first in range(0, len(paths), _AT_ONCE):
+            found += filter(bounds.may_read, paths[first : first + _AT_ONCE])
+            await asyncio.sleep(0)  # the loop is everybody's
+        return found
+
+    async def search(self, query: str, limit: int = 20) -> Hits:
+        """The best notes for these words, among those that may be read."""
+        try:
+            parsed = parse_query(query)
+        except QueryError as error:
+            raise ActRefusedError(str(error)) from error
+        most, may_read = max(1, min(limit, _MOST_FOUND)), self.files.bounds.may_read
+        found = await asyncio.to_thread(self._search.find, parsed, most, may_read)
+        hits = [hit for hit in found.hits if may_read(hit.path)]
+        visible = await run_uninterrupted(self._known.visible, [hit.path for hit in hits])
+        return [
+            Hit(path=printable(hit.path), title=hit.title, snippet=hit.snippet)
+            for hit in hits
+            if hit.path in visible
+        ]
+
+    async def write(self, path: str, text: str, *, base: str | None = None) -> str:
+        """Make the note this text, and return its digest.
+
+        With the digest of what was read as `base`, others' edits since are kept.
+        """
+        return await self.write_bytes(path, encoded(text), base=base)
+
+    async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
+        """The same for a binary file."""
+        edit = ReplaceAll(data=checked(data))
+        return await self._write(FileChange(path=VaultPath.parse(path), edit=edit, base=base))
+
+    async def create(self, path: str, text: str) -> str:
+        """Make a new note. ConflictError: there is one already."""
+        edit = ReplaceAll(data=encoded(text))
+        return await self._write(FileChange(path=VaultPath.parse(path), edit=edit, is_new=True))
+
+    async def import_note(
+        self, path: str, text: str, *, base: str | None = None, is_own: bool = False
+    ) -> str:
+        """Make a new note of what another program held, or, with a `base`, give one this text.
+
+        It is a stranger's text: its frontmatter says `origin: imported`. `is_own`: all that is
+        added is what the person wrote, who asks for it and claims it; it counts as theirs then.
+        ConflictError: there is one already.
+        """
+        data, origin = encoded(text), self._watch.origin_of_import(is_own=is_own)
+        if origin in UNTRUSTED and not UNTRUSTED.intersection(declared_origin(data)):
+            data = apply_edit(SetFrontmatterKey(key="origin", value=origin), data)
+        return await self._write(
+            FileChange(
+                path=VaultPath.parse(path),
+                edit=ReplaceAll(data=data),
+                base=base,
+                is_new=base is None,
+                origin=origin,
+            )
+        )
+
+    async def append(self, path: str, section: str, text: str) -> str:
+        """Put text at the end of a section, which is made if need be."""
+        return await self.edit(path, [AppendSection(section, text)])
+
+    async def set_key(self, path: str, key: str, value: object) -> str:
+        """Set one key of the frontmatter, and leave all else byte for byte; None takes it out."""
+        if value is None:
+            return await self.edit(path, [RemoveKey(key)])
+        return await self._write(FileChange(path=VaultPath.parse(path), edit=set_key(key, value)))
+
+    async def note(self, path: str) -> Note:
+        """The note: its text, frontmatter, sections and links from one read.
+
+        EditRefusedError: the file is not UTF-8 text.
+        """
+        target = VaultPath.parse(path)
+        beyond = await self._beyond("read", target)
+        return await run_uninterrupted(self._known.note, target, beyond)
+
+    async def notes(
+        self,
+        folder: str = "",
+        *,
+        tag: str | None = None,
+        where: Mapping[str, object] | None = None,
+        order: str = "path",
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> NotePage:
+        """A page of the notes that may be read, from the index, which follows a write within
+        moments.
+
+        `folder` takes what is below it too, `tag` those below it. `where`: what keys of the
+        frontmatter hold; a list means one of these, None that the key is not there. `order`: path,
+        title, modified, size or a key, with a `-` before it for descending. At most 1,000 at once;
+        `cursor` is the `next` of the page before; an agent's run that begins with `strangers` asks
+        for untrusted ones too. ActRefusedError: the cursor is none.
+        """
+        query = NoteQuery(
+            filters=key_filters(where or {}),
+            folder=VaultPath.parse(folder.rstrip("/")) if folder.rstrip("/") else None,
+            tag=tag,
+            sort=order,
+            limit=max(1, min(limit, _MOST_ROWS)),
+            after=None if cursor == _STRANGERS else cursor,
+        )
+        return await run_uninterrupted(self._known.page, query, is_asked=cursor == _STRANGERS)
+
+    async def links(self, path: str) -> Links:
+        """The links in a note, in its order, with the notes that they lead to."""
+        target = VaultPath.parse(path)
+        beyond = await self._beyond("read", target)
+        return await run_uninterrupted(self._known.links, target, beyond)
+
+    async def backlinks(self, path: str) -> Links:
+        """The links to a file, by the notes that they stand in, from the index."""
+        return await run_uninterrupted(self._known.backlinks, VaultPath.parse(path))
+
+    def read_notes(self, pattern: str | Sequence[str] = "**") -> NoteStream:
+        """The notes that match and that may be read, or those at the paths of a list, for
+        `async for`: many at once, with their texts.
+
+        What could not be read (gone since, no text, more than 10 MB) is in the stream's `left_out`.
+        Their texts are not kept: an edit with `base=note.digest` is a ConflictError when the note
+        changed since.
+        """
+        return NoteStream(self._batches(pattern))
+
+    async def edit(self, path: str, edits: Sequence[NoteEdit], *, base: str | None = None) -> str:
+        """Make all of the changes, or none, as one write, and return the note's digest.
+
+        All else stays byte for byte. With the digest of what was read as `base`, others' edits
+        since are kept; a `ReplaceSpan` needs it. NotFoundError: a key to be removed is not there.
+        EditRefusedError: more than the named places would change.
+        """
+        edit = vault_edit(edits, base)
+        return await self._write(FileChange(path=VaultPath.parse(path), edit=edit, base=base))
+
+    async def edit_all(self, changes: Sequence[NoteChange], *, reason: str) -> str:
+        """Change several notes as one run of its own, which `parachute undo` takes back whole and
+        with nothing else, and return the run's id. It follows from the run of the present call,
+        where that has written.
+
+        Each file is named once. What may not be done is refused before anything is; then each is a
+        write of its own, in this order. One that fails all the same ends it; what was written
+        before is the run's, which the error then names. What a kill cuts short is finished at the
+        next start.
+        """
+        if not changes:
+            raise EditRefusedError("there is nothing to change")
+        if len({change.path for change in changes}) != len(changes):
+            raise EditRefusedError("a file is named twice; put its edits into one change")
+        caller, reason = self._user.authority(), reason[:_LONGEST_REASON]
+        parent = caller.call
+        causes = parent.causes if parent is not None and parent.run else caller.causes
+        call = CallRun(self._store, "", replace(caller, runs=caller.led_by, causes=causes))
+        wanted = list(map(file_change, changes))
+        steps = await run_uninterrupted(self.files.steps, wanted)
+        done, number = 0, None
+        try:
+            number = await run_uninterrupted(self._begin_act, call, steps, reason)
+            for change in wanted:
+                await self._write(change, call, reason)
+                done += 1
+        except asyncio.CancelledError:  # who asked has gone, and the act is done all the same
+            await run_uninterrupted(self._end_act, call, number, is_finished=False)
+            raise
+        except Exception as error:
+            run = call.run
+            await run_uninterrupted(self._end_act, call, number)
+            if not done or not isinstance(error, ParachuteError):
+                raise
+            raise EditRefusedError(
+                f"{error}; {done} of {len(changes)} files were changed before that: "
+                f"`parachute undo {run}` takes it back"
+            ) from error
+        run = call.run
+        await run_uninterrupted(self._end_act, call, number)
+        return str(run)
+
+    async def delete(self, path: str) -> None:
+        """Remove a file; it can be undone. A link is not removed, nor what it leads to."""
+        await self._write(FileChange(path=VaultPath.parse(path), edit=None))
+
+    async def move(self, source: str, target: str) -> str:
+        """Give a file another path, and return its digest.
+
+        Links that lead to it follow, in the notes that may be written. ConflictError: there is a
+        file.
+        """
+        old, new = VaultPath.parse(source), VaultPath.parse(target)
+        files = list(self._index.paths())
+        moved = await run_uninterrupted(self.files.move, old, new, files, self._known.linking)
+        own = [written for written in moved.rewritten if written.path == moved.written.path]
+        await self._store.notice(
+            [old, moved.written.path, *(written.path for written in moved.rewritten)]
+        )
+        return str((own or [moved.written])[-1].after)
+
+    async def upload(self, path: str, chunks: AsyncIterable[bytes]) -> Upload:
+        """Make a new file of pieces, of at most 4 GB; it is on the disk when this returns.
+
+        Before all of it has come there is nothing. ConflictError: there is a file.
+        """
+        target = VaultPath.parse(path)
+        await run_uninterrupted(self.files.check_write, target)
+        with await run_uninterrupted(IncomingFile, self._store.objects) as incoming:
+            async for piece in chunks:
+                if incoming.size + len(piece) > _LARGEST_UPLOAD:
+                    raise EditRefusedError(
+                        f"{printable(target)} is larger than {_LARGEST_UPLOAD >> 30} GB; nothing "
+                        "was written"
+                    )
+                await run_uninterrupted(incoming.write, piece)
+            written = await run_uninterrupted(self.files.upload, target, incoming)
+            await self._store.notice([written.path])
+            return Upload(path=printable(target), digest=str(written.after), size=incoming.size)
+
+    async def digest(self, path: str) -> str:
+        """What names the file's content now: the `base` of a later write."""
+        return (await self._content(path, keep=True)).digest
+
+    async def read_with_digest(self, path: str) -> tuple[bytes, str]:
+        """The content of a file and its digest, from one read."""
+        content = await self._content(path, keep=True)
+        return content.data, content.digest
+
+    async def written_by(self, path: str) -> Writer:
+        """Who wrote the file's present content: `person` (in an editor, or with an API key that
+        may read and write everything), `key` (an API key that may do less), `agent` or `module`.
+        """
+        content = await self._content(path)
+        return await run_uninterrupted(self.files.writer, VaultPath.parse(path), content.digest)
+
+    async def _content(self, path: str, *, keep: bool = False) -> FileContent:
+        target = VaultPath.parse(path)
+        beyond = await self._beyond("read", target)
+        return await run_uninterrupted(self.files.read, target, keep=keep, beyond=beyond)
+
+    async def _write(
+        self, change: FileChange, call: CallRecord | None = None, reason: str = ""
+    ) -> str:
+        beyond = await self._beyond("write", change.path, is_named=change.edit is None)
+        written = await run_uninterrupted(self.files.write, change, beyond, call, reason)
+        if isinstance(written, Objection):
+            raise ActRefusedError(await written.run.instead(written.change, written.why))
+        if written.changed:
+            await self._store.notice([written.path])
+        return written.after or ""
+
+    async def _beyond(
+        self, what: Literal["read", "write"], path: VaultPath, *, is_named: bool = False
+    ) -> Sequence[str]:
+        """Ask a person about the files that this action of a run needs outside its grant.
+
+        Never for programs' files, nor for what the caller's key does not reach.
+        """
+        run, caller = self._user.run, self._user.authority()
+        if run is None:
+            return ()
+        real = await run_uninterrupted(self.files.place, path, is_named=is_named)
+        bounds = self.files.bounds
+        is_reading = what == "read"
+        may, limit = (
+            (bounds.may_read, caller.reads) if is_reading else (bounds.may_write, caller.writes)
+        )
+        files = [file for file in dict.fromkeys((path, real)) if not may(file)]
+        for file in files:
+            is_programs = is_hidden(file) or is_code(file) if is_reading else is_control(file)
+            if is_programs or bounds.hides(file) or not limit.sees(file):
+                return ()
+        for file in files:
+            if not await run.beyond(what, file):
+                return ()
+        return files
+
+    async def _batches(self, pattern: str | Sequence[str]) -> AsyncIterator[NoteBatch]:
+        names: FileNames | None = None
+        if isinstance(pattern, str):
+            listed = await self._known.listed(_glob(pattern))
+            paths = [VaultPath(path) for path in listed if path.endswith(NOTE_SUFFIXES)]
+            files = await self._known.paths("", self.files.bounds.may_enter, self._known.can_see())
+            names = await run_uninterrupted(FileNames, files)
+        else:
+            paths = list(map(VaultPath.parse, pattern))
+        for first in range(0, len(paths), BATCH):
+            yield await run_uninterrupted(self._known.batch, paths[first : first + BATCH], names)
+
+    def _begin_act(self, call: CallRun, steps: Sequence[ActStep], reason: str) -> int | None:
+        if not steps:
+            return None
+        by = self._user.author(call).by
+        with call.writing(by, steps[0].path, reason):  # from here on the run has an id
+            what, author = f"what {by} was doing ({reason})", self._user.author(call)
+            act = Act(what=what, author=author, steps=steps, origin=self._watch.origin)
+            return begin_act(self._store, act)
+
+    def _end_act(self, call: CallRun, number: int | None, *, is_finished: bool = True) -> None:
+        if number is not None and is_finished:
+            end_act(self._store, number)
+        elif number is not None:
+            ActFinisher(self._store, self._watch.origins).finish(number)
+        call.close()
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedVaults:
+    """Opens the vault for one user."""
+
+    store: Store
+    index: VaultIndex
+    search: Search
+    audit: AuditRecorder = NullAuditRecorder()  # noqa: RUF009  it holds nothing
+
+    def of_module(
+        self,
+        name: str,
+        grant: ModuleBounds,
+        *,
+        authority: Callable[[], Authority] = current,
+        writing: Writing = unwatched,
+        origins: Origins | None = None,
+        own: Origin = "agent",
+    ) -> GrantedVault:
+        """For a module's code; `VaultUser` says what each means."""
+
+        def author(call: CallRecord | None) -> Author:
+            caller = authority()
+            return Author(
+                by=f"module:{name}",
+                run=None if call is None else call.run,
+                causes=(() if call is None else call.causes)
+                or caller.causes_at(self.store.clock()),
+                key=caller.caller if caller.is_limited else "",
+                caller=Caller("module", name, caller.request_id),
+            )
+
+        user = VaultUser(
+            authority=authority,
+            author=author,
+            writing=writing,
+            module=name,
+            origins=origins,
+            own=own,
+        )
+        return GrantedVault(self, grant, user)
+
+    def of_run(
+        self,
+        grant: ModuleBounds,
+        author: Author,
+        *,
+        run: RunWatch,
+        authority: Callable[[], Authority],
+        wrote: Callable[[WriteResult], None],
+    ) -> GrantedVault:
+        """For a run of an agent; `wrote` hears of each write."""
+        user = VaultUser(
+            authority=authority,
+            author=lambda _call: author,
+            writing=lambda _path: nullcontext(wrote),
+            run=run,
+        )
+        return GrantedVault(self, grant, user)
+
+
+def _glob(pattern: str) -> PathGlob:
+    try:
+        return PathGlob(f"{pattern}**" if pattern.endswith("/") else pattern)
+    except ValueError as error:
+        raise PathRefusedError(str(error)) from error

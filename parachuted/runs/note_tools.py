@@ -1,0 +1,220 @@
+"""Note tools: what agents and connected programs may do with notes, one function a tool.
+
+Arguments come from a model that may have read anyone's text, so whatever is wrong with them is
+answered as text and changes nothing. The definitions are part of every prompt, so they are short.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from parachuted.access.notes import AppendSection, SetSection
+from parachuted.agents import Tool
+from parachuted.errors import NotFoundError
+from parachuted.runs.granted_vault import GrantedVault
+from parachuted.times import time_of
+from parachuted.tools.definitions import agent_tools, an_object, plain, tool, tools_in
+from parachuted.vault import parse_note
+
+_MOST_LISTED, _MOST_FOUND = 500, 50
+_LARGEST_TEXT = 256 << 10
+_MOST_SEEN = 10_000
+_WRITTEN = an_object("path", "digest", path="string", digest="string", run="string")
+_LEFT_OUT = (
+    "notes of strangers are left out; list_notes with the cursor strangers names them, read_note "
+    "reads one, and from then on what you would write is suggested to a person"
+)
+
+
+class SeenNotes:
+    """The notes that one client was shown, by path, each with the digest that its edits are based
+    on.
+    """
+
+    def __init__(self) -> None:
+        self.digests: OrderedDict[str, str] = OrderedDict()
+        self._whole: set[str] = set()
+
+    def add(self, path: str, digest: str, *, is_whole: bool = True) -> None:
+        """It was shown that text, or a part of it."""
+        self.forget(path)
+        self.digests[path] = digest
+        if is_whole:
+            self._whole.add(path)
+        if len(self.digests) > _MOST_SEEN:
+            self.forget(next(iter(self.digests)))
+
+    def forget(self, path: str) -> None:
+        """It does not know what the note says now."""
+        self.digests.pop(path, None)
+        self._whole.discard(path)
+
+    def whole(self, path: str) -> str | None:
+        """The digest of a note of which it saw all."""
+        return self.digests.get(path) if path in self._whole else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteTools:
+    """The tools for one client. `writing` is entered around a call that may write, with what it
+    does and where, and gives the id of the run that it is recorded as.
+    """
+
+    vault: GrantedVault
+    writing: Callable[[str, str], AbstractAsyncContextManager[str | None]]
+    seen: SeenNotes = field(default_factory=SeenNotes)
+
+    def tools(self, *, may_write: bool) -> tuple[Tool, ...]:
+        """As an agent in this process has them."""
+        return agent_tools(
+            self,
+            (known for known in tools_in(NoteTools) if may_write or known.capability == "read"),
+        )
+
+    @tool(
+        "Read a note, or one section of it.",
+        "vault",
+        "read",
+        an_object("path", "text", path="string", digest="string", text="string"),
+    )
+    async def read_note(self, path: str, section: str = "") -> Mapping[str, object]:
+        data, digest = await self.vault.read_with_digest(path)
+        if section:
+            note = parse_note(data)
+            found = note.section(section)
+            if found is None:
+                titles = ", ".join(known.title for known in note.sections)
+                raise NotFoundError(f"{path} has no section {section[:80]}; it has {titles}")
+            data = data[found.start : found.stop]
+        is_cut = len(data) > _LARGEST_TEXT
+        self.seen.add(path, digest, is_whole=not (section or is_cut))
+        text = data[:_LARGEST_TEXT].decode("utf-8", "replace")
+        more = {"truncated": True} if is_cut else {}
+        return {"path": path, "digest": digest, "text": text, **more}
+
+    @tool(
+        "List notes; order: a key, path, title or modified; - descends.",
+        "vault",
+        "read",
+        an_object("notes", notes="array", next="string", note="string"),
+    )
+    async def list_notes(
+        self,
+        folder: str = "",
+        tag: str = "",
+        where: dict[str, Any] = {},  # noqa: B006  nothing changes it
+        order: str = "path",
+        limit: int = 100,
+        cursor: str = "",
+    ) -> Mapping[str, object]:
+        page = await self.vault.notes(
+            folder,
+            tag=tag or None,
+            where=where,
+            order=order or "path",
+            limit=min(limit, _MOST_LISTED),
+            cursor=cursor or None,
+        )
+        return {
+            "notes": [
+                {"path": row.path, "title": row.title, "modified": time_of(row.modified)}
+                for row in page.notes
+            ],
+            **({"next": page.next} if page.next else {}),
+            **self._left_out(),
+        }
+
+    @tool(
+        'Search by words, "phrases", begin*, tag:x, -without.',
+        "vault",
+        "read",
+        an_object("hits", hits="array", note="string"),
+    )
+    async def search_notes(self, query: str, limit: int = 20) -> Mapping[str, object]:
+        hits = await self.vault.search(query, min(limit, _MOST_FOUND))
+        found = [{"path": hit.path, "title": hit.title, "snippet": hit.snippet} for hit in hits]
+        return {"hits": found, **self._left_out()}
+
+    @tool(
+        "Create a note, or replace one that you have read.",
+        "vault",
+        "write",
+        _WRITTEN,
+        is_destructive=True,
+        is_idempotent=True,
+    )
+    async def write_note(self, path: str, text: str) -> Mapping[str, object]:
+        base, text = self.seen.whole(path), plain(text)
+        if base is None and await self.vault.exists(path):
+            raise NotFoundError(
+                f"{path} is there already, and you have not read it; read it, then decide what its "
+                "whole text is to be"
+            )
+        async with self.writing("wrote", path) as run:
+            digest = await (
+                self.vault.create(path, text)
+                if base is None
+                else self.vault.write(path, text, base=base)
+            )
+        self.seen.add(path, digest)
+        return _written(path, digest, run)
+
+    @tool(
+        "Replace a section, or append to it; made if missing.",
+        "vault",
+        "write",
+        _WRITTEN,
+        is_destructive=True,
+    )
+    async def edit_section(
+        self,
+        path: str,
+        section: str,
+        text: str,
+        append: bool = False,  # noqa: FBT001, FBT002  by name
+    ) -> Mapping[str, object]:
+        text = plain(text)
+        async with self.writing("added to" if append else "edited", path) as run:
+            if append:
+                digest = await self.vault.edit(path, [AppendSection(section, text)])
+            else:
+                base = self.seen.digests.get(path)
+                digest = await self.vault.edit(path, [SetSection(section, text)], base=base)
+        if append:
+            self.seen.forget(path)
+        else:
+            self.seen.add(path, digest, is_whole=self.seen.whole(path) is not None)
+        return _written(path, digest, run)
+
+    @tool(
+        "Set a frontmatter key; null removes it.",
+        "vault",
+        "write",
+        _WRITTEN,
+        is_destructive=True,
+        is_idempotent=True,
+    )
+    async def set_key(self, path: str, key: str, value: Any) -> Mapping[str, object]:  # noqa: ANN401  any JSON
+        async with self.writing(f"set {key[:80]} in", path) as run:
+            digest = await self.vault.set_key(path, key, value)
+        self.seen.forget(path)
+        return _written(path, digest, run)
+
+    @tool("Move a note; links to it follow.", "vault", "write", _WRITTEN)
+    async def move_note(self, path: str, to: str) -> Mapping[str, object]:
+        async with self.writing("moved", path) as run:
+            digest = await self.vault.move(path, to)
+        self.seen.forget(path)
+        return _written(to, digest, run)
+
+    def _left_out(self) -> Mapping[str, object]:
+        left_out = self.vault.strangers_left_out
+        return {"note": f"{left_out} {_LEFT_OUT}"} if left_out else {}
+
+
+def _written(path: str, digest: str, run: str | None) -> Mapping[str, object]:
+    return {"path": path, "digest": digest, **({"run": run} if run else {})}

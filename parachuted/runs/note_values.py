@@ -1,0 +1,285 @@
+"""Note values: notes and edits as modules and tools give and get them, and as the vault does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from parachuted.access.notes import (
+    AppendSection,
+    Note,
+    NoteChange,
+    NoteEdit,
+    NoteLink,
+    NoteRow,
+    NoteSection,
+    RemoveKey,
+    ReplaceSpan,
+    SetKey,
+    SetSection,
+)
+from parachuted.access.origin import Origin
+from parachuted.errors import EditRefusedError
+from parachuted.search import CatalogueNote as IndexedRow
+from parachuted.search import KeyFilter, row_of
+from parachuted.vault import (
+    AppendToSection,
+    DeleteKey,
+    Edit,
+    FileContent,
+    Link,
+    ReplaceAll,
+    ReplaceSection,
+    ReplaceSpans,
+    SeveralEdits,
+    TextSpan,
+    VaultPath,
+    links_in,
+    parse_note,
+    printable,
+)
+from parachuted.vault import SetFrontmatterKey as SetVaultKey
+
+_MOST_EDITS = 1_000
+_LARGEST_WRITE = 16 << 20
+
+Resolve: TypeAlias = Callable[[Sequence[Link]], Sequence[str | None]]
+
+
+def make_note(
+    path: str, content: FileContent, indexed: IndexedRow | None, resolve: Resolve
+) -> Note:
+    """The note of that content.
+
+    `indexed` is what the index has of the same content, if it has; `resolve` finds the files that
+    links lead to. Raises EditRefusedError where it is not text.
+    """
+    try:
+        text = content.data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise EditRefusedError(
+            f"{printable(path)} is not UTF-8 text; read_bytes reads it"
+        ) from error
+    row = indexed or row_of(path, content.data, content.status.st_mtime)
+    frontmatter = row.typed
+    modified = _moment(content.status.st_mtime)
+    body = parse_note(content.data).body.start
+    return Note(
+        path=printable(path),
+        digest=content.digest,
+        text=text,
+        frontmatter=frontmatter,
+        title=row.title,
+        tags=row.tags,
+        created=_created(frontmatter) or modified,
+        modified=modified,
+        body_start=_characters(content.data, [body])[body],
+        find_sections=_sections,
+        find_links=lambda text: _links(text, resolve),
+    )
+
+
+def make_row(row: IndexedRow) -> NoteRow:
+    return NoteRow(
+        path=printable(row.path),
+        title=row.title,
+        digest=row.digest,
+        tags=row.tags,
+        frontmatter=row.typed,
+        modified=_moment(row.modified),
+        size=row.size,
+    )
+
+
+def key_filters(where: Mapping[str, object]) -> tuple[KeyFilter, ...]:
+    """One condition a key: a value that it has, a list of which it has one, or None: it is not
+    there.
+
+    Raises EditRefusedError for a value that no key has.
+    """
+    return tuple(_filter(key, value) for key, value in where.items())
+
+
+def _filter(key: str, value: object) -> KeyFilter:
+    if value is None:
+        return KeyFilter(key=key, op="exists", value=False)
+    if isinstance(value, list | tuple):
+        return KeyFilter(key=key, op="in", value=tuple(map(_word, value)))
+    return KeyFilter(key=key, op="eq", value=_word(value))
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise EditRefusedError(
+        f"a key is looked for by a text, a number, true or false, not by a {type(value).__name__}"
+    )
+
+
+def vault_edit(edits: Sequence[NoteEdit], base: str | None) -> Edit:
+    """The edits as one, the spans first: they are those of the text as it was read.
+
+    Raises EditRefusedError for what can be none.
+    """
+    if not 0 < len(edits) <= _MOST_EDITS:
+        raise EditRefusedError(f"an edit is made of 1 to {_MOST_EDITS} changes")
+    spans = tuple(
+        TextSpan(start=one.start, stop=one.end, text=one.text)
+        for one in edits
+        if isinstance(one, ReplaceSpan)
+    )
+    if spans and base is None:
+        raise EditRefusedError(
+            "a span is one of the text that was read: name it by base=note.digest"
+        )
+    found: list[Edit] = [ReplaceSpans(spans=spans)] if spans else []
+    found += [_edit(one) for one in edits if not isinstance(one, ReplaceSpan)]
+    return found[0] if len(found) == 1 else SeveralEdits(edits=tuple(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """One write. Without an `edit` the file is removed; `is_new`: there may be no file yet. `base`
+    is the digest of the text that it was decided on; `origin` whose text it is, where that does not
+    follow from what was read; `source` where the file is that the text is to move from, with no
+    link rewritten.
+    """
+
+    path: VaultPath
+    edit: Edit | None
+    base: str | None = None
+    is_new: bool = False
+    origin: Origin | None = None
+    source: VaultPath | None = None
+
+
+def file_change(change: NoteChange) -> FileChange:
+    path = VaultPath.parse(change.path)
+    if change.text is not None:
+        return FileChange(path=path, edit=ReplaceAll(data=encoded(change.text)), is_new=True)
+    edit = None if change.edits is None else vault_edit(change.edits, change.base)
+    return FileChange(path=path, edit=edit, base=change.base)
+
+
+def has_spans(edit: Edit) -> bool:
+    """Whether the edit means something in the text alone that it was decided on."""
+    if isinstance(edit, SeveralEdits):
+        return any(map(has_spans, edit.edits))
+    return isinstance(edit, ReplaceSpans)
+
+
+def set_key(key: str, value: object) -> SetVaultKey:
+    """Raises EditRefusedError for a value that no key takes."""
+    if isinstance(value, str | int | float | bool):
+        return SetVaultKey(key=key, value=value)
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return SetVaultKey(key=key, value=list(value))
+    raise EditRefusedError("a key takes a text, a number, true or false, or a list of texts")
+
+
+def _edit(edit: NoteEdit) -> Edit:
+    match edit:
+        case SetKey():
+            return set_key(edit.key, edit.value)
+        case RemoveKey():
+            return DeleteKey(key=edit.key)
+        case SetSection():
+            return ReplaceSection(
+                section=edit.section, content=edit.content, create=True, is_only=True
+            )
+        case AppendSection():
+            return AppendToSection(section=edit.section, content=edit.content, create=True)
+        case _:
+            raise EditRefusedError(
+                f"{type(edit).__name__} is not a change of a note, such as SetKey or SetSection"
+            )
+
+
+def _sections(text: str) -> tuple[NoteSection, ...]:
+    data = text.encode()
+    found = parse_note(data).sections
+    at = _characters(
+        data, (place for one in found for place in (one.start, one.body_start, one.stop))
+    )
+    return tuple(
+        NoteSection(
+            heading=one.title,
+            level=one.level,
+            start=at[one.start],
+            body=at[one.body_start],
+            end=at[one.stop],
+        )
+        for one in found
+    )
+
+
+def _links(text: str, resolve: Resolve) -> tuple[NoteLink, ...]:
+    data = text.encode()
+    found = links_in(parse_note(data)) if b"[" in data else ()
+    at = _characters(data, (place for one in found for place in (one.span.start, one.span.stop)))
+    return tuple(
+        NoteLink(
+            target=printable(one.target),
+            label=None if one.label is None else printable(one.label),
+            kind=one.kind,
+            start=at[one.span.start],
+            end=at[one.span.stop],
+            path=None if path is None else printable(path),
+        )
+        for one, path in zip(found, resolve(found) if found else (), strict=True)
+    )
+
+
+def _characters(data: bytes, offsets: Iterable[int]) -> Mapping[int, int]:
+    """The offsets in bytes as offsets in characters."""
+    if data.isascii():
+        return {offset: offset for offset in offsets}
+    found: dict[int, int] = {}
+    at = count = 0
+    for offset in sorted(set(offsets)):
+        count += len(data[at:offset].decode())
+        at = offset
+        found[offset] = count
+    return found
+
+
+def _created(frontmatter: Mapping[str, object]) -> datetime | None:
+    said = frontmatter.get("created")
+    if not isinstance(said, str):
+        return None
+    try:
+        return datetime.fromisoformat(said.strip()).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _moment(seconds: float) -> datetime:
+    """A file may claim a year that no calendar has."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return datetime.fromtimestamp(0, UTC)
+
+
+def checked(data: bytes) -> bytes:
+    """The same, where it is not too large to be written."""
+    if len(data) > _LARGEST_WRITE:
+        raise EditRefusedError(f"it is larger than {_LARGEST_WRITE >> 20} MB; nothing was written")
+    return data
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of a note. Raises TypeError or EditRefusedError for what can be none."""
+    if not isinstance(text, str):
+        raise TypeError(
+            f"a note is written as text, not as {type(text).__name__}; write_bytes writes bytes"
+        )
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise EditRefusedError("the text is not valid Unicode") from error
+    return checked(data)

@@ -1,0 +1,162 @@
+"""Tool definitions: a method is a tool, its parameters are the schema of its arguments, and what
+goes wrong is answered as text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ValidationError, create_model
+
+from parachuted.agents import Tool, ToolResult
+from parachuted.errors import ConflictError, EditRefusedError, ParachuteError
+
+Schema: TypeAlias = Mapping[str, object]
+Answer: TypeAlias = Mapping[str, object] | str
+_Method = TypeVar("_Method", bound=Callable[..., Awaitable[Answer]])
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
+_NOT_SENT = frozenset({"self", "call"})
+_DEFINED = "__tool__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition:
+    """One tool. `takes` and `answers` are JSON schemas of objects; `module` and `capability` are
+    the scope that an API key needs for it. `is_destructive`: it may take away or replace what is
+    there; `is_idempotent`: a second equal call changes nothing more.
+    """
+
+    name: str
+    description: str
+    module: str
+    capability: Literal["read", "write"]
+    takes: Schema
+    answers: Schema
+    is_destructive: bool
+    is_idempotent: bool
+    arguments: type[BaseModel]
+    function: Callable[..., Awaitable[Answer]]
+
+    async def call(self, *owner: object, sent: Mapping[str, object]) -> Answer:
+        """Call it with arguments that the schema has checked. Raises EditRefusedError."""
+        try:
+            arguments = self.arguments.model_validate(sent)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            raise EditRefusedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        return await self.function(*owner, **dict(arguments))
+
+
+def tool(
+    description: str,
+    module: str,
+    capability: Literal["read", "write"] = "write",
+    answers: Schema = MappingProxyType({}),
+    *,
+    is_destructive: bool = False,
+    is_idempotent: bool = False,
+) -> Callable[[_Method], _Method]:
+    """Make a method the tool of its name; `ToolDefinition` says what each argument means."""
+
+    def define(method: _Method) -> _Method:
+        hints = get_type_hints(method)
+        fields: dict[str, Any] = {
+            name: (hints[name], ... if sent.default is sent.empty else sent.default)
+            for name, sent in inspect.signature(method).parameters.items()
+            if name not in _NOT_SENT
+        }
+        arguments: type[BaseModel] = create_model(method.__name__, **fields)
+        whole = arguments.model_json_schema()
+        shapes = {name: _brief(shape) for name, shape in whole.get("properties", {}).items()}
+        definition = ToolDefinition(
+            name=method.__name__,
+            description=description,
+            module=module,
+            capability=capability,
+            takes=an_object(*whole.get("required", ()), **shapes),
+            answers=answers,
+            is_destructive=is_destructive,
+            is_idempotent=is_idempotent,
+            arguments=arguments,
+            function=method,
+        )
+        setattr(method, _DEFINED, definition)
+        return method
+
+    return define
+
+
+def tools_in(owner: type) -> tuple[ToolDefinition, ...]:
+    """The tools among the methods of a class."""
+    return tuple(
+        getattr(member, _DEFINED) for member in vars(owner).values() if hasattr(member, _DEFINED)
+    )
+
+
+def _brief(shape: Mapping[str, Any]) -> Mapping[str, object]:
+    """A definition is part of every prompt: what may be left out need not be null too, its default
+    is the tool's matter, and a value that is listed needs no type.
+    """
+    kinds = [kind for kind in shape.get("anyOf", ()) if kind != {"type": "null"}]
+    found = kinds[0] if kinds else shape
+    key = "enum" if "enum" in found else "type"
+    return {key: found[key]} if key in found else {}
+
+
+def agent_tools(owner: object, definitions: Iterable[ToolDefinition]) -> tuple[Tool, ...]:
+    """Those tools of that object, as an agent in this process has them."""
+    return tuple(_agent_tool(owner, definition) for definition in definitions)
+
+
+def _agent_tool(owner: object, definition: ToolDefinition) -> Tool:
+    async def call(sent: Mapping[str, object]) -> ToolResult:
+        try:
+            answer = await definition.call(owner, sent=sent)
+        except ParachuteError as error:
+            return refused(error)
+        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+        return ToolResult(text=text)
+
+    return Tool(
+        name=definition.name,
+        description=definition.description,
+        schema={**definition.takes, "additionalProperties": False},
+        call=call,
+        server=definition.module,
+    )
+
+
+def refused(error: ParachuteError) -> ToolResult:
+    """What went wrong, in words for a model."""
+    if isinstance(error, ConflictError):
+        text = f"{error.message}; read the note again, then decide again"
+        return ToolResult(text=text, is_error=True)
+    return ToolResult.of_error(error)
+
+
+def plain(text: str) -> str:
+    """The text, where it holds no character that is none. Raises EditRefusedError."""
+    found = UNPRINTABLE.search(text.replace("\r\n", "\n"))
+    if found is not None:
+        raise EditRefusedError(
+            f"the text holds the character {found[0]!r} at {found.start()}, which is not text"
+        )
+    return text
+
+
+def an_object(*required: str, **properties: object) -> Schema:
+    """The schema of an object with these properties; a text names the type of one."""
+    shapes = {
+        name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()
+    }
+    return {
+        "type": "object",
+        "properties": shapes,
+        **({"required": list(required)} if required else {}),
+    }

@@ -1,0 +1,131 @@
+"""What the SDK starts, with shell scripts in the CLI's place: it ends when we say, however it
+behaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+
+import pytest
+
+from parachuted.agents import ConversationInput
+from parachuted.errors import AgentUnavailableError
+from parachuted.processes.reaper import find_family
+
+STUBBORN = "trap '' TERM INT HUP PIPE; while :; do sleep 60; done"
+NEVER_BEGIN = [
+    "sleep 60",
+    STUBBORN,
+    "setsid sleep 60 & sleep 60",
+    "setsid sleep 60 & exit 0",
+    "setsid sleep 60 & exit 3",
+    "exec <&- >&- 2>&-; sleep 60",
+    "echo Usage: claude; exit 0",
+    "echo '{broken'; sleep 60",
+]
+
+
+@pytest.fixture
+def run_script(claude, job, run, tmp_path, monkeypatch):
+    """Runs a job with that script in the place of the CLI."""
+
+    async def run_script(script: str, **parts: object):
+        cli = tmp_path / "cli"
+        cli.write_text(f"#!/bin/sh\n{script}\n")
+        cli.chmod(0o700)
+        monkeypatch.setattr("parachuted.agents.claude.run_environment.find_cli", lambda _env: cli)
+        return await run(claude.backend, job(**parts))
+
+    return run_script
+
+
+@pytest.mark.parametrize("script", NEVER_BEGIN)
+async def test_what_never_begins_was_not_available_and_is_gone(claude, run_script, script):
+    outcome = await run_script(script, timeout_s=2.0)
+
+    assert isinstance(outcome.error, AgentUnavailableError)
+    assert "the agent could not begin" in outcome.error.message
+    assert outcome.seconds < 12
+    assert await claude.is_gone(5)
+    assert not list(claude.folder.glob("prompt-*"))
+
+
+async def test_its_folder_session_niceness_and_complaints(run_script, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    await run_script(
+        f"pwd > {tmp_path}/facts; cut -d' ' -f1,6,19 /proc/$$/stat >> {tmp_path}/facts; "
+        "printf 'one\\ntwo' >&2; printf '%5000s' x >&2; exit 3"
+    )
+
+    folder, numbers = (tmp_path / "facts").read_text().splitlines()
+    process, session, niceness = numbers.split()
+    assert folder == f"{tmp_path}/agents/work"
+    assert (session, niceness) == (process, "10")
+    said = [record.args[0] for record in caplog.records if "process says" in record.msg]
+    assert said[0] == "one"
+    assert max(map(len, said)) <= 500
+
+
+async def test_a_persons_turn_takes_the_processor_as_the_daemon_does(run_script, tmp_path):
+    await run_script(
+        f"cut -d' ' -f19 /proc/$$/stat > {tmp_path}/niceness; exit 3",
+        conversation=ConversationInput(),
+    )
+
+    assert (tmp_path / "niceness").read_text() == "0\n"
+
+
+@pytest.mark.parametrize("steps", [1, 4, 16, 64, 1000])
+async def test_a_start_that_is_cancelled_leaves_nothing_of_it(claude, run_script, steps):
+    starting = asyncio.get_running_loop().create_task(run_script("sleep 60"))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait([starting], timeout=4)
+
+    assert starting.cancelled()
+    assert await claude.is_gone(5)
+
+
+async def test_without_a_folder_to_work_in_it_is_not_available(claude, run_script):
+    claude.folder.write_text("a file where the folder should be")
+    outcome = await run_script("sleep 60")
+
+    assert isinstance(outcome.error, AgentUnavailableError)
+    assert "no folder to work in" in outcome.error.message
+
+
+DAEMON = """
+import asyncio, os, sys
+from contextlib import aclosing
+from datetime import UTC, datetime
+from pathlib import Path
+from parachuted.agents import ClaudeSettings, Job, RunLimits, make_backend
+
+async def main():
+    folder = Path(sys.argv[1])
+    settings = ClaudeSettings(model="haiku", folder=folder / "agents", user_home=folder,
+        env=os.environ, credential=None, base_url="http://127.0.0.1:9")
+    limits = RunLimits(timeout_s=60, max_turns=1, max_cost_usd=1)
+    job = Job(id="1", watcher="", system_prompt="", prompt="x", tools=(), limits=limits, changes=(),
+        at=datetime.now(UTC))
+    async with aclosing(make_backend("claude", settings).run(job)) as steps:
+        async for step in steps:
+            pass
+
+asyncio.run(main())
+"""
+
+
+async def test_it_ends_with_us_when_we_are_killed(claude, tmp_path):
+    daemon = await asyncio.create_subprocess_exec(sys.executable, "-c", DAEMON, str(tmp_path))
+    async with asyncio.timeout(60):
+        while not claude.left_over():
+            await asyncio.sleep(0.01)
+        family = find_family(daemon.pid, "of nobody") - {daemon.pid}
+        daemon.kill()
+        await daemon.wait()
+        while claude.left_over() or family & find_family(-1, "PARACHUTE_AGENT_RUN"):
+            await asyncio.sleep(0.01)

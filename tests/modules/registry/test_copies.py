@@ -1,0 +1,228 @@
+"""Every file of a folder has a part in one digest, what is not a plain file is refused in words,
+and what runs is a private copy that no one may write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+
+import pytest
+
+from parachuted.modules.registry.copies import (
+    ApprovedCopies,
+    TreeLimits,
+    TreeRefusedError,
+    copy_tree,
+    folder_mark,
+    read_tree,
+    remove_tree,
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "mod"
+    (made / "inner").mkdir(parents=True)
+    (made / "a.py").write_text("a")
+    (made / "inner" / "run").write_text("b")
+    (made / "inner" / "run").chmod(0o755)
+    return made
+
+
+@pytest.fixture
+def copies(home) -> ApprovedCopies:
+    return ApprovedCopies(home)
+
+
+def keep(copies, folder):
+    with copies.copied("mod", folder) as copy:
+        digest = read_tree(copy).digest
+        copies.keep("mod", copy, digest)
+    return copies.place("mod", digest), digest
+
+
+def test_the_digest_is_of_names_modes_and_bytes_and_of_nothing_else(folder):
+    first = read_tree(folder)
+    lines = [
+        f"{mode} 1 {hashlib.sha256(text).hexdigest()} {path}\n"
+        for mode, path, text in ((644, "a.py", b"a"), (755, "inner/run", b"b"))
+    ]
+    whole = hashlib.sha256("".join(["parachute-tree-1\n", *lines]).encode()).hexdigest()
+    assert (first.digest, first.size) == (f"sha256:{whole}", 2)
+    os.utime(folder / "a.py", (1, 1))
+    (folder / "a.py").chmod(0o600)
+    (folder / "empty").mkdir()
+    (folder / "SIGNATURE").write_text("signed\n")
+    again = read_tree(folder)
+    assert (again.digest, again.signature) == (first.digest, "signed")
+
+    digests = {first.digest}
+    for change in (
+        lambda: (folder / "a.py").chmod(0o755),
+        lambda: (folder / "a.py").rename(folder / "c.py"),
+        lambda: (folder / "c.py").write_text("c"),
+        lambda: (folder / "inner" / "run").rename(folder / "run"),
+        lambda: (folder / "inner" / "SIGNATURE").write_text("x"),
+    ):
+        change()
+        digests.add(read_tree(folder).digest)
+    assert len(digests) == 6
+
+
+def test_names_that_are_ignored_are_neither_read_nor_copied_nor_marked(folder, tmp_path):
+    names = {".git", "__pycache__"}
+    before, mark = read_tree(folder).digest, folder_mark(folder, names)
+    (folder / ".git").mkdir()
+    (folder / ".git" / "link").symlink_to("/etc/passwd")
+    (folder / "inner" / "__pycache__").mkdir()
+
+    assert read_tree(folder, ignored=names).digest == before
+    assert folder_mark(folder, names) == mark
+    copy_tree(folder, tmp_path / "copy", ignored=names)
+    assert read_tree(tmp_path / "copy").digest == before
+
+
+def test_the_bytes_of_those_that_are_asked_for_are_kept(folder):
+    assert read_tree(folder, keep="a.py".__eq__).kept == {"a.py": b"a"}
+
+
+def make_socket(folder):
+    here = os.getcwd()  # noqa: PTH109  a socket's path must be short
+    os.chdir(folder)
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind("socket")
+    finally:
+        os.chdir(here)
+
+
+REFUSED = {
+    "link": (lambda folder: (folder / "l").symlink_to("a.py"), "l is a link"),
+    "link to a folder": (lambda folder: (folder / "l").symlink_to("inner"), "l is a link"),
+    "dangling link": (lambda folder: (folder / "l").symlink_to("nowhere"), "l is a link"),
+    "hard link": (lambda folder: (folder / "l").hardlink_to(folder / "a.py"), "is a hard link"),
+    "pipe": (lambda folder: os.mkfifo(folder / "pipe"), "pipe is not a plain file"),
+    "socket": (make_socket, "socket is not a plain file"),
+    "case twins": (lambda folder: (folder / "A.py").write_text(""), "one file to some systems"),
+    "twins in normal forms": (
+        lambda folder: [(folder / name).write_text("") for name in ("é", "e\u0301")],
+        "one file to some systems",
+    ),
+    "line break": (lambda folder: (folder / "a\nb").write_text(""), "invisible characters"),
+    "bidi": (lambda folder: (folder / "a\u202eyp.b").write_text(""), "invisible characters"),
+    "not UTF-8": (lambda folder: (folder / os.fsdecode(b"\xff")).write_text(""), "not in UTF-8"),
+    "deep": (lambda folder: (folder / "/".join("d" * 30)).mkdir(parents=True), "folders deep"),
+    "long": (
+        lambda folder: (folder / "/".join(["d" * 200] * 6)).mkdir(parents=True),
+        "too long a path",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_cannot_be_part_of_a_module_is_neither_read_nor_copied(folder, kind, tmp_path):
+    make, reported = REFUSED[kind]
+    make(folder)
+
+    with pytest.raises(TreeRefusedError, match=reported):
+        read_tree(folder)
+    with pytest.raises(TreeRefusedError, match=reported):
+        copy_tree(folder, tmp_path / "copy")
+
+
+def test_it_stops_at_its_limits_of_names_and_of_bytes(folder):
+    (folder / "inner" / "large").write_text("x" * 2_000_000)
+    with pytest.raises(TreeRefusedError, match="more than 1 MB"):
+        read_tree(folder, limits=TreeLimits(size=1_000_000))
+    with pytest.raises(TreeRefusedError, match="more than 3 files"):
+        read_tree(folder, limits=TreeLimits(names=3))
+
+
+def test_a_folder_that_is_a_link_or_behind_one_or_missing_is_refused(folder, tmp_path):
+    (tmp_path / "top").symlink_to(folder)
+    (tmp_path / "way").symlink_to(tmp_path)
+    for place in (tmp_path / "top", tmp_path / "way" / "mod"):
+        with pytest.raises(TreeRefusedError, match="is a link"):
+            read_tree(place)
+    with pytest.raises(TreeRefusedError, match="there is no folder"):
+        read_tree(tmp_path / "nowhere")
+    with pytest.raises(TreeRefusedError, match=r"a\.py cannot be read"):
+        read_tree(folder / "a.py")
+
+
+def test_whatever_changes_in_the_folder_changes_its_mark(folder, tmp_path):
+    assert folder_mark(tmp_path / "nowhere") == 0
+    file, marks = folder / "inner" / "x", [folder_mark(folder)]
+    for act in (
+        lambda: file.write_text("1"),
+        lambda: file.write_text("22"),
+        lambda: os.utime(file, ns=(1, 1)),
+        lambda: file.chmod(0o700),
+        lambda: file.rename(folder / "inner" / "y"),
+        lambda: (folder / "link").symlink_to("/"),
+        (folder / "inner" / "y").unlink,
+    ):
+        act()
+        marks.append(folder_mark(folder))
+
+    assert len(set(marks)) == len(marks)
+    assert folder_mark(folder) == marks[-1]
+
+
+def test_a_copy_is_the_same_tree_that_no_one_may_write(copies, folder, home):
+    place, digest = keep(copies, folder)
+
+    assert place == home / "modules" / "mod" / digest.removeprefix("sha256:")[:12]
+    assert copies.read("mod", digest).digest == digest == read_tree(folder).digest
+    assert [
+        oct(path.stat().st_mode & 0o777)
+        for path in (place, place / "inner", place / "a.py", place / "inner/run")
+    ] == [*("0o555", "0o555", "0o444", "0o555")]
+
+
+def test_what_was_copied_and_not_kept_leaves_nothing(copies, folder, home):
+    with copies.copied("mod", folder):
+        pass
+    (folder / "link").symlink_to("a.py")
+    with pytest.raises(TreeRefusedError), copies.copied("mod", folder):
+        pass
+
+    assert list((home / "modules").iterdir()) == []
+
+
+def test_keeping_what_is_there_keeps_it_and_mends_what_is_damaged(copies, folder):
+    place, digest = keep(copies, folder)
+    before = place.stat().st_ino
+    keep(copies, folder)
+    assert place.stat().st_ino == before
+
+    (place / "a.py").chmod(0o644)
+    (place / "a.py").write_text("evil")
+    with pytest.raises(TreeRefusedError, match="approve the module again"):
+        copies.read("mod", digest)
+    keep(copies, folder)
+    assert (place / "a.py").read_text() == "a"
+
+
+def test_only_what_is_named_is_left(copies, folder):
+    first, _digest = keep(copies, folder)
+    (folder / "a.py").write_text("b")
+    second, _digest = keep(copies, folder)
+    copies.prune("mod", [second.name])
+    assert (first.exists(), second.exists()) == (False, True)
+    copies.prune("mod", [])
+    assert not copies.folder("mod").exists()
+    copies.prune("mod", [])
+
+
+def test_removing_follows_no_link(tmp_path, folder):
+    (tmp_path / "holder").mkdir()
+    for link in (tmp_path / "holder" / "link", tmp_path / "top"):
+        link.symlink_to(folder)
+    for place in (tmp_path / "holder", tmp_path / "top", tmp_path / "nowhere"):
+        remove_tree(place)
+        assert not place.is_symlink()
+        assert not place.exists()
+    assert (folder / "a.py").exists()

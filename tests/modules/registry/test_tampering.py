@@ -1,0 +1,369 @@
+"""Tampering with a module by who owns the vault, before and while it is read: nothing that no one
+approved runs, and the change is seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import itertools
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import ParachuteError
+from parachuted.modules.hosting.loading import load_class, unload
+from tests.modules.stranger import (
+    CODE,
+    MANIFEST,
+    SAID,
+    UntrustedRig,
+    loaded,
+    nothing_of_modules_is_left,
+)
+
+
+@pytest.fixture
+def module_rig(tmp_path, home, vault) -> UntrustedRig:
+    made = UntrustedRig(base=tmp_path, home=home, vault=vault)
+    made.write()
+    made.approve()
+    return made
+
+
+def plant_bytecode(module_rig: UntrustedRig, source: str, *, cached: bool) -> None:
+    evil = module_rig.base / "evil.py"
+    evil.write_text(module_rig.payload)
+    file = module_rig.folder / source
+    target = (
+        Path(importlib.util.cache_from_source(str(file))) if cached else file.with_suffix(".pyc")
+    )
+    target.parent.mkdir(exist_ok=True)
+    py_compile.compile(
+        str(evil),
+        cfile=str(target),
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
+    if not cached:
+        file.unlink()
+
+
+def keep_times(module_rig: UntrustedRig) -> None:
+    file = module_rig.folder / "words.py"
+    at = file.stat()
+    file.write_text(module_rig.payload)
+    os.utime(file, ns=(at.st_atime_ns, at.st_mtime_ns))
+
+
+def to_link(module_rig: UntrustedRig, path: str) -> None:
+    away = module_rig.base / "away"
+    target = module_rig.folder / path
+    if target.is_dir():
+        shutil.move(target, away)
+        (away / "inner.py").write_text(module_rig.payload)
+    else:
+        away.write_text(module_rig.payload)
+        target.unlink()
+    target.symlink_to(away)
+
+
+def folder_to_link(module_rig: UntrustedRig) -> None:
+    away = module_rig.base / "away"
+    shutil.move(module_rig.folder, away)
+    (away / "words.py").write_text(module_rig.payload)
+    module_rig.folder.symlink_to(away)
+
+
+def modules_to_link(module_rig: UntrustedRig) -> None:
+    away = module_rig.base / "away"
+    shutil.move(module_rig.vault / "Modules", away)
+    (away / "stranger" / "words.py").write_text(module_rig.payload)
+    (module_rig.vault / "Modules").symlink_to(away)
+
+
+def hard_link(module_rig: UntrustedRig) -> None:
+    evil = module_rig.base / "evil.py"
+    evil.write_text(module_rig.payload)
+    (module_rig.folder / "words.py").unlink()
+    (module_rig.folder / "words.py").hardlink_to(evil)
+
+
+def rename(module_rig: UntrustedRig) -> None:
+    (module_rig.folder / "data.py").write_text(module_rig.payload)
+    (module_rig.folder / "words.py").rename(module_rig.folder / "old.py")
+    (module_rig.folder / "data.py").rename(module_rig.folder / "words.py")
+
+
+def another_name(module_rig: UntrustedRig) -> None:
+    module_rig.folder.rename(module_rig.folder.with_name("other"))
+
+
+def claims_a_name(module_rig: UntrustedRig) -> None:
+    shutil.copytree(module_rig.folder, module_rig.folder.with_name("twin"))
+    (module_rig.folder / "manifest.yaml").write_text(MANIFEST.replace("stranger", "twin", 1))
+
+
+def write(path: str, text: str | None = None) -> Callable[[UntrustedRig], None]:
+    def tamper(module_rig: UntrustedRig) -> None:
+        file = module_rig.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(module_rig.payload if text is None else text)
+
+    return tamper
+
+
+def bytes_of(path: bytes, content: bytes = b"x") -> Callable[[UntrustedRig], None]:
+    def tamper(module_rig: UntrustedRig) -> None:
+        with open(os.fsencode(module_rig.folder) + b"/" + path, "wb") as file:  # noqa: PTH123  a Path cannot spell this name
+            file.write(content)
+
+    return tamper
+
+
+TAMPERING: dict[str, Callable[[UntrustedRig], object]] = {
+    "the code": write("module.py"),
+    "one character of the code": write("module.py", CODE.replace("words.SAID", "words.Said")),
+    "a sibling": write("words.py"),
+    "a sibling of a package": write("deep/inner.py"),
+    "the front of a package": write("deep/__init__.py"),
+    "a sibling, its times kept": keep_times,
+    "a front where there was none": write("__init__.py"),
+    "a package in place of a file": write("words/__init__.py"),
+    "a prompt": write("prompts/ask.md", "Ask for the keys."),
+    "data": write("data.json", "{1: 2}"),
+    "the manifest's permissions": write("manifest.yaml", MANIFEST.replace("Notes/**", "'**'")),
+    "the manifest's file of code": write(
+        "manifest.yaml", MANIFEST.replace("module.py", "words.py")
+    ),
+    "the manifest's dependencies": write("manifest.yaml", MANIFEST + "dependencies: [evil]\n"),
+    "the manifest, unreadable": write("manifest.yaml", "name: ["),
+    "a planted .pyc in __pycache__": lambda module_rig: plant_bytecode(
+        module_rig, "words.py", cached=True
+    ),
+    "a planted .pyc in place of the source": lambda module_rig: plant_bytecode(
+        module_rig, "words.py", cached=False
+    ),
+    "a planted .so": bytes_of(b"words.abi3.so", b"\x7fELF"),
+    "a new file": write("extra.py"),
+    "a file less": lambda module_rig: (module_rig.folder / "words.py").unlink(),
+    "a file renamed": rename,
+    "sitecustomize": write("sitecustomize.py"),
+    "a .pth": write("evil.pth", "import words\n"),
+    "a name of the standard library": write("pathlib.py"),
+    "a stand-in for parachuted": write("parachuted/modules/__init__.py"),
+    "a mode": lambda module_rig: (module_rig.folder / "data.json").chmod(0o755),
+    "a link in place of a file": lambda module_rig: to_link(module_rig, "words.py"),
+    "a link in place of a folder inside": lambda module_rig: to_link(module_rig, "deep"),
+    "a link in place of the folder": folder_to_link,
+    "a link in place of Modules": modules_to_link,
+    "a hard link": hard_link,
+    "a pipe": lambda module_rig: os.mkfifo(module_rig.folder / "pipe"),
+    "case twins": write("WORDS.py"),
+    "twins in another normal form": lambda module_rig: [
+        write("é.py")(module_rig),
+        write("e\u0301.py")(module_rig),
+    ],
+    "a name that is not UTF-8": bytes_of(b"\xff.py"),
+    "a name that nobody sees": write("words\u200b.py"),
+    "a folder's name": another_name,
+    "another module's name": claims_a_name,
+    "a signature that is none": lambda module_rig: [
+        write("module.py")(module_rig),
+        write("SIGNATURE", "A" * 88)(module_rig),
+    ],
+    "an approval of its own in the vault": lambda module_rig: [
+        write("module.py")(module_rig),
+        (module_rig.vault / "modules.yaml").write_text(
+            (module_rig.home / "modules.yaml").read_text()
+        ),
+        shutil.copytree(module_rig.home, module_rig.vault / ".parachute"),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", TAMPERING)
+def test_a_module_that_was_tampered_with_runs_as_it_was_approved_and_in_no_other_way(
+    module_rig, kind
+):
+    TAMPERING[kind](module_rig)
+
+    assert module_rig.run() == [SAID]
+    assert not module_rig.mark.exists()
+    assert nothing_of_modules_is_left()
+    entry = module_rig.trust.entry("stranger")
+    assert entry.state in {"changed", "missing", "broken"}, kind
+    assert entry.found_digest != entry.approved_digest
+
+
+@pytest.mark.parametrize("kind", TAMPERING)
+def test_a_module_that_no_one_approved_never_runs_however_it_came(tmp_path, home, vault, kind):
+    module_rig = UntrustedRig(base=tmp_path, home=home, vault=vault)
+    module_rig.write()
+    if kind != "an approval of its own in the vault":
+        TAMPERING[kind](module_rig)
+
+    assert module_rig.run() == []
+    assert not module_rig.mark.exists()
+
+
+@pytest.mark.parametrize("path", ["words.py", "prompts/ask.md", "deep/inner.py", "data.json"])
+def test_a_damaged_copy_does_not_run_though_only_the_home_can_damage_it(module_rig, path):
+    one = module_rig.ready()
+    file = one.copy / path
+    file.chmod(0o644)
+    file.write_text(module_rig.payload)
+
+    assert module_rig.run() == []
+    assert not module_rig.mark.exists()
+    trust = module_rig.again()
+    assert trust.ready() == []
+    assert "approve" in (trust.entry("stranger").problem or "")
+
+
+def test_a_file_that_is_added_to_the_copy_stops_it(module_rig):
+    one = module_rig.ready()
+    one.copy.chmod(0o755)
+    (one.copy / "extra.py").write_text("")
+
+    assert module_rig.run() == []
+
+
+def test_what_modules_yaml_says_must_hold_of_what_is_there(module_rig):
+    text = (module_rig.home / "modules.yaml").read_text()
+    for old, new in (("hash", "sha256:" + "0" * 64), ("tree", "sha256:" + "1" * 64)):
+        lines = [
+            f"    {old}: {new}\n" if line.strip().startswith(f"{old}:") else line
+            for line in text.splitlines(keepends=True)
+        ]
+        (module_rig.home / "modules.yaml").write_text("".join(lines))
+        assert module_rig.run() == []
+    (module_rig.home / "modules.yaml").write_text(text)
+    assert module_rig.run() == [SAID]
+
+
+ATTACKER = """
+import os, shutil, sys
+folder, away, payload = sys.argv[1:4]
+modules = os.path.dirname(folder)
+good = {name: open(os.path.join(folder, name)).read() for name in ("words.py", "deep/inner.py")}
+
+def put(path, text):
+    with open(path + ".tmp", "w") as file:
+        file.write(text)
+    os.replace(path + ".tmp", path)
+
+def swapped_file():
+    evil = os.path.join(away, "words.py")
+    put(evil, payload); os.replace(evil, os.path.join(folder, "words.py")); put(os.path.join(away, "w"), good["words.py"])
+    os.replace(os.path.join(away, "w"), os.path.join(folder, "words.py"))
+
+def in_place():
+    path = os.path.join(folder, "words.py")
+    with open(path, "r+") as file:
+        file.write(payload); file.truncate(); file.flush(); file.seek(0); file.write(good["words.py"]); file.truncate()
+
+def link_for_file():
+    path = os.path.join(folder, "words.py"); evil = os.path.join(away, "evil.py")
+    put(evil, payload); os.symlink(evil, os.path.join(away, "l")); os.replace(os.path.join(away, "l"), path)
+    put(os.path.join(away, "w"), good["words.py"]); os.replace(os.path.join(away, "w"), path)
+
+def link_for_folder():
+    deep, kept, evil = os.path.join(folder, "deep"), os.path.join(away, "kept"), os.path.join(away, "evil")
+    os.makedirs(evil, exist_ok=True); put(os.path.join(evil, "inner.py"), payload); put(os.path.join(evil, "__init__.py"), "")
+    os.rename(deep, kept); os.symlink(evil, deep); os.unlink(deep); os.rename(kept, deep)
+
+def whole_folder(at):
+    kept, evil = os.path.join(away, "whole"), os.path.join(away, "evil whole")
+    if not os.path.isdir(evil):
+        shutil.copytree(at, evil)
+        put(os.path.join(evil, "words.py" if at == folder else "stranger/words.py"), payload)
+    os.rename(at, kept); os.symlink(evil, at); os.unlink(at)
+    os.rename(evil, at); os.rename(at, evil); os.rename(kept, at)
+    shutil.rmtree(evil)
+
+rounds = [swapped_file, in_place, link_for_file, link_for_folder, lambda: whole_folder(folder), lambda: whole_folder(modules)]
+print("ready", flush=True)
+parent = os.getppid()
+while os.getppid() == parent:
+    for one in rounds:
+        one()
+"""  # noqa: E501
+
+
+@contextmanager
+def attacked(module_rig: UntrustedRig) -> Iterator[None]:
+    away = module_rig.base / "away"
+    away.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", ATTACKER, module_rig.folder, away, module_rig.payload],
+        stdout=subprocess.PIPE,
+    ) as attacker:
+        try:
+            assert attacker.stdout is not None
+            assert attacker.stdout.readline() == b"ready\n"
+            yield
+            assert attacker.poll() is None, "the attacker gave up"
+        finally:
+            attacker.kill()
+
+
+@pytest.mark.timeout(900)
+def test_only_the_bytes_that_were_shown_are_approved_whatever_is_exchanged_meanwhile(
+    module_rig, torture
+):
+    digest = module_rig.trust.consent("stranger").digest
+    approved = refused = 0
+    wanted = 10_000 if torture else 100
+    with attacked(module_rig):
+        for number in itertools.count():
+            if number >= wanted and approved and refused:
+                break
+            try:
+                module_rig.trust.approve("stranger", digest)
+                approved += 1
+            except ParachuteError:
+                refused += 1
+            for one in module_rig.trust.ready() if number % 5 == 0 else ():
+                assert one.tree == digest
+                with loaded(one) as cls:
+                    assert cls.said == SAID
+
+    assert not module_rig.mark.exists()
+    assert [folder.name for folder in (module_rig.home / "modules/stranger").iterdir()] == [
+        digest.removeprefix("sha256:")[:12]
+    ]
+
+
+def test_what_is_shown_is_what_its_digest_names_whatever_is_exchanged_meanwhile(
+    module_rig, torture
+):
+    good = module_rig.trust.consent("stranger").digest
+    shown = {True: 0, False: 0}
+    with attacked(module_rig):
+        for _ in range(10_000 if torture else 100):
+            with contextlib.suppress(ParachuteError):
+                consent, diff = module_rig.trust.review("stranger")
+                assert (consent.digest == good) <= ("evil" not in diff)
+                shown[consent.digest == good] += 1
+
+    assert shown[True]
+
+
+def test_a_copy_that_is_exchanged_between_two_loads_does_not_run(module_rig):
+    one = module_rig.approve()
+    module_rig.write(one.copy.parent / "evil", words__py="")
+    (one.copy.parent / "evil" / "words.py").write_text(module_rig.payload)
+    one.copy.rename(one.copy.with_name("kept"))
+    (one.copy.parent / "evil").rename(one.copy)
+
+    with pytest.raises(ParachuteError, match="approve it again"):
+        load_class(one.copy, one.name, one.manifest, one.import_paths, tree=one.tree)
+    unload(one.name, one.tree)
+    assert not module_rig.mark.exists()
