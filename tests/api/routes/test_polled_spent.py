@@ -192,7 +192,8 @@ async def test_what_was_spent_is_for_keys_of_the_whole_vault(paid: Paid):
         )
         async with gateway.open(run_token) as way, aiohttp.ClientSession() as session:
             body, headers = {"model": "a-local-one"}, {"x-api-key": way.token}
-            await session.post(f"{way.url}/v1/messages", json=body, headers=headers)
+            async with session.post(f"{way.url}/v1/messages", json=body, headers=headers) as answer:
+                await answer.read()
         whole = (await get(daemon_rig, "/api/usage?days=3"))["spent"]
         narrow, _ = await call(
             daemon_rig,
