@@ -155,7 +155,7 @@ async def test_what_an_agent_of_a_group_begins_elsewhere_may_no_more(vault: Path
         await chat.request("PATCH", f"/{made['id']}", body={"permissions": {"capabilities": []}})
         await by_a_module(chat, made["id"])
         (run,) = [name for name, one in runs.runs.items() if one.agent == "chat"]
-        inside = chat._running.inner._module
+        inside = chat._host._module
         with acting(Authority(runs=(run,))):
             child = await inside.create_child("A child")
             with pytest.raises(ActRefusedError, match="other things than you"):
