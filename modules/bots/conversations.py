@@ -39,7 +39,7 @@ _INTERRUPTED: Final = (
 
 
 async def limit_chats(module: Module, file: SettingsFile, store: Store) -> None:
-    """Tell Chat what the settings allow in each chat, whoever begins a turn there."""
+    """Tell Chat what the settings allow in each chat, no matter who starts a turn there."""
     service: Any = module.get_interface("ConversationInterface")
     if service is not None:
         known, limit_of = await store.chats(), file.present.limit_of

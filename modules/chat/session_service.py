@@ -94,8 +94,8 @@ class SessionService(Module):
 
     @interface("ConversationInterface")
     async def limit_chats(self, chats: Sequence[Mapping[str, Any]]) -> None:
-        """Let no turn of a session do more than these chats allow, whoever begins it: each is a
-        `platform` and a `chat_id` with the most `permissions` and the `mode` of its sessions.
+        """Let no turn of a session do more than these chats allow, no matter who starts it: each
+        is a `platform` and a `chat_id` with the most `permissions` and the `mode` of its sessions.
         Without `permissions` a chat has no limit.
         """
         self.shared_chats.set(chats)

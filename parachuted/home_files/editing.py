@@ -1,8 +1,8 @@
 """Editing: a change of some values in a YAML text or a home file, by ruamel.yaml's round trip.
 
-Comments, order and quotes stay; spaces, indentation and line ends are spelled anew. The result is
-read again and compared with what was meant, so a text that is written in an unusual way is
-refused, not damaged.
+Comments, order and quotes stay; spaces, indentation and line ends are written in one form. The
+result is read again and compared with what was meant, so a text that is written in an unusual way
+is refused, not damaged.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def route(
     ignored, and parameters may be sent in camelCase too. `max_bytes`: how large a body of a handler
     that takes a `Body` or a `Form` may be, by default 16 MB. `secret_header` is for programs
     elsewhere that can show no key: they are let in without one, if they send in this header what
-    the module's `route_secret` returns. It has no effect in untrusted modules: nobody is let in.
+    the module's `route_secret` returns. Callers of untrusted modules are refused.
     """
     return _marking(
         "@route",

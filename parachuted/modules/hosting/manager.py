@@ -59,7 +59,6 @@ from parachuted.vault import VaultPath, WriteResult
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
-_UNSHOWN = 1 << 32  # behind all that a manifest says, and so a person was shown
 _SLOW = (
     "it handles events more slowly than they come, so some were dropped; restart it "
     "when that is mended"
@@ -434,13 +433,8 @@ class ModuleManager:
         self._routes.add(host)
         rank, is_trusted = self._order.rank(host.name), module.approved.trust != "untrusted"
         for interface in declared.provides:
-            is_shown = interface in manifest.provides
             self._interfaces.offer(
-                host.name,
-                interface,
-                host.interface,
-                rank=rank if is_shown else rank + _UNSHOWN,
-                is_trusted=is_trusted,
+                host.name, interface, host.interface, rank=rank, is_trusted=is_trusted
             )
         self.scheduler.add(host)
         can_hear = EventFilter.of_module(host.name, grant_of(manifest.permissions.read))
