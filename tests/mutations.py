@@ -190,9 +190,9 @@ MUTATIONS = (
     ),
     Mutation(
         name="modules: what runs need not be what was approved",
-        file="parachuted/modules/registry/approval.py",
-        old="if approval_digest(tree.digest, manifest, lock) != record.hash:",
-        new="if False:",
+        file="parachuted/modules/registry/approvals.py",
+        old="if approval_digest(tree.digest, manifest, lock, version) == record.hash",
+        new="if True",
         tests="tests/modules/registry/test_approvals.py",
     ),
     Mutation(

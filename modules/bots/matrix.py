@@ -219,8 +219,9 @@ class MatrixConnector(Connector):
         """An event as the core takes it; None: it is nothing to it."""
         sender, content = str(event.get("sender")), _object(event.get("content"))
         room = self._client.rooms.get(room_id)
+        is_of_other = sender != self._client.user_id
         is_joined = event.get("type") == "m.room.member" and content.get("membership") == "join"
-        if is_joined and room is not None and self._chat_type(room) == "group":
+        if is_joined and is_of_other and room is not None and self._chat_type(room) == "group":
             return Incoming(
                 update_id=str(event.get("event_id")),
                 kind="migrated",
@@ -229,7 +230,7 @@ class MatrixConnector(Connector):
                 sender_id=sender,
                 new_chat_id=room_id,
             )
-        if sender == self._client.user_id or "state_key" in event or room is None:
+        if not is_of_other or "state_key" in event or room is None:
             return None
         relation = _object(content.get("m.relates_to"))
         fields: dict[str, Any] = {

@@ -120,8 +120,8 @@ def test_a_module_is_approved_set_up_looked_into_and_removed(opens: Opens, daemo
     source = write_module(daemon.folder / "from/garden", GARDEN, name="garden")
     it = opens("#/modules", quiet=False)
     it.page.get_by_label("Install from").fill(str(source))
-    it.click("Show what it may do")
     it.page.get_by_label("How far you trust it").select_option("trusted")
+    it.click("Show what it may do")
     it.sees("Answers at")
     assert it.faults() == []
     it.click("Approve, and let it run")
