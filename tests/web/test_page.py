@@ -166,7 +166,7 @@ def test_a_note_is_found_edited_merged_with_others_and_restored(opens: Opens, da
     it.page.keyboard.type("Two carp.")
     daemon.until(lambda: "Two carp." in place.read_text())
 
-    place.write_text(place.read_text().replace("Dig it.", "Dig it deep."))
+    saved(daemon, "Garden/Pond.md", place.read_text().replace("Dig it.", "Dig it deep."))
     expect(text).to_contain_text("Dig it deep.", timeout=PATIENCE_MS)
     it.page.keyboard.type(" And a frog.")
     daemon.until(lambda: place.read_text().endswith("Two carp. And a frog."))
