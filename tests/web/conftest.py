@@ -110,11 +110,12 @@ def _complaint(reported: ConsoleMessage) -> list[str]:
 
 
 def saved(daemon: CommandLine, path: str, text: str) -> Path:
-    """Write a file of the vault as an editor would."""
+    """Save a file of the vault as most editors do: whole, under another name, then renamed."""
     place = daemon.vault / path
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(text, "utf-8")
-    return place
+    draft = place.with_name(f".{place.name}.save")
+    draft.write_text(text, "utf-8")
+    return draft.replace(place)
 
 
 __all__ = ["Page", "saved"]
