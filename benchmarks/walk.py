@@ -118,7 +118,7 @@ class _Daemon:
         self._settle_s = settle_s
 
     async def settle(self) -> None:
-        """Wait until what came before has had its consequences, and the daemon has looked at its
+        """Wait until earlier changes have had their consequences, and the daemon has looked at its
         files.
         """
         await asyncio.sleep(self._settle_s)

@@ -58,7 +58,7 @@ class BotsModule(BotRoutes):
 
     @event("module.enabled")
     async def on_enabled(self) -> None:
-        """Another module runs: if it is Chat, it is told what its conversations may."""
+        """Another module runs: if it is Chat, say what its conversations may do."""
         self._post(limit_chats, self, self.file, self.store)
 
     @event("suggestion.created")

@@ -2,7 +2,7 @@
 
 A matcher is `*` or nothing (everything), names joined by `|`, or a regular expression in RE2's
 syntax, found anywhere in the subject in time linear in its length. On events about a file of the
-vault, what is no regular expression is a list of globs: without a slash, one is compared with the
+vault, any other matcher is a list of globs: without a slash, one is compared with the
 file's name; one that ends with a slash means everything below that folder.
 """
 
@@ -76,7 +76,7 @@ def _compile_expression(text: str) -> Callable[[str], bool]:
         expression = re2.compile(text.encode("utf-8", "replace"), options)
     except re2.error as error:
         raise ValueError(
-            f"the matcher {text[:80]!r} is no regular expression of RE2's (which has no "
+            f"the matcher {text[:80]!r} is not a regular expression of RE2's (which has no "
             "look-around, no back-references), so it never matches"
         ) from error
     return lambda subject: expression.search(subject.encode("utf-8", "replace")) is not None

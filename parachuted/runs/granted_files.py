@@ -342,7 +342,7 @@ class GrantedFiles:
     def _written(
         self, real: VaultPath, call: CallRecord | None, reason: str = ""
     ) -> Iterator[Callable[[WriteResult], None]]:
-        """Around a write: links are not followed, the call's record holds it, and what came of it
+        """Around a write: links are not followed, the call's record holds it, and its outcome
         is remembered.
         """
         results: list[WriteResult] = []

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 Document: TypeAlias = dict[str, object]
 Tables: TypeAlias = dict[str, dict[str, Document]]
-# table, key, what was there, what is there now as JSON ("null": it is gone)
+# table, key, the old and the new value as JSON ("null": it is gone)
 _Change: TypeAlias = tuple[str, str, Document | None, str]
 
 _GONE = "null"

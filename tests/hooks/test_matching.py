@@ -76,7 +76,7 @@ def test_any_other_matcher_is_a_regular_expression_found_anywhere_with_its_case(
 
 @pytest.mark.parametrize("matcher", ["Edit(", "^(?!Read).*", r"(a)\1"])
 def test_an_expression_that_is_not_matched_here_is_reported(matcher: str):
-    with pytest.raises(ValueError, match=r"is no regular expression of RE2.s.*never matches"):
+    with pytest.raises(ValueError, match=r"is not a regular expression of RE2.s.*never matches"):
         is_meant("tool.before", matcher, tool("Edit("))
 
 

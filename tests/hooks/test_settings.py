@@ -250,7 +250,7 @@ def test_all_mistakes_are_reported_at_once_each_with_its_line_and_the_other_hook
         "line 12: file.modified[6]: onFailure should be 'continue' or 'block'; it does not run",
         "line 13: file.modified[7]: timeout should be more than 0; it does not run",
         (
-            "line 14: file.modified[8] never runs: the matcher 'a(' is no regular expression of "
+            "line 14: file.modified[8] never runs: the matcher 'a(' is not a regular expression of "
             "RE2's (which has no look-around, no back-references), so it never matches"
         ),
         "line 15: file.modified[9]: shell should be 'bash'; it does not run",

@@ -15,9 +15,9 @@ from parachuted.errors import (
     NotFoundError,
     PathRefusedError,
 )
-from parachuted.keys import AccessGrant, PathGlob
 from parachuted.vault import digest_of
 from tests.modules.module_rig import ModuleRig
+from tests.runs.conftest import limited
 
 
 @pytest.fixture
@@ -32,16 +32,6 @@ def module_rig(tmp_path) -> Iterator[ModuleRig]:
     module_rig.library.settled()
     yield module_rig
     module_rig.close()
-
-
-@pytest.fixture
-def daily(module_rig):
-    return module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
-
-
-def limited(pattern: str) -> Authority:
-    grant = AccessGrant(alternatives=(((PathGlob(pattern),),),))
-    return Authority(reads=grant, writes=grant)
 
 
 async def pieces(*data: bytes):

@@ -16,9 +16,9 @@ from parachuted.errors import (
     NotFoundError,
     PathRefusedError,
 )
-from parachuted.keys import AccessGrant, PathGlob
 from parachuted.vault import digest_of
 from tests.modules.module_rig import ModuleRig
+from tests.runs.conftest import limited
 
 MONDAY = (
     "---\nmood: fine\nwords: 3\n---\n# Monday\n\nbeans, [[secret]], [[tuesday]]\n\n## Log\n\n"
@@ -35,16 +35,6 @@ def module_rig(tmp_path) -> Iterator[ModuleRig]:
     module_rig.library.settled()
     yield module_rig
     module_rig.close()
-
-
-@pytest.fixture
-def daily(module_rig):
-    return module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
-
-
-def limited(pattern: str) -> Authority:
-    grant = AccessGrant(alternatives=(((PathGlob(pattern),),),))
-    return Authority(reads=grant, writes=grant)
 
 
 async def test_a_note_is_one_read_and_its_links_lead_only_where_the_caller_may_read(

@@ -199,7 +199,7 @@ def launched(env: Mapping[str, str], cli: Path, niceness: int) -> dict[str, str]
 
 
 def write_launcher(folder: Path) -> Path:
-    """Write the program that the SDK is told to start. What it starts ends with the daemon, where
+    """Write the program that the SDK starts. What it starts ends with the daemon, where
     util-linux can arrange that, and is no target of the terminal's signals.
     """
     path = folder / "launch-claude"

@@ -101,5 +101,5 @@ def _read_left(home: Path, session_id: str) -> bytes:
     status = path.lstat()
     is_plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
     if path.resolve() != path or not is_plain or status.st_size > _LIMIT:
-        raise OSError(0, "what is there is not a transcript")
+        raise OSError(0, "this file is not a transcript")
     return path.read_bytes()

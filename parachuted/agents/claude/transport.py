@@ -25,7 +25,7 @@ _LAST_WORDS_S = 2.0
 
 
 class ContainerTransport(Transport):
-    """`close` lets the CLI write its session down; whoever has opened the container ends it."""
+    """`close` lets the CLI write its session down; the code that opened the container ends it."""
 
     def __init__(self, container: Container) -> None:
         self._container = container

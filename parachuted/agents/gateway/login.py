@@ -73,7 +73,7 @@ class Login:
         self._is_anthropic, self._clock, self._post = is_anthropic, clock, post
         self._token_url = token_url
         self._renewing = asyncio.Lock()
-        # by refresh token that was used up: what came for it, if the disk refused
+        # by refresh token that was used up: the answer to it, if the disk refused
         self._unsaved: dict[str, Mapping[str, object]] = {}
         self._seen: set[str] = set()
 

@@ -108,7 +108,7 @@ class Spending:
             )
             self._settling.add(settling)
             settling.add_done_callback(self._look_again)
-            while not settling.done():  # whoever leaves meanwhile, it is counted before they have
+            while not settling.done():  # counted also where the caller leaves meanwhile
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([settling])
 

@@ -313,7 +313,7 @@ def dockerfile_text() -> str:
 
 
 async def _check(container: Container, slot: SandboxSlot) -> None:
-    """Wait until the first process has begun, and sees the folders of that slot."""
+    """Wait until the first process has started, and sees the folders of that slot."""
     try:
         async with asyncio.timeout(_BEGIN_S):
             mark = (await container.stdout.readline()).decode("ascii", "replace")

@@ -194,7 +194,7 @@ class ModuleScheduler:
         self._jobs: dict[str, _Job] = {}
         self._hosts: dict[str, ModuleHost] = {}
         self._group: asyncio.TaskGroup | None = None
-        # APScheduler's, in which a job runs however late it is; begun with the first schedule
+        # APScheduler's, in which a job runs however late it is; started with the first schedule
         self._scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"misfire_grace_time": None})
         logging.getLogger("apscheduler.scheduler").addFilter(_is_no_skip)
 

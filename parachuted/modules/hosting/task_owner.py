@@ -75,7 +75,7 @@ class TaskOwner:
         loop: asyncio.AbstractEventLoop,
         kwargs: dict[str, Any],
     ) -> asyncio.Task[Any]:
-        """Make a task of the module's; one that is begun after its end is cancelled at once."""
+        """Make a task of the module's; one that is made after its end is cancelled at once."""
         task = _OwnedTask(_contained(work), loop=loop, **kwargs)
         task.failed = self._failed
         self._tasks.add(task)

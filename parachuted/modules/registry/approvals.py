@@ -384,7 +384,7 @@ class ModuleApprovals:
     def _load(self, record: ModuleRecord) -> ApprovedModule:
         """The module as it was approved, verified just now.
 
-        Raises ParachuteError: what was approved is not there, or is not what is there.
+        Raises ParachuteError: the approved copy is gone, or differs from what was approved.
         """
         name = record.name
         if record.tree is None or record.hash is None:

@@ -54,7 +54,7 @@ async def begin(
     way: Callable[[ApprovedModule, Services], ModuleHost], tmp_path: Path
 ) -> AsyncIterator[Begin]:
     """Begin a module: one with that body, or one that is approved already."""
-    begun: list[ModuleHost] = []
+    started: list[ModuleHost] = []
 
     async def one(
         body: str | ApprovedModule, services: StubServices | None = None, **more: str
@@ -62,14 +62,14 @@ async def begin(
         approved = (
             body
             if isinstance(body, ApprovedModule)
-            else approve(write_module(tmp_path / f"m{len(begun)}", body, **more))
+            else approve(write_module(tmp_path / f"m{len(started)}", body, **more))
         )
-        begun.append(way(approved, services or StubServices(name=approved.name)))
-        await begun[-1].start()
-        return begun[-1]
+        started.append(way(approved, services or StubServices(name=approved.name)))
+        await started[-1].start()
+        return started[-1]
 
     yield one
-    for running in begun:
+    for running in started:
         await running.stop()
 
 
@@ -494,7 +494,7 @@ async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
     services = StubServices()
     body = """
     async def work(self, word):
-        self.publish("daily.begun", word=word)
+        self.publish("daily.opened", word=word)
         try:
             await asyncio.Event().wait()
         finally:
@@ -510,7 +510,7 @@ async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
     await until(lambda: services.published)
     assert running.problem is None
     await running.stop()
-    assert services.published == [("daily.begun", {"word": "hello"})]
+    assert services.published == [("daily.opened", {"word": "hello"})]
 
 
 async def test_spawned_work_that_fails_is_the_modules_problem_at_once(begin):
