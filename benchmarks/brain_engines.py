@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from benchmarks.brain_vault import MadeNote, make_notes
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 
 _PACKAGE = "brain_engines"
 _BATCH = 500

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.brain_engines import engine
-from parachuted.access.authority import Authority, acting
+from parachuted.access.caller import Caller, acting
 from parachuted.testing import running_module
 
 _PATIENCE_S = 120.0
@@ -36,7 +36,7 @@ async def _run(folder: Path, vault: Path) -> dict[str, float]:
         gc.collect()
         process = psutil.Process()
         memory, began = process.memory_info().rss, time.process_time()
-        with acting(Authority()):
+        with acting(Caller()):
             recall = recall_index.RecallIndex(folder / "recall.db")
             made = brain.Brain(
                 services.vault,

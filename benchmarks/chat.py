@@ -13,15 +13,9 @@ from pathlib import Path
 
 from benchmarks.model import ask, make_gateway
 from benchmarks.report import Figure
-from parachuted.agents import (
-    Backend,
-    ClaudeSettings,
-    ConversationInput,
-    RunResult,
-    TextDelta,
-    make_backend,
-)
-from parachuted.heavy import load_heavy
+from parachuted.agents.backends import ClaudeSettings, make_backend
+from parachuted.agents.job import Backend, ConversationInput, RunResult, TextDelta
+from parachuted.processes.heavy import load_heavy
 from parachuted.testing import ScriptedMessages, say
 
 _MODEL = "claude-haiku-4-5-20251001"

@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.brain_vault import MadeNote, make_notes, write_notes
 from benchmarks.report import Figure
 from benchmarks.serving import percentile
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import running_module
 
 _PACKAGE = "benchmarked_chat"
@@ -77,9 +77,9 @@ async def _measured(vault: Path, notes: Sequence[MadeNote]) -> list[Figure]:
             spans, loaded = [], 0
             for message in _messages(notes):
                 began = time.process_time()
-                found = await bridge.enrich(session, message)
+                text, _count = await bridge.enrich(session, message)
                 spans.append((time.process_time() - began) * 1e3)
-                loaded += bool(found.text)
+                loaded += bool(text)
             figures.append(
                 Figure(
                     name=f"enrich, {name}, 3,000 entities, p95",

@@ -12,8 +12,8 @@ from typing import Any
 
 from benchmarks.report import Figure
 from benchmarks.serving import percentile
-from parachuted.access.authority import Authority, acting
-from parachuted.bundled import bundled_folder
+from parachuted.access.caller import Caller, acting
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ModuleHarness, running_module
 
 _LONG = 10_000
@@ -78,7 +78,7 @@ async def _listing(vault: Path) -> list[Figure]:
 
 async def _append_ms(chat: ModuleHarness, session_id: str) -> list[float]:
     sessions, spans = _sessions(chat), []
-    message = (await sessions.messages(session_id, limit=1))[0]
+    message = (await sessions.messages(session_id))[0]
     kind = type(message)
     for number in range(_APPENDS):
         one = kind(id=f"new{number}", role="user", content="Some words of a person. " * 8)
@@ -116,7 +116,7 @@ def _bare_ms(path: Path) -> list[float]:
 @asynccontextmanager
 async def _chat(vault: Path) -> AsyncIterator[ModuleHarness]:
     async with running_module(bundled_folder("modules") / "chat", vault=vault) as chat:
-        with acting(Authority()):
+        with acting(Caller()):
             yield chat
 
 

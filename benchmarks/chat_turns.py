@@ -18,7 +18,7 @@ from benchmarks.model import scripted_model
 from benchmarks.process import Process, daemon, temporary_home
 from benchmarks.report import Figure
 from benchmarks.serving import percentile
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import say
 
 _WARM, _NEW, _AT_ONCE, _PIECES = 40, 3, 50, 20

@@ -23,7 +23,8 @@ import aiohttp
 
 from benchmarks.report import Figure
 from benchmarks.serving import percentile
-from parachuted.agents.gateway import Endpoint, Gateway, MoneyLimits, RunToken, UsageStore
+from parachuted.agents.gateway.gateway import Endpoint, Gateway
+from parachuted.agents.gateway.usage import MoneyLimits, RunToken, UsageStore
 
 _ASKED, _WARMING = 600, 50
 _STREAMS, _STREAM_MB = 50, 4
@@ -164,7 +165,7 @@ async def _gateway(folder: Path, url: str) -> AsyncIterator[Endpoint]:
                 causes=("c",),
                 session=None,
                 max_cost_usd=1e6,
-                models=(_MODEL,),
+                model=_MODEL,
             )
         ) as way:
             yield way

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.report import Figure
-from parachuted.hooks import HookApprovals, HookEvent, HookRunner, HookRunRecorder, Hooks
+from parachuted.hooks import HookEvent, Hooks
 
 _PAIRS = 60
 _ASKED = 100_000
@@ -111,9 +111,7 @@ def _make(home: Path, scripts: Mapping[Path, str]) -> Hooks:
     return Hooks(
         home=home,
         vault=_vault(home),
-        runner=HookRunner(),
-        approvals=HookApprovals(home),
-        recorder=HookRunRecorder(home / "runs"),
+        runs=home / "runs",
         clock=lambda: datetime.now(UTC),
         report=lambda _subject, _problem: None,
         env={"PATH": os.environ["PATH"]},

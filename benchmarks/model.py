@@ -16,8 +16,9 @@ from queue import Queue
 from typing import Any
 from uuid import uuid4
 
-from parachuted.agents import Job, RunLimits
-from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
+from parachuted.agents.gateway.gateway import Gateway
+from parachuted.agents.gateway.usage import MoneyLimits, UsageStore
+from parachuted.agents.job import Job, RunLimits
 from parachuted.testing import ScriptedMessages, Turn
 
 

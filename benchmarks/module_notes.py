@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks.report import Figure
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.search import Search
@@ -50,8 +50,8 @@ def module_notes(folder: Path) -> Iterator[Figure]:
     search.indexer.start()
     search.settle(_SETTLED_S)
     bounds = ModuleBounds.of_module("bench", read=["Brain/**"], write=[])
-    own = Authority()
-    bounded = GrantedVaults(store, index, search).of_module("bench", bounds, authority=lambda: own)
+    own = Caller()
+    bounded = GrantedVaults(store, index, search).of_module("bench", bounds, caller=lambda: own)
     try:
         yield from asyncio.run(_measured(sorted(vault.rglob("*.md")), bounded))
     finally:

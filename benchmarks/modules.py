@@ -17,8 +17,14 @@ from benchmarks.report import Figure
 from parachuted.audit.chain import NullAuditRecorder
 from parachuted.events import Bus
 from parachuted.hooks import HookDecision, HookEvent
+from parachuted.modules.hosting.audited import ModuleAudit
+from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.interfaces import Interfaces
 from parachuted.modules.hosting.manager import ModuleManager
+from parachuted.modules.hosting.module_hooks import ModuleHooks
+from parachuted.modules.hosting.schedules import ModuleScheduler
+from parachuted.modules.hosting.status import ModuleReports
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.skeleton import new_module
@@ -53,23 +59,24 @@ def modules(folder: Path) -> Iterator[Figure]:
 
 
 async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
-    bus = Bus(lambda: datetime.now(UTC))
+    def clock() -> datetime:
+        return datetime.now(UTC)
+
+    bus, audit = Bus(clock), ModuleAudit(NullAuditRecorder(), clock)
     found = ModuleManager(
-        trust=trust,
-        make_services=_Services,  # type: ignore[arg-type]  # as far as the handlers need it
-        start_worker=InProcessHost,
-        bus=bus,
-        asker=_Nobody(),
-        vault=vault,
-        clock=lambda: datetime.now(UTC),
-        report=lambda _subject, _problem: None,
-        preferred={},
-        audit=NullAuditRecorder(),
+        trust,
+        lambda approved: InProcessHost(approved, _Services(approved)),  # type: ignore[arg-type]
+        ModuleHooks(_Nobody(), vault, clock),  # type: ignore[arg-type]
+        EventPublisher(bus),
+        Interfaces({}, audit),
+        ModuleScheduler(clock, None, audit),
+        audit,
+        ModuleReports(bus, lambda _subject, _problem: None),
     )
     began = time.perf_counter()
-    await found.start()
+    await found.sync()
     started = time.perf_counter() - began
-    running = sum(status.is_serving for status in found.status())
+    running = sum(status.serving for status in found.status())
     if running < _MODULES:
         raise RuntimeError(
             f"only {running} of {_MODULES} modules began: "
@@ -102,7 +109,7 @@ async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
 def _finding(found: ModuleManager) -> Figure:
     began = time.perf_counter()
     for _ in range(_CALLS):
-        found.find("GET", "/api/module-077/items")
+        found.routes.find("GET", "/api/module-077/items")
     return Figure(
         name=f"finding a route among {_MODULES} modules",
         value=_micro(began, _CALLS),
@@ -115,7 +122,7 @@ async def _calling(found: ModuleManager) -> Figure:
     """What the wall adds to a handler: its limit of time, its own task, its arguments and its
     answer checked.
     """
-    there = found.find("GET", "/api/module-003/empty")
+    there = found.routes.find("GET", "/api/module-003/empty")
     if there is None:
         raise RuntimeError("there is no such route")
     spans = []

@@ -19,19 +19,12 @@ import pytest
 from benchmarks.model import ask, make_gateway
 from benchmarks.report import Figure
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents import (
-    Backend,
-    ClaudeSettings,
-    NativeTools,
-    RunSandbox,
-    ToolResult,
-    make_backend,
-)
-from parachuted.agents.gateway import Gateway
-from parachuted.agents.job import NativeCallResult
-from parachuted.agents.sandbox.options import find_cli
+from parachuted.agents.backends import ClaudeSettings, make_backend
+from parachuted.agents.gateway.gateway import Gateway
+from parachuted.agents.job import Backend, NativeTools, RunSandbox, ToolResult
+from parachuted.agents.sandbox.options import find_bundled_cli
 from parachuted.agents.sandbox.sandboxes import Sandboxes
-from parachuted.heavy import load_heavy
+from parachuted.processes.heavy import load_heavy
 from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say
 from tests.engine import an_engine
 
@@ -115,7 +108,7 @@ async def _bare(rig: _Rig, folder: Path) -> float:
         "ANTHROPIC_API_KEY": "none",
     }
     command = [
-        str(find_cli()),
+        str(find_bundled_cli()),
         "-p",
         "Something changed.",
         "--model",
@@ -138,18 +131,14 @@ async def _bare(rig: _Rig, folder: Path) -> float:
 
 async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
     start_at = time.perf_counter()
-    async with boxes.prepare() as slot:
-        box = RunSandbox(
-            config=_BOX, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True
-        )
+    async with boxes.prepare() as folder:
+        box = RunSandbox(config=_BOX, folder=folder)
 
         async def before(_tool: str, _arguments: Mapping[str, object]) -> str | None:
             return None
 
-        async def after(
-            _tool: str, _arguments: Mapping[str, object], _result: ToolResult
-        ) -> NativeCallResult:
-            return NativeCallResult()
+        async def after(_tool: str, _arguments: Mapping[str, object], _result: ToolResult) -> str:
+            return ""
 
         return await rig.first_byte(
             NativeTools(tools=("Read", "Edit", "Bash"), sandbox=box, before=before, after=after),

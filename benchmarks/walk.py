@@ -24,10 +24,10 @@ from typing import Any
 import aiohttp
 
 from parachuted.agents.choice import choose_agent
-from parachuted.bundled import bundled_folder
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.events import Event
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import ScriptedMessages, say
 

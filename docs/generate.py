@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from parachuted.access.events import HOLDS
 from parachuted.cli.parser import make_parser
 from parachuted.config import describe_settings
 from parachuted.events import CATALOG
+from parachuted.events.fields import HOLDS
 from parachuted.modules.registry.manifest import read_manifest
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
@@ -105,7 +105,8 @@ def _events() -> str:
         '"data"}`; `module` is the module that\n'
         "published it, or `core`. `GET /api/events` streams the events of the first table, and "
         "[hooks](../hooks.md) are run on both.\n"
-        "A key hears an event if it may read in the scope named in the last column. `data` names "
+        "A key hears an event if it may read in the scope named in the last column; a key with "
+        "paths hears of the files\nthere, and of nothing else. `data` names "
         "each field with its kind; any of\nthem may be null. GET /api/openapi.json has the JSON "
         "schema of each event, those of the modules that run too, as `x-events`.\n\n"
         f"## What has happened\n\n{_table(heads, rows(blocks=False))}\n\n"
@@ -193,8 +194,8 @@ def _http_api(openapi: Mapping[str, Any]) -> Iterator[str]:
         "# HTTP API\n\nEvery call of the daemon itself; [the API](../api.md) says how to use "
         "them. `/api/docs` of a running daemon has\n"
         "all of this with the shapes of answers and the calls of your modules. *Scope* is what a "
-        "key must be allowed to do; a call marked\n"
-        "*whole vault* refuses keys that are limited to some paths. The errors are:\n"
+        "key must be allowed to do; a key with paths\n"
+        "makes the calls marked *or paths of it*, and no other. The errors are:\n"
     )
     errors = {
         name.removeprefix("Error"): error["description"]
@@ -247,10 +248,8 @@ def _call(openapi: Mapping[str, Any], name: str, call: Mapping[str, Any]) -> Ite
 def _scope(call: Mapping[str, Any]) -> str:
     if not call.get("x-capability"):
         return "*Scope:* none, no key is needed."
-    return (
-        "*Scope:* "
-        f"`{call['x-module']}:{call['x-capability']}`{', whole vault' if call.get('x-reach') == 'beyond' else ''}."  # noqa: E501
-    )
+    paths = ", or paths of it" if call.get("x-for-path-keys") else ""
+    return f"*Scope:* `{call['x-module']}:{call['x-capability']}`{paths}."
 
 
 def _answers(call: Mapping[str, Any]) -> Iterator[str]:

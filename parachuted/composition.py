@@ -9,75 +9,74 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from parachuted.access.origin import SessionTaints
-from parachuted.access.origins import Origins
 from parachuted.access.own_folders import OwnFolders
-from parachuted.agents import RunLimits
+from parachuted.access.strangers import SessionTaints, Strangers
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.choice import CLOCK_FILE, BackendChoice
+from parachuted.agents.job import RunLimits
 from parachuted.agents.permission import PermissionRequests
 from parachuted.api import RESERVED, KeyAuthenticator
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, make_machine_name
-from parachuted.audit.log import AuditLog, WriteAudit
+from parachuted.audit.log import AuditLog
+from parachuted.audit.writes import WriteAudit
 from parachuted.bubbling import BaselineTexts, PendingChanges, Reconciler, WatchRegistry
 from parachuted.config import Settings, listed, paired
 from parachuted.context import ContextAssembly, SessionContexts
 from parachuted.errors import DaemonError
 from parachuted.events.watched_vault import WatchedVault
-from parachuted.heavy import load_heavy_here
 from parachuted.history import HistoryPruning, Retention, RetentionLimits, Undo
 from parachuted.history.acts import ActFinisher
-from parachuted.history.kept_texts import KeptTexts
+from parachuted.history.retention import KeptTexts
 from parachuted.history.run_account import CallRun, RunAccounts
 from parachuted.hooks import (
     HookApprovals,
     HookError,
     HookEventListener,
-    HookRunner,
-    HookRunRecorder,
+    HookOptions,
     Hooks,
     WriteHooks,
 )
 from parachuted.keys import KeyFile, KeyRing
-from parachuted.mcp import McpServers, ServerRegistry
+from parachuted.mcp.registry import ServerRegistry
 from parachuted.mcp.servers import APPROVALS as MCP_APPROVALS
 from parachuted.mcp.servers import COMMAND as APPROVE_SERVER
+from parachuted.mcp.servers import McpServers
 from parachuted.modules.agent_service import AgentService
-from parachuted.modules.hosting.event_publisher import AuthorReach
+from parachuted.modules.hosting.audited import ModuleAudit
+from parachuted.modules.hosting.event_publisher import AuthorReach, EventPublisher
+from parachuted.modules.hosting.host import ModuleHost
+from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.interfaces import Interfaces
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.module_agents import ModuleAgents
-from parachuted.modules.hosting.module_clients import ModuleClients
 from parachuted.modules.hosting.module_containers import ModuleContainers
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
+from parachuted.modules.hosting.module_hooks import ModuleHooks
 from parachuted.modules.hosting.module_state import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
-from parachuted.modules.hosting.schedules import SetSchedules
+from parachuted.modules.hosting.schedules import ModuleScheduler, SetSchedules
+from parachuted.modules.hosting.status import ModuleReports
 from parachuted.modules.hosting.system_files import SystemFiles
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.prompts import ModulePrompts
+from parachuted.processes.heavy import load_heavy_here
 from parachuted.processes.memory import trim_memory
-from parachuted.runs import (
-    Curator,
-    CuratorBriefing,
-    CuratorSessions,
-    RunHooks,
-    RunRecovery,
-    RunServices,
-    TaskReviews,
-)
-from parachuted.runs.agent_briefing import AgentBriefing
+from parachuted.runs.agent_briefing import AgentBriefing, AgentTools
+from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
-from parachuted.runs.agent_sandboxes import AgentSandboxes
-from parachuted.runs.agent_toolset import AgentTools
+from parachuted.runs.curator import Curator, CuratorSessions
 from parachuted.runs.granted_vault import GrantedVaults
+from parachuted.runs.requested_run import AgentSandboxes
+from parachuted.runs.run import RunServices
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
+from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 from parachuted.search import Search
 from parachuted.state.elapsed_clock import ElapsedClock, follow_clock
 from parachuted.suggestions import Suggestions
 from parachuted.tasks import Budget, Causes, Queue, QuietWindow, RunCountLimits, Worker
-from parachuted.times import utc_now
+from parachuted.texts.times import utc_now
 from parachuted.vault import Store
 
 
@@ -99,7 +98,8 @@ class VaultParts:
     writes: WriteAudit
     store: Store
     search: Search
-    origins: Origins
+    strangers: Strangers
+    granted: GrantedVaults
     suggestions: Suggestions
     undo: Undo
 
@@ -176,14 +176,15 @@ def build_hooks(watched: WatchedVault, causes: Causes, env: Mapping[str, str]) -
     hooks = Hooks(
         home=watched.home,
         vault=vault,
-        runner=HookRunner(chosen.concurrency),
-        approvals=HookApprovals(watched.home),
-        recorder=HookRunRecorder(watched.folder / "hooks"),
+        runs=watched.folder / "hooks",
         clock=watched.clock,
         report=watched.problems.set,
         env=env,
-        fails_closed=chosen.fails_closed,
-        must_approve=chosen.must_approve,
+        options=HookOptions(
+            concurrency=chosen.concurrency,
+            fails_closed=chosen.fails_closed,
+            must_approve=chosen.must_approve,
+        ),
         on_error=publish_error,
     )
     loop, root_of = asyncio.get_running_loop(), causes.root_of
@@ -238,14 +239,14 @@ def build_vault(watched: WatchedVault, for_writes: WriteHooks, elapsed: ElapsedC
         caught_up=trim_memory,
         is_noticing=lambda: detector.is_noticing,
     )
-    origins = Origins(state, listed(settings.agent.untrusted), index)
+    strangers = Strangers(listed(settings.agent.untrusted))
     suggestions = Suggestions(
         store,
         state=state,
         home=watched.home,
         bus=bus,
         audit=audit,
-        origins=origins,
+        strangers=strangers,
         auto_approve_rate=settings.suggestions.auto_approve_rate / 100,
     )
     return VaultParts(
@@ -254,7 +255,8 @@ def build_vault(watched: WatchedVault, for_writes: WriteHooks, elapsed: ElapsedC
         writes=writes,
         store=store,
         search=search,
-        origins=origins,
+        strangers=strangers,
+        granted=GrantedVaults(store, index, search, audit, strangers),
         suggestions=suggestions,
         undo=Undo(store, bus),
     )
@@ -323,7 +325,7 @@ def build_agents(
         runs_per_cause=limit.runs_per_cause,
     )
     budget = Budget(counts, watched.history, state, vault.elapsed.moment)
-    run_hooks = RunHooks(vault.store, bus, hooks, vault.origins)
+    run_hooks = RunHooks(vault.store, bus, hooks, vault.strangers)
     active_runs = ActiveRuns()
     services = RunServices(
         backend=chosen.backend,
@@ -339,19 +341,14 @@ def build_agents(
     )
     curator = Curator(
         services=services,
-        briefing=CuratorBriefing(
-            store=vault.store,
-            index=index,
-            watches=loop.watches,
-            services=services,
-            sessions=CuratorSessions(state, SessionTaints(state, clock), chosen.backend.name),
-            limits=limits_of_run(settings),
-            origins=vault.origins,
-        ),
-        reviews=reviews,
         hooks=run_hooks,
+        index=index,
+        watches=loop.watches,
+        reviews=reviews,
+        sessions=CuratorSessions(state, SessionTaints(state, clock), chosen.backend.name),
         causes=causes,
         undo=vault.undo,
+        limits=limits_of_run(settings),
     )
     return AgentParts(
         chosen=chosen,
@@ -377,7 +374,7 @@ def build_agents(
             reviews=reviews,
             history=watched.history,
             undo=vault.undo,
-            acts=ActFinisher(vault.store, vault.origins, index.paths),
+            acts=ActFinisher(vault.store, index.paths),
             clock=clock,
         ),
     )
@@ -410,7 +407,7 @@ def build_modules(
     asked for, and what modules reach of the daemon, these too. git and pip see a part of `env`.
     """
     home, folder, user_home = watched.home, watched.settings.vault, Path.home()
-    chosen, sandboxes = watched.settings.modules, agents.chosen.sandboxes
+    sandboxes = agents.chosen.sandboxes
     trust = ModuleApprovals(home, folder, env=env, reserved=RESERVED)
     prompts = ModulePrompts(home)
     servers = McpServers(
@@ -421,64 +418,29 @@ def build_modules(
         home=home,
         env=env,
     )
-    clients = ModuleClients(authenticator.ring, latest)
+    secret = (home, folder, user_home)
     containers = ModuleContainers(
-        home / "run/containers", (home, folder, user_home), sandboxes, clients
+        home / "run/containers", secret, sandboxes, authenticator.ring, latest
     )
-    manager = ModuleManager(
-        trust=trust,
-        make_services=lambda approved: ModuleContext(approved, sources),
-        start_worker=lambda *module: load_heavy_here("containers").ContainerHost(
-            *module, containers
-        ),
-        bus=watched.bus,
-        asker=hooks,
-        vault=folder,
-        clock=watched.clock,
-        report=watched.problems.set,
-        preferred=paired(chosen.providers),
-        audit=vault.audit,
-        state=watched.state,
-        origins=vault.origins,
-        set_schedules=SetSchedules(watched.folder / MODULE_SCHEDULES),
-        make_run=partial(CallRun, vault.store),
-        author_reach=AuthorReach(
-            authenticator.ring.identity, authenticator.holds, agents.active_runs
-        ),
-    )
+    make_run = partial(CallRun, vault.store)
+
+    def make_host(approved: ApprovedModule) -> ModuleHost:
+        services = ModuleContext(approved, sources)
+        if approved.trust != "untrusted":
+            return InProcessHost(approved, services, make_run, on_stop=services.close)
+        made: ModuleHost = load_heavy_here("containers").ContainerHost(
+            approved, services, make_run, containers
+        )
+        return made
+
+    reach = AuthorReach(authenticator.ring.identity, authenticator.holds, agents.active_runs)
+    manager = _make_manager(watched, vault, trust, hooks, reach, make_host)
     helper = maintenance(SystemFiles(home, folder).tools)
     core_agents = {helper.name: helper}
-    vaults = GrantedVaults(vault.store, watched.index, vault.search, vault.audit)
-    contexts = ContextAssembly(watched.index, loop.watches.watched_by, vault.origins)
+    contexts = ContextAssembly(watched.index, loop.watches.watched_by, vault.strangers)
     own_folders = OwnFolders(listed(watched.settings.agent.own_folders), user_home)
-    runner = AgentRunner(
-        services=agents.run_services,
-        admission=_make_admission(watched.settings, agents),
-        vaults=vaults,
-        hooks=agents.run_hooks,
-        guards=RunGuards(
-            origins=vault.origins,
-            taints=SessionTaints(watched.state, watched.clock),
-            suggestions=vault.suggestions,
-            permissions=agents.permissions,
-            answer_s=watched.settings.conversation.ask_s,
-        ),
-        briefing=AgentBriefing(
-            AgentSkills(watched.root, user_home, vault.origins),
-            AgentTools(manager, servers),
-            contexts,
-        ),
-        boxes=None
-        if sandboxes is None
-        else AgentSandboxes(
-            sandboxes=sandboxes,
-            store=vault.store,
-            index=watched.index,
-            user_home=user_home,
-            private=(home,),
-            own_folders=own_folders,
-        ),
-    )
+    tools = AgentTools(manager, servers)
+    runner = _make_runner(watched, vault, agents, tools, contexts, own_folders)
 
     def agents_of(approved: ApprovedModule) -> ModuleAgents:
         return ModuleAgents(
@@ -486,7 +448,7 @@ def build_modules(
         )
 
     sources = ModuleContextSources(
-        vaults=vaults,
+        vaults=vault.granted,
         user_home=user_home,
         kept_out=(home, folder),
         own_folders=own_folders,
@@ -494,11 +456,10 @@ def build_modules(
         has_model=agents.chosen.backend.name != "offline",
         agents_of=agents_of,
         suggestions=vault.suggestions,
-        origins=vault.origins,
         state=watched.folder / MODULE_STATE,
         publish=manager.publish,
-        writing=manager.writing,
-        interface=manager.interface,
+        writing=manager.publishing.writing,
+        interface=manager.interfaces.get,
         scheduler=manager.scheduler,
         activity=ActivityLog(watched.root),
         contexts=contexts,
@@ -512,6 +473,67 @@ def build_modules(
         manager=manager,
         agents=AgentService(runner, manager.approved, agents_of, core_agents),
         sources=sources,
+    )
+
+
+def _make_manager(
+    watched: WatchedVault,
+    vault: VaultParts,
+    trust: ModuleApprovals,
+    hooks: Hooks,
+    reach: AuthorReach,
+    make_host: Callable[[ApprovedModule], ModuleHost],
+) -> ModuleManager:
+    audit = ModuleAudit(vault.audit, watched.clock)
+    schedules = SetSchedules(watched.folder / MODULE_SCHEDULES)
+    return ModuleManager(
+        trust,
+        make_host,
+        ModuleHooks(hooks, watched.settings.vault, watched.clock),
+        EventPublisher(watched.bus, reach),
+        Interfaces(paired(watched.settings.modules.providers), audit),
+        ModuleScheduler(watched.clock, watched.state, audit, schedules),
+        audit,
+        ModuleReports(watched.bus, watched.problems.set),
+    )
+
+
+def _make_runner(
+    watched: WatchedVault,
+    vault: VaultParts,
+    agents: AgentParts,
+    tools: AgentTools,
+    contexts: ContextAssembly,
+    own_folders: OwnFolders,
+) -> AgentRunner:
+    """What runs the agents of modules and conversations. Without a sandbox none has a shell."""
+    user_home, sandboxes = Path.home(), agents.chosen.sandboxes
+    boxes = None
+    if sandboxes is not None:
+        boxes = AgentSandboxes(
+            sandboxes=sandboxes,
+            store=vault.store,
+            index=watched.index,
+            user_home=user_home,
+            private=(watched.home,),
+            own_folders=own_folders,
+        )
+    return AgentRunner(
+        services=agents.run_services,
+        admission=_make_admission(watched.settings, agents),
+        vaults=vault.granted,
+        hooks=agents.run_hooks,
+        guards=RunGuards(
+            strangers=vault.strangers,
+            taints=SessionTaints(watched.state, watched.clock),
+            suggestions=vault.suggestions,
+            permissions=agents.permissions,
+            answer_s=watched.settings.conversation.ask_s,
+        ),
+        briefing=AgentBriefing(
+            AgentSkills(watched.root, user_home, vault.strangers), tools, contexts
+        ),
+        boxes=boxes,
     )
 
 

@@ -13,10 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parachuted.access.origins import set_looked_back
 from parachuted.agents.choice import BackendChoice
-from parachuted.api import HttpServer, Mode, undo_limits
-from parachuted.change_followers import ChangeFollowers
+from parachuted.api import HttpServer, Mode
 from parachuted.composition import (
     build_agents,
     build_hooks,
@@ -30,18 +28,17 @@ from parachuted.config import Settings, is_open_to_others, set_setting
 from parachuted.errors import ConfigError, DaemonError
 from parachuted.events import ChangeListeners, Event
 from parachuted.events.watched_vault import WatchedVault
-from parachuted.heavy import expect_heavy
-from parachuted.history import UndoLimits
+from parachuted.followers import ChangeFollowers, DiskUpkeep, HomeUpkeep
 from parachuted.http_routes import DaemonControl, HttpRoutes
+from parachuted.processes.heavy import expect_heavy
 from parachuted.processes.memory import MemoryTrimmer, limit_heaps, trim_memory
 from parachuted.suggestions.approval_listener import ApprovalListener
 from parachuted.tasks import Causes
-from parachuted.times import utc_now
-from parachuted.upkeep import DiskUpkeep, HomeUpkeep, record_declared_origins
+from parachuted.texts.times import utc_now
 from parachuted.vault import rescue
 
 if TYPE_CHECKING:
-    from parachuted.tls import TlsListener
+    from parachuted.keys.tls import TlsListener
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +112,6 @@ class Daemon:
         self.modules.containers.serve = self.http.serve_module
         self.approvals = ApprovalListener(self.vault.suggestions, watched.root, watched.bus)
         self._followers = ChangeFollowers(
-            origins=self.vault.origins,
             reconciler=self.loop.reconciler,
             writes=self.vault.writes,
             indexer=self.vault.search.indexer,
@@ -148,7 +144,7 @@ class Daemon:
         watched = self.watched
         if not watched.settings.tls.port:
             return None
-        from parachuted.tls import TlsListener  # noqa: PLC0415  few daemons load it
+        from parachuted.keys.tls import TlsListener  # noqa: PLC0415  few daemons load it
 
         return TlsListener(watched.home, watched.problems.set, watched.clock)
 
@@ -218,7 +214,6 @@ class Daemon:
 
     async def _run_modules(self) -> None:
         await self.modules.containers.sweep()
-        await self.modules.manager.start()
         await self.modules.manager.run()
 
     def stop(self) -> None:
@@ -248,7 +243,6 @@ class Daemon:
             self.watched.state.table("control").put(
                 "baseline", {"at": self.watched.clock().isoformat()}
             )
-            set_looked_back(self.watched.state, self.watched.clock())
             vault.announce()
         self.agents.recovery.end_lost_runs()
         self.hooks.for_writes.begin()
@@ -269,12 +263,7 @@ class Daemon:
 
     async def _finish_acts(self) -> None:
         """What was cut short by the end of the last daemon is whole before anyone can ask."""
-
-        def limits(key: str) -> UndoLimits:
-            identity = self.authenticator.ring.identity
-            return undo_limits(identity(key), self.vault.store) if key else UndoLimits()
-
-        said_by = await self.agents.recovery.finish_acts(self.vault.store.notice, limits)
+        said_by = await self.agents.recovery.finish_acts(self.vault.store.notice)
         for number, said in enumerate(said_by):
             self.watched.problems.set(f"unfinished:{number}", said)
 
@@ -302,7 +291,6 @@ class Daemon:
     async def _look_through_texts(self) -> None:
         """What a start reads of the whole vault, while changes are followed already."""
         await self.loop.baselines.keep_watched(self.watched.index.paths())
-        await record_declared_origins(self.watched, self.vault.origins)
         trim_memory()
 
     async def _set_auth_mode(self, mode: Mode) -> None:

@@ -1,10 +1,13 @@
 """Errors: what can go wrong, by name.
 
-A message defaults to the class's docstring and says what to do. HTTP statuses and exit codes are
-given by `api` and `cli`.
+A message defaults to the class's docstring. HTTP statuses and exit codes are given by `api` and
+`cli`, which also say what to do.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class ParachuteError(Exception):
@@ -39,8 +42,20 @@ class EditRefusedError(ParachuteError):
     """The edit would change more than it names, so nothing was written."""
 
 
+class UnfitError(ParachuteError):
+    """What was given does not fit, so nothing was done."""
+
+
 class ActRefusedError(ParachuteError):
     """A hook objected, so nothing was done."""
+
+
+class OutdatedError(ParachuteError):
+    """It is not as it was when that was decided, so nothing was done."""
+
+
+class UntrustedError(ParachuteError):
+    """The file by which this is allowed cannot be believed, so it allows nothing."""
 
 
 class RequestBodyError(ParachuteError):
@@ -88,14 +103,23 @@ class StorageFailedError(ParachuteError):
         super().__init__(message)
 
 
+@contextmanager
+def storage_errors(what: str) -> Iterator[None]:
+    """Turn an OSError inside into StorageFailedError, in words that begin with `what`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailedError(f"{what}: {error.strerror or error}", errno=error.errno) from error
+
+
 class AgentFailedError(ParachuteError):
     """The agent did not finish its work."""
 
 
 class AgentUnavailableError(AgentFailedError):
-    """The agent could not begin, and cost nothing: the same run may be tried again later, after
-    `wait_s` seconds where that is known.
-    """
+    """The agent could not begin; the same run may be tried again later."""
+
+    # `wait_s`: after so many seconds, where that is known
 
     def __init__(self, message: str | None = None, *, wait_s: float | None = None) -> None:
         self.wait_s = wait_s

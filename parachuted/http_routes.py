@@ -12,7 +12,6 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from parachuted import api, mcp
-from parachuted.addresses import page_address, tls_address
 from parachuted.composition import (
     AgentParts,
     HookParts,
@@ -25,14 +24,14 @@ from parachuted.config import SettingsListing, listed
 from parachuted.events.watched_vault import WatchedVault
 from parachuted.history import Restore
 from parachuted.home_files.vault_state import refuse_unfit
-from parachuted.modules.agent_service import AgentListing
-from parachuted.runs.granted_vault import GrantedVaults
+from parachuted.modules.listed_agents import AgentListing
+from parachuted.processes.addresses import page_address, tls_address
 from parachuted.sync import FileDigests
-from parachuted.tools import Migration
+from parachuted.tools.migration import Migration
 from parachuted.web import PageRoutes
 
 if TYPE_CHECKING:
-    from parachuted.tls import CertificateAuthority
+    from parachuted.keys.tls import CertificateAuthority
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,47 +72,34 @@ class HttpRoutes:
     def _make_mcp(self) -> mcp.McpRoutes:
         watched, vault, authenticator = self._watched, self._vault, self._authenticator
         sources = mcp.ClientSources(
-            vaults=GrantedVaults(vault.store, watched.index, vault.search, vault.audit),
-            origins=vault.origins,
+            vaults=vault.granted,
             suggestions=vault.suggestions,
             hooks=self._agents.run_hooks,
             holds=authenticator.holds,
             clock=watched.clock,
         )
-        past = mcp.PastTools(
-            root=watched.root,
-            origins=vault.origins,
-            suggestions=vault.suggestions,
+        vault_tools = mcp.VaultTools(
+            sources,
+            watched.bus,
+            self._control.started,
             contexts=self._contexts,
             history=self._history,
             runs=self._runs,
             suggested=self._suggested,
         )
-        own = mcp.ServedModuleTools(self._modules.manager, authenticator.holds, watched.clock)
-        changes = mcp.VaultChanges(watched.bus, vault.search, vault.origins, self._control.started)
-        fixed = [*mcp.note_tools(), *mcp.tools_of(changes, past)]
-        tools = mcp.McpTools(fixed, own.tools, audit=vault.audit, clock=watched.clock)
-        resources = mcp.NoteResources(watched.root, vault.search, vault.origins)
-        routes = mcp.McpRoutes(
-            mcp.ClientTable(sources), tools, resources, changes, authenticator.holds
-        )
-        authenticator.subscribe(routes.recheck)
-        return routes
+        clients = mcp.ClientTable(sources)
+        authenticator.subscribe(clients.recheck)
+        return mcp.McpRoutes(clients, mcp.McpTools(vault_tools, self._modules.manager, sources))
 
     def make_app(self) -> api.Application:
         """What answers on the port of the API."""
         watched, vault, authenticator = self._watched, self._vault, self._authenticator
-        writer = api.NoteWriter(vault.store)
         streams = api.EventStreams(
             watched.bus, watched.settings.vault, self._control.started, authenticator.holds
         )
         files = api.FileAnswers(watched.root, FileDigests(watched.root))
         dispatcher = api.ModuleDispatcher(
-            self._modules.manager,
-            authenticator.holds,
-            authenticator.refusal,
-            watched.clock,
-            files,
+            self._modules.manager, authenticator.holds, authenticator.refusal, watched.clock, files
         )
         authenticator.subscribe(streams.recheck)
         authenticator.subscribe(dispatcher.recheck)
@@ -121,26 +107,20 @@ class HttpRoutes:
             self._health(),
             *self._loop_routes(),
             self._doctor(dispatcher),
-            *api.file_routes(
-                vault.store, watched.index, vault.search, writer, vault.elapsed.moment
-            ),
+            *api.file_routes(vault.store, watched.index, vault.search, vault.elapsed.moment),
             *self._context_routes(),
             self._runs,
             self._history,
             self._suggested,
             api.AuditRoutes(vault.audit, watched.clock),
-            *self._agent_routes(writer),
+            *self._agent_routes(),
             *self._module_routes(dispatcher),
             *self._access_routes(),
             PageRoutes(),
             self.mcp,
             *self._supervisor_routes(),
         )
-        app = api.make_app(
-            self._front(), groups, streams=streams, writer=writer, dispatcher=dispatcher
-        )
-        app.on_shutdown.append(lambda _app: self.mcp.close())
-        return app
+        return api.make_app(self._front(), groups, streams=streams, dispatcher=dispatcher)
 
     def make_supervisor_app(self) -> api.Application:
         """What answers on the port of a supervisor, where the settings name one."""
@@ -148,7 +128,7 @@ class HttpRoutes:
 
     async def serve_module(self, at: socket) -> Callable[[], Awaitable[None]]:
         """Answer a module in its container at that socket, until what this returns is called."""
-        return await api.serve_module(self._front(), self._modules.containers.clients, at)
+        return await api.serve_module(self._front(), self._modules.containers, at)
 
     def _front(self) -> api.ApiMiddleware:
         watched, chosen = self._watched, self._watched.settings.api
@@ -169,24 +149,20 @@ class HttpRoutes:
         return page_address(settings.host, watched.port, names)
 
     def _health(self) -> api.HealthRoutes:
-        watched, loop, agents = self._watched, self._loop, self._agents
+        loop, agents = self._loop, self._agents
         return api.HealthRoutes(
-            vault=api.VaultHealth(
-                root=watched.root,
-                path=watched.settings.vault,
-                index=watched.index,
+            self._watched,
+            api.LoopHealth(
                 watches=loop.watches,
-                is_watching_by=lambda: "polling" if watched.detector.polling else "events",
-            ),
-            loop=api.LoopHealth(
-                queue=loop.queue, reviews=loop.reviews, budget=agents.budget, worker=agents.worker
+                queue=loop.queue,
+                reviews=loop.reviews,
+                budget=agents.budget,
+                worker=agents.worker,
             ),
             chosen=agents.chosen,
-            problems=watched.problems,
             modules=self._modules.manager,
             pruning=loop.pruning,
             started=self._control.started,
-            clock=watched.clock,
         )
 
     def _loop_routes(self) -> tuple[object, ...]:
@@ -203,24 +179,16 @@ class HttpRoutes:
             reconciler=loop.reconciler,
             most_cost_usd=cost,
         )
-        polled = api.PolledRoutes(
-            modules=self._modules.manager,
-            history=watched.history,
-            budget=agents.budget,
-            gateway=agents.chosen.gateway,
-            clock=watched.clock,
-            most_cost_usd=cost,
-            full_every_s=watched.settings.scan.full_every_s,
-        )
-        return routes, api.WorkerRoutes(agents.worker, watched.detector, watched.index), polled
+        manager = self._modules.manager
+        polled = api.PolledRoutes(watched, manager, agents.budget, agents.chosen.gateway)
+        return routes, api.WorkerRoutes(agents.worker, watched), polled
 
     def _doctor(self, dispatcher: api.ModuleDispatcher) -> api.DoctorRoutes:
         return api.DoctorRoutes(
+            self._watched,
             store=self._vault.store,
-            index=self._watched.index,
             watches=self._loop.watches,
             search=self._vault.search,
-            problems=self._watched.problems,
             pruning=self._loop.pruning,
             audit=self._vault.audit,
             gateway=self._agents.chosen.gateway,
@@ -230,32 +198,26 @@ class HttpRoutes:
     def _context_routes(self) -> tuple[object, ...]:
         """What an agent reads before a conversation, and the move from older programs."""
         watched, vault, loop = self._watched, self._vault, self._loop
-        index, folder = watched.index, watched.settings.vault
         migration = Migration(
-            store=vault.store,
-            index=index,
-            sessions=loop.sessions,
-            bus=watched.bus,
-            origins=vault.origins,
+            store=vault.store, index=watched.index, sessions=loop.sessions, bus=watched.bus
         )
         return (
             self._contexts,
             api.ContextMigrationRoutes(migration),
-            api.PromptRoutes(watched.root, index, loop.watches, folder),
-            api.SessionMigrationRoutes(index, folder),
+            api.PromptRoutes(watched, loop.watches),
         )
 
-    def _agent_routes(self, writer: api.NoteWriter) -> tuple[object, ...]:
+    def _agent_routes(self) -> tuple[object, ...]:
         """Agents, what they may do, and where they run."""
         watched, vault, agents = self._watched, self._vault, self._agents
         manager, service = self._modules.manager, self._modules.agents
         listing = AgentListing(
             service,
-            manager,
             lambda: [module.name for module in manager.status()],
+            manager.agents_of,
             self._loop.watches,
             watched.index,
-            vault.origins,
+            vault.strangers,
         )
         runs = api.AgentRunRoutes(
             service,
@@ -266,8 +228,7 @@ class HttpRoutes:
             clock=watched.clock,
         )
         return (
-            api.AgentRoutes(listing, vault.store, vault.origins),
-            api.InstructionRoutes(vault.store, vault.origins, writer, listing.all_names),
+            api.AgentRoutes(listing, vault.store, vault.strangers),
             runs,
             api.PermissionRoutes(agents.permissions),
             api.SandboxRoutes(agents.chosen.sandboxes),
@@ -277,25 +238,21 @@ class HttpRoutes:
     def _module_routes(self, dispatcher: api.ModuleDispatcher) -> tuple[object, ...]:
         watched, modules = self._watched, self._modules
         return (
-            api.ModuleRoutes(modules.manager, modules.trust, modules.prompts),
-            api.ModuleSettingRoutes(
-                modules.manager, modules.trust, watched.home / "logs" / "daemon.log"
+            api.ModuleRoutes(
+                modules.manager,
+                modules.trust,
+                modules.prompts,
+                watched.home / "logs" / "daemon.log",
             ),
             api.ParaRoutes(modules.manager, dispatcher),
-            api.HookRoutes(
-                self._hooks.hooks, modules.manager, watched.settings.vault, watched.clock
-            ),
+            api.HookRoutes(self._hooks.hooks, watched.settings.vault, watched.clock),
         )
 
     def _access_routes(self) -> tuple[object, ...]:
         """API keys, how other devices come in, and the settings."""
         watched, authenticator, control = self._watched, self._authenticator, self._control
         keys = api.ApiKeyRoutes(
-            authenticator,
-            self._modules.manager,
-            watched.clock,
-            control.set_auth_mode,
-            self._page,
+            authenticator, self._modules.manager, watched.clock, control.set_auth_mode, self._page
         )
         settings = api.SettingRoutes(
             SettingsListing(watched.settings, watched.home, control.env, watched.flags),
@@ -303,18 +260,11 @@ class HttpRoutes:
             control.set_auth_mode,
             partial(refuse_unfit, watched.home),
         )
-        sign_in = api.SignInRoutes(authenticator, watched.clock)
-        return keys, sign_in, api.TlsRoutes(self._authority, self._page), settings
+        return keys, api.TlsRoutes(self._authority, self._page), settings
 
     def _supervisor_routes(self) -> tuple[object, ...]:
         watched, control = self._watched, self._control
-        power = api.SupervisorRoutes(
-            problems=watched.problems,
-            started=control.started,
-            clock=watched.clock,
-            port=lambda: watched.port,
-            end=control.end,
-        )
+        power = api.SupervisorRoutes(watched, control.started, control.end)
         return api.ModelRoutes(watched.settings.agent.model), power
 
 
@@ -322,7 +272,7 @@ def _find_authority(watched: WatchedVault) -> CertificateAuthority | None:
     """The authority whose certificates are served; None where nothing is served encrypted."""
     if not watched.settings.tls.port:
         return None
-    from parachuted.tls import CertificateAuthority  # noqa: PLC0415  few load it
+    from parachuted.keys.tls import CertificateAuthority  # noqa: PLC0415  few load it
 
     authority = CertificateAuthority(watched.home)
     return authority if authority.exists() else None

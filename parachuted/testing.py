@@ -17,7 +17,8 @@ from typing import Self, TypeAlias
 
 from aiohttp import web
 
-from parachuted.agents import Job, RunResult, Step, TextStep, ThinkingDelta, ToolCallStep, call_tool
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import Job, RunResult, Step, TextStep, ThinkingDelta, ToolCallStep
 from parachuted.errors import AgentFailedError
 from parachuted.modules.hosting.harness import ModuleHarness, running_module
 

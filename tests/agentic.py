@@ -24,11 +24,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from parachuted.agents import Backend, Job, OfflineBackend, RunLimits, Tool, ToolResult
 from parachuted.agents.choice import choose_agent
-from parachuted.bundled import bundled_folder
+from parachuted.agents.job import Backend, Job, RunLimits, Tool, ToolResult
+from parachuted.agents.offline import OfflineBackend
 from parachuted.config import load_settings
 from parachuted.errors import AgentFailedError
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.home_files.vault_state import state_folder
 from tests.cli import forked
 from tests.cli.command_line import CommandLine

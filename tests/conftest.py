@@ -21,9 +21,9 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from pyfakefs.fake_filesystem import FakeFilesystem, OSType
 from xdist.scheduler import LoadScopeScheduling
 
-from parachuted.agents import Backend
+from parachuted.agents.job import Backend
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.times import utc_now
+from parachuted.texts.times import utc_now
 from tests.cli import forked
 from tests.engine import an_engine
 from tests.module_cache import install_module_cache

@@ -118,13 +118,13 @@ def _versions(ask: Ask, path: str) -> list[dict[str, Any]]:
 def _is_asked_for(ask: Ask, version: Mapping[str, Any]) -> bool:
     if version["by"] in PEOPLE:
         return True
-    return "asked for by" in str(ask("GET", f"/api/runs/{version['run']}").get("reason"))
+    return "asked for " in str(ask("GET", f"/api/runs/{version['run']}").get("reason"))
 
 
 def _newest(ask: Ask) -> str | None:
     """The newest run that wrote and is not undone."""
     before = ""
-    while runs := ask("GET", f"/api/runs?limit=500{before}")["runs"]:
+    while runs := ask("GET", f"/api/runs?all=true&limit=500{before}")["runs"]:
         for run in runs:
             if run["wrote"] and run["ended"] and not run["undone"] and run["agent"] != "undo":
                 return str(run["id"])

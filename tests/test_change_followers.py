@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from parachuted.change_followers import ChangeFollowers
 from parachuted.events import PERSON, Change
+from parachuted.followers import ChangeFollowers
 from parachuted.vault import IndexEntry, VaultPath
 
 ENTRY = IndexEntry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest="a" * 64)
@@ -38,7 +38,6 @@ def follow(calls):
 
     def make(*, is_first_contact: bool) -> ChangeFollowers:
         return ChangeFollowers(
-            origins=SimpleNamespace(notice=lambda changes: calls.append(("origins", len(changes)))),
             reconciler=SimpleNamespace(
                 record=record, baseline=lambda first: calls.append(("baseline", len(first)))
             ),
@@ -54,12 +53,6 @@ def follow(calls):
         )
 
     return make
-
-
-async def test_where_a_text_came_from_is_known_before_a_task_is_queued_for_it(follow, calls):
-    await follow(is_first_contact=False).listeners().record([MOVED])
-
-    assert calls == [("origins", 1), ("tasks", 1)]
 
 
 def test_a_listener_finds_the_change_in_the_audit_and_the_search_already(follow, calls):
@@ -91,7 +84,7 @@ async def test_first_contact_is_one_baseline_that_is_not_published(follow, calls
         followers.listeners().tell([MOVED])
     followers.end_first_contact()
     followers.end_first_contact()
-    assert calls == [("origins", 1), ("origins", 1), ("baseline", 2)]
+    assert calls == [("baseline", 2)]
 
     await followers.listeners().record([MOVED])
     assert calls[-1] == ("tasks", 1)

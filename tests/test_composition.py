@@ -25,8 +25,8 @@ def script(home: Path, name: str, text: str) -> Path:
 
 TELLING = """\
 #!/bin/sh
-cat > "$PARACHUTE_HOME/told.part"
-mv "$PARACHUTE_HOME/told.part" "$PARACHUTE_HOME/told"
+cat > "$PARACHUTE_HOME/told.$$"
+mv -n "$PARACHUTE_HOME/told.$$" "$PARACHUTE_HOME/told"
 """
 KEEPING = """\
 import json, sys

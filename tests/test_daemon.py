@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Job, OfflineBackend, Step
 from parachuted.agents.choice import BackendChoice
+from parachuted.agents.job import Job, Step
+from parachuted.agents.offline import OfflineBackend
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError

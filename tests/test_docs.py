@@ -21,7 +21,6 @@ from parachuted.cli.parser import make_parser
 from parachuted.config import describe_settings
 from parachuted.events import CATALOG
 from parachuted.modules.registry.manifest import read_manifest
-from tests.api.test_app import ROUTES
 from tests.stories.daemon_rig import Live
 from tests.test_readme import commands_of
 
@@ -102,7 +101,6 @@ async def test_the_references_are_what_the_code_says(live: Live):
 def test_every_call_command_setting_and_event_is_in_the_references():
     reference = {page.name: page.read_text("utf-8") for page in (DOCS / "reference").iterdir()}
 
-    assert set(re.findall(r"^### `(.+)`$", reference["api.md"], re.MULTILINE)) == ROUTES
     assert set(
         re.findall(r"^## `parachute (.+)`$", reference["commands.md"], re.MULTILINE)
     ) == commands_of(make_parser())

@@ -14,18 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.bundled import bundled_folder
 from parachuted.events import CATALOG
-from parachuted.hooks import (
-    HookApprovals,
-    HookEvent,
-    HookRunner,
-    HookRunRecorder,
-    Hooks,
-    WriteHooks,
-    document,
-    load_hooks,
-)
+from parachuted.home_files.bundled import bundled_folder
+from parachuted.hooks import HookEvent, Hooks, WriteHooks, document
+from parachuted.hooks.loading import load_hooks
 from parachuted.vault import Author, VaultPath, WriteIntent
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,9 +63,7 @@ async def hooks(user: Path, vault: Path) -> AsyncIterator[Hooks]:
     made = Hooks(
         home=home,
         vault=vault,
-        runner=HookRunner(),
-        approvals=HookApprovals(home),
-        recorder=HookRunRecorder(home / "run/hooks"),
+        runs=home / "run/hooks",
         clock=lambda: NOON,
         report=lambda _subject, _problem: None,
         env={"PATH": os.environ["PATH"], "HOME": str(user)},
@@ -98,7 +88,7 @@ def test_every_key_of_the_settings_is_known_and_each_block_of_them_has_no_mistak
         (home / "hooks.yaml").write_text(text)
         (home / "hooks.yaml").chmod(0o600)
         found = load_hooks(home, places={"HOME": str(user)})
-        assert found.problems == ()
+        assert found.problems == []
         assert found.hooks
     keys = [
         code for row in table("key") for code in codes(row[0]) if code not in {"type", "onFailure"}
@@ -113,7 +103,7 @@ def test_every_key_of_the_settings_is_known_and_each_block_of_them_has_no_mistak
     pairs = ", ".join(f"{key}: {values.get(key, 'x')}" for key in keys)
     (home / "hooks.yaml").write_text(f"hooks:\n  write.before:\n    - {{type: command, {pairs}}}\n")
 
-    assert load_hooks(home).problems == ()
+    assert load_hooks(home).problems == []
 
 
 async def test_the_first_hook_does_what_it_says(hooks: Hooks, user: Path, vault: Path):
@@ -121,7 +111,7 @@ async def test_the_first_hook_does_what_it_says(hooks: Hooks, user: Path, vault:
     for script in (first, copied):
         command_line(script, user)
     hooks.look()
-    assert {one.hook.id for one in hooks.listed} == {"on-write-before.py", "on-session-start.py"}
+    assert {one.name for one in hooks.listed} == {"on-write-before.py", "on-session-start.py"}
 
     async def asked(actor: str, path: str) -> tuple[bool, str]:
         data = {"actor": actor, "path": path}

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("hooks", "modules", "vault-template", "systemd", "launchd")
 FIND = (
-    "import sys; from parachuted.bundled import bundled_folder; print(*map(bundled_folder, "
+    "import sys; from parachuted.home_files.bundled import bundled_folder as f; print(*map(f, "
     "sys.argv[1:]), sep='\\n')"
 )
 
@@ -213,7 +213,7 @@ def test_a_plain_installation_does_not_bring_the_agent_sdk(built: Path):
 
 
 def test_without_the_agent_sdk_the_offline_agent_still_works(tmp_path: Path):
-    assert "1 run taken back; AGENTS.md is as it was" in without_agent_sdk("demo", cwd=tmp_path)
+    assert "Taken back: 1 run; changed AGENTS.md." in without_agent_sdk("demo", cwd=tmp_path)
 
 
 def test_without_the_agent_sdk_a_login_alone_leads_to_the_offline_agent_and_says_what_to_install(

@@ -19,9 +19,9 @@ import pytest
 
 from parachuted.access.grant import build_grant, grant_of
 from parachuted.bubbling.patterns import parse_declaration, parse_pattern
-from parachuted.bundled import bundled_folder
 from parachuted.cli import FAILED, NO_DAEMON, WRONG_USE
 from parachuted.cli.parser import make_parser
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.modules.registry.manifest import read_manifest
 from tests.stories.daemon_rig import Live
 

@@ -14,16 +14,17 @@ from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
 
-from parachuted.heavy import HEAVY
+from parachuted.processes.heavy import HEAVY
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "parachuted"
 OF_MODULES = sorted((ROOT / "modules").rglob("*.py"))
-LATE = PACKAGE / "heavy.py"
+LATE = PACKAGE / "processes/heavy.py"
 FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = sorted(
     folder for folder in PACKAGE.iterdir() if folder.is_dir() and any(folder.glob("*.py"))
 )
+MOST_ARGUMENTS = 8
 BUDGET_SLACK = 100  # lines that a room may shrink before its budget has to follow
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, HOMES = SETTINGS["project"], SETTINGS["tool"]["parachuted"]["homes"]
@@ -112,6 +113,20 @@ def test_a_public_class_name_stands_once_in_the_package():
                 places.setdefault(node.name, []).append(name_of(file))
 
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_no_constructor_takes_more_than_eight_arguments():
+    made = {
+        f"{name_of(file)} {cls.name}": method.args
+        for file in FILES
+        for cls in ast.walk(ast.parse(file.read_bytes()))
+        if isinstance(cls, ast.ClassDef)
+        for method in cls.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+    }
+
+    counts = {name: len([*args.args, *args.kwonlyargs]) - 1 for name, args in made.items()}
+    assert {name: count for name, count in counts.items() if count > MOST_ARGUMENTS} == {}
 
 
 def test_imports_keep_every_contract():

@@ -12,7 +12,15 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 
-from parachuted.agents import Job, RunLimits, RunResult, TextStep, Tool, ToolCallStep, ToolResult
+from parachuted.agents.job import (
+    Job,
+    RunLimits,
+    RunResult,
+    TextStep,
+    Tool,
+    ToolCallStep,
+    ToolResult,
+)
 from parachuted.errors import AgentFailedError
 from parachuted.testing import (
     ApiRefusal,

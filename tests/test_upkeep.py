@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 from types import SimpleNamespace
 
-from parachuted.access.origins import is_looked_back
 from parachuted.errors import StorageFailedError
-from parachuted.upkeep import HomeUpkeep, record_declared_origins
+from parachuted.followers import HomeUpkeep
 from tests.api.calls import get
 from tests.stories.daemon_rig import Live, save
 
@@ -40,12 +39,3 @@ def test_uses_of_keys_that_cannot_be_saved_do_not_end_the_daemon(home, caplog):
     ).flush_key_uses()
 
     assert "were not saved" in caplog.text
-
-
-async def test_declared_origins_are_looked_for_once(live: Live, vault):
-    save(vault / "note.md", "# Note\n")
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
-        assert is_looked_back(daemon_rig.daemon.watched.state)
-
-        await record_declared_origins(daemon_rig.daemon.watched, None)  # reads nothing

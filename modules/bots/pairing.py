@@ -50,7 +50,7 @@ class Pairing:
         for one in known[: max(0, len(known) + 1 - _MOST_REQUESTS)] if found is None else ():
             if _age(one, at) < _SILENT_FOR_S:
                 return None  # the list is full of requests that a person may yet answer
-            await self._store.drop_pairing(one.platform, one.sender_id)
+            await self._store.drop_pairing(one.platform, one.sender_id, one.code)
         code = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
         await self._store.put_pairing(
             PairingRequest(
@@ -78,7 +78,7 @@ class Pairing:
         for one in await self.pending():
             if (
                 name.upper() == one.code or name == request_id(one)
-            ) and await self._store.drop_pairing(one.platform, one.sender_id):
+            ) and await self._store.drop_pairing(one.platform, one.sender_id, one.code):
                 return one
         raise NotFoundError(
             f"no one waits with the code {name[:80]}; a code is good for ten minutes; write "

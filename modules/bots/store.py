@@ -283,10 +283,10 @@ class Store:
         query = "INSERT OR REPLACE INTO pairings VALUES (?, ?, ?, ?, ?, ?, ?)"
         await self._write(query, *asdict(one).values())
 
-    async def drop_pairing(self, platform: str, sender_id: str) -> bool:
-        """Forget a request; whether there was one."""
-        query = "DELETE FROM pairings WHERE platform = ? AND sender_id = ?"
-        return await self._write(query, platform, sender_id)
+    async def drop_pairing(self, platform: str, sender_id: str, code: str) -> bool:
+        """Forget a request with that code; whether there was one."""
+        query = "DELETE FROM pairings WHERE platform = ? AND sender_id = ? AND code = ?"
+        return await self._write(query, platform, sender_id, code)
 
     async def forget(self, platform: str) -> None:
         """The platform was removed: forget how far it was read, and what waits. Who added the bot

@@ -7,10 +7,10 @@ from typing import Final
 
 from parachuted.modules import Note, StateAccess, reading
 
-from .mention_history import MentionHistory
-from .mentions import Mention
+from .compose import texts_in
+from .mentions import Mention, MentionHistory
 from .store import EntityStore
-from .views import View
+from .view import View
 
 _ANSWERS: Final = "answers"
 _OFFERED: Final = "offered/"  # by the id of a suggestion of Brain's own
@@ -25,21 +25,20 @@ class MentionAnswers:
     """Suggests mentions, remembers what was suggested, and learns from the answers."""
 
     def __init__(
-        self, store: EntityStore, whole: View, state: StateAccess, suggest: Suggest
+        self, store: EntityStore, view: View, state: StateAccess, suggest: Suggest
     ) -> None:
-        """`whole` is the view whose history is kept; `suggest` is the module's."""
-        self._store, self._whole = store, whole
+        """`suggest` is the module's."""
+        self._store, self._view = store, view
         self._state, self._suggest = state, suggest
 
     async def load(self) -> None:
-        """Read the answers that were given."""
         held = await self._state.get(_ANSWERS)
         if isinstance(held, dict):
-            self._whole.mentions.history = MentionHistory.from_json(held)
+            self._view.mentions.history = MentionHistory.from_json(held)
 
     async def record(self, key: str, text: str, *, accepted: bool, manner: str = "") -> None:
         """Learn whether `text` means the entity of that key."""
-        history = self._whole.mentions.history
+        history = self._view.mentions.history
         history.record(key, text, accepted=accepted, manner=manner)
         await self._state.put(_ANSWERS, history.to_json())
 
@@ -51,7 +50,6 @@ class MentionAnswers:
             await self._state.put(_LIKELY + path, {**held, **new})
 
     async def suggest(self, note: Note, para_id: str, mention: Mention) -> None:
-        """Suggest that the note mentions the entity of that para-id."""
         made = await self._suggest(
             "update",
             note.path,
@@ -89,8 +87,4 @@ class MentionAnswers:
 
 
 def mentions_of(note: Note) -> list[str]:
-    """The ids that a note's `mentions` holds."""
-    held = note.frontmatter.get("mentions")
-    if isinstance(held, str):
-        return [held]
-    return [str(one) for one in held] if isinstance(held, list | tuple) else []
+    return texts_in(note.frontmatter.get("mentions"))

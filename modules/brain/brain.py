@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Final
 
 from parachuted.errors import EditRefusedError, NotFoundError
@@ -23,13 +24,10 @@ from parachuted.modules import (
 from . import type_file
 from .answers import MentionAnswers, Suggest
 from .checks import find_problems, find_twins
-from .context import ContextText
-from .contradictions import Contradictions
-from .earlier import EarlierMentions
+from .context import ContextText, read_instructions
 from .entity import Entity, Json
 from .entity_index import CERTAIN, Match
 from .graph import Direction
-from .instructions import read_instructions
 from .loader import Change, Loader, is_entity
 from .mentioning import MentionFinder
 from .periods import last_day
@@ -55,8 +53,8 @@ from .rows import (
     type_shown,
 )
 from .store import EntityStore
-from .unknown_names import UnknownNames
-from .views import View, Views
+from .suggesting import Contradictions, EarlierMentions, UnknownNames
+from .view import View
 from .writing import Writer
 
 _SURE_ENOUGH: Final = 0.6
@@ -80,26 +78,22 @@ class Brain:
         publish: Callable[..., None],
         suggest: Suggest,
         recall: RecallIndex,
-        make_recall: Callable[[], RecallIndex],
     ) -> None:
-        """`publish` and `suggest` are the module's; `recall` is kept, `make_recall` makes an empty
-        one in memory for a caller that is limited to some paths.
-        """
+        """`publish` and `suggest` are the module's."""
         self._vault, self._folders, self._publish = vault, folders, publish
         self._suggest = suggest
-        whole = View(recall, is_whole=True)
-        self.loader = Loader(vault, whole, self._tell)
-        self.store = EntityStore(vault, self.loader, Views(vault, whole, make_recall))
+        view = View(recall)
+        self.loader = Loader(vault, view, self._tell)
+        self.store = EntityStore(vault, self.loader, view)
         self.writer = Writer(self.store)
-        self._answers = MentionAnswers(self.store, whole, state, suggest)
-        self._mentions = MentionFinder(self.store, self.writer, self._answers, state, publish)
+        self.answers = MentionAnswers(self.store, view, state, suggest)
+        self._mentions = MentionFinder(self.store, self.writer, self.answers, state, publish)
         self._contradictions = Contradictions(self.store, state, suggest)
         self._unknown = UnknownNames(self.store, state, suggest)
-        self._earlier = EarlierMentions(vault, self._mentions, self._answers, self.writer)
+        self._earlier = EarlierMentions(vault, self._mentions, self.answers, self.writer)
 
     async def load(self) -> None:
-        """Read every entity, and the answers that were given."""
-        await self._answers.load()
+        await self.answers.load()
         await self.loader.load()
 
     @interface("BrainInterface")
@@ -215,13 +209,7 @@ class Brain:
         never accepted, is not suggested again.
         """
         known = await self.store.read(await self.store.find(para_id))
-        await self._answers.record(known.key, text, accepted=accepted)
-
-    async def suggestion_resolved(
-        self, suggestion: str, path: str, source: str, status: str
-    ) -> None:
-        """Learn from what a person decided on a suggested mention."""
-        await self._answers.resolved(suggestion, path, source, status)
+        await self.answers.record(known.key, text, accepted=accepted)
 
     async def note_saved(self, path: str) -> list[Finding]:
         """Take in what a note says now; link earlier entries to an entity, and suggest an end for a
@@ -231,22 +219,14 @@ class Brain:
         with reading(path, findings):
             await self.loader.look(path)
         with reading(path, findings):
-            await self.link_earlier(path)
+            names = self.loader.pop_new_names(path)
+            entity = (await self.store.view()).index.at(path) if names else None
+            if entity is not None:
+                await self._earlier.offer(entity, names)
         with reading(path, findings), suppress(NotFoundError):
             if is_entity(path):
                 await self._contradictions.offer(path)
         return findings
-
-    async def link_earlier(self, path: str) -> list[str]:
-        """Link entries of the last 90 days to the entity at that path, as far as it has names that
-        it had not when they were saved; those that are less sure are suggested. The paths of those
-        that were linked.
-        """
-        names = self.loader.pop_new_names(path)
-        if not names:
-            return []
-        entity = (await self.store.view()).index.at(path)
-        return await self._earlier.offer(entity, names) if entity else []
 
     @interface("BrainInterface")
     async def suggest_type(
@@ -395,7 +375,8 @@ class Brain:
         """Write an entity: the one that `data` names by `para_id`, or by its name and type, or a
         new one. Aliases, tags and relationships are added to those that it has.
         """
-        return await self.writer.upsert_entity(entity_type, data, commit_msg)
+        del commit_msg  # why a file changed is known by its cause
+        return await self.writer.upsert_entity(entity_type, data)
 
     @interface("BrainInterface")
     async def delete_entity(self, entity_id: str) -> dict[str, str]:
@@ -419,23 +400,18 @@ class Brain:
         """What can be drawn: nodes and edges by para-id, and how many nodes were left out."""
         start = (await self._meant(around)).path if around else None
         view = await self.store.view()
-        drawing = view.graph.drawing(
+        nodes, edges, more = view.graph.drawing(
             around=start, type=type or None, depth=depth, limit=limit, on=_day(on)
         )
-        nodes, edges, more = drawing["nodes"], drawing["edges"], drawing["more"]
-        assert isinstance(nodes, list)  # noqa: S101  as its docstring says
-        assert isinstance(edges, list)  # noqa: S101
         # No agent is given this answer, so that none of ten thousand files is opened for it.
-        paths = await self._vault.readable([node["path"] for node in nodes])
-        seen = {path: one for path in paths if (one := view.index.at(path)) is not None}
+        keys = {one.path: one.key for one in view.index}
         return {
             "nodes": [
-                {**node, "id": seen[node["path"]].key} for node in nodes if node["path"] in seen
+                {**asdict(node), "id": keys[node.path], "degree": degree} for node, degree in nodes
             ],
             "edges": [
-                {**edge, "source": seen[edge["source"]].key, "target": seen[edge["target"]].key}
+                {**asdict(edge), "source": keys[edge.source], "target": keys[edge.target]}
                 for edge in edges
-                if edge["source"] in seen and edge["target"] in seen
             ],
             "more": more,
         }
@@ -469,11 +445,8 @@ class Brain:
         ]
 
     async def problems(self) -> list[Finding]:
-        """What is wrong with files that the caller may read, and what to do."""
         view = await self.store.view()
-        found = list(find_problems(view.index, view.types, view.faults))
-        seen = await self._vault.readable([one.path for one in found if one.path])
-        return [one for one in found if one.path in seen]
+        return list(find_problems(view.index, view.types, view.faults))
 
     async def _readable(self, view: View, paths: Iterable[str]) -> dict[str, Entity]:
         """The entities of those files, as far as the caller may still read them."""

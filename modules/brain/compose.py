@@ -83,3 +83,10 @@ def without_title(body: str, name: str) -> str:
 def union(first: Iterable[str], *others: Iterable[str]) -> list[str]:
     """Each once, in order."""
     return list(dict.fromkeys([*first, *(one for other in others for one in other)]))
+
+
+def texts_in(value: Json) -> list[str]:
+    """The texts of a field: one, or a list."""
+    if isinstance(value, str):
+        return [value]
+    return [str(one) for one in value] if isinstance(value, list | tuple) else []

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from .entity import Entity
-from .names import fold, stem
-from .para_ids import short_id
+from .names import fold, short_id, stem
 
 FORMER_IDS: Final = "former_ids"
 CERTAIN: Final = 0.8
@@ -77,7 +76,6 @@ class EntityIndex:
         return self._files
 
     def at(self, path: str) -> Entity | None:
-        """The entity of that very file."""
         return self._files.get(path)
 
     def put(self, entity: Entity) -> None:

@@ -40,7 +40,6 @@ class Edge:
     until: str | None = None
 
     def holds(self, day: str) -> bool:
-        """Whether it held on that day, YYYY-MM-DD."""
         return (self.since or "") <= day and (self.until is None or day <= self.until)
 
 
@@ -60,12 +59,6 @@ class Graph:
         self._nodes: dict[str, Node] = {}
         self._out: dict[str, tuple[Edge, ...]] = {}
         self._in: dict[str, dict[Edge, None]] = {}
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._nodes
 
     def put(self, node: Node, edges: Iterable[Edge]) -> None:
         """Take up a node with all edges that its file holds, in place of what was known of it.
@@ -92,31 +85,25 @@ class Graph:
             if not left:
                 del self._in[edge.target]
 
-    def node(self, key: str) -> Node | None:
-        """The node of that id."""
-        return self._nodes.get(key)
-
     def traverse(
         self,
         start: str,
         *,
         type: str | None = None,  # noqa: A002
-        label: str | None = None,
         depth: int = 1,
         direction: Direction = "both",
         on: str | None = None,
     ) -> list[Reached]:
         """What can be reached from `start`, the nearest first, each once, at most 2,000.
 
-        `type` limits what is given, not what is walked through; `label` (in any letter case) and
-        `on`, a day, limit the edges.
+        `type` limits what is given, not what is walked through; `on`, a day, limits the edges.
         """
         found: list[Reached] = []
         seen, border = {start}, [start]
         for step in range(1, min(depth, MOST_DEPTH) + 1):
             next_border = []
             for key in border:
-                for edge, other in self._beside(key, direction, label, on):
+                for edge, other in self._beside(key, direction, on):
                     if other in seen or (node := self._nodes.get(other)) is None:
                         continue
                     if len(seen) > MOST_NODES:
@@ -128,11 +115,11 @@ class Graph:
             border = next_border
         return found
 
-    def backlinks(self, key: str, *, on: str | None = None) -> list[tuple[Node, Edge]]:
+    def backlinks(self, key: str) -> list[tuple[Node, Edge]]:
         """Who is related to it by their own file, ordered by name."""
         found = [
             (self._nodes[edge.source], edge)
-            for edge, _source in self._beside(key, "in", None, on)
+            for edge, _source in self._beside(key, "in", None)
             if edge.source in self._nodes
         ]
         return sorted(found, key=lambda one: (one[0].name, one[0].id, one[1].label))
@@ -145,9 +132,9 @@ class Graph:
         depth: int = 2,
         limit: int = 300,
         on: str | None = None,
-    ) -> dict[str, object]:
-        """What can be drawn, as JSON: `nodes` with their number of edges (`degree`), `edges`
-        between them, and `more`: how many nodes were left out.
+    ) -> tuple[list[tuple[Node, int]], list[Edge], int]:
+        """What can be drawn: nodes, each with its number of edges, the edges between them, and how
+        many nodes were left out.
 
         Those around a node, the nearest first; else those with the most edges.
         """
@@ -174,48 +161,19 @@ class Graph:
             for edge in self._out.get(key, ())
             if edge.target in shown and (on is None or edge.holds(on))
         ]
-        return {
-            "nodes": [
-                {
-                    "id": node.id,
-                    "type": node.type,
-                    "name": node.name,
-                    "path": node.path,
-                    "degree": degrees[node.id],
-                }
-                for node in shown.values()
-            ],
-            "edges": [edge_json(edge) for edge in edges],
-            "more": len(nodes) - len(shown),
-        }
+        drawn = [(node, degrees[node.id]) for node in shown.values()]
+        return drawn, edges, len(nodes) - len(shown)
 
-    def _beside(
-        self, key: str, direction: Direction, label: str | None, on: str | None
-    ) -> Iterator[tuple[Edge, str]]:
+    def _beside(self, key: str, direction: Direction, on: str | None) -> Iterator[tuple[Edge, str]]:
         """The edges of a node with what is at their other end."""
         found: list[tuple[Edge, str]] = []
         if direction != "in":
             found += [(edge, edge.target) for edge in self._out.get(key, ())]
         if direction != "out":
             found += [(edge, edge.source) for edge in sorted(self._in.get(key, ()), key=_order)]
-        for edge, other in found:
-            if (label is None or edge.label.casefold() == label.casefold()) and (
-                on is None or edge.holds(on)
-            ):
-                yield edge, other
+        return ((edge, other) for edge, other in found if on is None or edge.holds(on))
 
 
 def _order(edge: Edge) -> tuple[str, str, str, str]:
     """An order that does not depend on which file was read first."""
     return edge.source, edge.label, edge.since or "", edge.until or ""
-
-
-def edge_json(edge: Edge) -> dict[str, object]:
-    """An edge as JSON."""
-    return {
-        "source": edge.source,
-        "target": edge.target,
-        "label": edge.label,
-        "since": edge.since,
-        "until": edge.until,
-    }

@@ -1,4 +1,4 @@
-"""Loader: reads the vault's notes into the view of all, and follows their changes."""
+"""Loader: reads the vault's notes into the view, and follows their changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import type_file
 from .entity import Entity, read_entity, retyped, stem_of
 from .private import visible_frontmatter, without_private
 from .type_file import DEFAULTS, Types
-from .views import View
+from .view import View
 
 ROOT: Final = "Brain/"
 _NO_ENTITY = re.compile(r"(?:AGENTS|CLAUDE)\.md", re.IGNORECASE)
@@ -44,7 +44,7 @@ class _Text:
 
 
 class Loader:
-    """Keeps a view of all up to date.
+    """Keeps the view up to date.
 
     `is_loaded` is set when all entities are there, `has_notes` when the other notes are.
     `has_new_texts` is set with each new text.
@@ -67,7 +67,7 @@ class Loader:
         view = self._view
         async with self._reading, _without_collection():
             view.types = await self._types() or DEFAULTS
-            view.begin_load()
+            view.drawing.begin_load()
             texts: list[_Text] = []
             notes = self._vault.read_notes(f"{ROOT}**/*.md")
             async for note in notes:
@@ -80,8 +80,7 @@ class Loader:
             await self._keep(texts)
             for path, said in notes.left_out.items():
                 view.faults[path] = Finding(path=path, problem=said)
-            view.end_load()
-            view.changes += 1
+            view.drawing.end_load()
         self.is_loaded.set()
 
     async def load_notes(self) -> None:
@@ -112,7 +111,6 @@ class Loader:
         await asyncio.to_thread(view.recall.optimize)
 
     async def look(self, path: str) -> None:
-        """Read one file again."""
         if path == type_file.PATH:
             await self._retype()
         elif is_note(path):
@@ -142,7 +140,6 @@ class Loader:
             self._new_names.setdefault(after.path, set()).update(new)
 
     async def follow_move(self, source: str, path: str) -> None:
-        """A file has another name."""
         before = self._view.index.at(source)
         if before is None or not is_entity(path):
             await self.look(source)
@@ -195,7 +192,6 @@ class Loader:
                 other = retyped(one, types.by_folder)
                 if other is not one:
                     view.index.put(other)
-            view.changes += 1
 
     async def _look(self, path: str) -> None:
         texts: list[_Text] = []
@@ -230,7 +226,6 @@ class Loader:
             self._view.faults[path] = found[0]
 
     def _put(self, note: Note) -> Entity:
-        """Take up what the file says now."""
         found = read_note(note, self._view.types)
         if said := _fault(note):
             self._view.faults[note.path] = Finding(path=note.path, problem=said)
@@ -242,7 +237,6 @@ class Loader:
         gone = set(paths) - {one.path for one in texts}
         self._view.notes -= gone
         self._view.notes |= {one.path for one in texts if not one.is_entity}
-        self._view.changes += 1
         if texts or gone:
             await asyncio.to_thread(self._index_texts, texts, gone)
             self.has_new_texts.set()

@@ -1,4 +1,4 @@
-"""Mentioning: which entities a text names, as far as the caller may know of them."""
+"""Mentioning: which entities a text names."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ class MentionFinder:
         self._state, self._publish = state, publish
 
     async def suggest(self, text: str, least: float = 0.0) -> list[MentionRow]:
-        """The entities that a text names at least that surely, as far as the caller may know of
-        them.
-        """
+        """The entities that a text names at least that surely."""
         return [row_of(mention, entity) for mention, entity in await self._mentions(text, least)]
 
     async def detect(self, path: str, text: str, entry_id: str | None) -> list[MentionRow]:
@@ -66,7 +64,6 @@ class MentionFinder:
         return found
 
     async def surest(self, text: str, entity: Entity) -> Mention | None:
-        """The surest place that names that entity."""
         found = [one for one, named in await self._mentions(text) if named.path == entity.path]
         return max(found, key=lambda one: one.confidence, default=None)
 
@@ -102,7 +99,7 @@ class MentionFinder:
             await self._state.put(_ANNOUNCED + source_id, sorted(announced | set(sure)))
 
     async def _linked(self, text: str) -> list[tuple[Mention, Entity]]:
-        """What it links to, as far as the caller may know of it: somebody said so."""
+        """What it links to: somebody said so."""
         index = (await self._store.view()).index
         links = [(place, index.linked(place[2])) for place in wikilinks(text)]
         seen = await self._store.present(entity.path for _, entity in links if entity)
@@ -126,7 +123,6 @@ class MentionFinder:
         ]
 
     async def _mentions(self, text: str, least: float = 0.0) -> list[tuple[Mention, Entity]]:
-        """What is named, as far as the caller may know of it."""
         view = await self._store.view()
         scanned = [one for one in view.mentions.scan(text) if one.confidence >= least]
         found = {mention.id: view.index.find(mention.id) for mention in scanned}
@@ -139,7 +135,6 @@ class MentionFinder:
 
 
 def row_of(mention: Mention, entity: Entity) -> MentionRow:
-    """The mention as JSON."""
     return MentionRow(
         para_id=entity.key,
         name=entity.name,

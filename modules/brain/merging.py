@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from parachuted.modules import AppendSection, Note, NoteChange, NoteEdit, ReplaceSpan, SetKey
 
-from .compose import union
+from .compose import texts_in, union
 from .entity import OWN_KEYS, Entity, Json
 from .entity_index import FORMER_IDS
 
@@ -27,7 +27,7 @@ def merged(keep: tuple[Entity, Note], other: tuple[Entity, Note]) -> list[NoteEd
     ]
     if set(gone.tags) - set(kept.tags):
         edits.append(SetKey("tags", union(kept.tags, gone.tags)))
-    former = [*_texts(kept.fields.get(FORMER_IDS)), *_texts(gone.fields.get(FORMER_IDS))]
+    former = [*texts_in(kept.fields.get(FORMER_IDS)), *texts_in(gone.fields.get(FORMER_IDS))]
     if gone.para_id:
         former.append(gone.para_id)
     if former:
@@ -98,12 +98,6 @@ def _rest(note: Note, name: str) -> str:
             parts.append(note.text[at:start])
             at = end
     return "".join([*parts, note.text[at:]]).strip("\r\n")
-
-
-def _texts(value: Json) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    return [str(one) for one in value] if isinstance(value, list | tuple) else []
 
 
 def _is_text(value: Json) -> bool:

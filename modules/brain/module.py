@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -37,7 +36,7 @@ from .rows import (
     flat,
     row,
 )
-from .vectors import Embedder, load_embedder
+from .vectors import load_embedder
 
 _PATIENCE_S = 5
 _PAUSE_S = 0.02  # in which others use the index
@@ -96,7 +95,7 @@ class BrainModule(Module):
         for them.
         """
         path = self.data_folder / "recall.db"
-        embedder, self._recall = await asyncio.to_thread(_opened, path)
+        self._recall = await asyncio.to_thread(lambda: RecallIndex(path, load_embedder()))
         self.brain = Brain(
             self.vault,
             self.folders,
@@ -104,7 +103,6 @@ class BrainModule(Module):
             self.publish,
             self.suggest,
             self._recall,
-            lambda: RecallIndex(":memory:", embedder),
         )
         loading = self.spawn(self._load, name="loading entities")
         await asyncio.wait([loading], timeout=_PATIENCE_S)
@@ -137,16 +135,9 @@ class BrainModule(Module):
         return [*await self.brain.problems(), *(await self._queries())[1]]
 
     @event("file.created")
-    async def on_created(self, path: str) -> None:
-        """A note is new."""
-        await self._saved(path)
-
     @event("file.modified")
-    async def on_modified(self, path: str) -> None:
-        """A note changed."""
-        await self._saved(path)
-
-    async def _saved(self, path: str) -> None:
+    async def on_saved(self, path: str) -> None:
+        """A note is new, or changed."""
         for one in await self.brain.note_saved(path):
             self.log.warning(
                 "a saved note was not taken in whole", extra={"path": one.path, "why": one.problem}
@@ -165,7 +156,7 @@ class BrainModule(Module):
     @event("suggestion.resolved")
     async def on_resolved(self, id: str, path: str, source_agent: str, status: str) -> None:
         """A person decided on a suggestion."""
-        await self.brain.suggestion_resolved(id, path, source_agent, status)
+        await self.brain.answers.resolved(id, path, source_agent, status)
 
     async def find_para(self, para_id: str) -> dict[str, str] | None:
         """The entity of that para-id."""
@@ -466,11 +457,6 @@ class BrainModule(Module):
         store = self.brain.store
         found = await store.read(await store.find(spelling))
         return flat(found, (await store.view()).types.by_name.get(found.type))
-
-
-def _opened(path: Path) -> tuple[Embedder | None, RecallIndex]:
-    embedder = load_embedder()
-    return embedder, RecallIndex(path, embedder)
 
 
 def _with_body(data: Data, beside: Data) -> Data:

@@ -1,9 +1,12 @@
-"""Names: when two spellings mean the same, and what a file for a name is called."""
+"""Names and ids: when two spellings mean the same, and what a file for a name is called."""
 
 from __future__ import annotations
 
 import re
+import secrets
+import string
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -11,6 +14,13 @@ _NO_WORD = re.compile(r"[\W_]+")
 _POSSESSIVE = re.compile(r"['\u2019]s?\b")
 _LONGEST_SLUG: Final = 80
 _SHORTEST_STEM: Final = 3
+_LETTERS: Final = string.ascii_lowercase + string.digits
+_LENGTH: Final = 12
+_LENGTHS: Final = frozenset({6, 8, _LENGTH})  # of all that there were
+_ANY = re.compile(
+    r"(?:para:)?(?:(?P<module>[a-z][a-z0-9-]*):)?(?P<id>[a-z0-9]{12}|[a-z0-9]{8}|[a-z0-9]{6})",
+    re.IGNORECASE,
+)
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d|agents|claude)")
 
 
@@ -43,3 +53,29 @@ def _singular(word: str) -> str:
     if word.endswith("ies"):
         return f"{word[:-3]}y"
     return word[: -2 if word.endswith(("xes", "ches", "shes", "sses")) else -1]
+
+
+def new_para_id(is_taken: Callable[[str], bool]) -> str:
+    """A para-id of Brain's that nothing has yet."""
+    while True:
+        letters = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+        if not is_taken(found := f"para:brain:{letters}"):
+            return found
+
+
+def short_id(text: str) -> str:
+    """What all spellings of an id have in common: `para:brain:A1b2c3d4e5f6` and `a1b2c3d4e5f6` are
+    `a1b2c3d4e5f6`.
+
+    An id of another module keeps its module; a hand-made id (`project-parachute`) is itself, in
+    small letters.
+    """
+    text = text.strip()
+    if ":" not in text and len(text) not in _LENGTHS:
+        return text.lower()
+    found = _ANY.fullmatch(text)
+    if found is None:
+        return text.lower()
+    module = (found["module"] or "brain").lower()
+    short = found["id"].lower()
+    return short if module == "brain" else f"{module}:{short}"

@@ -29,7 +29,6 @@ class Period:
     until: str | None = None
 
     def holds(self, day: str) -> bool:
-        """Whether that day (YYYY-MM-DD) is one of it."""
         return (self.since or "") <= day and (self.until is None or day <= self.until)
 
 

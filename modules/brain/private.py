@@ -32,5 +32,4 @@ def visible_frontmatter(note: Note) -> Mapping[str, object]:
 
 
 def has_private(note: Note) -> bool:
-    """Whether something of it is private."""
     return without_private(note) != note.text

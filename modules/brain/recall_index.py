@@ -9,21 +9,17 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-import weakref
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
-from .ranking import is_entity
 from .recall_search import IsWanted, Recall, RecallSearch
-from .vectors import MODEL, Embedder, Passage, VectorTable
+from .vectors import MODEL, Embedder, VectorTable
 from .windows import OFF, ON
 from .words import set_apart
-
-_Row: TypeAlias = tuple[str, str, str, str, bytes]  # key, path, title, both digests
 
 _VERSION = 4
 # what is private, and what a word is, may be another thing in another release
@@ -67,8 +63,6 @@ class RecallIndex:
         except sqlite3.DatabaseError:
             _delete(path)
             self._database = _open(path)
-        # a limited view's goes out of use while an answer may still come from it
-        weakref.finalize(self, self._database.close)
         self._searching = RecallSearch(self._database)
         self._vectors = VectorTable(self._database, embedder) if embedder else None
         self._next = {
@@ -92,7 +86,6 @@ class RecallIndex:
             self._vectors = None
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._database.close()
 
@@ -151,56 +144,19 @@ class RecallIndex:
                 return
             if held:
                 self.remove(key)
-            self._add(row, texts, is_entity=is_entity)
-
-    def _add(self, row: _Row, texts: Sequence[str], *, is_entity: bool) -> int:
-        number = self._next[is_entity]
-        self._next[is_entity] += 1
-        self._database.execute(
-            "INSERT INTO notes (id, key, path, title, digest, text_digest)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (number, *row),
-        )
-        self._database.execute(
-            "INSERT INTO texts (rowid, title, aliases, body) VALUES (?, ?, ?, ?)",
-            (number, *texts),
-        )
-        return number
-
-    def follow(self, other: RecallIndex, keys: Collection[str]) -> None:
-        """Hold of the other index what has one of these keys, and nothing else."""
-        with other._using() as source, self.batch():
-            wanted = {
-                key: (number, digest)
-                for key, number, digest in source.execute("SELECT key, id, text_digest FROM notes")
-                if key in keys
-            }
-            mine = dict(self._database.execute("SELECT key, text_digest FROM notes"))
-            for key, digest in mine.items():
-                if wanted.get(key, (0, b""))[1] != digest:
-                    self.remove(key)
-            for key, (number, digest) in sorted(wanted.items(), key=lambda one: one[1][0]):
-                if mine.get(key) != digest:
-                    self._copy(source, number)
-
-    def _copy(self, source: sqlite3.Connection, number: int) -> None:
-        row = source.execute(
-            "SELECT key, path, title, digest, text_digest, has_vectors FROM notes WHERE id = ?",
-            (number,),
-        ).fetchone()
-        texts = source.execute(
-            "SELECT title, aliases, body FROM texts WHERE rowid = ?", (number,)
-        ).fetchone()
-        made = self._add(row[:5], texts, is_entity=is_entity(number))
-        if row[5] and self._vectors:
-            passages = source.execute(
-                "SELECT start, stop, scale, vector FROM passages WHERE note = ?", (number,)
-            ).fetchall()
-            self._vectors.put(made, [Passage(*one) for one in passages])
-            self._database.execute("UPDATE notes SET has_vectors = 1 WHERE id = ?", (made,))
+            number = self._next[is_entity]
+            self._next[is_entity] += 1
+            self._database.execute(
+                "INSERT INTO notes (id, key, path, title, digest, text_digest)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (number, *row),
+            )
+            self._database.execute(
+                "INSERT INTO texts (rowid, title, aliases, body) VALUES (?, ?, ?, ?)",
+                (number, *texts),
+            )
 
     def remove(self, key: str) -> None:
-        """Forget a note, if it is known."""
         with self.batch():
             row = self._database.execute("SELECT id FROM notes WHERE key = ?", (key,)).fetchone()
             if row is not None:

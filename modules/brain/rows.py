@@ -183,7 +183,6 @@ class TypeShown(TypedDict):
 
 
 def row(entity: Entity, snippet: str = "") -> EntityRow:
-    """The entity in a list."""
     return EntityRow(
         para_id=entity.key,
         type=entity.type,
@@ -196,7 +195,6 @@ def row(entity: Entity, snippet: str = "") -> EntityRow:
 
 
 def related_row(entity: Entity, depth: int, edge: Edge, *, is_out: bool) -> RelatedRow:
-    """The entity at the end of a link."""
     return RelatedRow(
         **row(entity),
         depth=depth,
@@ -278,7 +276,6 @@ def dates(period: object) -> dict[str, str]:
 
 
 def type_shown(kind: EntityType, count: int) -> TypeShown:
-    """A type as the app reads it."""
     return TypeShown(
         name=kind.name,
         description=kind.description,

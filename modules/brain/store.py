@@ -26,11 +26,10 @@ from parachuted.modules import (
 
 from .entity import Entity, Json
 from .loader import Loader, read_note
-from .names import slug
-from .para_ids import new_para_id
+from .names import new_para_id, slug
 from .private import has_private
 from .type_file import EntityType
-from .views import View, Views
+from .view import View
 
 ENTITIES: Final = "Brain/entities/"
 _ATTEMPTS = 8
@@ -49,15 +48,15 @@ class NoteRevision:
 
 
 class EntityStore:
-    """The entities and types of the vault, as far as the present caller may know of them."""
+    """The entities and types of the vault."""
 
-    def __init__(self, vault: VaultAccess, loader: Loader, views: Views) -> None:
-        self._vault, self.loader, self._views = vault, loader, views
+    def __init__(self, vault: VaultAccess, loader: Loader, view: View) -> None:
+        self._vault, self.loader, self._view = vault, loader, view
 
     async def view(self) -> View:
-        """What the caller may know of, once every entity is in it."""
+        """What is known, once every entity is in it."""
         await self.loader.is_loaded.wait()
-        return await self._views.get()
+        return self._view
 
     async def find(self, spelling: str) -> Entity:
         """The entity of that id, path or file name. Raises NotFoundError."""
@@ -76,7 +75,6 @@ class EntityStore:
         raise NotFoundError("That entity was not found.")
 
     async def entity_of(self, note: Note) -> Entity:
-        """What the note says, with the types that the caller knows."""
         return read_note(note, (await self.view()).types)
 
     async def readable(self, entities: Iterable[Entity]) -> AsyncIterator[Entity]:
@@ -110,12 +108,10 @@ class EntityStore:
             return ""
 
     async def note(self, path: str) -> Note:
-        """Any note."""
         return await self._vault.note(path)
 
     def new_id(self) -> str:
-        """An id that no file has."""
-        return new_para_id(self._views.whole.index.has_id)
+        return new_para_id(self._view.index.has_id)
 
     async def add(self, kind: EntityType, name: str, text: str) -> tuple[str, str]:
         """Write a new file for an entity of that name; its path, and the run that made it alone."""
@@ -186,7 +182,6 @@ class EntityStore:
                 return
 
     async def delete(self, path: str) -> None:
-        """Remove a file."""
         await self._vault.delete(path)
         await self.loader.look(path)
 

@@ -217,7 +217,6 @@ def make_type(
 
 
 def whole_file(types: Iterable[EntityType]) -> str:
-    """A new file with these types."""
     return "types:\n" + "".join(_block(one, "  ", "\n") for one in types)
 
 

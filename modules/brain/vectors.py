@@ -191,7 +191,6 @@ class _Rows:
         self._block = numpy.empty((_BLOCK, _DIMENSIONS), numpy.float32)
 
     def add(self, rows: Sequence[tuple[int, int, int, float, bytes]]) -> None:
-        """Take up rows of the table."""
         first, self.count = self.count, self.count + len(rows)
         if self.count > len(self._scales):
             room = int(self.count * _GROWTH) + _BLOCK

@@ -100,7 +100,6 @@ def set_apart(text: str) -> str:
 
 
 def join(text: str) -> str:
-    """The text that was set apart."""
     return text if text.isascii() else text.replace(_APART, "")
 
 

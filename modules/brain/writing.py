@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -29,7 +30,7 @@ from .type_file import (
     with_type,
     without_type,
 )
-from .views import View
+from .view import View
 
 _ID: Final = "para_id"
 _LIMIT_S: Final = 10.0
@@ -47,9 +48,7 @@ class Writer:
         self.store, self.limit_s = store, _LIMIT_S
         self._being_made = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
 
-    async def upsert_entity(
-        self, entity_type: str, data: Mapping[str, Json], commit_msg: str | None = None
-    ) -> Upserted:
+    async def upsert_entity(self, entity_type: str, data: Mapping[str, Json]) -> Upserted:
         """Write an entity: the one that `data` names by `para_id`, or by its name and type, or a
         new one.
 
@@ -57,7 +56,6 @@ class Writer:
         taken out. `body` is the text of a new entity; one that is there keeps its own, and another
         text is refused.
         """
-        del commit_msg  # why a file changed is known by its cause
         text = (_body(data) or "").strip()
         kind = _kind((await self.store.view()).types, entity_type)
         name = _name(data)
@@ -101,15 +99,11 @@ class Writer:
         return await self.store.read(await self.store.find(known.path))
 
     async def delete_entity(self, entity_id: str) -> dict[str, str]:
-        """Remove an entity's file. `parachute undo` brings it back."""
         known = await self.store.read(await self.store.find(entity_id))
         await self.store.delete(known.path)
         return {"entity_id": known.key, "path": known.path}
 
     async def link(self, path: str, para_id: str, label: str | None = None) -> Linked:
-        """Link to an entity: from another one, in its `## Relationships`; from any other note, in
-        the `mentions` of its frontmatter. What is linked already stays as it is.
-        """
         target = await self.store.read(await self.store.find(para_id))
         view = await self.store.view()
         source = view.index.find(path)
@@ -132,8 +126,8 @@ class Writer:
         return Linked(path=source.path, para_id=target.key, linked=linked)
 
     async def merge(self, keep: str, other: str) -> Merged:
-        """Make two entities one: the first takes over what the second says, every link to that
-        follows, and its file goes. One run, which `parachute undo` takes back.
+        """The first takes over what the second says, every link to that follows, and its file
+        goes, as one run.
         """
         kept = await self.store.read(await self.store.find(keep))
         gone = await self.store.read(await self.store.find(other))
@@ -191,18 +185,15 @@ class Writer:
         *,
         is_new: bool,
     ) -> None:
-        """Make a type, or give one other fields."""
-        await self.store.rewrite(
-            type_file.PATH,
-            lambda text: _text_with(
-                text,
-                name,
-                fields,
-                key_strategy=key_strategy,
-                description=description,
-                is_new=is_new,
-            ),
+        edit = partial(
+            _text_with,
+            name=name,
+            fields=fields,
+            key_strategy=key_strategy,
+            description=description,
+            is_new=is_new,
         )
+        await self.store.rewrite(type_file.PATH, edit)
 
     async def types_with(
         self, name: str, fields: Mapping[str, Json] | list[Json], description: str | None
@@ -300,13 +291,10 @@ class Writer:
         await self.store.change(known.path, updated)
 
     async def _target(self, entity: Entity) -> str:
-        """How a link names that file: its name alone where that is enough. Whether it is, a caller
-        that sees some files only does not know.
-        """
+        """How a link names that file: its name alone where that is enough."""
         bare = entity.path.removesuffix(".md")
         stem = bare.rpartition("/")[2]
-        view = await self.store.view()
-        found = view.index.find(stem) if view.is_whole else None
+        found = (await self.store.view()).index.find(stem)
         return stem if found is not None and found.path == entity.path else bare
 
 
@@ -327,7 +315,6 @@ def _differing(whole: Entity, data: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _body(data: Mapping[str, Json]) -> str | None:
-    """The text that a request gives an entity."""
     text = data.get(BODY, data.get("content"))
     if text is None or isinstance(text, str):
         return text

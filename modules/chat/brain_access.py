@@ -32,7 +32,6 @@ class FoundEntity:
 
     @property
     def is_entity(self) -> bool:
-        """Whether it is an entity."""
         return bool(self.type)
 
 
@@ -137,7 +136,6 @@ class BrainAccess:
 
 
 def brain_of(module: Module) -> BrainAccess | None:
-    """Brain, while there is one."""
     provider = module.get_interface(INTERFACE)
     return None if provider is None else BrainAccess(provider)
 

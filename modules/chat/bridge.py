@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from parachuted.errors import ParachuteError
@@ -17,11 +16,11 @@ from parachuted.modules import Module
 
 from .brain_access import BrainAccess, FoundEntity, brain_of
 from .judge import Verdict, is_short, judge_by_model, judge_by_words
-from .passages import words_of
+from .no_model import words_of
 from .session import Session
 from .sessions import Sessions
 
-MOST_TOKENS: Final = 1_500
+_MOST_TOKENS: Final = 1_500
 _LIMIT_S: Final = 3.0
 _MODEL_SHARE: Final = 5 / 6  # of the time, so that the words can decide in the rest
 _RESULTS: Final = 4  # of one query
@@ -40,21 +39,6 @@ _HEAD: Final = (
 _NOTES: Final = "\n### Journal entries and other notes, from the same queries"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enrichment:
-    """What Brain adds to a turn's prompt.
-
-    `text` is empty where it adds nothing. `log_entry` is what the session's `bridge_context_log`
-    will say of the turn: `query`, `type` (enrich, step_back, pass_through), `turn_number`, and
-    `loaded`, the paths. `count` is how many entities are in the text, `paths` where they are from.
-    """
-
-    text: str = ""
-    log_entry: Mapping[str, object] = field(default_factory=dict)
-    count: int = 0
-    paths: tuple[str, ...] = ()
-
-
 class Bridge:
     """What a conversation has of Brain. `limit_s` is how long `enrich` may take."""
 
@@ -66,20 +50,20 @@ class Bridge:
 
     @property
     def brain(self) -> BrainAccess | None:
-        """Brain, while there is one."""
         return brain_of(self._module)
 
     async def enrich(
         self, session: Session, message: str, *, is_preview: bool = False
-    ) -> Enrichment:
-        """What to tell the agent before it answers the message, in time; never raises.
+    ) -> tuple[str, int]:
+        """What to tell the agent before it answers the message, in time, and of how many entities
+        that is; never raises.
 
         A preview leaves nothing behind and asks no model: words decide what is looked up.
         """
         if not is_preview:
             self._pending.pop(session.id, None)  # of a turn that failed
         if is_short(message):
-            return Enrichment()
+            return "", 0
         try:
             async with asyncio.timeout(self.limit_s):
                 return await self._enrich(session, message, is_preview=is_preview)
@@ -87,7 +71,7 @@ class Bridge:
             self._module.log.info("Brain added nothing to a turn", extra={"why": repr(error)})
         except Exception:  # a turn never fails by this
             self._module.log.exception("the bridge to Brain failed")
-        return Enrichment()
+        return "", 0
 
     async def log_turn(
         self, session_id: str, turn_number: int, stored: Sequence[Mapping[str, object]] = ()
@@ -101,10 +85,10 @@ class Bridge:
             log = [*session.bridge_context_log, *new][-_MOST_LOGGED:]
             await self._sessions.change(session_id, bridge_context_log=log)
 
-    async def _enrich(self, session: Session, message: str, *, is_preview: bool) -> Enrichment:
+    async def _enrich(self, session: Session, message: str, *, is_preview: bool) -> tuple[str, int]:
         brain = self.brain
         if brain is None or (self._is_empty and await brain.is_empty()):
-            return Enrichment()
+            return "", 0
         self._is_empty = False
         verdict = await self._judge(brain, session, message, may_ask=not is_preview)
         self._module.log.debug(
@@ -115,17 +99,15 @@ class Bridge:
         text, shown = as_context(list(zip(verdict.queries, found, strict=True)))
         if verdict.judgment == "step_back":
             text = _STEP_BACK
-        paths = tuple(dict.fromkeys(one.path for one in shown if one.path))
-        entry: dict[str, object] = {
-            "query": " | ".join(verdict.queries),
-            "type": verdict.judgment,
-            "turn_number": session.message_count // 2 + 1,
-            "loaded": list(paths),
-        }
         if text and not is_preview:
+            entry: dict[str, object] = {
+                "query": " | ".join(verdict.queries),
+                "type": verdict.judgment,
+                "turn_number": session.message_count // 2 + 1,
+                "loaded": list(dict.fromkeys(one.path for one in shown if one.path)),
+            }
             self._remember(session.id, entry)
-        count = sum(one.is_entity for one in shown)
-        return Enrichment(text=text, log_entry=entry, count=count, paths=paths)
+        return text, sum(one.is_entity for one in shown)
 
     async def _judge(
         self, brain: BrainAccess, session: Session, message: str, *, may_ask: bool
@@ -150,9 +132,9 @@ class Bridge:
 
 
 def as_context(
-    found: Sequence[tuple[str, Sequence[FoundEntity]]], most_tokens: int = MOST_TOKENS
+    found: Sequence[tuple[str, Sequence[FoundEntity]]],
 ) -> tuple[str, list[FoundEntity]]:
-    """The results of each query as text of at most so many tokens, each once, with its path; and
+    """The results of each query as text of at most 1,500 tokens, each once, with its path; and
     those that it holds. Notes that are no entities come last. Empty where nothing was found.
     """
     groups = [
@@ -163,7 +145,7 @@ def as_context(
         (_NOTES, [one for _query, results in found for one in results if not one.is_entity])
     )
     lines, shown, seen = [_HEAD], list[FoundEntity](), set[str]()
-    left = most_tokens * _BYTES_PER_TOKEN - len(_HEAD.encode()) - 100  # the last line
+    left = _MOST_TOKENS * _BYTES_PER_TOKEN - len(_HEAD.encode()) - 100  # the last line
     for head, results in groups:
         for one in results:
             line = _described(one)

@@ -9,11 +9,11 @@ from parachuted.errors import EditRefusedError
 from parachuted.modules import AppendSection, Module, Note, NoteChange
 
 from .no_model import shortened
+from .prompt_parts import CONTEXT_NAMES, in_folder
 from .session import Session
 
 _SECTIONS: Final = {"facts": "Facts", "current focus": "Current Focus", "history": "History"}
 _HISTORY: Final = "History"
-_NAMES: Final = ("AGENTS.md", "CLAUDE.md")
 _LONGEST: Final = 2_000
 
 
@@ -59,7 +59,9 @@ class ContextNotes:
         found: list[str] = []
         for folder in session.context_folders:
             place = folder.strip("/")
-            names = [place] if place.endswith(".md") else [_in(place, name) for name in _NAMES]
+            names = [in_folder(place, name) for name in CONTEXT_NAMES]
+            if place.endswith(".md"):
+                names = [place]
             there = [name for name in names if await self._module.vault.exists(name)]
             found += there[:1]
         return list(dict.fromkeys(found))
@@ -81,7 +83,3 @@ def _says(note: Note, heading: str, text: str) -> bool:
         return False
     plain = " ".join(text.casefold().split()).rstrip(".")
     return plain in " ".join(section.content(note).casefold().split())
-
-
-def _in(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name

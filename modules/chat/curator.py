@@ -17,10 +17,11 @@ from typing_extensions import TypedDict
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import AgentNarrowing, Finding, Module, reading
 
-from .no_model import activity_from, summary_from, title_from
+from .no_model import summary_from, title_from
 from .run_sessions import RunSessions
 from .session import Session, SessionFields, now
-from .sessions import Sessions, TitleProtectedError
+from .session_writer import TitleProtectedError
+from .sessions import Sessions
 
 AGENT: Final = "curator"
 ACTIVITY_TYPE: Final = "chat"
@@ -57,6 +58,11 @@ class Exchange:
     tools: tuple[str, ...] = ()
     question_id: str = ""
 
+    @property
+    def in_one_line(self) -> str:
+        """What the log of the day says of it where no model does."""
+        return summary_from([self.question], self.answer) or "An exchange without words"
+
 
 class CuratorToolCall(TypedDict):
     """A tool that it called."""
@@ -75,31 +81,19 @@ class CuratorMessage(TypedDict):
     tool_calls: NotRequired[list[CuratorToolCall]]
 
 
-class LastRun(TypedDict):
-    """What it did last, as the app reads it."""
-
-    ts: str
-    exchange_number: int
-    actions: list[str]
-    new_title: NotRequired[str]
-
-
 @dataclass(slots=True)
 class CuratorRun:
     """What one run has done so far. `activity` is set once that exchange is logged."""
 
-    session_id: str
     exchange: Exchange
     calls: list[CuratorToolCall] = field(default_factory=list)
     new_title: str | None = None
 
     @property
     def actions(self) -> list[str]:
-        """The names of the tools that it called, each once."""
         return list(dict.fromkeys(one["name"] for one in self.calls))
 
     def did(self, tool: str, **arguments: object) -> None:
-        """It has called that tool."""
         number = len(self.calls) + 1
         self.calls.append({"id": f"call-{number}", "name": tool, "input": arguments})
 
@@ -176,7 +170,6 @@ class Curator:
         return {"status": status, "title": wanted}
 
     async def set_summary(self, session_id: str, summary: str) -> dict[str, str]:
-        """Give the session a summary."""
         wanted = _required(summary, "summary", _LONGEST_SUMMARY)
         return {"status": await self._change(session_id, {"summary": wanted})}
 
@@ -239,7 +232,7 @@ class Curator:
         return "ok"
 
     async def _observe(self, session: Session, exchange: Exchange) -> None:
-        run = self._running[session.id] = CuratorRun(session.id, exchange)
+        run = self._running[session.id] = CuratorRun(exchange)
         prompt, began = prompt_of(session, exchange), now()
         words, own_session = "", session.curator_session_id
         try:
@@ -256,7 +249,7 @@ class Curator:
         if not run.calls:
             await self._by_rules(session, run)
         elif LOG_ACTIVITY not in run.actions:
-            await self.log_exchange(session, exchange, _activity(exchange))
+            await self.log_exchange(session, exchange, exchange.in_one_line)
         await self._record(session, run, own_session)
         await self._keep(session.id, prompt, began, words, run)
 
@@ -314,13 +307,12 @@ class Curator:
         if summary is not None and session.summary != summary:
             await self.set_summary(session.id, summary)
             run.did(UPDATE_SUMMARY, summary=summary)
-        activity = _activity(exchange)
         session = await self._sessions.get(session.id)
-        if await self.log_exchange(session, exchange, activity):
-            run.did(LOG_ACTIVITY, summary=activity)
+        if await self.log_exchange(session, exchange, exchange.in_one_line):
+            run.did(LOG_ACTIVITY, summary=exchange.in_one_line)
 
     async def _record(self, session: Session, run: CuratorRun, own_session: str | None) -> None:
-        last: LastRun = {
+        last: dict[str, object] = {
             "ts": now(),
             "exchange_number": run.exchange.number,
             "actions": run.actions,
@@ -328,7 +320,7 @@ class Curator:
         if run.new_title is not None:
             last["new_title"] = run.new_title
         await self._sessions.change(
-            session.id, curator_last_run=dict(last), curator_session_id=own_session
+            session.id, curator_last_run=last, curator_session_id=own_session
         )
 
     async def _keep(
@@ -344,10 +336,6 @@ class Curator:
         held: Any = await self._module.state.get(_STATE + session_id, [])
         kept = [*held, asked, answered][-_MOST_KEPT:]
         await self._module.state.put(_STATE + session_id, kept)
-
-
-def _activity(exchange: Exchange) -> str:
-    return activity_from(exchange.question, exchange.answer)
 
 
 def _required(text: str, name: str, most: int) -> str:

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
-from parachuted.modules import Module, event, interface, mcp_tool, route
+from parachuted.modules import event, interface, mcp_tool, route
 
-from .bridge import Bridge
-from .context_notes import ContextNotes
 from .curator import (
     AGENT,
     LOG_ACTIVITY,
     UPDATE_CONTEXT,
     UPDATE_SUMMARY,
     UPDATE_TITLE,
-    Curator,
     CuratorMessage,
     Exchange,
     is_due,
 )
 from .messages import Message
-from .messenger import Messenger
-from .no_model import activity_from
 from .prompt import PromptPart
 from .prompt_parts import PromptOrder
-from .sessions import Sessions
-from .settings import ChatSettings
+from .session_service import SessionService
 from .turn import EndedTurn
-from .turns import Turns
-from .write_back import StoredFact, WriteBack
+from .write_back import StoredFact
 
 _MOST_WORDS = 5_000
 Words = Annotated[str, Field(min_length=1, max_length=_MOST_WORDS)]
@@ -57,26 +51,8 @@ class BridgeLog(TypedDict):
     stored: list[StoredFact]
 
 
-class CuratorRoutes(Module):
-    """What belongs to a conversation beside its turns; `open_curator` makes it."""
-
-    sessions: Sessions
-    turns: Turns
-    curator: Curator
-    bridge: Bridge
-    write_back: WriteBack
-    settings: ChatSettings
-
-    async def open_curator(self) -> None:
-        """Called by `on_enable` once there are sessions and turns."""
-        self.curator = Curator(self, self.sessions, self.turns.run_sessions)
-        self.context_notes = ContextNotes(self)
-        self.messenger = Messenger(self, self.turns)
-        self.bridge = Bridge(self, self.sessions)
-        self.write_back = self.turns.write_back
-        await self.write_back.load()
-        self.turns.parts.enrichers.append(self._from_brain)
-        self.turns.followers.append(self._turn_ended)
+class CuratorRoutes(SessionService):
+    """What belongs to a conversation beside its turns."""
 
     @route("GET", "/{session_id}/curator/messages", tolerant=True)
     async def curator_messages(self, session_id: str) -> CuratorMessages:
@@ -113,7 +89,7 @@ class CuratorRoutes(Module):
         """The session whose agent or curator suggested that in its `run`, or whose exchange led to
         it; None: it is of no session.
         """
-        worked_for = await self.turns.run_sessions.get(run)
+        worked_for = await self.turns.work.run_sessions.get(run)
         if worked_for is not None:
             return worked_for.session_id
         return await self.write_back.session_of(suggestion_id)
@@ -131,28 +107,17 @@ class CuratorRoutes(Module):
     @mcp_tool("update_title", agent=AGENT)
     async def curator_title(self, title: Words) -> dict[str, str]:
         """For a conversation's curator: give it a title of 3 to 8 words."""
-        session_id = await self.ambient_session(of_curator=True)
-        done = await self.curator.set_title(session_id, title)
-        if done["status"] == "ok":
-            self.curator.noted(session_id, UPDATE_TITLE, title=title)
-        return done
+        return await self._curated(UPDATE_TITLE, self.curator.set_title, title=title)
 
     @mcp_tool("update_summary", agent=AGENT)
     async def curator_summary(self, summary: Words) -> dict[str, str]:
         """For a conversation's curator: say in one or two sentences what it came to."""
-        session_id = await self.ambient_session(of_curator=True)
-        done = await self.curator.set_summary(session_id, summary)
-        self.curator.noted(session_id, UPDATE_SUMMARY, summary=summary)
-        return done
+        return await self._curated(UPDATE_SUMMARY, self.curator.set_summary, summary=summary)
 
     @mcp_tool("log_activity", agent=AGENT)
     async def curator_activity(self, summary: Words) -> dict[str, str]:
         """For a conversation's curator: log an exchange in one sentence."""
-        session_id = await self.ambient_session(of_curator=True)
-        done = await self.curator.log_activity(session_id, summary)
-        if done["status"] == "ok":
-            self.curator.noted(session_id, LOG_ACTIVITY, summary=summary)
-        return done
+        return await self._curated(LOG_ACTIVITY, self.curator.log_activity, summary=summary)
 
     @mcp_tool("update_context", agent=AGENT)
     async def curator_context(
@@ -169,11 +134,20 @@ class CuratorRoutes(Module):
         )
         return done
 
+    async def _curated(
+        self, tool: str, act: Callable[..., Awaitable[dict[str, str]]], **said: str
+    ) -> dict[str, str]:
+        session_id = await self.ambient_session(of_curator=True)
+        done = await act(session_id, **said)
+        if done["status"] == "ok":
+            self.curator.noted(session_id, tool, **said)
+        return done
+
     async def ambient_session(self, *, of_curator: bool = False) -> str:
         """The session of the run that calls. NotFoundError: there is none. ActRefusedError: the
         tool is its curator's and not its agent's, or the other way round.
         """
-        found = await self.turns.run_sessions.get(self.current_call.run)
+        found = await self.turns.work.run_sessions.get(self.current_call.run)
         if found is None:
             raise NotFoundError(
                 "There is no conversation here: only the agent of a conversation can call this."
@@ -183,22 +157,21 @@ class CuratorRoutes(Module):
             raise ActRefusedError(f"This is for the conversation's {whose} alone.")
         return found.session_id
 
-    async def _from_brain(self, order: PromptOrder) -> list[PromptPart]:
-        """What a turn's prompt has of Brain."""
+    async def from_brain(self, order: PromptOrder) -> list[PromptPart]:
         was_strangers = self.current_call.is_strangers
         if not self.settings.brain_context:
             return []
-        found = await self.bridge.enrich(order.session, order.message, is_preview=order.is_preview)
-        if not found.text:
+        text, count = await self.bridge.enrich(
+            order.session, order.message, is_preview=order.is_preview
+        )
+        if not text:
             return []
-        if not found.count:  # it says that Brain is left to the agent, and quotes nothing
-            return [PromptPart(kind="tools", text=found.text)]
+        if not count:  # it says that Brain is left to the agent, and quotes nothing
+            return [PromptPart(kind="tools", text=text)]
         is_strangers = self.current_call.is_strangers and not was_strangers
-        return [
-            PromptPart(kind="brain", text=found.text, is_strangers=is_strangers, count=found.count)
-        ]
+        return [PromptPart(kind="brain", text=text, is_strangers=is_strangers, count=count)]
 
-    async def _turn_ended(self, ended: EndedTurn) -> None:
+    async def turn_ended(self, ended: EndedTurn) -> None:
         """Keep what an exchange established. It delays nothing."""
         exchange = exchange_of(ended.number, ended.question, ended.answer)
         self.spawn(self._write_back, ended, exchange, name="the bridge to Brain")
@@ -207,9 +180,7 @@ class CuratorRoutes(Module):
         if self.settings.curator and is_due(exchange.number):
             await self.curator.observe(ended.session.id, exchange)
         else:
-            await self.curator.log_exchange(
-                ended.session, exchange, activity_from(exchange.question, exchange.answer)
-            )
+            await self.curator.log_exchange(ended.session, exchange, exchange.in_one_line)
 
     async def _write_back(self, ended: EndedTurn, exchange: Exchange) -> None:
         """Keep what the exchange established, if its answer did not, and log it. Never raises."""

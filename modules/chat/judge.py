@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from parachuted.errors import ParachuteError
 
@@ -53,26 +53,11 @@ _SCHEMA: Final[Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A judgment, the queries of one to enrich, and who judged: `length`, `model` or `words`."""
+    """A judgment, the queries of one to enrich, and who judged: `model` or `words`."""
 
     judgment: Judgment
     queries: tuple[str, ...] = ()
-    by: Literal["length", "model", "words"] = "words"
-
-
-class AskModel(Protocol):
-    """`Module.ask`."""
-
-    def __call__(
-        self,
-        prompt: str,
-        *,
-        schema: Mapping[str, object] | None = None,
-        max_usd: float | None = None,
-        system: str | None = None,
-        conversation: bool = False,
-    ) -> Awaitable[Any]:
-        """A model's answer."""
+    by: Literal["model", "words"] = "words"
 
 
 def is_short(message: str) -> bool:
@@ -81,14 +66,16 @@ def is_short(message: str) -> bool:
 
 
 async def judge_by_model(
-    ask: AskModel,
+    ask: Callable[..., Awaitable[Any]],
     message: str,
     *,
     summary: str,
     loaded: Sequence[str],
     timeout_s: float,
 ) -> Verdict | None:
-    """A model's judgment; None where it gave none in time. `loaded` are the queries of before."""
+    """A model's judgment; None where it gave none in time. `ask` is `Module.ask`, `loaded` are the
+    queries of before.
+    """
     prompt = (
         f"Summary of the conversation so far: {_plain(summary, _MOST_SUMMARY) or 'none'}\n"
         f"Queries of earlier turns: {_plain('; '.join(loaded), _MOST_SUMMARY) or 'none'}\n\n"

@@ -103,13 +103,9 @@ class Conversation:
     def problems(self) -> list[str]:
         return [part.problem for part in self.parts if part.problem is not None]
 
-    def print(self) -> str:
-        """The text that was read, to the last byte."""
-        return self.head + "".join(part.raw for part in self.parts)
-
 
 def new_message_id() -> str:
-    """An id that no message has."""
+    """An id that nothing has."""
     return "".join(secrets.choice(_LETTERS) for _ in range(_ID_LENGTH))
 
 
@@ -129,7 +125,6 @@ def read_conversation(text: str, body_start: int = 0) -> Conversation:
 
 
 def append_messages(text: str, messages: Iterable[Message]) -> str:
-    """The text with these messages at its end."""
     end_of_line = "\r\n" if "\r\n" in text[:4096] else "\n"
     parts = [text]
     if text and not text.endswith("\n"):

@@ -6,13 +6,20 @@ from dataclasses import replace
 
 from parachuted.modules import Finding
 
+from .bridge import Bridge
+from .context_notes import ContextNotes
+from .curator import Curator
 from .elsewhere_routes import ElsewhereRoutes
+from .messenger import Messenger
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
+from .sessions import Sessions
 from .settings import ChatSettings
+from .shared_chats import SharedChats
 from .transcript_routes import TranscriptRoutes
 from .turn_routes import TurnRoutes
-from .turn_workspaces import WorkspaceRoutes
+from .turns import Turns
+from .workspaces import WorkspaceRoutes
 
 
 class ChatModule(
@@ -26,47 +33,31 @@ class ChatModule(
     """The conversations: their files, routes, events and the ConversationInterface."""
 
     Settings = ChatSettings
-    settings: ChatSettings
 
     async def on_enable(self) -> None:
         """Read the sessions."""
-        await self.open_sessions()
-        self.open_turns()
-        await self.open_curator()
+        self.sessions = Sessions(self)
+        self.shared_chats = SharedChats(self.sessions)
+        self.spawn(self.sessions.load, name="read the sessions")
+        self.turns = Turns(self, self.sessions, self.shared_chats)
+        self.curator = Curator(self, self.sessions, self.turns.work.run_sessions)
+        self.context_notes = ContextNotes(self)
+        self.messenger = Messenger(self, self.turns)
+        self.bridge = Bridge(self, self.sessions)
+        self.write_back = self.turns.work.write_back
+        await self.write_back.load()
+        self.turns.work.parts.enrichers.append(self.from_brain)
+        self.turns.followers.append(self.turn_ended)
 
     async def doctor(self) -> list[Finding]:
         """What is wrong with the files of conversations and of workspaces."""
         advice = "mend it, or name it by lower-case letters, digits and hyphens"
         _, findings = await self.workspaces()
-        return [*await super().doctor(), *(replace(one, advice=advice) for one in findings)]
+        return [*await self.sessions.findings(), *(replace(one, advice=advice) for one in findings)]
 
     async def on_disable(self) -> None:
         """Let all messages reach their files."""
         try:
-            await self.close_turns()
+            await self.turns.close()
         finally:
             await self.sessions.close()
-
-    async def end_turns(self, session_id: str) -> None:
-        """Stop the turn that goes on there, end the process that waits for the next one, and forget
-        what the curator said of it.
-        """
-        await self.turns.forget(session_id)
-        await self.curator.forget(session_id)
-
-    async def end_processes(self, session_id: str) -> None:
-        """End the process that waits for the next turn there."""
-        await self.turns.end_process(session_id)
-
-    async def runs_of(self, session_id: str) -> list[str]:
-        """The runs of a conversation's agent and of its curator, and those that kept facts of it in
-        Brain, the newest first.
-        """
-        session = await self.sessions.get(session_id)
-        recorded = self.recorded_runs_of(session.id)
-        return sorted({*await super().runs_of(session_id), *recorded}, reverse=True)
-
-    def recorded_runs_of(self, session_id: str) -> list[str]:
-        """Those of them that are known without the conversation's file."""
-        curated = self.turns.run_sessions.runs_of(session_id)
-        return [*curated, *self.write_back.runs_of(session_id)]

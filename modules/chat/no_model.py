@@ -1,12 +1,23 @@
-"""A conversation's title, summary and activity where no model can be asked: from its own words.
-Pure.
+"""What is said where no model can be asked: a conversation's title, summary and activity, of its
+own words; answers from the notes, in clean words, and from the log of what agents did.
 """
 
 from __future__ import annotations
 
+import html
 import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
+
+from parachuted.errors import ParachuteError
+from parachuted.modules import Hit, Module, Note, visible_to_agents
+
+from .brain_access import brain_of
+from .messages import Message
+from .session import FOLDER
+from .write_back import StoredFact
 
 NO_MODEL: Final = "No model can be asked now, so this is only what your notes say."
 _LONGEST_TITLE: Final = 60
@@ -22,6 +33,27 @@ _POLITE = re.compile(
     r"to|i'd like you to|help me(?: to)?|tell me|let's)\b[\s,:!.]*)+",
     re.IGNORECASE,
 )
+_LONGEST: Final = 400
+_NOTHING: Final = "Your notes say nothing about it that I can find."
+_NOT_READ: Final = "This conversation may read no notes; its permissions change that."
+_AGAIN: Final = "Ask again when there is a model; the question stays in this conversation."
+_ACCOUNT: Final = re.compile(
+    r"\s*(so\s+)?what\s+(exactly\s+)?(did|have)\s+you\s+(just\s+|really\s+)*(do|done|change|changed)"
+    r"(\s+(so\s+far|here|in\s+this\s+(chat|conversation)|just\s+now))?\s*[?.!]*\s*",
+    re.IGNORECASE,
+)
+_FATES: Final[dict[str, str]] = {
+    "kept": "remembered in",
+    "waiting": "suggested for",
+    "approved": "suggested, and approved, for",
+    "rejected": "suggested, and rejected, for",
+    "undone": "remembered, and taken back, in",
+}
+_PATH_NAMES: Final = ("path", "file_path", "source", "target", "query", "command", "title")
+_WORD: Final = re.compile(r"\w{4,}")
+_TAG: Final = re.compile(r"</?mark>")
+_PARA_ID: Final = re.compile(r"\bpara:[a-z]+:\w+\s*")
+_MOST_WORDS, _MOST, _MOST_READ = 10, 5, 15
 
 
 def title_from(message: str) -> str | None:
@@ -45,11 +77,6 @@ def summary_from(questions: Sequence[str], answer: str) -> str | None:
     return f"{text}: {begins}" if begins else text
 
 
-def activity_from(question: str, answer: str) -> str:
-    """One exchange in one line."""
-    return summary_from([question], answer) or "An exchange without words"
-
-
 def first_sentence(text: str) -> str:
     """The first sentence of markdown, in one line and without its marks."""
     line = next(iter(plain_lines(_FENCE.sub(" ", text))), "")
@@ -70,3 +97,222 @@ def shortened(text: str, most: int) -> str:
         return text
     kept = text[: most - 1]
     return f"{kept.rpartition(' ')[0] or kept} …"[:most]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What a note says, and where; `facts` are the lines of facts of an entity's note."""
+
+    title: str
+    path: str
+    text: str
+    facts: tuple[str, ...] = ()
+    is_generated: bool = False
+
+
+async def answer_from_notes(
+    module: Module, message: str, reach: Sequence[str] | None
+) -> tuple[str, list[str]]:
+    """What the notes within `reach` (patterns; None: all) say of a message, and which it quotes."""
+    found = await _passages(module, message, reach)
+    if not found:
+        nothing = _NOT_READ if reach == () else _NOTHING
+        return f"{NO_MODEL}\n\n{nothing}\n\n{_AGAIN}", []
+    lines = [f"- {_said_in(one)} ({_link(one)})" for one in found]
+    text = "\n".join([NO_MODEL, "", *lines, "", _AGAIN])
+    return text, list(dict.fromkeys(one.path for one in found))
+
+
+def asks_for_account(message: str) -> bool:
+    """Whether a message asks what the agent did, and nothing else."""
+    return _ACCOUNT.fullmatch(message) is not None
+
+
+def remembered(stored: Sequence[StoredFact]) -> str:
+    """What was kept in Brain, where, and how to take it back."""
+    lines = []
+    for one in stored:
+        if one.status == "waiting":
+            lines.append(
+                f"Suggested for {one.path}: {one.text}\n\n"
+                "`parachute suggestions` shows it, and it is written when you approve it."
+            )
+        else:
+            back = f"`parachute undo {one.run}`" if one.run else f"Removing {one.path}"
+            lines.append(f"Remembered in {one.path}: {one.text}\n\n{back} takes it back.")
+    return "\n\n".join(lines)
+
+
+def account_of(messages: Sequence[Message], stored: Sequence[StoredFact] = ()) -> str:
+    """What the agents of a conversation did, by the records of their runs. No model is asked: it
+    would tell what it believes. `stored` are the facts that the conversation left in Brain.
+    """
+    lines: list[str] = []
+    for one in messages:
+        run = one.meta.get("run")
+        if one.role != "assistant" or not run:
+            continue
+        failed = one.meta.get("failed")
+        wrong = set(map(str, failed)) if isinstance(failed, list) else set()
+        lines.append(f"Run `{run}`, {one.at or 'at an unknown time'}: {_outcome(one)}")
+        lines += [
+            f"- {tool.name}{_argument(tool.input)}{' (failed)' if tool.id in wrong else ''}"
+            for tool in one.tools
+        ]
+    for fact in stored:
+        run = f"Run `{fact.run}`, {fact.at}" if fact.run else fact.at
+        lines += [f"{run}: {_FATES[fact.status]} {fact.path}", f"- {fact.text}"]
+    if not lines:
+        return "By the log of runs, no agent has run in this conversation yet."
+    return "\n".join(
+        [
+            "By the log of runs, not by a model's memory:",
+            "",
+            *lines,
+            "",
+            "`parachute undo RUN` takes back what a run wrote.",
+        ]
+    )
+
+
+def _said_in(passage: Passage) -> str:
+    """Its words, and the facts of an entity that these lack."""
+    facts = _short("; ".join(one for one in passage.facts if one not in passage.text))
+    return "; ".join(
+        filter(None, [_short(passage.text).rstrip(".") if facts else _short(passage.text), facts])
+    )
+
+
+def _link(passage: Passage) -> str:
+    place = passage.path.removesuffix(".md")
+    return f"[[{place}]]" if passage.title in {"", place} else f"[[{place}|{passage.title}]]"
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
+
+
+def _outcome(message: Message) -> str:
+    if message.meta.get("aborted"):
+        return "stopped by you"
+    return str(message.meta.get("outcome") or "ended")
+
+
+def _argument(arguments: object) -> str:
+    if not isinstance(arguments, dict):
+        return ""
+    for name in _PATH_NAMES:
+        if isinstance(arguments.get(name), str):
+            return f" `{_short(arguments[name])[:120]}`"
+    return ""
+
+
+async def _passages(module: Module, message: str, reach: Sequence[str] | None) -> list[Passage]:
+    """The best few: by Brain's recall where there is Brain, else by search. Conversations are left
+    out, as is what is not within `reach` (patterns such as `Garden/**`; None: all), and what agents
+    made of notes comes after the notes.
+    """
+    starts = tuple(one.removesuffix("**") for one in (("**",) if reach is None else reach))
+    recalled = [one for one in await _recalled(module, message) if one.path.startswith(starts)]
+    found = recalled or await _searched(module, message, starts)
+    read = [await _cleaned(module, one, message) for one in found[:_MOST_READ]]
+    said = [one for one in read if one.text or one.facts]
+    return sorted(said, key=lambda one: one.is_generated)[:_MOST]
+
+
+async def _recalled(module: Module, message: str) -> list[Passage]:
+    brain = brain_of(module)
+    found: list[Passage] = []
+    for one in await brain.find(message, 4 * _MOST) if brain else ():
+        facts = await brain.facts(one.path) if brain and one.type else []
+        found.append(Passage(one.name, one.path, one.passage or one.description, tuple(facts)))
+    return found
+
+
+async def _searched(module: Module, message: str, starts: tuple[str, ...]) -> list[Passage]:
+    """The notes that have most of the words, of which rare ones count most."""
+    hits: dict[str, Hit] = {}
+    weights: Counter[str] = Counter()
+    for word in list(dict.fromkeys(_WORD.findall(message.casefold())))[:_MOST_WORDS]:
+        found = await module.vault.search(word, 40)
+        mine = [one for one in found if one.path.startswith(starts)]
+        notes = [one for one in mine if not one.path.startswith(FOLDER)]
+        for one in notes:
+            hits.setdefault(one.path, one)
+            weights[one.path] += 1_000 // len(notes)
+    return [
+        Passage(hits[path].title, path, _matching(hits[path].snippet))
+        for path, _ in weights.most_common(_MOST_READ)
+    ]
+
+
+def _matching(snippet: str) -> str:
+    """The lines of a search's snippet that have a word that was looked for, as they stand in the
+    note; a heading is one only where there is no other.
+    """
+    lines = [line for line in snippet.splitlines() if line.strip()]
+    marked = [line for line in lines if _TAG.search(line) and not line.lstrip().startswith("#")]
+    return html.unescape(_TAG.sub("", "\n".join(marked or lines)))
+
+
+async def _cleaned(module: Module, passage: Passage, message: str) -> Passage:
+    """The passage without markup, ids and frontmatter, below the title that it stands under."""
+    try:
+        note = await module.vault.note(passage.path)
+    except ParachuteError:  # it was removed meanwhile, or has no text
+        return replace(passage, text=words_of(passage.text, passage.title))
+    front = {line.strip() for line in note.text[: note.body_start].splitlines()}
+    lines = [one for one in passage.text.splitlines() if one.strip() not in front]
+    if sum(one.level == 1 for one in note.sections) > 1:
+        lines = _best_entry(lines, message)
+    text, title = "\n".join(lines), _plain(_title_above(note, lines) or passage.title)
+    return replace(
+        passage,
+        title=re.sub(r"[\[\]|]", "", title),
+        text=words_of(text, title),
+        facts=tuple(" ".join(plain_lines(one)) for one in passage.facts),
+        is_generated="generated_at" in note.frontmatter,
+    )
+
+
+def _best_entry(lines: list[str], message: str) -> list[str]:
+    """Of a passage that runs over several entries, the one with most words of the message."""
+    entries: list[list[str]] = [[]]
+    for line in lines:
+        if line.startswith("# "):
+            entries.append([])
+        entries[-1].append(line)
+    asked = set(re.findall(r"\w+", message.casefold()))
+    return max(
+        entries, key=lambda one: len(asked & set(re.findall(r"\w+", " ".join(one).casefold())))
+    )
+
+
+def _title_above(note: Note, lines: list[str]) -> str:
+    """In a note of several entries, the title of that with the first of these lines of text; else
+    "".
+    """
+    entries = [one for one in note.sections if one.level == 1]
+    said = next((one.strip() for one in lines if one.strip() and not _is_heading(one)), "")
+    at = note.text.find(said, note.body_start) if said and len(entries) > 1 else -1
+    title = next((one.heading for one in entries if one.start <= at < one.end), "")
+    return title if title in visible_to_agents(note.text) else ""
+
+
+def words_of(text: str, title: str) -> str:
+    """The words of a passage in one line: no headings, where there is other text, and not the title
+    again.
+    """
+    lines = text.splitlines()
+    prose = [one for one in lines if not _is_heading(one)]
+    words = _plain("\n".join(prose)) or _plain("\n".join(lines))
+    return words[len(title) :].strip() if title and words.startswith(f"{title} ") else words
+
+
+def _plain(text: str) -> str:
+    return " ".join(_PARA_ID.sub("", " ".join(plain_lines(text))).split())
+
+
+def _is_heading(line: str) -> bool:
+    return line.lstrip().startswith("#")

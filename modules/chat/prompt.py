@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from typing_extensions import TypedDict
-
 Kind: TypeAlias = Literal[
     "base",
     "bounds",
@@ -26,7 +24,7 @@ Kind: TypeAlias = Literal[
 ]
 
 MOST_TOKENS: Final = 24_000
-_PER_TOKEN: Final = 4  # characters, about
+PER_TOKEN: Final = 4  # characters, about
 _LEAST: Final = 50  # tokens; less of a part is worth nothing
 _QUOTED: Final = frozenset({"context", "entity", "brain", "journal", "working_directory", "skill"})
 # they change with each message, so they go with it: while the system prompt stays the same, the
@@ -68,19 +66,6 @@ class PromptPart:
     count: int = 1
 
 
-class PromptPartRow(TypedDict):
-    """A part as it is shown: its tokens, and its share of the prompt between 0 and 1."""
-
-    kind: str
-    path: str | None
-    title: str
-    tokens: int
-    share: float
-    modified: str | None
-    strangers: bool
-    truncated: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedPrompt:
     """A prompt and what it was made of.
@@ -100,11 +85,9 @@ class ComposedPrompt:
         return tokens_in(self.text) + tokens_in(self.with_message)
 
     def tokens_of(self, *kinds: Kind) -> int:
-        """What its parts of these kinds come to."""
         return sum(tokens_in(one.text) for one in self.parts if one.kind in kinds)
 
     def paths(self, *kinds: Kind) -> list[str]:
-        """The notes that its parts of these kinds are from."""
         found = (one.path for one in self.parts if one.kind in kinds and one.path)
         return list(dict.fromkeys(found))
 
@@ -113,27 +96,27 @@ class ComposedPrompt:
         """Whether anything was cut or left out."""
         return bool(self.left_out) or any(one.is_cut for one in self.parts)
 
-    def rows(self) -> list[PromptPartRow]:
-        """Its parts as they are shown."""
+    def rows(self) -> list[dict[str, object]]:
+        """Its parts as they are shown, each with its share of the prompt between 0 and 1."""
         whole = max(1, sum(len(one.text) for one in self.parts))
         return [
-            PromptPartRow(
-                kind=one.kind,
-                path=one.path,
-                title=one.title,
-                tokens=tokens_in(one.text),
-                share=round(len(one.text) / whole, 4),
-                modified=one.modified,
-                strangers=one.is_strangers,
-                truncated=one.is_cut,
-            )
+            {
+                "kind": one.kind,
+                "path": one.path,
+                "title": one.title,
+                "tokens": tokens_in(one.text),
+                "share": round(len(one.text) / whole, 4),
+                "modified": one.modified,
+                "strangers": one.is_strangers,
+                "truncated": one.is_cut,
+            }
             for one in self.parts
         ]
 
 
 def tokens_in(text: str) -> int:
     """An estimate: a token has four characters of English."""
-    return -(-len(text.encode("utf-8", "surrogatepass")) // _PER_TOKEN)
+    return -(-len(text.encode("utf-8", "surrogatepass")) // PER_TOKEN)
 
 
 def compose(parts: Iterable[PromptPart], most_tokens: int = MOST_TOKENS) -> ComposedPrompt:
@@ -169,7 +152,7 @@ def _shortened(part: PromptPart, tokens: int) -> PromptPart | None:
     """Its beginning, or None where too little would be left."""
     if tokens < _LEAST:
         return None
-    raw = part.text.encode("utf-8", "surrogatepass")[: tokens * _PER_TOKEN]
+    raw = part.text.encode("utf-8", "surrogatepass")[: tokens * PER_TOKEN]
     text = raw.decode("utf-8", "ignore").rpartition("\n")[0] or raw.decode("utf-8", "ignore")
     return replace(part, text=text, is_cut=True)
 

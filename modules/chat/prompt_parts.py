@@ -1,11 +1,13 @@
-"""Gathers what goes into a turn's prompt: the agent's words, context files, Brain, the journal."""
+"""The prompt of one turn: who is asked, within which bounds, and what goes into it: the agent's
+words, context files, Brain, the journal.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -23,11 +25,22 @@ from parachuted.modules import (
 )
 
 from .brain_access import brain_of, field_of
-from .modes import Mode
-from .permissions import described, reads_by
-from .prompt import Kind, PromptPart
+from .permissions import (
+    Mode,
+    described,
+    mode_of,
+    named_in,
+    narrowing_of,
+    reads_by,
+    within_agent,
+    within_workspace,
+)
+from .prompt import ComposedPrompt, Kind, PromptPart, compose
 from .session import Session
 from .shared_chats import is_below
+from .turn import TurnRequest
+from .turn_events import Event
+from .workspaces import find_workspace
 
 CONTEXT_NAMES: Final = ("AGENTS.md", "CLAUDE.md")
 AGENT_FOLDER: Final = ".agents"
@@ -42,7 +55,6 @@ _TOOLS: Final = """\
 Once you know what it is about, give it a title of five to ten words with `update_session_title`, and keep its summary current with `update_session_summary` when the subject has moved on. A title that the person gave is protected; leave it then."""  # noqa: E501
 
 _SKILL: Final = re.compile(r"/([A-Za-z0-9_-]+)(?!\S)")
-_NO_RESOURCES: Final = AgentResources()
 
 Gathered = Awaitable[list[PromptPart]]
 
@@ -69,21 +81,20 @@ class PromptOrder:
     session: Session
     mode: Mode
     narrowing: AgentNarrowing
-    message: str = ""
-    system_prompt: str | None = None
-    agent: AgentNote | None = None
-    folder: str = ""
-    resources: AgentResources = _NO_RESOURCES
-    skill: AgentSkill | None = None
-    contexts: Sequence[str] = ()
-    is_preview: bool = False
+    message: str
+    system_prompt: str | None
+    agent: AgentNote | None
+    folder: str
+    resources: AgentResources
+    skill: AgentSkill | None
+    is_preview: bool
 
 
 Enricher = Callable[[PromptOrder], Gathered]
 
 
 class PromptParts:
-    """Reads the parts. What cannot be read is left out, and never fails a turn.
+    """Makes prompts of their parts. What cannot be read is left out, and never fails a turn.
 
     `enrichers` are asked for parts of their own, such as what Brain knows of the message.
     """
@@ -93,7 +104,82 @@ class PromptParts:
         self.enrichers: list[Enricher] = []
         self.limit_s = _WITHIN_S  # of each part
 
-    async def gather(self, order: PromptOrder) -> list[PromptPart]:
+    async def preview(self, session: Session, request: TurnRequest) -> dict[str, object]:
+        """The prompt that a message would be asked with, as text, and what it is made of."""
+        mode = mode_of(session.mode)
+        order, prompt = await self.make(request, session, mode, is_preview=True)
+        return {"prompt": prompt.text + prompt.with_message, **await self.event(order, prompt)}
+
+    async def make(
+        self,
+        request: TurnRequest,
+        session: Session,
+        mode: Mode,
+        *,
+        is_preview: bool = False,
+    ) -> tuple[PromptOrder, ComposedPrompt]:
+        """What a message is asked with. NotFoundError and ActRefusedError: there is no such agent,
+        or it may not be.
+        """
+        folder = (session.working_directory or "").strip("/")
+        limits = await self._workspace_limits(session)
+        agent = await self._agent(request, session, folder, limits)
+        narrowing = narrowing_of(
+            session.permissions, mode, folder=folder, context_folders=session.context_folders
+        )
+        narrowing = within_agent(narrowing, agent.tools if agent else None)
+        narrowing = within_workspace(narrowing, limits)
+        resources = await self._module.agent(mode.agent).resources(
+            working_directory=own_folder(mode, folder), narrowing=narrowing
+        )
+        if narrowing.skills is not None:
+            left = tuple(one for one in resources.skills if one.name in narrowing.skills)
+            resources = replace(resources, skills=left)
+        is_persons = (request.is_typed or request.is_again) and not request.is_shared
+        order = PromptOrder(
+            session=session,
+            mode=mode,
+            narrowing=narrowing,
+            resources=resources,
+            skill=skill_of(request.message, resources.skills) if is_persons else None,
+            message=request.message,
+            system_prompt=request.system_prompt,
+            agent=agent,
+            folder=folder,
+            is_preview=is_preview,
+        )
+        is_own = mode.name == "maintenance"  # the agent has its own words
+        return order, compose(() if is_own else await self._gather(order))
+
+    async def event(self, order: PromptOrder, prompt: ComposedPrompt) -> Event:
+        """What went into a prompt, as apps read it."""
+        allowed = named_in(await self._workspace_limits(order.session), "agents")
+        names = await self.agent_names(order.folder)
+        agent = order.agent
+        source = "agent" if agent else "custom" if order.system_prompt else "default"
+        brain = [one for one in prompt.parts if one.kind in {"entity", "brain"}]
+        working = prompt.paths("working_directory")
+        return {
+            "type": "prompt_metadata",
+            "promptSource": source,
+            "promptSourcePath": agent.path if agent else None,
+            "contextFiles": prompt.paths("context", "working_directory"),
+            "contextTokens": prompt.tokens_of("context", "working_directory"),
+            "contextTruncated": prompt.is_cut,
+            "agentName": agent.name if agent else None,
+            "availableAgents": [one for one in names if allowed is None or one in allowed],
+            "availableSkills": [one.name for one in order.resources.skills],
+            "availableMcps": list(order.resources.mcp_servers),
+            "basePromptTokens": prompt.tokens_of("base", "bounds", "tools"),
+            "totalPromptTokens": prompt.tokens,
+            "trustMode": order.mode.name == "trusted",
+            "workingDirectoryClaudeMd": working[-1] if working else None,
+            "brain_context_loaded": bool(brain),
+            "brain_context_count": sum(one.count for one in brain),
+            "parts": prompt.rows(),
+        }
+
+    async def _gather(self, order: PromptOrder) -> list[PromptPart]:
         """All parts, in the order of the prompt."""
         found = await asyncio.gather(
             self._within(self._contexts(order), "context"),
@@ -107,7 +193,47 @@ class PromptParts:
         working = [one for one in found[4] if one.path not in read]
         return [*self._fixed(order), *found[0], *rest, *working, *await self._skill(order)]
 
-    async def find_agent(self, name: str, folder: str = "") -> AgentNote:
+    async def _agent(
+        self,
+        request: TurnRequest,
+        session: Session,
+        folder: str,
+        limits: Mapping[str, str | list[str]],
+    ) -> AgentNote | None:
+        """The agent that is asked for: by the request, at the beginning of the message, or by the
+        session. ActRefusedError: the session's workspace has it not.
+        """
+        if request.is_shared:
+            return None
+        name = request.agent or session.agent
+        first = request.message.split(maxsplit=1)[:1]
+        if first and first[0].startswith("@"):
+            named = first[0][1:]
+            name = named if named in await self.agent_names(folder) else name
+        if not name:
+            return None
+        agent = await self._find_agent(name, folder)
+        allowed = named_in(limits, "agents")
+        # A note says in its frontmatter what it likes: its file's name is what was allowed.
+        if allowed is not None and name_in(agent.path, folder) not in allowed:
+            raise ActRefusedError(
+                f"the workspace {session.workspace} has no agent {name[:80]!r}; its capabilities "
+                "name those that it has"
+            )
+        return agent
+
+    async def _workspace_limits(self, session: Session) -> Mapping[str, str | list[str]]:
+        """What the session's workspace leaves of MCP servers, skills and agents; one that is gone
+        takes nothing.
+        """
+        if not session.workspace:
+            return {}
+        try:
+            return (await find_workspace(self._module, session.workspace))["capabilities"]
+        except NotFoundError:
+            return {}
+
+    async def _find_agent(self, name: str, folder: str = "") -> AgentNote:
         """The agent of that name, in the working folder or in the vault, or at that path.
 
         NotFoundError. ActRefusedError: a stranger may have written the note.
@@ -178,8 +304,8 @@ class PromptParts:
         ]
 
     async def _contexts(self, order: PromptOrder) -> list[PromptPart]:
-        names = dict.fromkeys([*order.session.context_folders, *order.contexts])
-        found = [await self._context_of(name) for name in names]
+        folders = dict.fromkeys(order.session.context_folders)
+        found = [await self._context_of(name) for name in folders]
         return [one for one in found if one is not None]
 
     async def _context_of(self, name: str) -> PromptPart | None:
@@ -187,7 +313,7 @@ class PromptParts:
         if name.endswith(".md"):
             return await self._note("context", name)
         folder = name.strip("/")
-        return await self._first("context", [_in(folder, one) for one in CONTEXT_NAMES])
+        return await self._first("context", [in_folder(folder, one) for one in CONTEXT_NAMES])
 
     async def _working_folder(self, order: PromptOrder) -> list[PromptPart]:
         """CLAUDE.md of the working folder; for a trusted agent of the folders above it, too. One
@@ -202,7 +328,7 @@ class PromptParts:
         allowed = None if permissions is None else permissions.allowed_folders
         names = CONTEXT_NAMES[::-1]
         found = [
-            await self._first("working_directory", [_in(folder, one) for one in names])
+            await self._first("working_directory", [in_folder(folder, one) for one in names])
             for folder in folders
             if is_below(folder, allowed)
         ]
@@ -331,7 +457,6 @@ def _is_strangers(note: Note) -> bool:
 
 
 def _entry_part(entry: object) -> PromptPart:
-    """A journal entry."""
     at, path = field_of(entry, "created_at"), field_of(entry, "path")
     day = at.isoformat(timespec="minutes") if isinstance(at, dt.datetime) else str(at or "")
     return PromptPart(
@@ -343,5 +468,10 @@ def _entry_part(entry: object) -> PromptPart:
     )
 
 
-def _in(folder: str, name: str) -> str:
+def in_folder(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
+
+
+def own_folder(mode: Mode, folder: str) -> str:
+    """The folder that is its agent's own, or empty."""
+    return folder if mode.name == "workspace" else ""

@@ -40,7 +40,6 @@ class RunSessions:
             self._wake()
 
     def add(self, run: str, session_id: str, *, is_curator: bool = False) -> None:
-        """That run works for that conversation."""
         self._sessions[run] = RunSession(session_id, is_curator)
         while len(self._sessions) > _MOST:
             self._sessions.popitem(last=False)

@@ -232,7 +232,6 @@ def _unnumbered(name: str) -> str:
 
 
 def _undated(path: str) -> str:
-    """A file's name without its day."""
     stem = path.rpartition("/")[2].removesuffix(".md")
     match = _DATED.fullmatch(stem)
     return (match["rest"] if match else stem).strip()

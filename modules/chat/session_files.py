@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,11 +27,24 @@ from parachuted.modules import (
 
 from .messages import Conversation, Message, chain_digest, read_conversation
 from .session import FOLDER, Session, name_says, read_session
-from .session_defects import Defect, find_defect
 from .session_index import Entry, SessionIndex
 
 _ATTEMPTS: Final = 8
 _AT_ONCE: Final = 100
+_OPENED = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_KEY = re.compile(r"[\"']?[A-Za-z_][\w .-]*[\"']?[ \t]*:(?:\s|\Z)")
+_MARKER = re.compile(r"^(?:(<{7})(?: [^\r\n]*)?|(={7})|(>{7})(?: [^\r\n]*)?)\r?$", re.MULTILINE)
+_FENCE = re.compile(
+    r"^ {0,3}(`{3,}|~{3,})[^\n]*$.*?(?:^ {0,3}\1[`~]*[ \t]*\r?$|\Z)", re.MULTILINE | re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """Why a file is left as it is, and whether messages can still be put at its end."""
+
+    why: str
+    can_append: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +97,6 @@ class SessionFiles:
         return list(self._unreadable.values())
 
     def lock(self, session_id: str) -> asyncio.Lock:
-        """The lock of that session."""
         return self._locks.setdefault(session_id, asyncio.Lock())
 
     async def path_of(self, session_id: str) -> str:
@@ -252,7 +265,6 @@ class SessionFiles:
 
 
 def is_session_path(path: str) -> bool:
-    """Whether a path is one of a session's file."""
     return path.startswith(FOLDER) and path.endswith(".md") and not is_conflict_copy(path)
 
 
@@ -284,7 +296,7 @@ def _session_file(note: FileText, conversation: Conversation | None = None) -> S
         chain_digest(conversation.messages),
         note.modified,
     )
-    defect = find_defect(note.text, note.frontmatter, note.body_start)
+    defect = _defect_in(note.text, note.frontmatter, note.body_start)
     if defect is not None:
         problems.append(defect.why)
     return SessionFile(
@@ -316,3 +328,32 @@ def _entry(file: SessionFile) -> Entry:
         messages=file.messages,
         body="\n".join(one.content for one in conversation.messages),
     )
+
+
+def _defect_in(text: str, frontmatter: Mapping[str, object], body_start: int) -> Defect | None:
+    """What is wrong with a text whose frontmatter ends at `body_start`; None: nothing."""
+    opened = _OPENED.match(text)
+    if opened is not None and body_start == 0 and _KEY.match(text, opened.end()):
+        return Defect("no second line --- closes the frontmatter", can_append=False)
+    if _has_markers(text):
+        return Defect("it holds conflict markers (<<<<<<<)", can_append=True)
+    if opened is not None and not frontmatter and body_start:
+        lines = text[opened.end() : body_start].splitlines()[:-1]
+        if any(line.strip() and not line.lstrip().startswith("#") for line in lines):
+            return Defect("the frontmatter is not YAML", can_append=True)
+    return None
+
+
+def _has_markers(text: str) -> bool:
+    """Whether a merge left both texts here; an example in a code fence is none."""
+    if "<<<<<<<" not in text or ">>>>>>>" not in text:
+        return False
+    awaited = 1
+    for marker in _MARKER.finditer(_FENCE.sub("", text)):
+        if marker.lastindex == awaited == len(marker.groups()):
+            return True
+        if marker.lastindex == 1:
+            awaited = 2
+        elif marker.lastindex == awaited == 2:  # noqa: PLR2004  the second of the three
+            awaited = 3
+    return False

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from .messages import Message
 from .session import LinkedBot, Session, SessionPermissions
@@ -39,23 +39,19 @@ CREATE TRIGGER renamed AFTER UPDATE OF path ON sessions BEGIN
 CREATE VIRTUAL TABLE texts USING fts5(
     title, summary, tags, body, tokenize = "unicode61 remove_diacritics 2");
 """
+_FIRST: Final = (
+    "NOT EXISTS (SELECT 1 FROM sessions AS other "
+    "WHERE other.id = sessions.id AND other.path < sessions.path)"
+)
+_COUNTS: Final = (
+    "SELECT count(*), coalesce(sum(archived), 0), "
+    "coalesce(sum(json_extract(session, '$.message_count')), 0) FROM sessions "
+    "WHERE NOT EXISTS (SELECT 1 FROM sessions AS other "
+    "WHERE other.id = sessions.id AND other.path < sessions.path)"
+)
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 20
 _DECODED: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Indexed:
-    """A session as its file was read last: the digest of that text, what is wrong with the file,
-    and its messages' digests by id. `edited`: the digests that messages had which were edited or
-    removed since, in no fork yet.
-    """
-
-    session: Session
-    digest: str
-    problems: tuple[str, ...]
-    messages: Mapping[str, str]
-    edited: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +77,13 @@ class SessionQuery:
     limit: int = 50
 
 
-class SessionRow(NamedTuple):
-    """A session in a list, not decoded yet."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCounts:
+    """`sessions` counts the archived ones too, and `messages` those of all sessions."""
 
-    path: str
-    id: str
-    updated: str
-    text: str
-
-    @property
-    def session(self) -> Session:
-        return _session(self.text)
+    sessions: int
+    archived: int
+    messages: int
 
 
 class SessionIndex:
@@ -113,20 +105,17 @@ class SessionIndex:
         )
 
     def close(self) -> None:
-        """Let go of the file."""
         with self._reading_lock:
             self._reader.close()
         with self._writing_lock:
             self._writer.close()
 
     def put(self, entries: Sequence[Entry]) -> None:
-        """These files hold this now."""
         with self._writing() as database:
             for entry in entries:
                 _put(database, entry)
 
     def remove(self, paths: Collection[str]) -> None:
-        """These files are gone."""
         with self._writing() as database:
             for path in paths:
                 _remove(database, path)
@@ -150,7 +139,6 @@ class SessionIndex:
         return bool(self._rows(asked, [path, session_id]))
 
     def digests(self) -> dict[str, str]:
-        """The digest of each file, by path."""
         return dict(self._rows("SELECT path, digest FROM sessions"))
 
     def digest_of(self, path: str) -> str | None:
@@ -165,43 +153,39 @@ class SessionIndex:
         found = self._rows("SELECT digest, edited FROM sessions WHERE path = ?", [path])
         return bool(found) and tuple(found[0]) == (digest, "{}")
 
-    def get(self, path: str) -> Indexed | None:
-        """What was read last in a file."""
-        for number, digest, text, problems, edited in self._rows(
-            "SELECT number, digest, session, problems, edited FROM sessions WHERE path = ?", [path]
+    def known_messages(self, path: str) -> dict[str, str]:
+        """The digests by id of the messages that were read last in a file, and those that messages
+        had which were edited or removed since, in no fork yet.
+        """
+        for number, edited in self._rows(
+            "SELECT number, edited FROM sessions WHERE path = ?", [path]
         ):
             rows = self._rows(
                 "SELECT id, digest FROM messages WHERE session = ? ORDER BY place", [number]
             )
-            found = tuple(json.loads(problems))
-            return Indexed(_session(text), digest, found, dict(rows), json.loads(edited))
-        return None
+            return {**dict(rows), **json.loads(edited)}
+        return {}
 
     def get_session(self, path: str) -> Session | None:
-        """The session as its file was read last."""
         rows = self._rows("SELECT session FROM sessions WHERE path = ?", [path])
         return _session(rows[0][0]) if rows else None
 
     def paths_of(self, session_id: str) -> list[str]:
         """The files with that id, or para-id, sorted."""
-        rows = self._rows(
+        return self._paths(
             "SELECT path FROM sessions WHERE id = :id UNION SELECT path FROM sessions "
             "WHERE para_id = :id ORDER BY path",
             {"id": session_id},
         )
-        return [path for (path,) in rows]
 
     def paths_with_message(self, message_id: str) -> list[str]:
-        """The files that hold a message of that id."""
-        rows = self._rows(
+        return self._paths(
             "SELECT path FROM messages JOIN sessions ON number = messages.session "
             "WHERE messages.id = ? ORDER BY path",
             [message_id],
         )
-        return [path for (path,) in rows]
 
     def problems(self) -> dict[str, list[str]]:
-        """What is wrong with files, by path."""
         rows = self._rows("SELECT path, problems FROM sessions WHERE problems != '[]'")
         return {path: json.loads(problems) for path, problems in rows}
 
@@ -215,24 +199,23 @@ class SessionIndex:
             found.setdefault(session_id, []).append(path)
         return found
 
-    def counted(self) -> list[tuple[str, str, bool, int]]:
-        """Each file's path, its session's id, whether that is archived, and its messages."""
-        rows = self._rows(
-            "SELECT path, id, archived, json_extract(session, '$.message_count') FROM sessions"
-        )
-        return [(path, one, bool(archived), messages) for path, one, archived, messages in rows]
+    def counts(self) -> SessionCounts:
+        """Of several files with one id, the first counts."""
+        ((sessions, archived, messages),) = self._rows(_COUNTS)
+        return SessionCounts(sessions=sessions, archived=archived, messages=messages)
 
     def paths_of_bot(self, platform: str, chat_id: str) -> list[str]:
         """The files that are linked to that conversation, the newest first."""
-        rows = self._rows(
+        return self._paths(
             "SELECT path FROM sessions WHERE bot = ? ORDER BY updated DESC",
             [f"{platform} {chat_id}"],
         )
-        return [path for (path,) in rows]
 
-    def newest(self, wanted: SessionQuery) -> list[SessionRow]:
-        """The newest of them, at most `wanted.limit`, for any reader."""
-        where, values = ["true"], list[object]()
+    def newest(self, wanted: SessionQuery) -> list[Session]:
+        """The newest of them, at most `wanted.limit`. Of several files with one id, the first
+        counts.
+        """
+        where, values = [_FIRST], list[object]()
         if wanted.archived is not None:
             where.append("archived = ?")
             values.append(wanted.archived)
@@ -249,11 +232,14 @@ class SessionIndex:
             where.append("json_extract(session, '$.workspace') = ?")
             values.append(wanted.workspace)
         rows = self._rows(
-            f"SELECT path, id, updated, session FROM sessions WHERE {' AND '.join(where)} "  # noqa: S608  no value is in it
+            f"SELECT session FROM sessions WHERE {' AND '.join(where)} "  # noqa: S608  no value is in it
             "ORDER BY updated DESC, id LIMIT ?",
             [*values, wanted.limit],
         )
-        return [SessionRow(*row) for row in rows]
+        return [_session(text) for (text,) in rows]
+
+    def _paths(self, query: str, values: Sequence[object] | Mapping[str, object]) -> list[str]:
+        return [path for (path,) in self._rows(query, values)]
 
     def _rows(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
@@ -11,6 +11,7 @@ from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.modules import route
 
 from .messages import new_message_id
+from .permissions import DIRECT, SANDBOXED
 from .session import Mode, NewSession, Session, SessionFields, SessionPermissions
 from .session_service import SessionService
 from .session_shapes import (
@@ -21,9 +22,7 @@ from .session_shapes import (
     conversation_shape,
     session_shape,
 )
-
-_TRUSTED = frozenset({"direct", "full", "vault", "trusted"})
-_SANDBOXED = frozenset({"sandboxed", "untrusted"})
+from .shared_chats import permissions_of
 
 Limit = Annotated[int, Field(ge=1, le=1_000)]
 Title = Annotated[str, Field(max_length=300)]
@@ -88,23 +87,18 @@ class SessionRoutes(SessionService):
         archived: bool | None = None,
     ) -> SessionAnswer:
         """Change a session; what is left out stays. A title given here is never overwritten."""
-        fields: SessionFields = {}
-        if title is not None:
-            fields |= {"title": title, "title_source": "user"}
-        if permissions is not None:
-            fields["permissions"] = _permissions(permissions)
-        if summary is not None:
-            fields["summary"] = summary
-        if tags is not None:
-            fields["tags"] = tags
-        if context_folders is not None:
-            fields["context_folders"] = context_folders
-        if model is not None:
-            fields["model"] = model
-        if mode is not None:
-            fields["mode"] = mode
-        if archived is not None:
-            fields["archived"] = archived
+        given: dict[str, Any] = {
+            "title": title,
+            "title_source": None if title is None else "user",
+            "permissions": None if permissions is None else _permissions(permissions),
+            "summary": summary,
+            "tags": tags,
+            "context_folders": context_folders,
+            "model": model,
+            "mode": mode,
+            "archived": archived,
+        }
+        fields: SessionFields = {key: one for key, one in given.items() if one is not None}  # type: ignore[assignment]
         return await self._changed(session_id, fields)
 
     @route("DELETE", "/{session_id}", tolerant=True)
@@ -112,7 +106,8 @@ class SessionRoutes(SessionService):
         """Remove a session's file; `parachute history` has it still."""
         session = await self.sessions.get(session_id)
         await self.sessions.delete(session_id)
-        await self.end_turns(session.id)
+        await self.turns.forget(session.id)
+        await self.curator.forget(session.id)
         return {"id": session.id, "path": session.path}
 
     @route("POST", "/{session_id}/archive", tolerant=True)
@@ -172,9 +167,12 @@ class SessionRoutes(SessionService):
         """The runs of a conversation, the newest first, and of them those that are recorded beside
         its file; `POST /api/runs/{id}/undo` takes one back, `parachute undo --session ID` all.
         """
-        session = await self.sessions.get(session_id)
-        recorded = self.recorded_runs_of(session.id)
-        return {"path": session.path, "runs": await self.runs_of(session_id), "recorded": recorded}
+        session, messages = await self.sessions.get_with_messages(session_id)
+        named = {str(one.meta["run"]) for one in messages if "run" in one.meta}
+        worked = self.turns.work.run_sessions.runs_of(session.id)
+        recorded = [*worked, *self.write_back.runs_of(session.id)]
+        runs = sorted(named.union(recorded), reverse=True)
+        return {"path": session.path, "runs": runs, "recorded": recorded}
 
     @route("POST", "/{session_id}/tags", tolerant=True)
     async def tag_session(self, session_id: str, tag: Tag) -> SessionAnswer:
@@ -215,7 +213,7 @@ class SessionRoutes(SessionService):
     async def _changed(self, session_id: str, fields: SessionFields) -> SessionAnswer:
         session = await self.sessions.change(session_id, **fields)
         if fields.get("archived"):
-            await self.end_processes(session.id)
+            await self.turns.end_process(session.id)
         return {"session": session_shape(session)}
 
 
@@ -223,9 +221,9 @@ def _config(trust_level: str | None, workspace_id: str | None, mode: Mode) -> Se
     fields: SessionFields = {}
     if workspace_id is not None:
         fields["workspace"] = workspace_id or None
-    if trust_level in _SANDBOXED:
+    if trust_level in SANDBOXED:
         fields["mode"] = "sandboxed"
-    elif trust_level in _TRUSTED:  # what runs unboxed is decided by who asks, not by this word
+    elif trust_level in DIRECT:  # what runs unboxed is decided by who asks, not by this word
         fields["mode"] = "default" if mode == "sandboxed" else mode
     elif trust_level is not None:
         raise EditRefusedError("trustLevel is direct or sandboxed")
@@ -233,13 +231,7 @@ def _config(trust_level: str | None, workspace_id: str | None, mode: Mode) -> Se
 
 
 def _permissions(said: Permissions) -> SessionPermissions:
-    folders, mcps = said.allowed_folders, said.allowed_mcps
-    return SessionPermissions(
-        allowed_folders=None if folders is None else tuple(folders),
-        allowed_mcps=None if mcps is None else tuple(mcps),
-        capabilities=tuple(said.capabilities),
-        sandbox_override=said.sandbox_override,
-    )
+    return replace(permissions_of(dict(said)), sandbox_override=said.sandbox_override)
 
 
 def _like(session: Session, title: str | None) -> NewSession:

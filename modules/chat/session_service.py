@@ -8,38 +8,46 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
-from parachuted.modules import Finding, Module, event, interface
+from parachuted.modules import Module, event, interface
 
+from .bridge import Bridge
+from .context_notes import ContextNotes
+from .curator import Curator
 from .messages import Message, new_message_id
+from .messenger import Messenger
 from .session import LinkedBot, NewSession, now
 from .session_shapes import AppConversation, AppSession, conversation_shape, session_shape
 from .sessions import Sessions
+from .settings import ChatSettings
 from .shared_chats import SharedChats, permissions_of
+from .turns import Turns
+from .write_back import WriteBack
 
 LONGEST_MESSAGE = 102_400
 
 
 class SessionService(Module):
-    """`sessions` and `shared_chats` are made by `open_sessions`."""
+    """What all routes and tools of Chat have; `on_enable` makes it."""
 
+    settings: ChatSettings
     sessions: Sessions
     shared_chats: SharedChats
-
-    async def open_sessions(self) -> None:
-        """Begin to read the sessions; called by `on_enable` before anything else."""
-        self.sessions = Sessions(self)
-        self.shared_chats = SharedChats(self.sessions)
-        self.spawn(self.sessions.load, name="read the sessions")
+    turns: Turns
+    curator: Curator
+    context_notes: ContextNotes
+    messenger: Messenger
+    bridge: Bridge
+    write_back: WriteBack
 
     @event("file.created")
-    async def on_created(self, path: str, data: dict[str, object]) -> None:
-        """A note is new."""
-        await self._look(path, data)
-
     @event("file.modified")
-    async def on_modified(self, path: str, data: dict[str, object]) -> None:
-        """A note changed."""
-        await self._look(path, data)
+    async def on_changed(self, path: str, data: dict[str, object]) -> None:
+        """A note is new, or changed."""
+        digest = data.get("digest")
+        await self.sessions.files.look(
+            path, str(digest) if digest else None, by_person=not data.get("run")
+        )
+        await self.sessions.retry_unwritten(path)
 
     @event("file.deleted")
     async def on_deleted(self, path: str) -> None:
@@ -82,13 +90,12 @@ class SessionService(Module):
         """Let a session belong to a conversation on another platform, which then leaves the one
         that it belonged to; None: to none.
         """
-        if linked_bot is not None:
-            link = _linked(linked_bot)
+        link = None if linked_bot is None else _linked(linked_bot)
+        if link is not None:
             before = await self.sessions.get_by_bot_link(link.platform, link.chat_id)
             if before is not None and before.id != session_id:
                 await self.sessions.change(before.id, linked_bot=None)
-        changed = None if linked_bot is None else _linked(linked_bot)
-        session = await self.sessions.change(session_id, linked_bot=changed)
+        session = await self.sessions.change(session_id, linked_bot=link)
         await self.shared_chats.hold(session)
         return session_shape(await self.sessions.get(session.id))
 
@@ -138,26 +145,6 @@ class SessionService(Module):
         await self.sessions.append(session_id, message)
         return message.id
 
-    async def runs_of(self, session_id: str) -> list[str]:
-        """The runs of a conversation's agents, as its file names them, the newest first."""
-        messages = await self.sessions.messages(session_id)
-        named = [str(one.meta["run"]) for one in messages if "run" in one.meta]
-        return list(dict.fromkeys(reversed(named)))
-
-    def recorded_runs_of(self, session_id: str) -> list[str]:  # noqa: ARG002
-        """Those of them that are known without the conversation's file."""
-        return []
-
-    async def end_turns(self, session_id: str) -> None:
-        """A session is gone: nothing works for it any more."""
-
-    async def end_processes(self, session_id: str) -> None:
-        """A session is put away: nothing waits for its next turn."""
-
-    async def doctor(self) -> list[Finding]:
-        """Files that cannot be read as they should, and ids that two files have."""
-        return await self.sessions.findings()
-
     async def find_para(self, para_id: str) -> dict[str, str | None] | None:
         """The session, or the message, of that para-id."""
         try:
@@ -174,13 +161,6 @@ class SessionService(Module):
             "title": session.title,
             "url": f"/api/chat/{session.id}",
         }
-
-    async def _look(self, path: str, data: Mapping[str, object]) -> None:
-        digest = data.get("digest")
-        await self.sessions.files.look(
-            path, str(digest) if digest else None, by_person=not data.get("run")
-        )
-        await self.sessions.retry_unwritten(path)
 
 
 def _linked(said: Mapping[str, str]) -> LinkedBot:

@@ -95,7 +95,6 @@ class SessionAnswer(TypedDict):
 
 
 def session_shape(session: Session) -> AppSession:
-    """The session for the app."""
     bot = session.linked_bot or LinkedBot(platform="", chat_id="")
     agent = session.agent
     is_path = agent is not None and "/" in agent
@@ -140,14 +139,12 @@ def session_shape(session: Session) -> AppSession:
 
 
 def conversation_shape(session: Session, messages: list[Message]) -> AppConversation:
-    """The session with its messages, for the app."""
     return AppConversation(
         **session_shape(session), messages=[message_shape(session.id, one) for one in messages]
     )
 
 
 def message_shape(session_id: str, message: Message) -> AppMessage:
-    """The message for the app."""
     content: str | list[Json] = message.content
     if message.tools:
         content = [

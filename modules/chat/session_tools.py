@@ -14,7 +14,6 @@ from parachuted.modules import mcp_tool
 
 from .curator_routes import CuratorRoutes
 from .session import Session
-from .shared_chats import SharedChats
 
 _MOST_TEXT = 4_000
 _MOST_MESSAGES = 100
@@ -70,8 +69,6 @@ class SessionContext(TypedDict):
 
 class SessionTools(CuratorRoutes):
     """What agents may do with conversations."""
-
-    shared_chats: SharedChats
 
     @mcp_tool("update_session_title")
     async def update_session_title(self, title: Title) -> dict[str, str]:
@@ -184,7 +181,7 @@ class SessionTools(CuratorRoutes):
 
     async def _refuse_curators(self) -> None:
         """A curator sees to its own conversation, whatever an exchange says."""
-        own = await self.turns.run_sessions.get(self.current_call.run)
+        own = await self.turns.work.run_sessions.get(self.current_call.run)
         if own is not None and own.is_curator:
             raise ActRefusedError("This is for the conversation's agent alone.")
 

@@ -80,12 +80,13 @@ class SessionWriter:
         raise EditRefusedError(f"{_MOST_TWINS} sessions of one day have this title")
 
     async def append(
-        self, session_id: str, messages: Sequence[Message], *, origin: str | None = None
+        self, session_id: str, messages: Sequence[Message], *, is_strangers: bool = False
     ) -> None:
         """Put messages at the end; those that are there already are left out.
 
-        Where a person edited or removed an earlier message, that is recorded as a fork. `origin`
-        marks the file as a stranger's text. EditRefusedError: the file is to be mended first.
+        Where a person edited or removed an earlier message, that is recorded as a fork.
+        `is_strangers` marks the file as strangers' text. EditRefusedError: the file is to be mended
+        first.
         """
         for attempt in range(_APPEND_ATTEMPTS):
             file = await self._files.read(session_id)
@@ -98,9 +99,9 @@ class SessionWriter:
             try:
                 refuse_append(file)
                 edits = [*identity(file), *await self._fork(file)]
-                if origin is not None and not note.frontmatter.get("origin"):
+                if is_strangers and not note.frontmatter.get("origin"):
                     refuse_change(file)
-                    mark = SetKey("origin", origin)
+                    mark = SetKey("origin", "stranger")
                     await self._vault.edit(note.path, [mark], base=note.digest)
                     file = await self._files.read(session_id)
                     note = file.note
@@ -222,8 +223,7 @@ class SessionWriter:
         index, path = self._files.index, file.note.path
         if index.is_without_edits(path, file.note.digest):
             return []
-        indexed = await asyncio.to_thread(index.get, path)
-        before = {} if indexed is None else {**indexed.messages, **indexed.edited}
+        before = await asyncio.to_thread(index.known_messages, path)
         present = {one.id: one.digest for one in file.messages}
         changed = [one for one in before if present.get(one, before[one]) != before[one]]
         removed = [one for one in before if one not in present]

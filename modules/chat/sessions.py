@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import secrets
-import string
 import time
 import uuid
 from collections.abc import Iterable, Sequence
@@ -21,41 +19,16 @@ from typing import Unpack
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.modules import Finding, Module, reading
 
-from .append_log import AppendLog, LoggedMessage
-from .messages import Message, ToolUse, chain_digest, new_message_id
-from .session import (
-    FOLDER,
-    LinkedBot,
-    NewSession,
-    Session,
-    SessionFields,
-    SessionPermissions,
-    check_value,
-    now,
-)
+from .messages import Message, new_message_id
+from .session import FOLDER, NewSession, Session, SessionFields, check_value, now
 from .session_files import SessionFile, SessionFiles
-from .session_index import SessionIndex, SessionQuery
-from .session_paging import SessionCounts, count_readable, find_readable
-from .session_writer import NewFile, SessionWriter, TitleProtectedError, refuse_change
-from .unwritten import UnwrittenMessages
-
-__all__ = [
-    "LinkedBot",
-    "Message",
-    "Session",
-    "SessionPage",
-    "SessionPermissions",
-    "Sessions",
-    "TitleProtectedError",
-    "ToolUse",
-    "chain_digest",
-    "new_message_id",
-]
+from .session_index import SessionCounts, SessionIndex, SessionQuery
+from .session_writer import NewFile, SessionWriter, refuse_change
+from .unwritten import LoggedMessage, UnwrittenMessages
 
 _PAUSE_S = 0.05
 _SHARE = 4.0  # a file that takes long to write is written a fifth of the time at most
 _LONGEST_PAUSE_S = 5.0
-_LETTERS = string.ascii_lowercase + string.digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +51,7 @@ class _Batch:
 
 
 class Sessions:
-    """All sessions that the caller may read.
+    """All sessions.
 
     Whatever takes the id of a session raises NotFoundError where there is none.
     """
@@ -87,10 +60,9 @@ class Sessions:
         self._module, self._vault = module, module.vault
         folder: Path = module.data_folder
         self._index = SessionIndex(folder / "sessions.db")
-        self._log = AppendLog(folder / "appends.jsonl")
         self.files = SessionFiles(self._vault, self._index)
         self._writer = SessionWriter(self._vault, self.files)
-        self._unwritten = UnwrittenMessages(module, self.files, self._writer, self._log)
+        self._unwritten = UnwrittenMessages(module, self.files, self._writer)
         self._batches: dict[str, list[_Batch]] = {}
         self._spans: dict[str, float] = {}
         self._loaded = asyncio.Event()
@@ -112,7 +84,7 @@ class Sessions:
             for session_id in [*self._batches]:
                 await self.settle(session_id)
         finally:
-            self._log.close()
+            self._unwritten.log.close()
             self._index.close()
 
     async def create(
@@ -132,18 +104,12 @@ class Sessions:
         await self._loaded.wait()
         session_id = fields.get("id") or str(uuid.uuid4())
         if await asyncio.to_thread(self._index.paths_of, session_id):
-            raise ConflictError(
-                f"there is a session {session_id[:80]}",
-                base=b"",
-                ours=b"",
-                theirs=b"",
-                is_known=False,
-            )
+            raise conflict(f"there is a session {session_id[:80]}")
         new: NewSession = {
             "title": fields.get("title"),
             "title_source": "user" if fields.get("title") else "default",
             "id": session_id,
-            "para_id": f"para:chat:{''.join(secrets.choice(_LETTERS) for _ in range(12))}",
+            "para_id": f"para:chat:{new_message_id()}",
             "created_at": now(),
         }
         new |= {name: one for name, one in fields.items() if one is not None}  # type: ignore[typeddict-item]
@@ -164,7 +130,6 @@ class Sessions:
         return {one for one in ids if self._index.paths_of(one)}
 
     async def get(self, session_id: str) -> Session:
-        """The session as its file is now."""
         return (await self.read(session_id)).session
 
     async def read(self, session_id: str) -> SessionFile:
@@ -179,17 +144,10 @@ class Sessions:
             async with self._renaming(session_id):
                 return await self.files.read(session_id)
 
-    async def messages(
-        self, session_id: str, *, after: str | None = None, limit: int | None = None
-    ) -> list[Message]:
-        """Its messages in their order: those after the message of that id, at most so many."""
-        found = (await self.read(session_id)).messages
-        ids = [one.id for one in found]
-        first = ids.index(after) + 1 if after in ids else 0
-        return found[first:] if limit is None else found[first : first + max(limit, 0)]
+    async def messages(self, session_id: str) -> list[Message]:
+        return (await self.read(session_id)).messages
 
     async def get_with_messages(self, session_id: str) -> tuple[Session, list[Message]]:
-        """Both, of the same moment."""
         file = await self.read(session_id)
         return file.session, file.messages
 
@@ -208,8 +166,8 @@ class Sessions:
         path = await self.path_of(session_id)
         indexed = self._index.get_session(path)
         session_id = indexed.id if indexed is not None else session_id
-        logged = LoggedMessage(message, call.origin if call.is_strangers else None)
-        await self._log.append(session_id, logged)
+        logged = LoggedMessage(message, call.is_strangers)
+        await self._unwritten.log.append(session_id, logged)
         batches = self._batches.setdefault(session_id, [])
         owner = asyncio.current_task()
         if not batches or batches[-1].is_taken or batches[-1].owner is not owner:
@@ -318,7 +276,7 @@ class Sessions:
             after=_after(cursor),
             limit=limit + 1,
         )
-        found = await find_readable(self._vault, self._index, wanted)
+        found = await asyncio.to_thread(self._index.newest, wanted)
         last = found[limit - 1] if len(found) > limit else None
         return SessionPage(
             sessions=tuple(found[:limit]),
@@ -326,9 +284,8 @@ class Sessions:
         )
 
     async def count(self) -> SessionCounts:
-        """How many sessions and messages there are that the caller may read."""
         await self._loaded.wait()
-        return await count_readable(self._vault, self._index)
+        return await asyncio.to_thread(self._index.counts)
 
     async def get_by_bot_link(self, platform: str, chat_id: str) -> Session | None:
         """The session that belongs to a conversation on another platform; None: none does."""
@@ -351,7 +308,6 @@ class Sessions:
         return None
 
     async def findings(self) -> list[Finding]:
-        """What is wrong with the files."""
         await self._loaded.wait()
         paths = set(await self._vault.list(f"{FOLDER}**"))
         found = [
@@ -365,12 +321,7 @@ class Sessions:
             for one in self.files.unreadable
             if one.path in paths
         ]
-        found += self._unwritten.findings(
-            {
-                one: [path for path in self._index.paths_of(one) if path in paths]
-                for one in self._unwritten.sessions()
-            }
-        )
+        found += self._unwritten.findings(paths)
         twins = await asyncio.to_thread(self._index.duplicates)
         for session_id, having in twins.items():
             first, *others = [path for path in having if path in paths] or [""]
@@ -403,7 +354,8 @@ class Sessions:
         """
         pause = _PAUSE_S + _SHARE * self._spans.get(session_id, 0.0)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(batch.is_wanted.wait(), min(pause, _LONGEST_PAUSE_S))
+            async with asyncio.timeout(min(pause, _LONGEST_PAUSE_S)):
+                await batch.is_wanted.wait()
         async with self.files.lock(session_id):
             batch.is_taken = True
             started = time.monotonic()
@@ -427,6 +379,11 @@ class Sessions:
             async with self.files.lock(session_id):
                 await self._unwritten.drop(session_id, message)
             raise error
+
+
+def conflict(why: str) -> ConflictError:
+    """What keeps something from being made, where no text of a file does."""
+    return ConflictError(why, base=b"", ours=b"", theirs=b"", is_known=False)
 
 
 def _word(value: object) -> str:

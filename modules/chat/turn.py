@@ -14,9 +14,8 @@ from parachuted.modules import AgentRun
 from .messages import Message
 from .session import Session
 from .shared_chats import ChatName
-from .turn_documents import Resumption
-from .turn_events import TurnSteps
-from .turn_questions import DecidedPermission
+from .turn_events import Resumption, TurnSteps
+from .turn_questions import OpenQuestion
 from .turn_stream import TurnStream
 
 RecoveryMode: TypeAlias = Literal["inject_context", "fresh_start"]
@@ -30,9 +29,9 @@ class TurnRequest:
     stands in the session already, and is to be asked again. `is_typed`: a person wrote it here, so
     it may be a command. `is_shared`: several people see the answer, so neither its words nor its
     fields choose an agent, a skill or a command. `chat` is where the answer is shown, if the
-    session does not say so. `decided` is a permission that was asked for before a restart, and is
-    not asked for once more. `message_id` was chosen by who sends it, and has been said at most
-    once.
+    session does not say so. `decided` is what was asked before a restart, and what was said to it:
+    a permission is not asked for once more. `message_id` was chosen by who sends it, and has been
+    said at most once.
     """
 
     message: str
@@ -54,7 +53,7 @@ class TurnRequest:
     is_typed: bool = False
     is_shared: bool = False
     chat: ChatName | None = None
-    decided: DecidedPermission | None = None
+    decided: tuple[OpenQuestion, object] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +98,4 @@ class Turn:
 
     @property
     def session_id(self) -> str | None:
-        """The session's id, once it is known."""
         return None if self.session is None else self.session.id
-
-    def duration_ms(self) -> int:
-        """How long it has taken until now."""
-        return round((time.monotonic() - self.began) * 1_000)

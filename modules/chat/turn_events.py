@@ -1,11 +1,22 @@
-"""What an agent does, as the events that the apps read. Pure."""
+"""What an agent does, and how a turn begins and fails, as the events that the apps read. Pure."""
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, TypeAlias
 
+from parachuted.errors import (
+    ActRefusedError,
+    AgentFailedError,
+    AgentStoppedError,
+    AgentUnavailableError,
+    NotFoundError,
+    ParachuteError,
+    StorageFailedError,
+)
 from parachuted.modules import (
     AgentPermissionRequest,
     AgentQuestion,
@@ -18,6 +29,8 @@ from parachuted.modules import (
     AgentUsage,
 )
 
+from .messages import ToolUse
+from .session import Session
 from .turn_questions import OpenQuestion, permission_question
 
 Event: TypeAlias = Mapping[str, object]
@@ -26,66 +39,58 @@ _LONGEST_RESULT = 50_000
 _BETWEEN = "\n\n"
 
 
-@dataclass(frozen=True, slots=True)
-class TextPiece:
-    """What the agent says, as it comes."""
-
-    text: str
-
-
 @dataclass(slots=True)
 class TurnSteps:
-    """Reads the steps of one turn in their order, and keeps what its message is made of.
+    """Reads the steps of one turn in their order, as events and as texts, which are what the agent
+    says as it comes; and keeps what its message is made of.
 
-    `text` is all that the agent said; `tools` what it called, each with `id`, `name`, `input` and
-    `is_error`; `questions` what it asked, by the app's ids; `context_tokens` how full its window
+    `text` is all that the agent said; `tools` what it called, of which some have `failed`, by their
+    ids; `questions` what it asked, by the app's ids; `context_tokens` how full its window
     is.
     """
 
     session_id: str
     text: str = ""
-    tools: list[dict[str, object]] = field(default_factory=list)
+    tools: list[ToolUse] = field(default_factory=list)
+    failed: set[str] = field(default_factory=set)
     questions: dict[str, OpenQuestion] = field(default_factory=dict)
     context_tokens: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0
     _block: str = ""
     _has_said: bool = False
     _thought: str = ""
-    _asked_for: set[str] = field(default_factory=set)
 
-    def read(self, step: AgentStep) -> list[Event | TextPiece]:
-        """The events that a step means."""
+    def read(self, step: AgentStep) -> list[Event | str]:
+        """What a step means."""
         if isinstance(step, AgentThinkingDelta):
             self._thought += step.text
             return []
         return [*self.end_thought(), *self._read(step)]
 
-    def end_thought(self) -> list[Event | TextPiece]:
+    def end_thought(self) -> list[Event | str]:
         """What it has thought since the last event, as one."""
         thought, self._thought = self._thought, ""
         return [{"type": "thinking", "content": thought}] if thought.strip() else []
 
-    def _read(self, step: AgentStep) -> list[Event | TextPiece]:
-        found: list[Event | TextPiece] = []
-        if isinstance(step, AgentTextDelta):
-            found = self._said(step.text)
-        elif isinstance(step, AgentText):
-            found = self._block_ended(step.text)
-        elif isinstance(step, AgentToolUse):
-            found = [self._use(step.id, step.tool, step.arguments)]
-        elif isinstance(step, AgentToolCall):
-            found = self._called(step)
-        elif isinstance(step, AgentQuestion):
-            found = self._question(step)
-        elif isinstance(step, AgentPermissionRequest):
-            found = self._permission(step)
-        elif isinstance(step, AgentUsage):
-            self._count(step)
+    def _read(self, step: AgentStep) -> list[Event | str]:
+        found: list[Event | str] = []
+        match step:
+            case AgentTextDelta():
+                found = self._said(step.text)
+            case AgentText():
+                found = self._block_ended(step.text)
+            case AgentToolUse():
+                found = [self._use(step.id, step)]
+            case AgentToolCall():
+                found = self._called(step)
+            case AgentQuestion():
+                found = [self._ask(step.id, questions=tuple(map(_question_of, step.questions)))]
+            case AgentPermissionRequest():
+                found = self._permission(step)
+            case AgentUsage():
+                self.context_tokens = step.context_tokens or self.context_tokens
         return found
 
-    def _said(self, delta: str) -> list[Event | TextPiece]:
+    def _said(self, delta: str) -> list[Event | str]:
         if not delta:
             return []
         begins_block = not self._block
@@ -93,78 +98,58 @@ class TurnSteps:
         self.text += (_BETWEEN if begins_block and self.text else "") + delta
         shown = (_BETWEEN if begins_block and self._has_said else "") + delta
         self._has_said = True
-        return [TextPiece(shown)]
+        return [shown]
 
-    def _block_ended(self, whole: str) -> list[Event | TextPiece]:
+    def _block_ended(self, whole: str) -> list[Event | str]:
         """A block is whole; what no delta brought of it is said now."""
         missing = whole.removeprefix(self._block) if whole.startswith(self._block) else ""
         said = self._said(missing)
         self._block = ""
         return said
 
-    def _use(self, tool_id: str, tool: str, arguments: Mapping[str, object]) -> Event:
+    def _use(self, tool_id: str, step: AgentToolUse | AgentToolCall) -> Event:
         self._block, self._has_said = "", False
-        self._asked_for.add(tool_id)
-        self.tools.append({"id": tool_id, "name": tool, "input": dict(arguments)})
-        return {
-            "type": "tool_use",
-            "tool": {"id": tool_id, "name": tool, "input": dict(arguments)},
-        }
+        self.tools.append(ToolUse(id=tool_id, name=step.tool, input=dict(step.arguments)))
+        return {"type": "tool_use", "tool": asdict(self.tools[-1])}
 
-    def _called(self, step: AgentToolCall) -> list[Event | TextPiece]:
+    def _called(self, step: AgentToolCall) -> list[Event | str]:
         tool_id = step.id or f"call-{len(self.tools) + 1}"
-        before = (
-            [] if tool_id in self._asked_for else [self._use(tool_id, step.tool, step.arguments)]
-        )
-        for tool in self.tools:
-            if tool["id"] == tool_id:
-                tool["is_error"] = step.is_error
+        is_known = any(one.id == tool_id for one in self.tools)
+        before = [] if is_known else [self._use(tool_id, step)]
+        if step.is_error:
+            self.failed.add(tool_id)
         result: Event = {
             "type": "tool_result",
             "toolUseId": tool_id,
-            "content": _cut(step.answer, _LONGEST_RESULT),
+            "content": _cut(step.answer),
             "isError": step.is_error,
         }
         return [*before, result]
 
-    def _question(self, step: AgentQuestion) -> list[Event | TextPiece]:
-        questions = tuple(_question_of(one) for one in step.questions)
-        open_question = OpenQuestion(
-            id=step.id, request_id=self._request_id(step.id), questions=questions
-        )
-        return [self._ask(open_question)]
-
-    def _permission(self, step: AgentPermissionRequest) -> list[Event | TextPiece]:
+    def _permission(self, step: AgentPermissionRequest) -> list[Event | str]:
         """The app knows questions alone; other clients read `permission_request`."""
-        asked = OpenQuestion(
-            id=step.id,
-            request_id=self._request_id(step.id),
-            questions=(permission_question(step.tool, step.arguments, tuple(step.patterns)),),
+        patterns = tuple(step.patterns)
+        question = self._ask(
+            step.id,
+            questions=(permission_question(step.tool, step.arguments, patterns),),
             tool=step.tool,
             arguments=dict(step.arguments),
-            patterns=tuple(step.patterns),
+            patterns=patterns,
         )
         request: Event = {
             "type": "permission_request",
-            "id": asked.request_id,
+            "id": question["requestId"],
             "sessionId": self.session_id,
             "tool": step.tool,
             "input": dict(step.arguments),
-            "patterns": list(step.patterns),
+            "patterns": list(patterns),
         }
-        return [request, self._ask(asked)]
+        return [request, question]
 
-    def _ask(self, asked: OpenQuestion) -> Event:
-        self.questions[asked.request_id] = asked
-        return asked.event(self.session_id)
-
-    def _request_id(self, step_id: str) -> str:
-        return f"{self.session_id}-q-{step_id}"
-
-    def _count(self, step: AgentUsage) -> None:
-        self.context_tokens = step.context_tokens or self.context_tokens
-        self.input_tokens, self.output_tokens = step.input_tokens, step.output_tokens
-        self.cost_usd = step.cost_usd
+    def _ask(self, step_id: str, **asked: Any) -> Event:  # noqa: ANN401  of OpenQuestion
+        found = OpenQuestion(id=step_id, request_id=f"{self.session_id}-q-{step_id}", **asked)
+        self.questions[found.request_id] = found
+        return found.event(self.session_id)
 
 
 def _question_of(said: Mapping[str, object]) -> dict[str, object]:
@@ -185,5 +170,162 @@ def _question_of(said: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}\n({len(text) - most:,} characters more)"
+def _cut(text: str) -> str:
+    more = len(text) - _LONGEST_RESULT
+    return text if more <= 0 else f"{text[:_LONGEST_RESULT]}\n({more:,} characters more)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumption:
+    """How a turn goes on from those before: by the model's own `transcript`, by `injected` messages
+    as text, or, where there were none, from the beginning.
+
+    `is_lost`: the transcript was asked for and was not there.
+    """
+
+    transcript: str | None = None
+    injected: int = 0
+    tokens: int = 0
+    earlier: int = 0
+    is_lost: bool = False
+
+    def document(self) -> dict[str, object]:
+        """As apps read it."""
+        method = "context_injection" if self.injected else "new"
+        return {
+            "method": "sdk_resume" if self.transcript and not self.is_lost else method,
+            "sdkSessionValid": self.transcript is not None and not self.is_lost,
+            "sdkResumeAttempted": self.transcript is not None,
+            "sdkResumeFailed": self.is_lost,
+            "contextInjected": self.injected > 0,
+            "messagesInjected": self.injected,
+            "tokensEstimate": self.tokens,
+            "previousMessageCount": self.earlier,
+            "loadedFromDisk": self.earlier > 0,
+            "cacheHit": False,
+        }
+
+
+def session_event(
+    session: Session | None, resumption: Resumption, trust_level: str | None = None
+) -> Event:
+    """The first event of a turn; without a session its id is not known yet."""
+    document = resumption.document()
+    return {
+        "type": "session",
+        "sessionId": None if session is None else session.id,
+        "trustLevel": trust_level,
+        "title": None if session is None else session.title,
+        "workingDirectory": None if session is None else session.working_directory,
+        "sessionResume": document,
+        "resumeInfo": document,
+    }
+
+
+_RETRY: Final = {"key": "r", "label": "Try again", "action": "retry"}
+_SETTINGS: Final = {"key": "s", "label": "Settings", "action": "settings"}
+_LOGIN: Final = {"key": "l", "label": "Log in", "action": "reauth"}
+_NEW: Final = {"key": "n", "label": "New chat", "action": "new_session"}
+_DISMISS: Final = {"key": "d", "label": "Dismiss", "action": "dismiss"}
+_STATUS: Final = re.compile(r"\b(?:answered|login|API Error:?|status) \(?([45]\d\d)\b")
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_MAKE_ROOM: Final = (
+    "; the disk of the vault, or of the daemon's home, is full: make room there, then try again"
+)
+_DELAY_MS: Final = 5_000
+_LONGEST = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """An error as the app shows it; `can_retry`: the same may go well later."""
+
+    title: str
+    actions: tuple[Mapping[str, str], ...]
+    can_retry: bool = False
+
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "invalid_api_key": _Kind("There is no login for the model", (_LOGIN, _SETTINGS)),
+    "invalid_credentials": _Kind("The model refused the login", (_LOGIN, _SETTINGS)),
+    "expired_token": _Kind("The login has ended", (_LOGIN,)),
+    "billing_error": _Kind("A budget is used up", (_SETTINGS, _DISMISS)),
+    "rate_limited": _Kind("Too many requests", (_RETRY, _DISMISS), can_retry=True),
+    "service_error": _Kind("The model's server failed", (_RETRY, _DISMISS), can_retry=True),
+    "service_unavailable": _Kind("The answer was cut off", (_RETRY, _DISMISS), can_retry=True),
+    "context_exceeded": _Kind("The conversation is too long for the model", (_NEW, _DISMISS)),
+    "network_error": _Kind("The model could not be reached", (_RETRY, _DISMISS), can_retry=True),
+    "session_not_found": _Kind("There is no such conversation", (_NEW,)),
+    "session_unavailable": _Kind(
+        "The disk could not be written", (_RETRY, _DISMISS), can_retry=True
+    ),
+    "unknown_error": _Kind("The turn failed", (_DISMISS,)),
+}
+_OF_STATUS: Final = {
+    401: "invalid_credentials",
+    402: "billing_error",
+    403: "invalid_credentials",
+    408: "network_error",
+    413: "context_exceeded",
+    429: "rate_limited",
+    503: "service_unavailable",
+    529: "service_error",
+}
+_SERVER_FAILED = 500
+_WORDS: Final = (
+    ("prompt is too long", "context_exceeded"),
+    ("login file", "invalid_credentials"),
+    ("no login", "invalid_api_key"),
+    ("login has ended", "expired_token"),
+    ("cannot be renewed", "expired_token"),
+    ("refused the login", "invalid_credentials"),
+    ("budget", "billing_error"),
+    ("used up", "billing_error"),
+    ("could not be reached", "network_error"),
+)
+
+
+def typed_error(error: ParachuteError, session_id: str | None) -> dict[str, object]:
+    """The event `typed_error` for what ended a turn."""
+    code = _code_of(error)
+    kind = _KINDS[code]
+    wait_s = error.wait_s if isinstance(error, AgentUnavailableError) else None
+    can_retry = kind.can_retry or wait_s is not None
+    delay = _DELAY_MS if wait_s is None else round(wait_s * 1_000)
+    actions = [dict(one) for one in kind.actions]
+    if can_retry and not kind.can_retry:
+        actions.insert(0, dict(_RETRY))
+    is_full = isinstance(error, StorageFailedError) and error.errno in _FULL
+    return {
+        "type": "typed_error",
+        "code": code,
+        "title": kind.title,
+        "message": error.message[:_LONGEST] + (_MAKE_ROOM if is_full else ""),
+        "actions": actions,
+        "canRetry": can_retry,
+        "retryDelayMs": delay if can_retry else None,
+        "originalError": type(error).__name__,
+        "sessionId": session_id,
+    }
+
+
+def _code_of(error: ParachuteError) -> str:
+    if isinstance(error, NotFoundError):
+        return "session_not_found"
+    if isinstance(error, StorageFailedError):
+        return "session_unavailable"
+    if isinstance(error, ActRefusedError) or not isinstance(error, AgentFailedError):
+        return "unknown_error"
+    text = error.message
+    status = _STATUS.search(text)
+    if status is not None:
+        number = int(status[1])
+        found = _OF_STATUS.get(number, "service_error" if number >= _SERVER_FAILED else "")
+        if found:
+            return found
+    folded = text.casefold()
+    for words, code in _WORDS:
+        if words in folded:
+            return code
+    is_passing = isinstance(error, AgentUnavailableError | AgentStoppedError)
+    return "service_unavailable" if is_passing else "unknown_error"

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from parachuted.errors import ActRefusedError, NotFoundError
-from parachuted.modules import AgentPermissionRequest, StateAccess
+from parachuted.modules import StateAccess
 
 ALLOW: Final = "Allow"
 DENY: Final = "Deny"
@@ -77,18 +77,7 @@ class OpenQuestion:
         ]
         return "\n\n".join(lines)
 
-    def decided(self, answers: object) -> DecidedPermission | None:
-        """What a person said to it, for an agent that asks for the same again; None: it is a
-        question.
-        """
-        if self.tool is None:
-            return None
-        return DecidedPermission(
-            tool=self.tool, arguments=self.arguments, value=self.value_of(answers)
-        )
-
     def event(self, session_id: str) -> dict[str, object]:
-        """As a turn of that session shows it."""
         return {
             "type": "user_question",
             "requestId": self.request_id,
@@ -113,19 +102,6 @@ class OpenQuestion:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecidedPermission:
-    """A permission request, and what a person said to it: `allow`, `deny` or a pattern."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-    value: object
-
-    def is_of(self, step: AgentPermissionRequest) -> bool:
-        """Whether the agent asks for the same again."""
-        return (step.tool, dict(step.arguments)) == (self.tool, dict(self.arguments))
-
-
 class OpenQuestions:
     """The questions of all sessions."""
 
@@ -133,7 +109,6 @@ class OpenQuestions:
         self._state = state
 
     async def add(self, session_id: str, asked: OpenQuestion) -> None:
-        """Keep a question."""
         kept = [one for one in await self.all(session_id) if one.request_id != asked.request_id]
         await self._put(session_id, [*kept, asked])
 
@@ -159,7 +134,6 @@ class OpenQuestions:
         raise NotFoundError(f"no question {request_id[:80]!r} waits for an answer")
 
     async def drop(self, session_id: str, request_id: str) -> None:
-        """Forget a question."""
         kept = await self.all(session_id)
         await self._put(session_id, [one for one in kept if one.request_id != request_id])
 

@@ -9,19 +9,17 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import EditRefusedError
-from parachuted.modules import Module, Response, ServerEvent, interface, route
+from parachuted.modules import Response, ServerEvent, interface, route
 
-from .sessions import Sessions
-from .shared_chats import SharedChats
+from .session_service import LONGEST_MESSAGE, SessionService
 from .turn import RecoveryMode, TurnRequest
-from .turns import QueueFullError, Turns
+from .turns import QueueFullError
 
 _NEW = "new"
-_LONGEST_MESSAGE = 102_400
 _LONGEST_BESIDES = 1_000_000
 _LONGEST_NAME = 2_000
 
-Message = Annotated[str, Field(max_length=_LONGEST_MESSAGE)]
+Message = Annotated[str, Field(max_length=LONGEST_MESSAGE)]
 Besides = Annotated[str, Field(max_length=_LONGEST_BESIDES)]
 Name = Annotated[str, Field(max_length=_LONGEST_NAME)]
 Names = Annotated[list[Name], Field(max_length=50)]
@@ -48,7 +46,7 @@ class ActiveStreams(TypedDict):
 
 
 class ChatStats(TypedDict):
-    """Of what the caller may read; `sessions` counts the archived ones too."""
+    """`sessions` counts the archived ones too."""
 
     sessions: int
     archived: int
@@ -84,20 +82,8 @@ class TurnEvents(TypedDict):
     after: str
 
 
-class TurnRoutes(Module):
-    """What apps call of turns; `turns` is made by `open_turns`."""
-
-    sessions: Sessions
-    shared_chats: SharedChats
-    turns: Turns
-
-    def open_turns(self) -> None:
-        """Called by `on_enable`, after `open_sessions`."""
-        self.turns = Turns(self, self.sessions, self.shared_chats)
-
-    async def close_turns(self) -> None:
-        """Called by `on_disable`, before the sessions are closed."""
-        await self.turns.close()
+class TurnRoutes(SessionService):
+    """What apps call of turns."""
 
     @interface("ConversationInterface")
     async def send_message(
@@ -107,8 +93,8 @@ class TurnRoutes(Module):
 
         Raises what ended the turn otherwise, ConflictError where another goes on.
         """
-        if not 0 < len(content) <= _LONGEST_MESSAGE:
-            raise EditRefusedError(f"a message has 1 to {_LONGEST_MESSAGE:,} characters")
+        if not 0 < len(content) <= LONGEST_MESSAGE:
+            raise EditRefusedError(f"a message has 1 to {LONGEST_MESSAGE:,} characters")
         ended = await self.turns.ask(
             TurnRequest(message=content, session_id=session_id, source=source)
         )
@@ -136,8 +122,8 @@ class TurnRoutes(Module):
         the platform `source` that shows the answer. ConflictError: a turn of another message goes
         on.
         """
-        if len(content) > _LONGEST_MESSAGE or not (content.strip() or attachments):
-            raise EditRefusedError(f"a message has 1 to {_LONGEST_MESSAGE:,} characters")
+        if len(content) > LONGEST_MESSAGE or not (content.strip() or attachments):
+            raise EditRefusedError(f"a message has 1 to {LONGEST_MESSAGE:,} characters")
         request = TurnRequest(
             message=content,
             session_id=session_id,
@@ -234,7 +220,7 @@ class TurnRoutes(Module):
     @route("GET", "/active-streams")
     async def active_streams(self) -> ActiveStreams:
         """The conversations in which a turn goes on."""
-        return {"streams": [{"session_id": one} for one in await self.turns.active()]}
+        return {"streams": [{"session_id": one} for one in self.turns.active()]}
 
     @route("GET", "/stats")
     async def stats(self) -> ChatStats:
@@ -244,13 +230,13 @@ class TurnRoutes(Module):
             "sessions": count.sessions,
             "archived": count.archived,
             "messages": count.messages,
-            "active_streams": len(await self.turns.active()),
+            "active_streams": len(self.turns.active()),
         }
 
     @route("GET", "/{session_id}/stream-status")
     async def stream_status(self, session_id: str) -> StreamStatus:
         """Whether a turn goes on in a conversation."""
-        return {"active": await self.turns.is_active(session_id)}
+        return {"active": self.turns.is_active(session_id)}
 
     @route("GET", "/{session_id}/stream")
     async def follow(

@@ -71,12 +71,10 @@ class TurnStream:
 
     @property
     def is_active(self) -> bool:
-        """Whether a turn goes on."""
         return self._is_active
 
     @property
     def last_id(self) -> str:
-        """The id of the newest event."""
         return f"{self._life}-{self._count}"
 
     def begin(self) -> None:
@@ -89,11 +87,14 @@ class TurnStream:
         self._text = None
         self._is_active = True
 
-    def send(self, event: Mapping[str, object]) -> None:
-        """Send an event, which has a `type`; one of `LAST_EVENTS` ends the turn, and what is sent
-        after it is dropped.
+    def send(self, event: Mapping[str, object] | str) -> None:
+        """Send an event, which has a `type`, or what the agent says, as it comes. One of
+        `LAST_EVENTS` ends the turn, and what is sent after it is dropped.
         """
-        if not self._is_active:
+        if not self._is_active or event == "":
+            return
+        if isinstance(event, str):
+            self._say(event)
             return
         if event.get("type") == "tool_use":
             self._text = None
@@ -101,10 +102,7 @@ class TurnStream:
             self._is_active = False
         self._keep(event)
 
-    def send_text(self, delta: str) -> None:
-        """Send what the agent says, as it comes."""
-        if not self._is_active or not delta:
-            return
+    def _say(self, delta: str) -> None:
         text = self._text = self._text or _Text()
         text.pieces.append(delta)
         start, text.length = text.length, text.length + len(delta)
@@ -204,7 +202,6 @@ class TurnStream:
 
 
 async def _happens(event: asyncio.Event, within_s: float) -> bool:
-    """Whether it is set within that time."""
     try:
         async with asyncio.timeout(within_s):
             await event.wait()

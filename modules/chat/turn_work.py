@@ -4,6 +4,8 @@ the session.
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -17,59 +19,56 @@ from parachuted.modules import (
     Module,
 )
 
-from .messages import Message, ToolUse, new_message_id
-from .modes import (
+from .attachments import is_recording, save_attachments, words_of
+from .messages import Message, new_message_id
+from .no_model import account_of, answer_from_notes, asks_for_account, remembered
+from .permissions import (
     MAINTENANCE,
     MAINTENANCE_ENDED,
     MAINTENANCE_STARTED,
     maintenance_words,
     mode_for,
     mode_of,
+    reading_too,
+    reads_by,
     trust_level_of,
 )
-from .permissions import reading_too, reads_by
 from .prompt import ComposedPrompt
-from .prompt_parts import PromptOrder, PromptParts
+from .prompt_parts import PromptOrder, PromptParts, own_folder
+from .resuming import Resuming
 from .run_sessions import RunSessions
 from .session import Session, now
 from .sessions import Sessions
 from .shared_chats import SharedChats
 from .turn import EndedTurn, Turn
-from .turn_attachments import save_attachments
-from .turn_documents import session_event, started_events
-from .turn_events import Event, TextPiece
-from .turn_prompt import TurnPrompts, own_folder
+from .turn_events import Event, session_event
 from .turn_questions import OpenQuestions
-from .turn_repeats import new_session_id
-from .turn_resuming import Resuming
-from .turn_without_model import account_of, answer_from_notes, asks_for_account, remembered
-from .turn_workspaces import find_workspace
-from .voice import is_recording, words_of
+from .workspaces import find_workspace
 from .write_back import WriteBack
 
 _WINDOW: Final = 200_000
 _NEARLY_FULL: Final = 0.8
-_ABORTED: Final = "Stopped."
+STOPPED: Final = "Stopped."
+
+_NEW_SESSIONS: Final = uuid.UUID("c0a4f1de-5d0b-4b56-9a39-6a1f0f2b7d11")
 
 Created = Callable[[Turn, Session], None]
+
+
+def new_session_id(message_id: str) -> str:
+    """The id of the session that a message begins, the same each time it is sent."""
+    return str(uuid.uuid5(_NEW_SESSIONS, message_id))
 
 
 class TurnWork:
     """What a turn does, from its message to its answer."""
 
-    def __init__(
-        self,
-        module: Module,
-        sessions: Sessions,
-        chats: SharedChats,
-        parts: PromptParts,
-        questions: OpenQuestions,
-        runs: RunSessions,
-        write_back: WriteBack,
-    ) -> None:
+    def __init__(self, module: Module, sessions: Sessions, chats: SharedChats) -> None:
         self._module, self._sessions, self._chats = module, sessions, chats
-        self.prompts = TurnPrompts(module, parts)
-        self._questions, self._runs, self._write_back = questions, runs, write_back
+        self.parts = PromptParts(module)
+        self.questions = OpenQuestions(module.state)
+        self.run_sessions = RunSessions()
+        self.write_back = WriteBack(module)
         self._resuming = Resuming(module, sessions)
 
     async def answer(self, turn: Turn, created: Created) -> EndedTurn:
@@ -92,7 +91,7 @@ class TurnWork:
         if asks_for_account(turn.request.message):
             return await self._say(
                 turn,
-                account_of(earlier, self._write_back.of_session(session.id)),
+                account_of(earlier, self.write_back.of_session(session.id)),
                 {"source": "runs"},
             )
         said = maintenance_words(turn.request.message) if turn.request.is_typed else None
@@ -107,8 +106,8 @@ class TurnWork:
             _maintained(session), False
         )
         mode = mode_for(level, MAINTENANCE if is_maintained else mode_of(limited.mode))
-        order, prompt = await self.prompts.make(turn.request, limited, mode)
-        turn.stream.send(await self.prompts.event(order, prompt))
+        order, prompt = await self.parts.make(turn.request, limited, mode)
+        turn.stream.send(await self.parts.event(order, prompt))
         if not self._module.has_model:
             return await self._answer_without_model(turn, order, question)
         return await self._run(turn, order, prompt, earlier, attached)
@@ -128,35 +127,22 @@ class TurnWork:
         session may read.
         """
         session, said = order.session, turn.request.message
-        kept = await self._write_back.keep_if_on(session, turn.number, said, "")
+        kept = await self.write_back.keep_if_on(session, turn.number, said, "")
         meta: dict[str, object] = {"without_model": True, "stored": [one.id for one in kept]}
         if kept:
             return await self._say(turn, remembered(kept), {"source": "brain", **meta})
         permissions = session.permissions
         is_all = permissions is None or reads_by(permissions, "brain")
         reach = None if is_all else order.narrowing.read
-        found = await answer_from_notes(self._module, question.content, reach)
-        meta |= {"source": "notes", "notes": list(found.sources)}
-        return await self._say(turn, found.text, meta)
+        text, notes = await answer_from_notes(self._module, question.content, reach)
+        return await self._say(turn, text, {**meta, "source": "notes", "notes": notes})
 
-    async def keep_aborted(self, turn: Turn) -> Event:
-        """A person stopped it: keep what came so far, marked, and return the event that says so."""
-        if turn.question is not None and turn.steps.text:
-            await self._append(turn, turn.steps.text, {"aborted": True})
-        await self._clear(turn)
-        return {
-            "type": "aborted",
-            "message": _ABORTED,
-            "sessionId": turn.session_id or "",
-            "partialResponse": turn.steps.text,
-        }
-
-    async def keep_partial(self, turn: Turn, why: str, *, is_over: bool) -> None:
-        """It failed: keep what came so far, marked, and unless it `is_over` what was asked, which
-        can be answered still.
+    async def keep_partial(self, turn: Turn, *, is_over: bool, **mark: object) -> None:
+        """It was stopped, or failed: keep what came so far, with the mark, and unless it `is_over`
+        what was asked, which can be answered still.
         """
         if turn.question is not None and turn.steps.text:
-            await self._append(turn, turn.steps.text, {"cut": why})
+            await self._append(turn, mark)
         if is_over:
             await self._clear(turn)
 
@@ -176,7 +162,7 @@ class TurnWork:
             "type": "done",
             "sessionId": session.id,
             "model": session.model,
-            "durationMs": turn.duration_ms(),
+            "durationMs": round((time.monotonic() - turn.began) * 1_000),
             "title": session.title,
             "sessionResume": turn.resumption.document(),
             "response": ended.answer.content,
@@ -281,17 +267,17 @@ class TurnWork:
     ) -> EndedTurn:
         session = order.session
         plan = await self._resuming.plan(turn.request, session, order.mode, earlier)
-        turn.resumption = plan.resumption
+        turn.resumption, history = plan
         turn.stream.send(session_event(session, turn.resumption, order.mode.trust_level))
         before = f"{turn.request.before}\n\n" if turn.request.before else ""
-        with self._runs.starting():
+        with self.run_sessions.starting():
             turn.run = await self._module.agent(order.mode.agent).start(
                 before + turn.request.message,
                 conversation=True,
                 conversation_id=session.id,
                 conversation_folder=order.folder or None,
-                session_id=plan.transcript,
-                history=plan.history,
+                session_id=turn.resumption.transcript,
+                history=history,
                 model=session.model or (order.agent.model if order.agent else None),
                 system_prompt=prompt.text,
                 context=prompt.with_message,
@@ -299,47 +285,46 @@ class TurnWork:
                 working_directory=own_folder(order.mode, order.folder),
                 narrowing=reading_too(order.narrowing, attached),
             )
-            self._runs.add(turn.run.id, session.id)
+            self.run_sessions.add(turn.run.id, session.id)
         if turn.is_aborted:
             await turn.run.stop()
         async for step in turn.run:
             await self._follow(turn, step)
         result = await turn.run.result()
         if turn.is_aborted:
-            raise AgentStoppedError(_ABORTED)
+            raise AgentStoppedError(STOPPED)
         return await self._finish(turn, order, result)
 
     async def _follow(self, turn: Turn, step: Any) -> None:  # noqa: ANN401  any of its steps
-        """One step of the run."""
         turn.waiting = 0
         if isinstance(step, AgentSession):
             turn.transcript = step.session_id
             is_lost = turn.resumption.transcript is not None and not step.is_resumed
             turn.resumption = replace(turn.resumption, is_lost=is_lost)
-            for event in started_events(step):
-                turn.stream.send(event)
+            turn.stream.send({"type": "init", "tools": list(step.tools), "permissionMode": None})
+            if step.model:
+                turn.stream.send({"type": "model", "model": step.model})
             return
         if isinstance(step, AgentPermissionRequest) and await self._has_decided(turn, step):
             return
         known = set(turn.steps.questions)
         events = turn.steps.read(step)
         for request_id in set(turn.steps.questions) - known:  # before it is shown
-            await self._questions.add(turn.session_id or "", turn.steps.questions[request_id])
+            await self.questions.add(turn.session_id or "", turn.steps.questions[request_id])
         for one in events:
-            if isinstance(one, TextPiece):
-                turn.stream.send_text(one.text)
-            else:
-                turn.stream.send(one)
+            turn.stream.send(one)
         if isinstance(step, AgentUsage):
             self._warn(turn)
 
     async def _has_decided(self, turn: Turn, step: AgentPermissionRequest) -> bool:
         """Answer what the person answered already, when the daemon that had asked was gone."""
-        decided = turn.request.decided
-        if decided is None or turn.run is None or not decided.is_of(step):
+        if turn.request.decided is None or turn.run is None:
+            return False
+        asked, value = turn.request.decided
+        if (step.tool, dict(step.arguments)) != (asked.tool, dict(asked.arguments)):
             return False
         turn.request = replace(turn.request, decided=None)
-        return await turn.run.answer(step.id, decided.value)
+        return await turn.run.answer(step.id, value)
 
     def _warn(self, turn: Turn) -> None:
         """Say once when the model's window is nearly full."""
@@ -360,59 +345,45 @@ class TurnWork:
 
     async def _finish(self, turn: Turn, order: PromptOrder, result: AgentResult) -> EndedTurn:
         for one in turn.steps.end_thought():
-            if isinstance(one, Mapping):
-                turn.stream.send(one)
-        text = turn.steps.text or result.text
+            turn.stream.send(one)
         if not turn.steps.text:
-            turn.stream.send_text(text)
-            turn.steps.text = text
+            turn.stream.send(result.text)
+            turn.steps.text = result.text
         await self._ensure_asked(turn)
         meta: dict[str, object] = {"outcome": result.outcome, "cost_usd": result.cost_usd}
         if result.suggestions:
             meta["suggestions"] = list(result.suggestions)
-        answer = await self._append(turn, text, meta)
+        answer = await self._append(turn, meta)
         await self._clear(turn)
         session = await self._sessions.get(order.session.id)
         transcript = result.session_id or turn.transcript
         made_with = replace(order.session, history=session.history)
         await self._resuming.keep(made_with, order.mode, transcript)
-        question = turn.question or answer
-        return EndedTurn(
-            session=session,
-            question=question,
-            answer=answer,
-            number=turn.number,
-            run_id=result.run_id,
-        )
+        return _ended(turn, session, answer, result.run_id)
 
     async def _say(self, turn: Turn, text: str, meta: Mapping[str, object]) -> EndedTurn:
         """Answer with a text that no model wrote."""
         await self._ensure_asked(turn)
         turn.steps.text = text
-        turn.stream.send_text(text)
-        answer = await self._append(turn, text, meta)
-        session = await self._sessions.get(turn.session_id or "")
-        return EndedTurn(
-            session=session,
-            question=turn.question or answer,
-            answer=answer,
-            number=turn.number,
-        )
+        turn.stream.send(text)
+        answer = await self._append(turn, meta)
+        return _ended(turn, await self._sessions.get(turn.session_id or ""), answer)
 
-    async def _append(self, turn: Turn, text: str, meta: Mapping[str, object]) -> Message:
-        """Put the answer into the session: once, with what the agent called for it."""
+    async def _append(self, turn: Turn, meta: Mapping[str, object]) -> Message:
+        """Put what was said into the session: once, with what the agent called for it."""
         told = {"source": turn.request.source, **meta}
         if turn.run is not None:
             told["run"] = turn.run.id
-        failed = [str(one["id"]) for one in turn.steps.tools if one.get("is_error")]
+        failed = [one.id for one in turn.steps.tools if one.id in turn.steps.failed]
         if failed:
             told["failed"] = failed
-        tools = tuple(
-            ToolUse(id=str(one["id"]), name=str(one["name"]), input=_object(one["input"]))
-            for one in turn.steps.tools
-        )
         answer = Message(
-            id=new_message_id(), role="assistant", content=text, at=now(), tools=tools, meta=told
+            id=new_message_id(),
+            role="assistant",
+            content=turn.steps.text,
+            at=now(),
+            tools=tuple(turn.steps.tools),
+            meta=told,
         )
         if turn.session_id is not None:
             await self._sessions.append(turn.session_id, answer)
@@ -424,15 +395,20 @@ class TurnWork:
             await self._sessions.ensure_written(turn.session_id or "", turn.question)
 
     async def _clear(self, turn: Turn) -> None:
-        """Drop the questions of the run."""
         if turn.session_id is not None and turn.steps.questions:
-            await self._questions.clear(turn.session_id)
+            await self.questions.clear(turn.session_id)
+
+
+def _ended(turn: Turn, session: Session, answer: Message, run_id: str | None = None) -> EndedTurn:
+    return EndedTurn(
+        session=session,
+        question=turn.question or answer,
+        answer=answer,
+        number=turn.number,
+        run_id=run_id,
+    )
 
 
 def _maintained(session: Session) -> str:
     """The key of whether a person has the maintenance agent answer there."""
     return f"maintenance.{session.id}"
-
-
-def _object(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}

@@ -9,31 +9,26 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
 from parachuted.errors import (
     AgentStoppedError,
-    ConflictError,
     NotFoundError,
     ParachuteError,
 )
 from parachuted.modules import AgentRun, Module
 
 from .messages import Message
-from .prompt_parts import PromptParts
-from .run_sessions import RunSessions
 from .session import Session
-from .sessions import Sessions
+from .sessions import Sessions, conflict
 from .shared_chats import SharedChats
 from .turn import EndedTurn, Turn, TurnRequest
-from .turn_documents import Resumption, session_event
-from .turn_errors import typed_error
-from .turn_events import Event
-from .turn_questions import OpenQuestion, OpenQuestions
-from .turn_repeats import find_said, with_session
+from .turn_events import Event, Resumption, session_event, typed_error
+from .turn_questions import OpenQuestion
 from .turn_stream import TurnStream
-from .turn_work import TurnWork
-from .write_back import WriteBack
+from .turn_work import STOPPED, TurnWork, new_session_id
 
 _MOST_STREAMS: Final = 500
 _MOST_RUNS: Final = 100
@@ -61,40 +56,27 @@ class Turns:
     """The turns of all sessions.
 
     `followers` are called after each turn that went to its end, beside each other, and delay
-    nothing. `run_sessions` knows which session a run works for.
+    nothing. `work` is what each does; its `run_sessions` know which session a run works for.
     """
 
     def __init__(self, module: Module, sessions: Sessions, chats: SharedChats) -> None:
         self._module, self._sessions, self._chats = module, sessions, chats
-        self.parts = PromptParts(module)
-        self.questions = OpenQuestions(module.state)
         self.followers: list[Follower] = []
-        self.run_sessions = RunSessions()
-        self.write_back = WriteBack(module)
-        self._work = TurnWork(
-            module, sessions, chats, self.parts, self.questions, self.run_sessions, self.write_back
-        )
+        self.work = TurnWork(module, sessions, chats)
         self._streams: OrderedDict[str, TurnStream] = OrderedDict()
         self._active: dict[str, Turn] = {}
         # by the key that sent the message, and its id, where the sender chose one
         self._going: dict[tuple[str, str], Turn] = {}
         self._starting = asyncio.Lock()
         self._last_runs: OrderedDict[str, AgentRun] = OrderedDict()
+        self._following: set[asyncio.Task[None]] = set()  # what goes on after turns
 
-    async def active(self) -> list[str]:
-        """The ids of sessions in which a turn goes on, of those that the caller may read."""
-        return [one for one in [*self._active] if await self.is_active(one)]
+    def active(self) -> list[str]:
+        return list(filter(self.is_active, self._active))
 
-    async def is_active(self, session_id: str) -> bool:
-        """Whether a turn goes on there, as far as the caller may know of it."""
+    def is_active(self, session_id: str) -> bool:
         turn = self._active.get(session_id)
-        if turn is None or turn.session is None:
-            return False
-        try:  # its file may have got another name since the turn began
-            await self._sessions.path_of(turn.session.id)
-        except NotFoundError:
-            return False
-        return True
+        return turn is not None and turn.session is not None
 
     async def start(self, request: TurnRequest) -> TurnStream:
         """Start a turn, and return its events. It goes on whether or not they are read.
@@ -110,13 +92,35 @@ class Turns:
             sent = (self._module.current_call.key, message_id)
             if sent in self._going:
                 return self._going[sent].stream
-            request = await with_session(request, self._sessions)
-            said = await find_said(request, self._sessions)
+            request = await self._with_session(request, new_session_id(message_id))
+            said = await self._find_said(request)
             if said is not None:
                 return await self._follow_said(request, *said)
             turn = await self._begin(request)
             turn.sent, self._going[sent] = sent, turn
             return turn.stream
+
+    async def _with_session(self, request: TurnRequest, new: str) -> TurnRequest:
+        """The request; where its message begins a session that was made already, in that one."""
+        if request.session_id is not None or not await self._sessions.known_ids([new]):
+            return request
+        return replace(request, session_id=new)
+
+    async def _find_said(
+        self, request: TurnRequest
+    ) -> tuple[Session, Message, Message | None] | None:
+        """The session, the message with the request's id and its answer, if it has one; None: it
+        was not said. The session's file says so: a restart of the daemon forgets nothing.
+        """
+        if request.session_id is None:
+            return None
+        session, messages = await self._sessions.get_with_messages(request.session_id)
+        place = next((at for at, one in enumerate(messages) if one.id == request.message_id), None)
+        if place is None:
+            return None
+        following = takewhile(lambda one: not one.is_question, messages[place + 1 :])
+        answers = [one for one in following if one.role == "assistant" and not one.meta.get("cut")]
+        return session, messages[place], answers[-1] if answers else None
 
     async def _follow_said(
         self, request: TurnRequest, session: Session, question: Message, answer: Message | None
@@ -125,12 +129,9 @@ class Turns:
         if answer is None:
             return await self.follow(session.id)
         turn = Turn(request, TurnStream(), session)
-        turn.stream.begin()
-        turn.stream.send(session_event(session, turn.resumption))
-        turn.stream.send({"type": "user_message", "content": question.content})
-        turn.stream.send_text(answer.content)
+        _replay(turn.stream, session, turn.resumption, question.content, answer.content)
         ended = EndedTurn(session=session, question=question, answer=answer, number=0)
-        turn.stream.send(self._work.done_event(turn, ended))
+        turn.stream.send(self.work.done_event(turn, ended))
         return turn.stream
 
     async def ask(self, request: TurnRequest) -> EndedTurn:
@@ -162,8 +163,13 @@ class Turns:
                 await last.stop()
 
     async def close(self) -> None:
-        """Stop all turns; what came so far stays in the sessions, marked."""
+        """Stop all turns, and what goes on after others; what came so far stays in the sessions,
+        marked.
+        """
         tasks = [turn.task for turn in self._active.values() if turn.task is not None]
+        tasks += self._following
+        for task in self._following:
+            task.cancel()
         for session_id, turn in [*self._active.items()]:
             turn.is_ending = True
             self._module.log.info("a turn is cut off", extra={"session": session_id})
@@ -176,7 +182,11 @@ class Turns:
         if request.session_id is not None:
             file = await self._sessions.read(request.session_id)
             session = file.session
-            self._refuse_second(session.id)
+            if session.id in self._active:
+                raise conflict(
+                    "a turn of this conversation goes on; stop it, or say it to the agent that "
+                    "works"
+                )
         stream = TurnStream() if session is None else self._stream_of(session.id)
         turn = Turn(request, stream, session)
         if file is not None:
@@ -199,11 +209,9 @@ class Turns:
         last = messages[-1] if messages else None
         if last is not None and (last.role == "user" or last.meta.get("cut")):
             asked = next(one for one in reversed(messages) if one.role == "user")
-            stream.begin()
-            stream.send(session_event(session, Resumption(earlier=len(messages))))
-            stream.send({"type": "user_message", "content": asked.content})
-            stream.send_text("" if last is asked else last.content)
-            for one in await self.questions.all(session.id):
+            said = "" if last is asked else last.content
+            _replay(stream, session, Resumption(earlier=len(messages)), asked.content, said)
+            for one in await self.work.questions.all(session.id):
                 stream.send(one.event(session.id))
             stream.send({**_CUT_OFF, "sessionId": session.id})
         return stream
@@ -223,7 +231,7 @@ class Turns:
 
     async def abort(self, session_id: str) -> None:
         """Stop the turn; what came so far stays, marked. NotFoundError: none goes on."""
-        turn = await self._turn_of(session_id)
+        turn = self._turn_of(session_id)
         turn.is_aborted = True
         await _stop(turn)
 
@@ -232,7 +240,7 @@ class Turns:
 
         NotFoundError: no turn goes on, or its agent listens no longer. QueueFullError.
         """
-        turn = await self._turn_of(session_id)
+        turn = self._turn_of(session_id)
         if turn.run is None:
             raise QueueFullError("the agent has not started yet; try again in a moment")
         if turn.waiting >= _MOST_INJECTED:
@@ -240,7 +248,7 @@ class Turns:
         if not await turn.run.inject(text):
             raise _no_turn(session_id)
         turn.waiting += 1
-        await self._work.keep_injected(turn, text)
+        await self.work.keep_injected(turn, text)
 
     async def wait_for_end(self, session_id: str) -> None:
         """Wait until no turn goes on there that goes on now."""
@@ -254,16 +262,16 @@ class Turns:
         A question that an earlier daemon left open begins a turn. NotFoundError: no such question.
         """
         session_id = (await self._sessions.get(session_id)).id
-        asked = await self.questions.get(session_id, request_id)
+        asked = await self.work.questions.get(session_id, request_id)
         turn = self._active.get(session_id)
         if turn is None or request_id not in turn.steps.questions:
             await self._answer_left_open(session_id, asked, answers)
             return
         value = asked.value_of(answers)
         if turn.run is None or not await turn.run.answer(asked.id, value):
-            await self.questions.drop(session_id, request_id)
+            await self.work.questions.drop(session_id, request_id)
             raise NotFoundError(f"no question {request_id[:80]!r} waits for an answer")
-        await self.questions.drop(session_id, request_id)
+        await self.work.questions.drop(session_id, request_id)
         turn.steps.questions.pop(request_id, None)
         turn.stream.send({"type": "answered", "requestId": request_id})
 
@@ -272,7 +280,7 @@ class Turns:
 
         NotFoundError: no such request waits. ActRefusedError: the request has no such pattern.
         """
-        asked = await self.questions.get(session_id, request_id)
+        asked = await self.work.questions.get(session_id, request_id)
         await self.answer(session_id, request_id, asked.words_for(decision))
 
     async def preview(self, session_id: str, message: str) -> dict[str, object]:
@@ -280,27 +288,26 @@ class Turns:
         session = await self._sessions.get(session_id)
         limited = self._chats.limited(session)
         request = TurnRequest(message=message, is_typed=True, is_shared=limited is not session)
-        return await self._work.prompts.preview(limited, request)
+        return await self.work.parts.preview(limited, request)
 
     async def pending(self, session_id: str) -> Sequence[OpenQuestion]:
         """What waits for a person, the oldest first."""
         session = await self._sessions.get(session_id)
-        return await self.questions.all(session.id)
+        return await self.work.questions.all(session.id)
 
     async def _answer_left_open(
         self, session_id: str, asked: OpenQuestion, answers: object
     ) -> None:
-        message = asked.as_message(answers)
-        decided = asked.decided(answers)
+        message, decided = asked.as_message(answers), (asked, asked.value_of(answers))
         await self.start(TurnRequest(message=message, session_id=session_id, decided=decided))
-        await self.questions.drop(session_id, asked.request_id)
+        await self.work.questions.drop(session_id, asked.request_id)
 
     async def _run(self, turn: Turn) -> None:
         """The whole turn. It ends with exactly one last event, whatever happens."""
         last: Event | None = None
         try:
-            turn.ended = await self._work.answer(turn, self._created)
-            last = self._work.done_event(turn, turn.ended)
+            turn.ended = await self.work.answer(turn, self._created)
+            last = self.work.done_event(turn, turn.ended)
         except asyncio.CancelledError:
             if not (turn.is_aborted or turn.is_ending):  # the question stands in the session
                 last = {**_CUT_OFF, "sessionId": turn.session_id}
@@ -316,17 +323,25 @@ class Turns:
             self._end(turn, last or typed_error(failed, turn.session_id))
         if turn.ended is not None:
             for one in self.followers:
-                self._module.spawn(self._tell, one, turn.ended, name="after a turn")
+                task = self._module.spawn(self._tell, one, turn.ended, name="after a turn")
+                self._following.add(task)
+                task.add_done_callback(self._following.discard)
 
     async def _last_of_stopped(self, turn: Turn) -> Event:
         """Keep what came so far, and return the last event of a turn that was stopped."""
+        mark: dict[str, object] = {"aborted": True} if turn.is_aborted else {"cut": "restart"}
         try:
-            if turn.is_aborted:
-                return await self._work.keep_aborted(turn)
-            await self._work.keep_partial(turn, "restart", is_over=False)
+            await self.work.keep_partial(turn, is_over=turn.is_aborted, **mark)
         except ParachuteError as error:
             return typed_error(error, turn.session_id)
-        return {**_CUT_OFF, "sessionId": turn.session_id}
+        if not turn.is_aborted:
+            return {**_CUT_OFF, "sessionId": turn.session_id}
+        return {
+            "type": "aborted",
+            "message": STOPPED,
+            "sessionId": turn.session_id or "",
+            "partialResponse": turn.steps.text,
+        }
 
     async def _last_of_failed(self, turn: Turn, error: ParachuteError) -> Event:
         """The same of a turn that an error ended."""
@@ -334,7 +349,7 @@ class Turns:
         last = typed_error(error, turn.session_id)
         is_over = not isinstance(error, AgentStoppedError)  # the daemon ends runs first
         try:
-            await self._work.keep_partial(turn, str(last["code"]), is_over=is_over)
+            await self.work.keep_partial(turn, is_over=is_over, cut=last["code"])
         except ParachuteError as also:
             self._module.log.warning("what came was not kept", extra={"why": also.message})
         return last
@@ -355,32 +370,20 @@ class Turns:
             while len(self._last_runs) > _MOST_RUNS:
                 self._last_runs.popitem(last=False)
         for event in turn.steps.end_thought():
-            if isinstance(event, Mapping):
-                turn.stream.send(event)
+            turn.stream.send(event)
         turn.stream.send(last)
 
     def _created(self, turn: Turn, session: Session) -> None:
-        """A new session got its id."""
         turn.session = session
         self._active[session.id] = turn
         self._keep(session.id, turn.stream)
         turn.stream.send(session_event(session, turn.resumption))
 
-    async def _turn_of(self, session_id: str) -> Turn:
-        """The turn that goes on in a session that the caller may read. NotFoundError."""
-        if not await self.is_active(session_id):
+    def _turn_of(self, session_id: str) -> Turn:
+        """The turn that goes on in that session. Raises NotFoundError."""
+        if not self.is_active(session_id):
             raise _no_turn(session_id)
         return self._active[session_id]
-
-    def _refuse_second(self, session_id: str) -> None:
-        if session_id in self._active:
-            raise ConflictError(
-                "a turn of this conversation goes on; stop it, or say it to the agent that works",
-                base=b"",
-                ours=b"",
-                theirs=b"",
-                is_known=False,
-            )
 
     def _stream_of(self, session_id: str) -> TurnStream:
         found = self._streams.get(session_id)
@@ -397,6 +400,16 @@ class Turns:
         for one in idle[: max(0, len(self._streams) - _MOST_STREAMS)]:
             if one != session_id:
                 del self._streams[one]
+
+
+def _replay(
+    stream: TurnStream, session: Session, resumption: Resumption, asked: str, said: str
+) -> None:
+    """What was asked and answered in a turn of before, as its events."""
+    stream.begin()
+    stream.send(session_event(session, resumption))
+    stream.send({"type": "user_message", "content": asked})
+    stream.send(said)
 
 
 async def _stop(turn: Turn) -> None:

@@ -1,23 +1,136 @@
 """Messages that are kept and do not stand in their files yet.
 
-What a file refuses (a hook, a permission, the disk, a file that has to be mended first) waits here
-and in the log, and is tried again when the file changes, with the next message of its session, and
-at the next start. It is dropped only when its session is deleted.
+A message is first put at the end of a log, and its file follows at once. What a crash left there,
+and what a file refuses (a hook, a permission, the disk, a file that has to be mended first), is
+tried again when the file changes, with the next message of its session, and at the next start. It
+is dropped only when its session is deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+import os
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
 
-from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
 from parachuted.modules import Finding, Module
 
-from .append_log import AppendLog, LoggedMessage
-from .messages import Message
+from .messages import Message, ToolUse
 from .session_files import SessionFiles
 from .session_writer import SessionWriter
+
+_MOST_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMessage:
+    """A message, and whether strangers' text led to it."""
+
+    message: Message
+    is_strangers: bool = False
+
+
+class AppendLog:
+    """Messages by the id of their session, in the order in which they came: one durable line each,
+    whatever the length of their file, which is written whole.
+
+    Of 4 MB or more, the log is written again without what is done.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = asyncio.Lock()
+        self._open: dict[tuple[str, str], bytes] = {}
+        self._file: int | None = None
+
+    def load(self) -> dict[str, list[LoggedMessage]]:
+        """What was not written into its file; a last line that was cut short is left out."""
+        found: dict[str, list[LoggedMessage]] = {}
+        try:
+            lines = self._path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return found
+        for line in lines:
+            try:
+                said = json.loads(line)
+                session_id, message = said["session"], _message(said["message"])
+            except (ValueError, KeyError, TypeError):
+                continue
+            key = (session_id, message.id)
+            if key not in self._open:
+                self._open[key] = line + b"\n"
+                logged = LoggedMessage(message, bool(said.get("origin")))
+                found.setdefault(session_id, []).append(logged)
+        self._write_again()
+        return found
+
+    async def append(self, session_id: str, logged: LoggedMessage) -> None:
+        """Returns when it is on the disk. Raises StorageFailedError."""
+        said: dict[str, object] = {"session": session_id, "message": asdict(logged.message)}
+        if logged.is_strangers:
+            said["origin"] = "stranger"
+        line = json.dumps(said, default=str).encode() + b"\n"
+        async with self._lock:
+            try:
+                await asyncio.to_thread(self._write, line)
+            except OSError as error:
+                raise StorageFailedError(
+                    f"the message could not be kept: {error.strerror}", errno=error.errno
+                ) from error
+            self._open[session_id, logged.message.id] = line
+
+    async def done(self, session_id: str, messages: Iterable[Message]) -> None:
+        """These need not be kept any more. Once none is, the log is emptied."""
+        async with self._lock:
+            for one in messages:
+                self._open.pop((session_id, one.id), None)
+            await asyncio.to_thread(self._shorten)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _shorten(self) -> None:
+        if not self._open and self._file is not None:
+            os.ftruncate(self._file, 0)
+        elif not self._open:
+            self._path.unlink(missing_ok=True)
+        elif self._file is not None and os.fstat(self._file).st_size > max(
+            _MOST_BYTES, 2 * sum(map(len, self._open.values()))
+        ):
+            self._write_again()
+
+    def _write_again(self) -> None:
+        """The file with what is kept and nothing else, in one step."""
+        self.close()
+        if not self._open:
+            self._path.unlink(missing_ok=True)
+            return
+        new = self._path.with_name(f"{self._path.name}.new")
+        with new.open("wb") as file:
+            file.writelines(self._open.values())
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._path)
+
+    def _write(self, line: bytes) -> None:
+        if self._file is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._file = os.open(self._path, flags, 0o600)
+        at = os.fstat(self._file).st_size
+        try:
+            left = line
+            while left:
+                left = left[os.write(self._file, left) :]
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, at)  # no half line before the next
+            raise
 
 
 @dataclass(slots=True)
@@ -29,15 +142,14 @@ class _Waiting:
 class UnwrittenMessages:
     """By session. `write` and `drop` are called inside the session's lock."""
 
-    def __init__(
-        self, module: Module, files: SessionFiles, writer: SessionWriter, log: AppendLog
-    ) -> None:
-        self._module, self._files, self._writer, self._log = module, files, writer, log
+    def __init__(self, module: Module, files: SessionFiles, writer: SessionWriter) -> None:
+        self._module, self._files, self._writer = module, files, writer
+        self.log = AppendLog(module.data_folder / "appends.jsonl")
         self._waiting: dict[str, _Waiting] = {}
 
     async def load(self) -> None:
         """Write what the log has; what is refused stays there."""
-        for session_id, messages in (await asyncio.to_thread(self._log.load)).items():
+        for session_id, messages in (await asyncio.to_thread(self.log.load)).items():
             async with self._files.lock(session_id):
                 await self.write(session_id, messages)
                 waiting = self._waiting.get(session_id)
@@ -46,7 +158,6 @@ class UnwrittenMessages:
                     await self.drop(session_id)
 
     async def retry(self, session_id: str) -> None:
-        """Try again what waits for a session."""
         async with self._files.lock(session_id):
             if session_id in self._waiting:
                 await self.write(session_id, ())
@@ -59,7 +170,7 @@ class UnwrittenMessages:
             await self._writer.append(
                 session_id,
                 [one.message for one in waiting.messages],
-                origin=self._strangers(waiting.messages),
+                is_strangers=any(one.is_strangers for one in waiting.messages),
             )
         except ParachuteError as error:
             waiting.error = error
@@ -79,7 +190,7 @@ class UnwrittenMessages:
             waiting.messages = [one for one in waiting.messages if one.message is not only]
         if only is None or not waiting.messages:
             del self._waiting[session_id]
-        await self._log.done(session_id, messages if only is None else [only])
+        await self.log.done(session_id, messages if only is None else [only])
 
     def error_of(self, session_id: str, message: Message) -> ParachuteError | None:
         """Why that message waits; None: it does not."""
@@ -93,7 +204,7 @@ class UnwrittenMessages:
         waiting = self._waiting.get(session_id)
         return waiting.messages[-1].message if waiting and waiting.messages else None
 
-    def findings(self, paths: Mapping[str, Iterable[str]]) -> list[Finding]:
+    def findings(self, paths: Collection[str]) -> list[Finding]:
         """What waits, of the sessions that have these files."""
         return [
             Finding(
@@ -105,20 +216,15 @@ class UnwrittenMessages:
                 "the daemon starts",
             )
             for session_id, waiting in self._waiting.items()
-            for path in paths.get(session_id, ())
+            for path in self._files.index.paths_of(session_id)
+            if path in paths
         ]
-
-    def sessions(self) -> list[str]:
-        """The ids of sessions for which messages wait."""
-        return list(self._waiting)
-
-    def _strangers(self, messages: Iterable[LoggedMessage]) -> str | None:
-        """The origin to mark the file with: where a stranger's words led to a message, and what is
-        written now does not count as theirs by itself.
-        """
-        origin = next((one.origin for one in messages if one.origin), None)
-        return None if origin is None or self._module.current_call.is_strangers else origin
 
 
 def _count(messages: Sequence[LoggedMessage]) -> str:
     return "1 message is" if len(messages) == 1 else f"{len(messages)} messages are"
+
+
+def _message(said: dict[str, Any]) -> Message:
+    tools = tuple(ToolUse(**one) for one in said.pop("tools"))
+    return Message(**said, tools=tools)

@@ -67,7 +67,6 @@ class JournalAgent:
         return tuple(dict.fromkeys(found))
 
     def output_path(self, day: date) -> str:
-        """Where its output of that day stands."""
         return self.output.replace("{date}", day.isoformat())
 
     @property
@@ -78,7 +77,6 @@ class JournalAgent:
 
 
 def is_name(name: str) -> bool:
-    """Whether an agent may have that name."""
     return NAME.fullmatch(name) is not None and len(name) <= _LONGEST and name not in _RESERVED
 
 

@@ -7,28 +7,127 @@ from contextlib import suppress
 from typing import Annotated, Final
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules import Finding, Module, mcp_tool, reading, route, visible_to_agents
 
-from .agent_files import JournalAgent
-from .agent_shapes import (
-    AgentOnDay,
-    AgentPage,
-    AgentReset,
-    AgentToday,
-    DayOfAgents,
-    ScheduledAgent,
-    ScheduledAgents,
-    Transcript,
-    agent_shape,
-    scheduled_agent,
-    transcript,
-)
-from .agents import AgentOutcome, Agents
+from .agent_files import FOLDER, WEEKDAYS, JournalAgent
+from .agents import AgentOutcome, Agents, Kept
 from .reflection import quoted_entries, session_lines
 
 _AGENTS: Final = "/api/modules/daily/agents"
+
+
+class ScheduleShape(TypedDict):
+    """When an agent runs, as `HH:MM` in local time."""
+
+    enabled: bool
+    time: str
+
+
+class StateShape(TypedDict):
+    """What an agent did."""
+
+    lastRunAt: str | None
+    lastProcessedDate: str | None
+    runCount: int
+
+
+class AgentShape(TypedDict):
+    """One agent; `outputPath` is a pattern with `{date}`."""
+
+    name: str
+    displayName: str
+    description: str
+    schedule: ScheduleShape
+    outputPath: str
+    state: StateShape
+
+
+class AgentToday(AgentShape):
+    """One agent, and whether it wrote today."""
+
+    hasTodayOutput: bool
+    todayOutputPath: str | None
+
+
+class AgentPage(TypedDict):
+    """All agents, by name."""
+
+    agents: list[AgentShape]
+
+
+class AgentOnDay(TypedDict):
+    """Whether an agent wrote on a day."""
+
+    name: str
+    displayName: str
+    hasOutput: bool
+    outputPath: str | None
+    lastRunAt: str | None
+    lastProcessedDate: str | None
+
+
+class DayOfAgents(TypedDict):
+    """All agents on a day (YYYY-MM-DD)."""
+
+    date: str
+    agents: list[AgentOnDay]
+
+
+class AgentReset(TypedDict):
+    """An agent whose state was forgotten."""
+
+    agent: str
+    reset: bool
+    previousSessionId: str | None
+    message: str
+
+
+class TranscriptMessage(TypedDict):
+    """What was said to an agent, or by it."""
+
+    type: str
+    timestamp: str | None
+    content: str
+
+
+class Transcript(TypedDict):
+    """An agent's last run."""
+
+    hasTranscript: bool
+    sessionId: str | None
+    totalMessages: int
+    message: str | None
+    messages: list[TranscriptMessage]
+
+
+class ScheduledAgent(TypedDict):
+    """A scheduled agent, as the web page shows it: `time` is `HH:MM` here, `day` a weekday or null
+    for each day; `approved`: whether it runs as its file is. `text` is that of `file`, or, where
+    there is none (`shipped`), what such a file would begin with.
+    """
+
+    name: str
+    title: str
+    description: str
+    enabled: bool
+    time: str
+    day: str | None
+    approved: bool
+    output: str
+    file: str
+    shipped: bool
+    text: str
+    last_run_at: str | None
+    last_day: str | None
+
+
+class ScheduledAgents(TypedDict):
+    """All of them, by name."""
+
+    agents: list[ScheduledAgent]
 
 
 class AgentRoutes(Module):
@@ -48,14 +147,16 @@ class AgentRoutes(Module):
 
     async def _scheduled(self, agent: JournalAgent) -> ScheduledAgent:
         agents = self.journal_agents
-        kept, text = await agents.kept(agent), await agents.text_of(agent)
+        kept, text = await agents.kept(agent.name), await agents.text_of(agent)
         return scheduled_agent(agent, kept, text, is_approved=await agents.is_approved(agent))
 
     @route("GET", "/", prefix=_AGENTS, tolerant=True)
     async def list_agents(self) -> AgentPage:
         """The journal's scheduled agents."""
         agents = await self.journal_agents.all()
-        return {"agents": [agent_shape(one, await self.journal_agents.kept(one)) for one in agents]}
+        return {
+            "agents": [agent_shape(one, await self.journal_agents.kept(one.name)) for one in agents]
+        }
 
     @route("GET", "/status", prefix=_AGENTS, tolerant=True)
     async def agents_on(self, date: dt.date | None = None) -> DayOfAgents:
@@ -70,7 +171,7 @@ class AgentRoutes(Module):
         agent = await self.journal_agents.get(name)
         on_today = await self._agent_on(agent, today())
         return {
-            **agent_shape(agent, await self.journal_agents.kept(agent)),
+            **agent_shape(agent, await self.journal_agents.kept(agent.name)),
             "hasTodayOutput": on_today["hasOutput"],
             "todayOutputPath": on_today["outputPath"],
         }
@@ -94,7 +195,8 @@ class AgentRoutes(Module):
         self, name: str, limit: Annotated[int, Field(ge=1, le=200)] = 50
     ) -> Transcript:
         """What was said in an agent's last run."""
-        return transcript(await self.journal_agents.kept_words(name), limit)
+        agent = await self.journal_agents.get(name)
+        return transcript(await self.journal_agents.kept(agent.name), limit)
 
     @mcp_tool("read_journal", in_runs_only=True)
     async def read_journal(self, day: dt.date) -> str:
@@ -136,7 +238,7 @@ class AgentRoutes(Module):
         return await self.journal_agents.write(await self.journal_agents.get(agent), day, content)
 
     async def _agent_on(self, agent: JournalAgent, day: dt.date) -> AgentOnDay:
-        path, kept = agent.output_path(day), await self.journal_agents.kept(agent)
+        path, kept = agent.output_path(day), await self.journal_agents.kept(agent.name)
         is_there = await self.vault.exists(path)
         return {
             "name": agent.name,
@@ -153,5 +255,57 @@ class AgentRoutes(Module):
 
 
 def today() -> dt.date:
-    """The date here and now."""
     return dt.datetime.now().astimezone().date()
+
+
+def scheduled_agent(
+    agent: JournalAgent, kept: Kept, text: str, *, is_approved: bool
+) -> ScheduledAgent:
+    return {
+        "name": agent.name,
+        "title": agent.display_name,
+        "description": agent.description,
+        "enabled": agent.is_enabled,
+        "time": f"{agent.at:%H:%M}",
+        "day": None if agent.weekday is None else WEEKDAYS[agent.weekday],
+        "approved": is_approved,
+        "output": agent.output,
+        "file": f"{FOLDER}{agent.name}.md",
+        "shipped": agent.is_shipped,
+        "text": text,
+        "last_run_at": kept.get("last_run_at"),
+        "last_day": kept.get("last_processed_date"),
+    }
+
+
+def agent_shape(agent: JournalAgent, kept: Kept) -> AgentShape:
+    return {
+        "name": agent.name,
+        "displayName": agent.display_name,
+        "description": agent.description,
+        "schedule": {"enabled": agent.is_enabled, "time": f"{agent.at:%H:%M}"},
+        "outputPath": agent.output,
+        "state": {
+            "lastRunAt": kept.get("last_run_at"),
+            "lastProcessedDate": kept.get("last_processed_date"),
+            "runCount": kept.get("run_count", 0),
+        },
+    }
+
+
+def transcript(kept: Kept, limit: int) -> Transcript:
+    """What was said in its last run, cut to so many messages."""
+    at, said = (
+        kept.get("last_run_at"),
+        [("user", kept.get("prompt")), ("assistant", kept.get("words"))],
+    )
+    messages: list[TranscriptMessage] = [
+        {"type": kind, "timestamp": at, "content": words} for kind, words in said if words
+    ]
+    return {
+        "hasTranscript": bool(messages),
+        "sessionId": None,
+        "totalMessages": len(messages),
+        "message": None if messages else "The agent has not asked a model yet.",
+        "messages": messages[-limit:],
+    }

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from typing_extensions import TypedDict
 
 from parachuted.errors import (
-    ActRefusedError,
     AgentUnavailableError,
     ConflictError,
     NotFoundError,
@@ -30,7 +30,6 @@ from . import reflection
 from .agent_files import FOLDER, JournalAgent, is_name, parse_agent
 from .layouts import Dated
 from .open_loops import loops_in
-from .type_proposals import propose, split_proposals
 
 RunStatus = Literal["completed", "completed_no_output", "skipped", "failed"]
 
@@ -46,6 +45,13 @@ _SHIPPED = Path(__file__).parent / "shipped"
 _LIMIT_S = 150.0
 _LOOP_DAYS = 90
 _KEPT_WORDS = 20_000
+_PROPOSED = "proposed_types"
+_NEW_TYPE = re.compile(
+    r"^[ \t]*(?:[-*][ \t]+)?New type:[ \t]*(?P<name>[a-z][a-z0-9_-]{0,39})"
+    r"(?:[ \t]+-[ \t]+(?P<why>[^\n]+))?[ \t]*\n?",
+    re.MULTILINE,
+)
+_MOST_PROPOSED = 3  # of one run
 
 
 class Kept(TypedDict, total=False):
@@ -56,7 +62,6 @@ class Kept(TypedDict, total=False):
     run_count: int
     prompt: str
     words: str
-    paths: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,34 +168,11 @@ class Agents:
         agent = parse_agent(name, shipped.read_text("utf-8"), is_shipped=True)
         return replace(agent, is_enabled=False) if len(findings) > before else agent
 
-    async def kept(self, agent: JournalAgent) -> Kept:
-        """What is remembered of it, for a caller who may read its output; else nothing."""
-        if await self._may_read(agent):
-            return await self._kept(agent.name)
-        return Kept()
-
-    async def _kept(self, name: str) -> Kept:
+    async def kept(self, name: str) -> Kept:
         return cast("Kept", await self._module.state.get(_STATE + name, {}))
 
-    async def _may_read(self, agent: JournalAgent) -> bool:
-        last = (await self._kept(agent.name)).get("last_processed_date")
-        day = dt.date.fromisoformat(last) if last else _yesterday()
-        return bool(await self._module.vault.readable([agent.output_path(day)]))
-
-    async def kept_words(self, name: str) -> Kept:
-        """The same with what was said, for a caller who may read all that it was said about."""
-        kept = await self.kept(await self.get(name))
-        for path in kept.get("paths", ()):
-            if not await self._module.vault.exists(path):
-                return Kept()
-        return kept
-
     async def reset(self, name: str) -> None:
-        """Forget what it did. Raises ActRefusedError for a caller who may not read its output."""
-        agent = await self.get(name)
-        if not await self._may_read(agent):
-            raise ActRefusedError(f"This API key may not read what {agent.name} writes.")
-        await self._module.state.delete(_STATE + agent.name)
+        await self._module.state.delete(_STATE + (await self.get(name)).name)
 
     async def plan(self) -> None:
         """Let each enabled agent run at its time, and no other; what keeps one from it is found by
@@ -221,7 +203,7 @@ class Agents:
                 outcome = await self._run(agent, day, force=force)
             except ParachuteError as error:
                 outcome = AgentOutcome(status="failed", error=error.message)
-        kept = await self._kept(name)
+        kept = await self.kept(name)
         if outcome.status != "skipped":
             kept["last_run_at"] = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
             kept["run_count"] = kept.get("run_count", 0) + 1
@@ -277,13 +259,12 @@ class Agents:
                 return reflection.listed(agent.display_name, entries, own)
             ids = [para_id for one in entries for para_id in one.entry.mentions]
             return reflection.reflect(entries, loops, await self._names_of(ids))
-        words, proposals = split_proposals(words)
-        await propose(self._module, agent.display_name, proposals)
-        kept = await self._kept(agent.name)
+        words, proposals = _split_proposals(words)
+        await _propose(self._module, agent.display_name, proposals)
+        kept = await self.kept(agent.name)
         kept |= {
             "prompt": prompt[:_KEPT_WORDS],
             "words": words[:_KEPT_WORDS],
-            "paths": sorted({one.path for one in entries} | {one.opened_by.path for one in loops}),
         }
         await self._module.state.put(_STATE + agent.name, kept)
         return reflection.cited(words, entries) if agent.reads_entries else words.strip()
@@ -309,3 +290,31 @@ def _name_of(path: str) -> str:
 
 def _yesterday() -> dt.date:
     return dt.datetime.now().astimezone().date() - dt.timedelta(days=1)
+
+
+def _split_proposals(words: str) -> tuple[str, dict[str, str]]:
+    """The words without lines such as `New type: recipe - three dishes were cooked`, and the reason
+    for each type that these propose.
+    """
+    found = {one["name"]: (one["why"] or "").strip() for one in _NEW_TYPE.finditer(words)}
+    return _NEW_TYPE.sub("", words), found
+
+
+async def _propose(module: Module, agent: str, proposals: dict[str, str]) -> None:
+    """Suggest each type that Brain has not and that was not suggested before."""
+    brain: Any = module.get_interface("BrainInterface") if proposals else None
+    if brain is None:
+        return
+    held = await module.state.get(_PROPOSED, [])
+    asked = [str(one) for one in held] if isinstance(held, list) else []
+    known = {one["name"] for one in await brain.types()}
+    new = [name for name in proposals if name not in known and name not in asked][:_MOST_PROPOSED]
+    for name in new:
+        try:
+            await brain.suggest_type(name, None, None, f"{agent}: {proposals[name]}".rstrip(": "))
+        except ParachuteError as error:  # what it wrote of the day counts all the same
+            module.log.warning(
+                "a type was not suggested", extra={"type": name, "error": error.message}
+            )
+    if new:
+        await module.state.put(_PROPOSED, [*asked, *new])

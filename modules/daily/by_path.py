@@ -30,7 +30,6 @@ class ByPath(Generic[Value]):
         return iter(self._files)
 
     async def load(self) -> None:
-        """Read what was kept."""
         for key in await self._state.keys():
             if not key.startswith(self._prefix):
                 continue
@@ -41,7 +40,6 @@ class ByPath(Generic[Value]):
                 self._set(path, {**self.get(path), **values})
 
     async def save(self) -> None:
-        """Keep what changed."""
         for bucket in sorted(self._changed):
             self._changed.discard(bucket)
             try:
@@ -62,17 +60,14 @@ class ByPath(Generic[Value]):
         self._stored[bucket] = len(parts)
 
     def get(self, path: str) -> Mapping[str, Value]:
-        """The values of a file."""
         return self._files.get(path, {})
 
     def put(self, path: str, values: Mapping[str, Value]) -> None:
-        """What holds of a file now."""
         if values != self.get(path):
             self._set(path, values)
             self._changed.add(_bucket(path))
 
     def move(self, source: str, path: str) -> None:
-        """The file has another name."""
         values = self.get(source)
         self.put(path, {**self.get(path), **values})
         self.put(source, {})

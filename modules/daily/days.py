@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Final, Protocol, TypedDict
 
@@ -26,14 +35,15 @@ from parachuted.modules import (
     visible_to_agents,
 )
 
-from . import entries, journal, layouts, registry
+from . import entries, journal, layouts
 from .by_path import ByPath
-from .entry import KEY_LENGTH, KEY_LETTERS, Entry, JournalError, Media, short_id
+from .entry import KEY_LENGTH, KEY_LETTERS, Entry, JournalError, short_id
 from .layouts import ENTRIES, JOURNALS, UNKNOWN_DAY, Dated, Layout, has_id
 
 _ATTEMPTS: Final = 8
 _MOST_HITS = 200
 _BASELINE = "baseline"
+_IDS: Final = "Daily/ids.jsonl"
 
 
 class Changes(TypedDict):
@@ -188,15 +198,12 @@ class Days:
         return ()
 
     def marks(self, path: str) -> Collection[str]:
-        """The marks of the entries of a file, at the last look."""
         return self._seen.get(path).keys()
 
-    async def duplicates(self) -> dict[str, list[str]]:
-        """The ids that stand in more than one file that the caller may read, each with its
-        files.
-        """
+    def duplicates(self) -> dict[str, list[str]]:
+        """The ids that stand in more than one file, each with its files."""
         files: defaultdict[str, list[str]] = defaultdict(list)
-        for path in await self._vault.readable(sorted(self._seen)):
+        for path in sorted(self._seen):
             for mark in filter(has_id, self._seen.get(path)):
                 files[mark].append(path)
         return {mark: paths for mark, paths in files.items() if len(paths) > 1}
@@ -234,12 +241,10 @@ class Days:
         return found
 
     async def count(self, day: str | None = None) -> int:
-        """How many entries there are, or are of a day."""
         paths = [path for path in await self._paths() if day in {None, self._day_of(path)}]
         return sum(len(self._seen.get(path)) for path in paths)
 
     async def counts(self) -> dict[str, int]:
-        """How many entries each day has that has any."""
         found: Counter[str] = Counter()
         for path in await self._paths():
             found[self._day_of(path)] += len(self._seen.get(path))
@@ -262,7 +267,7 @@ class Days:
         raise NotFoundError(f"There is no entry {entry_id}.")
 
     async def again(self, dated: Dated) -> Dated:
-        """The entry after an edit of its own. Raises NotFoundError."""
+        """The entry as it stands in its file now. Raises NotFoundError."""
         for one in await self._entries(dated.path):
             if one.entry.key == dated.entry.key:
                 return one
@@ -271,8 +276,8 @@ class Days:
     async def _registered(self, wanted: str) -> Dated | None:
         """The entry that the app's own list finds: one with an id that looks like a word."""
         path = None
-        with reading(registry.PATH, []), suppress(NotFoundError):  # it only helps
-            path = registry.read_ids(await self._vault.read(registry.PATH)).get(wanted)
+        with reading(_IDS, []), suppress(NotFoundError):  # it only helps
+            path = read_ids(await self._vault.read(_IDS)).get(wanted)
         for dated in await self._entries(path) if path and self._seen.get(path) else ():
             words = dated.entry.title.partition(" ")[0]
             if words.startswith("para:") and short_id(words) == wanted:
@@ -313,17 +318,14 @@ class Days:
 
     async def create(
         self,
-        content: str,
-        *,
-        title: str,
+        new: Entry,
         at: datetime,
-        layout: Layout = "journals",
-        media: Media,
-        key: str | None = None,
+        *,
+        layout: Layout,
         put: Put | None = None,
     ) -> Dated:
-        """Write a new entry, in the time zone of `at`, or the daemon's. `key` is one that no entry
-        has; `put` writes the file, where it is no usual note.
+        """Write a new entry, in the time zone of `at`, or the daemon's. Its key, if it has one, is
+        one that no other has; `put` writes the file, where it is no usual note.
 
         Raises EditRefusedError for a value that the file cannot hold.
         """
@@ -331,20 +333,14 @@ class Days:
         at = at if at.tzinfo else here
         day, clock = at.date().isoformat(), f"{at:%H:%M}"
         is_elsewhere = at.utcoffset() != here.utcoffset()
-        entry = Entry(
-            key=key or self._new_key(),
+        entry = replace(
+            new,
+            key=new.key or self._new_key(),
             module="daily",
-            title=title or clock,
-            body=content,
-            kind=media.kind,
+            title=new.title or clock,
             created=clock,
             zone=timezone(at.utcoffset() or timedelta()) if is_elsewhere else None,
             at=at if layout == "entries" else None,
-            audio=media.audio,
-            image=media.image,
-            duration=media.duration,
-            status=media.status,
-            is_private=media.is_private,
         )
         try:
             if layout == "journals":
@@ -383,7 +379,6 @@ class Days:
     async def change(
         self, dated: Dated, *, content: str | None = None, title: str | None = None
     ) -> None:
-        """Give an entry another text or title."""
         await self.rewrite(
             dated, lambda text: layouts.edited(dated, text, content=content, title=title)
         )
@@ -431,22 +426,9 @@ class Days:
             else:
                 return
 
-    async def present(self, keys: Collection[str]) -> set[str]:
-        """Those of these ids that an entry has in a file which the caller may read."""
-        files = set(await self._vault.readable(sorted(self._seen)))
-        return {
-            key
-            for key in keys
-            if (first := self._seen.path_of(key)) is not None
-            and (first in files or not files.isdisjoint(self._seen.paths_of(key)))
-        }
-
-    async def reread(self, dated: Dated) -> Dated:
-        """The entry as it stands in its file. Raises NotFoundError."""
-        for one in await self._entries(dated.path):
-            if one.mark == dated.mark:
-                return one
-        raise NotFoundError(f"There is no entry {dated.id}.")
+    def present(self, keys: Collection[str]) -> set[str]:
+        """Those of these ids that an entry has."""
+        return {key for key in keys if self._seen.path_of(key) is not None}
 
     def _new_key(self) -> str:
         while True:
@@ -482,3 +464,22 @@ def _digest(text: str) -> bytes:
 def digest_of(entry: Entry) -> str:
     """What names an entry's title and text."""
     return hashlib.blake2b(f"{entry.title}\n{entry.body}".encode(), digest_size=12).hexdigest()
+
+
+def read_ids(text: str) -> Mapping[str, str]:
+    """The file of each entry by its id, in lower case, as the app wrote which id it gave to what,
+    one object a line; lines that say none are left out.
+    """
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        try:
+            one = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(one, dict) or one.get("type") in {"message", "asset", "session"}:
+            continue
+        name, path = one.get("id"), one.get("path")
+        if isinstance(name, str) and isinstance(path, str) and path:
+            _, _, below = path.replace("\\", "/").rpartition("Daily/")
+            found[short_id(name)] = "Daily/" + below
+    return found

@@ -77,7 +77,6 @@ def file_name(entry: Entry, at: datetime) -> str:
 
 
 def replace_body(text: str, body: str) -> str:
-    """The file with another text below its frontmatter."""
     lines = split(text)
     front = front_end(lines)
     old, ending = "".join(lines[front:]), line_end(text)
@@ -90,12 +89,10 @@ def replace_body(text: str, body: str) -> str:
 
 
 def replace_title(text: str, title: str) -> str:
-    """The file with another title in its frontmatter."""
     return set_key(text, "title", one_line(title))
 
 
 def set_key(text: str, key: str, value: str) -> str:
-    """The file with another value of that key in its frontmatter."""
     lines, ending = list(split(text)), line_end(text)
     front = front_end(lines)
     written = f"{key}: {scalar(value)}"

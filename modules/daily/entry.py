@@ -14,6 +14,8 @@ Kind = Literal["text", "voice", "linked", "photo", "handwriting"]
 ID = r"(?:(?P<module>[a-z][a-z0-9-]*):)?(?P<id>[a-z0-9]{12}|[a-z0-9]{8}|[a-z0-9]{6})"
 KEY_LETTERS = string.digits + string.ascii_lowercase  # in this order: imports made keys of it
 KEY_LENGTH = 12
+PLACEHOLDER = "*(Transcribing...)*"
+"""The body of an entry whose recording waits for its words."""
 _ANY_ID = re.compile(rf"(?:para:)?{ID}", re.IGNORECASE)
 _SHORT = re.compile(r"[a-z0-9]{6,12}")
 _TYPED = "plain_"
@@ -22,18 +24,6 @@ _LINK = re.compile(r"\[\[([^\[\]|\r\n]+)(?:\|[^\[\]\r\n]*)?\]\]")
 
 class JournalError(ValueError):
     """An entry that is not in the journal, or a value that its format cannot hold."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Media:
-    """What an entry is besides its text, as in `Entry`."""
-
-    kind: Kind = "text"
-    audio: str | None = None
-    image: str | None = None
-    duration: int | None = None
-    status: str | None = None
-    is_private: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +42,7 @@ class Entry:
     module: str | None = None
     title: str
     body: str
-    kind: str
+    kind: str = "text"
     created: str = ""
     zone: tzinfo | None = None
     at: datetime | None = None
@@ -76,7 +66,6 @@ class Entry:
 
     @property
     def link(self) -> str | None:
-        """The first `[[path]]` of the body."""
         return first_link(self.body)
 
 
@@ -108,7 +97,6 @@ def one_line(title: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether it is an id in any of its spellings."""
     return _ANY_ID.fullmatch(text.strip()) is not None
 
 

@@ -14,7 +14,7 @@ from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.modules import Finding, Module, reading
 
 from .days import Days, digest_of
-from .entry import Media
+from .entry import Entry
 from .importing import Imported, is_known, read_source
 from .layouts import Dated, Layout, journal_path
 
@@ -87,7 +87,7 @@ class Imports:
             unknown = Counter(_kind(path) for path in paths if not is_known(path))
             left_out = list[Finding]()
             found = await self._found(source, filter(is_known, paths), left_out)
-            there = await self._days.present({one.key for one in found})
+            there = self._days.present({one.key for one in found})
             plan: list[tuple[Imported, bool]] = []
             for one in found:
                 plan.append((one, one.key in there))
@@ -200,16 +200,10 @@ class Imports:
         return sorted(found, key=lambda one: one.at)
 
     async def _add(self, one: Imported, *, is_own: bool) -> Dated:
-        made = await self._days.create(
-            one.body,
-            title=one.title,
-            at=one.at,
-            layout=self._layout,
-            media=Media(),
-            key=one.key,
-            put=partial(self._module.vault.import_note, is_own=is_own),
-        )
-        return await self._days.reread(made)
+        put = partial(self._module.vault.import_note, is_own=is_own)
+        new = Entry(key=one.key, title=one.title, body=one.body)
+        made = await self._days.create(new, one.at, layout=self._layout, put=put)
+        return await self._days.again(made)
 
 
 def _planned(one: Imported, *, is_there: bool, is_own: bool) -> PlannedEntry:

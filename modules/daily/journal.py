@@ -110,7 +110,6 @@ def replace_body(text: str, key: str, body: str) -> str:
 
 
 def replace_title(text: str, key: str, title: str) -> str:
-    """The day with another title on that entry."""
     journal = parse(text)
     entry = journal.find(key)
     line = journal.lines[entry.lines[0]]

@@ -92,12 +92,10 @@ def is_misnamed(path: str) -> bool:
 
 
 def journal_path(day: str) -> str:
-    """The file of that day."""
     return f"{JOURNALS}{day}.md"
 
 
 def read(path: str, text: str) -> tuple[Dated, ...]:
-    """The entries of a file, as they stand in it."""
     found = _read(path, text)
     visible = visible_to_agents(text)
     if visible is text:
@@ -134,7 +132,6 @@ def _short(title: str) -> str:
 
 
 def has_id(mark: str) -> bool:
-    """Whether it is the mark of an entry that has an id."""
     return not mark.startswith(_TYPED)
 
 

@@ -7,7 +7,7 @@ suggested to a person, once each. What a person put there stays.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any
 
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError
 from parachuted.modules import Module, RemoveKey, SetKey
@@ -20,20 +20,6 @@ KEY = "mentions"
 _SURE = 0.8
 _LIKELY = 0.5
 _ATTEMPTS = 4
-
-
-class Brain(Protocol):
-    """What is asked of Brain."""
-
-    async def detect_mentions(
-        self, path: str, text: str, entry_id: str
-    ) -> Sequence[Mapping[str, Any]]:
-        """Each mention: `para_id`, `name`, `text` and `confidence` from 0 to 1, among others."""
-        ...
-
-    async def resolve(self, text: str) -> Mapping[str, Any]:
-        """The entity of that para-id as `match`; None where the caller may not know of it."""
-        ...
 
 
 class Mentions:
@@ -54,7 +40,6 @@ class Mentions:
         self._due: ByPath[bool] = ByPath(module.state, "due/")
 
     async def load(self) -> None:
-        """Read what was kept."""
         await self._linked.load()
         await self._asked.load()
         await self._due.load()
@@ -86,7 +71,7 @@ class Mentions:
         self, path: str, changed: Sequence[Dated] = (), present: Collection[str] | None = None
     ) -> None:
         """`changed` and `present` are as in `follow`, where that is known."""
-        brain = cast("Brain | None", self._module.get_interface("BrainInterface"))
+        brain: Any = self._module.get_interface("BrainInterface")
         due, linked = self._due.get(path), self._linked.get(path).keys()
         gone = () if present is None else linked - set(present)
         if brain is None or not (due or gone):
@@ -112,7 +97,7 @@ class Mentions:
 
     async def _follow(
         self,
-        brain: Brain,
+        brain: Any,  # noqa: ANN401  another module's object
         path: str,
         entries: Sequence[Dated],
         present: Iterable[str],
@@ -122,33 +107,25 @@ class Mentions:
         all.
         """
         before = self._linked.get(path)
-        hidden = await self._hidden(brain, _all(before))
         after = {mark: before.get(mark, []) for mark in present}
         likely: dict[str, list[Mapping[str, Any]]] = {}
         for dated in entries:
             if dated.mark in due:
                 rows = await _detected(brain, path, dated)
-                after[dated.mark] = _sure(rows, before.get(dated.mark, ()), hidden)
+                after[dated.mark] = _sure(rows)
                 likely[dated.mark] = [row for row in rows if _LIKELY <= row["confidence"] <= _SURE]
         if not set(_all(before)).issubset(_all(after)):  # other entries may name the same
             for dated in await self._read(path) or ():
                 if dated.mark not in due:
                     rows = await _detected(brain, path, dated)
-                    after[dated.mark] = _sure(rows, before.get(dated.mark, ()), hidden)
+                    after[dated.mark] = _sure(rows)
         found = _all(after)
-        taken_out = set(_all(before)).difference(found, hidden)
+        taken_out = set(_all(before)).difference(found)
         must_look = found or taken_out or any(likely.values())
         wanted = await self._write(path, found, taken_out) if must_look else []
         self._linked.put(path, {mark: ids for mark, ids in after.items() if ids})
         for name, rows in likely.items():
             await self._suggest(path, name, rows, wanted)
-
-    async def _hidden(self, brain: Brain, ids: Iterable[str]) -> set[str]:
-        """Those whose entities the caller may not see, and so cannot take out."""
-        if not await self._module.vault.scope():
-            return set()
-        matches = {one: (await brain.resolve(one))["match"] for one in ids}
-        return {one for one, match in matches.items() if not match or match["para_id"] != one}
 
     async def _write(self, path: str, found: Sequence[str], taken_out: set[str]) -> list[str]:
         """Put these into `mentions`, and take those out; returns what stands there then."""
@@ -203,17 +180,19 @@ def _listed(text: str) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-async def _detected(brain: Brain, path: str, dated: Dated) -> Sequence[Mapping[str, Any]]:
+async def _detected(
+    brain: Any,  # noqa: ANN401  another module's object
+    path: str,
+    dated: Dated,
+) -> list[Mapping[str, Any]]:
+    """Each mention: `para_id`, `name`, `text` and `confidence` from 0 to 1, among others."""
     text = _text(dated)
-    return await brain.detect_mentions(path, text, dated.id) if text else ()
+    return list(await brain.detect_mentions(path, text, dated.id)) if text else []
 
 
-def _sure(
-    rows: Iterable[Mapping[str, Any]], before: Iterable[str], hidden: Collection[str]
-) -> list[str]:
-    """What Brain is sure of, and of what was linked before what the caller cannot see."""
-    found = [str(row["para_id"]) for row in rows if row["confidence"] > _SURE]
-    return list(dict.fromkeys((*found, *(one for one in before if one in hidden))))
+def _sure(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What Brain is sure of."""
+    return list(dict.fromkeys(str(row["para_id"]) for row in rows if row["confidence"] > _SURE))
 
 
 def _all(linked: Mapping[str, Sequence[str]]) -> list[str]:

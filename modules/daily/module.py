@@ -37,7 +37,7 @@ from .layouts import Dated
 from .listing import listed_entries
 from .mentions import Mentions
 from .open_loops import OpenLoop, loops_in
-from .recordings import PLACEHOLDER, Recordings
+from .recordings import Recordings
 from .settings import DailySettings
 from .shapes import (
     Created,
@@ -55,8 +55,7 @@ from .shapes import (
 )
 from .transcription import TranscriptionError, engine_of
 from .transfer_routes import TransferRoutes
-from .upload_routes import UploadRoutes
-from .uploads import Uploads
+from .uploads import UploadRoutes, Uploads
 
 _MOST = 100
 
@@ -110,23 +109,15 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
                 path=path,
                 advice="remove it from all files but one; links lead to the first that is found",
             )
-            for mark, (path, *others) in (await self._days.duplicates()).items()
+            for mark, (path, *others) in self._days.duplicates().items()
         ]
         return [*twins, *await self._days.findings(), *await self.journal_agents.findings()]
 
     @event("file.created")
-    async def on_created(self, path: str) -> None:
-        """A note is new."""
-        await self._look(path)
-
     @event("file.modified")
-    async def on_modified(self, path: str) -> None:
-        """A note changed."""
-        await self._look(path)
-
     @event("file.deleted")
-    async def on_deleted(self, path: str) -> None:
-        """A note is gone."""
+    async def on_changed(self, path: str) -> None:
+        """A note is new, changed, or gone."""
         await self._look(path)
 
     @event("file.moved")
@@ -365,7 +356,6 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         return names
 
     async def _since(self, days: int) -> list[Dated]:
-        """The entries of so many days, the oldest first."""
         return await self._days.between(today() - dt.timedelta(days=days), dt.date.max)
 
     async def find_para(self, para_id: str) -> dict[str, str | None] | None:
@@ -394,19 +384,12 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         title: str,
         at: dt.datetime,
         metadata: EntryMetadata,
-        key: str | None = None,
+        key: str = "",
     ) -> Dated:
-        has_text = bool(content.strip())
-        if not (has_text or metadata.audio or metadata.image):
+        if not (content.strip() or metadata.audio or metadata.image):
             raise EditRefusedError("An entry needs a text, a recording or a picture.")
-        made = await self._days.create(
-            content if has_text or metadata.audio is None else PLACEHOLDER,
-            title=title,
-            at=at,
-            layout=self.settings.layout,
-            media=metadata.media(has_text=has_text),
-            key=key,
-        )
+        new = replace(metadata.entry(title, content), key=key)
+        made = await self._days.create(new, at, layout=self.settings.layout)
         await self._look(made.path)
         return made
 
@@ -434,9 +417,17 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     def _announce(self, changes: Changes) -> None:
         for one in changes["created"]:
             audio = {"audio_path": f"Daily/{one.entry.audio}"} if one.entry.audio else {}
-            self.publish("daily.entry.created", **_facts(one), **audio)
+            self._tell("daily.entry.created", **_facts(one), **audio)
         for one in changes["updated"]:
-            self.publish("daily.entry.updated", **_facts(one))
+            self._tell("daily.entry.updated", **_facts(one))
+
+    def _tell(self, event: str, **facts: str) -> None:
+        """An entry that cannot be told of, since its file gives it an odd id, stops no other."""
+        try:
+            self.publish(event, **facts)
+        except ActRefusedError as error:
+            extra = {"entry": facts["entry_path"], "why": str(error)}
+            self.log.warning("an entry is not told of", extra=extra)
 
     def _row(self, one: Dated) -> EntryRow:
         return row_of(one, self._mentions.of(one))

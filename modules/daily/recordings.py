@@ -9,19 +9,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.modules import StateAccess, VaultAccess
 
-from . import corrections, layouts
+from . import layouts
 from .days import Days
+from .entry import PLACEHOLDER
 from .layouts import Dated
-from .transcription import Engine, TranscriptionError, transcribe
+from .transcription import CommandEngine, TranscriptionError, merge, transcribe
 
-PLACEHOLDER: Final = "*(Transcribing...)*"
 _UNDONE: Final = ("pending", "transcribing")
 _WAITING = "waiting"
 _KEPT = "transcript/"
@@ -33,7 +33,7 @@ class Recordings:
     """Transcribes the recordings of entries, one at a time."""
 
     def __init__(
-        self, days: Days, vault: VaultAccess, state: StateAccess, engine: Engine | None
+        self, days: Days, vault: VaultAccess, state: StateAccess, engine: CommandEngine | None
     ) -> None:
         """`engine`: None where the person chose none, so that recordings wait."""
         self.engine = engine
@@ -132,7 +132,6 @@ class Recordings:
         return await self._days.find(dated.id)
 
     async def _waiting(self) -> dict[str, str]:
-        """The recordings that wait, by the ids of their entries."""
         kept = await self._state.get(_WAITING)
         return dict(kept) if isinstance(kept, dict) else {}
 
@@ -141,14 +140,9 @@ class Recordings:
         waiting.pop(entry_id, None)
         await self._state.put(_WAITING, waiting)
 
-    async def source(self, dated: Dated) -> Mapping[str, object] | None:
-        """What the transcript was made of: engine, audio and the audio's SHA-256."""
-        kept = await self._state.get(_KEPT + dated.entry.key)
-        return kept if isinstance(kept, dict) else None
-
     async def _earlier(self, dated: Dated) -> str | None:
-        kept = await self.source(dated)
-        return str(kept["text"]) if kept else None
+        kept = await self._state.get(_KEPT + dated.entry.key)
+        return str(kept["text"]) if isinstance(kept, dict) else None
 
     async def _audio(self, dated: Dated) -> bytes:
         if dated.entry.audio is None:
@@ -167,7 +161,7 @@ class Recordings:
         await self._days.rewrite(dated, edit)
 
 
-async def _heard(engine: Engine, data: bytes, suffix: str) -> str:
+async def _heard(engine: CommandEngine, data: bytes, suffix: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         audio = Path(folder) / f"recording{suffix}"
         await asyncio.to_thread(audio.write_bytes, data)
@@ -179,5 +173,5 @@ def _joined(body: str, earlier: str | None, words: str) -> str:
     if PLACEHOLDER in body:
         return body.replace(PLACEHOLDER, words, 1)
     if earlier is not None:
-        return corrections.merge(earlier, body, words)
+        return merge(earlier, body, words)
     return f"{body}\n\n{words}" if body else words

@@ -121,7 +121,6 @@ def _opened(loop: OpenLoop) -> str:
 
 
 def link_to(one: Dated) -> str:
-    """A link to the entry, which editors follow to its heading."""
     entry = one.entry
     heading = f"{entry.para_id or ''} {entry.title}".strip()
     if "/journals/" not in one.path or _ODD.search(heading):

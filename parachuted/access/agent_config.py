@@ -70,9 +70,9 @@ def _path(text: str) -> str:
 
 
 def _capabilities(value: object) -> object:
-    if value is None or isinstance(value, str) or not isinstance(value, Sequence):
-        if isinstance(value, str):
-            raise ValueError("should be a list, such as [read, write]")
+    if isinstance(value, str):
+        raise ValueError("should be a list, such as [read, write]")  # noqa: TRY004  the same
+    if not isinstance(value, Sequence):
         return value
     found: set[str] = set()
     for one in value:
@@ -111,11 +111,9 @@ def _hosts(value: object) -> object:
 
 
 def _sandbox_network(value: object) -> object:
-    if isinstance(value, str):
-        if value not in {"none", "bridge"}:
-            raise ValueError("should be one of none, bridge, or a list of hosts")
+    if value in ("none", "bridge"):
         return value
-    if isinstance(value, bool) or not isinstance(value, Sequence):
+    if isinstance(value, str | bool) or not isinstance(value, Sequence):
         raise ValueError("should be one of none, bridge, or a list of hosts")  # noqa: TRY004  the same
     return _hosts(value)
 
@@ -156,12 +154,8 @@ class SandboxConfig:
 
     @property
     def memory_bytes(self) -> int:
-        number, unit = (
-            (self.memory[:-1], self.memory[-1])
-            if self.memory[-1] in _MEMORY_UNITS
-            else (self.memory, "")
-        )
-        return int(number) * _MEMORY_UNITS.get(unit, 1)
+        number = self.memory.rstrip("kmg")
+        return int(number) * _MEMORY_UNITS.get(self.memory.removeprefix(number), 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
@@ -254,13 +248,6 @@ class AgentConfig:
             sandbox=sandbox,
         )
 
-    def sees(self, path: str) -> bool:
-        """Whether its own paths allow reading that file of the vault."""
-        return self.may_read and self._reaches(path)
-
-    def edits(self, path: str) -> bool:
-        return self.may_write and self._reaches(path)
-
     @property
     def fetches(self) -> bool:
         """Whether it may fetch pages, where it has a network: what was declared, or all that it
@@ -279,11 +266,6 @@ class AgentConfig:
             if one in {"read", "write"} and (access is None or one in access)
         )
 
-    def _reaches(self, path: str) -> bool:
-        lists = [self.paths, self.sandbox.allowed_paths if self.sandbox else ()]
-        given = [paths for paths in lists if paths]
-        return bool(given) and all(_means(patterns, path) for patterns in given)
-
 
 def _placed(patterns: tuple[str, ...], folder: str | None) -> tuple[str, ...]:
     if folder is None:
@@ -292,12 +274,4 @@ def _placed(patterns: tuple[str, ...], folder: str | None) -> tuple[str, ...]:
     return tuple(
         start + path.removeprefix(f"{_CWD}/") if path.startswith(_CWD) else path
         for path in patterns
-    )
-
-
-def _means(patterns: Sequence[str], path: str) -> bool:
-    return any(
-        PathGlob(one).matches(path)
-        for one in patterns
-        if not is_outside(one) and not one.startswith(_CWD)
     )

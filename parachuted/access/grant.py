@@ -11,8 +11,9 @@ from functools import reduce
 from typing import Literal, TypeAlias
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig, is_outside
+from parachuted.access.narrowing import AgentNarrowing
 from parachuted.access.paths import is_code, is_control, is_hidden
-from parachuted.keys import NOWHERE, AccessGrant, PathGlob
+from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant, PathGlob
 
 
 class ExactPaths(PathGlob):
@@ -74,10 +75,6 @@ def exactly(paths: Iterable[str]) -> AccessGrant:
     return AccessGrant(alternatives=(((files,),),)) if files.text else NOWHERE
 
 
-def all_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
-    return one.both(other)
-
-
 def any_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
     if one.alternatives is None or other.alternatives is None:
         return one if one.alternatives is None else other
@@ -96,7 +93,22 @@ def within(grant: AccessGrant, config: AgentConfig) -> AccessGrant:
         tuple(PathGlob(path) for path in paths if not is_outside(path) and "${" not in path)
         for paths in given
     )
-    return all_of(grant, AccessGrant(alternatives=(more,)))
+    return grant.both(AccessGrant(alternatives=(more,)))
+
+
+@dataclass(frozen=True, slots=True)
+class CallerGrant:
+    """The paths that a caller may reach: all, those of an untrusted module, the lane of a run."""
+
+    reads: AccessGrant = EVERYWHERE
+    writes: AccessGrant = EVERYWHERE
+
+    @property
+    def is_limited(self) -> bool:
+        return self.reads.alternatives is not None or self.writes.alternatives is not None
+
+    def both(self, other: CallerGrant) -> CallerGrant:
+        return CallerGrant(self.reads.both(other.reads), self.writes.both(other.writes))
 
 
 Entry: TypeAlias = Literal[
@@ -143,10 +155,6 @@ class Grant:
     def may_read(self, path: str) -> bool:
         """Whether that file of the vault exists for it; hidden files and modules' code never do."""
         return not is_hidden(path) and not is_code(path) and self.reads.sees(path)
-
-    def may_enter(self, folder: str) -> bool:
-        """Whether a file that it may read could be below that folder."""
-        return not is_hidden(folder) and not is_code(folder) and self.reads.enters(folder)
 
     def may_write(self, path: str, *, tainted: bool = False) -> bool:
         """Whether it may create, change or remove that file: never a control file, and only its
@@ -206,16 +214,6 @@ def _join(found: Sequence[str]) -> str | None:
     return "; ".join(found) or None
 
 
-ENTRIES: tuple[Entry, ...] = (
-    "bubble",
-    "chat",
-    "schedule",
-    "bot",
-    "module",
-    "maintenance",
-    "cli",
-    "http",
-)
 PRESENT: frozenset[Entry] = frozenset({"chat", "bot", "maintenance", "cli", "http"})
 """The ways by which a person asks and waits for the answer."""
 EXPLICIT: frozenset[Entry] = frozenset({"chat", "maintenance", "cli", "http"})
@@ -295,9 +293,8 @@ def build_grant(
         agent=agent,
         reads=reads,
         writes=writes,
-        lane=all_of(
-            grant_of(one for one in every[0].lane if not is_outside(one) and "${" not in one),
-            writes,
+        lane=grant_of(one for one in every[0].lane if not is_outside(one) and "${" not in one).both(
+            writes
         ),
         outside=outside,
         tools=tuple(tools),
@@ -425,3 +422,46 @@ def _sandbox(every: Sequence[AgentConfig], network: Network) -> SandboxConfig:
 
 def _leaves(config: AgentConfig, path: str) -> bool:
     return config.may_read and (config.paths == ("**",) or path in config.outside_paths)
+
+
+def narrowing_configs(narrowing: AgentNarrowing) -> tuple[AgentConfig, ...]:
+    """Its capabilities and its sandbox as a person's overrides have them; none where it names
+    neither. Raises ValueError.
+    """
+    said = {
+        name: value
+        for name, value in (
+            ("capabilities", narrowing.capabilities),
+            ("sandbox", narrowing.sandbox),
+        )
+        if value is not None
+    }
+    return (narrowing_of(AgentConfig(**said), said),) if said else ()  # type: ignore[arg-type]
+
+
+def narrowed_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:
+    """The grant within the narrowing's paths and tools."""
+    reads, writes, outside, tools = grant.reads, grant.writes, grant.outside, grant.tools
+    if narrowing.read is not None:
+        reads = reads.both(grant_of(one for one in narrowing.read if not is_outside(one)))
+        outside = tuple(one for one in outside if one in narrowing.read)
+    if narrowing.write is not None:
+        writes = writes.both(grant_of(one for one in narrowing.write if not is_outside(one)))
+    if narrowing.tools is not None:
+        tools = tuple(one for one in tools if _is_named(one, narrowing.tools))
+    if narrowing.mcps is not None:
+        tools = tuple(one for one in tools if "__" not in one or _is_named(one, narrowing.mcps))
+    return replace(
+        grant,
+        reads=reads,
+        writes=writes,
+        lane=grant.lane.both(writes),
+        outside=outside,
+        tools=tools,
+    )
+
+
+def _is_named(tool: str, names: Iterable[str]) -> bool:
+    """Whether the tool, or the MCP server that it is of, is among them."""
+    wanted = {one.removeprefix("mcp__") for one in names}
+    return not wanted.isdisjoint({tool, tool.partition("__")[0]})

@@ -17,10 +17,7 @@ from parachuted.access.by_kind import ByKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """One exchange, as the log has it.
-
-    `ts` is in UTC; `origin` says that a stranger's text led to it, and of which kind.
-    """
+    """One exchange, as the log has it. `ts` is in UTC."""
 
     ts: str
     summary: str
@@ -28,7 +25,6 @@ class Activity:
     session_title: str | None = None
     agent_type: str | None = None
     exchange_number: int = 0
-    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,6 @@ def _says_private(key: str, value: YamlValue) -> bool:
 
 
 def _texts(value: YamlValue) -> Iterator[str]:
-    """All texts of a value, however deep."""
     if isinstance(value, str):
         yield value
     else:

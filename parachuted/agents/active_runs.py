@@ -6,30 +6,22 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
-from parachuted.access.grant import Entry
+from parachuted.access.grant import CallerGrant, Entry
 from parachuted.errors import AgentFailedError, AgentStoppedError
-from parachuted.keys import NOWHERE, AccessGrant
+from parachuted.keys import NOWHERE
 
 log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
-Reach: TypeAlias = tuple[AccessGrant, AccessGrant]
 _ENDS_WITHIN_S = 5.0
 _MOST_REMEMBERED = 100
 _NO_LONGER = "who asked for it may do so no longer"
 _STOPPED = "runs were ended while it began"
-
-
-def _yes() -> bool:
-    return True
-
-
-def _nothing() -> Reach:
-    return NOWHERE, NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +37,11 @@ class ActiveRun:
     entry: Entry
     since: datetime
     module: str | None = None
-    may_go_on: Callable[[], bool] = _yes
-    reach: Callable[[], Reach] = _nothing
+    may_go_on: Callable[[], bool] = lambda: True
+    reach: Callable[[], CallerGrant] = lambda: CallerGrant(NOWHERE, NOWHERE)
+
+
+Chosen: TypeAlias = Callable[[ActiveRun], bool]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -64,11 +59,9 @@ class ActiveRuns:
 
     def __init__(self) -> None:
         self._tracked: dict[str, _Tracked] = {}
-        self._ends: deque[tuple[int, str, Callable[[ActiveRun], bool]]] = deque(
-            maxlen=_MOST_REMEMBERED
-        )
+        self._ends: deque[tuple[int, str, Chosen]] = deque(maxlen=_MOST_REMEMBERED)
         self._moment = 0
-        self._reaches: OrderedDict[str, Callable[[], Reach]] = OrderedDict()
+        self._reaches: OrderedDict[str, Callable[[], CallerGrant]] = OrderedDict()
         self._held: list[tuple[ActiveRun, Callable[[], None]]] = []
 
     @property
@@ -81,7 +74,7 @@ class ActiveRuns:
     def all(self) -> list[ActiveRun]:
         return [tracked.working for tracked in self._tracked.values()]
 
-    def granted(self, run: str) -> Reach | None:
+    def granted(self, run: str) -> CallerGrant | None:
         """What a run may, or might, read and write; None where it is not known any more."""
         reach = self._reaches.get(run)
         return reach() if reach is not None else None
@@ -122,11 +115,8 @@ class ActiveRuns:
             return results[0]
         if tracked.why is not None:
             raise AgentStoppedError(tracked.why)
-        raise (
-            errors[0]
-            if errors
-            else AgentFailedError("the agent's backend broke: it was cancelled from within")
-        )
+        broke = AgentFailedError("the agent's backend broke: it was cancelled from within")
+        raise errors[0] if errors else broke
 
     def hold(self, working: ActiveRun, end: Callable[[], None]) -> Callable[[], None]:
         """Remember what outlasts a run, such as its process: `end` is called where the run would be
@@ -136,14 +126,12 @@ class ActiveRuns:
         self._held.append(held)
 
         def forget() -> None:
-            if held in self._held:
+            with suppress(ValueError):  # it is forgotten already
                 self._held.remove(held)
 
         return forget
 
-    def end(
-        self, why: str, chosen: Callable[[ActiveRun], bool] = lambda _working: True
-    ) -> tuple[str, ...]:
+    def end(self, why: str, chosen: Chosen = lambda _working: True) -> tuple[str, ...]:
         """End the chosen runs without waiting, and return their ids; `why` is the error that their
         callers get.
         """
@@ -151,7 +139,7 @@ class ActiveRuns:
         self._ends.append((self._moment, why, chosen))
         return self._end(why, chosen)
 
-    def _end(self, why: str, chosen: Callable[[ActiveRun], bool]) -> tuple[str, ...]:
+    def _end(self, why: str, chosen: Chosen) -> tuple[str, ...]:
         ended = [tracked for tracked in self._tracked.values() if chosen(tracked.working)]
         for tracked in ended:
             if tracked.why is None:
@@ -161,9 +149,7 @@ class ActiveRuns:
             end_held()
         return tuple(tracked.working.run for tracked in ended)
 
-    async def stop(
-        self, why: str, chosen: Callable[[ActiveRun], bool] = lambda _working: True
-    ) -> tuple[str, ...]:
+    async def stop(self, why: str, chosen: Chosen = lambda _working: True) -> tuple[str, ...]:
         """The same, and wait until they have ended; a run that holds itself up is not waited for
         longer than some seconds.
         """
@@ -181,7 +167,7 @@ class ActiveRuns:
     def _ended_since(self, since: int, working: ActiveRun) -> str | None:
         if self._ends and self._ends[0][0] > since + 1:
             return _STOPPED  # which runs were chosen is not known any more
-        found = next(
-            (why for moment, why, chosen in self._ends if moment > since and chosen(working)), None
-        )
-        return found if found is not None or working.may_go_on() else _NO_LONGER
+        for moment, why, chosen in self._ends:
+            if moment > since and chosen(working):
+                return why
+        return None if working.may_go_on() else _NO_LONGER

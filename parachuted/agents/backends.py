@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from parachuted.agents.credentials import Credential
 from parachuted.agents.job import Backend, Job, Step
 from parachuted.agents.offline import OfflineBackend
-from parachuted.heavy import WITHOUT_AGENT_SDK, has_agent_sdk, load_heavy
+from parachuted.processes.heavy import WITHOUT_AGENT_SDK, has_agent_sdk, load_heavy
 
 if TYPE_CHECKING:  # a command that only asks which backend it would be does without them
-    from parachuted.agents.gateway import Gateway
+    from parachuted.agents.gateway.gateway import Gateway
     from parachuted.agents.sandbox.sandboxes import Sandboxes
 
 BackendName: TypeAlias = Literal["claude", "offline"]
@@ -74,25 +74,21 @@ def choose_backend(
 ) -> tuple[BackendName, str]:
     if name == "offline":
         return "offline", "offline, since agent.backend says so"
-    if (name == "claude" or credential is not None or base_url is not None) and not has_agent_sdk():
-        if name == "claude":
-            return name, f"claude, since agent.backend says so, though {WITHOUT_AGENT_SDK}"
-        return "offline", f"offline, with no model, since {WITHOUT_AGENT_SDK}"
+    if name == "auto" and credential is None and base_url is None:
+        return "offline", "offline, with no model, since no login was found" + SEE_STATUS
+    if not has_agent_sdk():
+        if name == "auto":
+            return "offline", f"offline, with no model, since {WITHOUT_AGENT_SDK}"
+        return "claude", f"claude, since agent.backend says so, though {WITHOUT_AGENT_SDK}"
     if base_url is not None:
-        sent = (
-            f", with the key {credential.where}"
-            if credential is not None and credential.kind in {"auth_token", "api_key"}
-            else ""
-        )
-        return "claude", f"claude, with the model server at {_without_login(base_url)}{sent}"
-    if credential is not None or name == "claude":
-        found = (
-            f"with the login {credential.where}"
-            if credential is not None
-            else "since agent.backend says so, though no login was found"
-        )
-        return "claude", f"claude, {found}"
-    return "offline", "offline, with no model, since no login was found" + SEE_STATUS
+        is_key = credential is not None and credential.kind in {"auth_token", "api_key"}
+        sent = f", with the key {credential.where}" if credential is not None and is_key else ""
+        reason = f"with the model server at {_without_login(base_url)}{sent}"
+    elif credential is not None:
+        reason = f"with the login {credential.where}"
+    else:
+        reason = "since agent.backend says so, though no login was found"
+    return "claude", f"claude, {reason}"
 
 
 def make_backend(name: BackendName, settings: ClaudeSettings) -> Backend:

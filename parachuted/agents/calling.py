@@ -11,7 +11,7 @@ from typing import Any
 
 from parachuted.agents.job import Tool, ToolResult
 from parachuted.errors import ParachuteError
-from parachuted.heavy import load_heavy
+from parachuted.processes.heavy import load_heavy
 
 ARGUMENT_CHARS = 500_000
 ARGUMENT_DEPTH = 20
@@ -25,20 +25,18 @@ async def call_tool(tools: Sequence[Tool], name: str, arguments: object) -> Tool
     """
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is None:
-        return _refuse(
-            f"there is no tool {name[:_SHOWN_CHARS]!r}; the tools are "
-            f"{', '.join(tool.name for tool in tools)}"
-        )
+        names = ", ".join(tool.name for tool in tools)
+        return _refuse(f"there is no tool {name[:_SHOWN_CHARS]!r}; the tools are {names}")
     if not isinstance(arguments, Mapping):
         return _refuse(
             f"{tool.name} takes an object with named arguments, not {type(arguments).__name__}"
         )
-    excess = find_excess(arguments)
-    if excess is not None:
+    if (excess := find_excess(arguments)) is not None:
         return _refuse(excess)
-    problem = await _find_problem(tool.schema, arguments)
-    if problem is not None:
-        return _refuse(f"{tool.name}: {problem}")
+    jsonschema = await load_heavy("jsonschema")
+    wrong = jsonschema.Draft202012Validator(dict(tool.schema)).iter_errors(dict(arguments))
+    if problems := sorted(map(_sentence, wrong))[:_SHOWN_PROBLEMS]:
+        return _refuse(f"{tool.name}: {'; '.join(problems)}")
     try:
         return await tool.call(arguments)
     except ParachuteError as error:
@@ -58,14 +56,10 @@ def find_excess(arguments: object) -> str | None:
             return f"the arguments are longer than {ARGUMENT_CHARS:,} characters; nothing was done"
         if depth > ARGUMENT_DEPTH:
             return f"the arguments are nested deeper than {ARGUMENT_DEPTH} levels; nothing was done"
-        parts = (
-            [*value.keys(), *value.values()]
-            if isinstance(value, Mapping)
-            else value
-            if isinstance(value, list | tuple)
-            else ()
-        )
-        waiting.extend((part, depth + 1) for part in parts)
+        if isinstance(value, Mapping):
+            value = [*value.keys(), *value.values()]
+        if isinstance(value, list | tuple):
+            waiting.extend((part, depth + 1) for part in value)
     return None
 
 
@@ -73,18 +67,9 @@ def _refuse(reason: str) -> ToolResult:
     return ToolResult(text=reason, is_error=True)
 
 
-async def _find_problem(
-    schema: Mapping[str, object], arguments: Mapping[str, object]
-) -> str | None:
-    jsonschema = await load_heavy("jsonschema")
-    errors = jsonschema.Draft202012Validator(dict(schema)).iter_errors(dict(arguments))
-    return "; ".join(sorted(map(_sentence, errors))[:_SHOWN_PROBLEMS]) or None
-
-
 def _sentence(error: Any) -> str:  # noqa: ANN401 - the library has no types
-    """Tell of one error; a message that quotes the whole of what was sent is cut."""
+    """A message that quotes the whole of what was sent is cut."""
     where = ".".join(str(part) for part in error.absolute_path)
-    message = (
-        error.message if len(error.message) <= _SHOWN_CHARS else f"{error.message[:_SHOWN_CHARS]}…"
-    )
+    says = error.message
+    message = says if len(says) <= _SHOWN_CHARS else f"{says[:_SHOWN_CHARS]}…"
     return f"{where}: {message}" if where else str(message)

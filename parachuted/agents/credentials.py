@@ -1,4 +1,5 @@
-"""Finds a login for the model; the secret itself is never shown or logged here.
+"""Credentials of the model: where a login is found, and what a request carries; never shown or
+logged.
 
 A service does not have a terminal's environment: it reads the variables from the home's
 `logins.env`, or from systemd's credentials.
@@ -6,17 +7,25 @@ A service does not have a terminal's environment: it reads the variables from th
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import logging
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from parachuted.errors import AgentUnavailableError
 from parachuted.home_files.private import replace_private
+from parachuted.texts.redact import redact
+
+log = logging.getLogger(__name__)
 
 BEARER_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -26,7 +35,18 @@ LOGIN_FILE = "logins.env"
 _FILE = Path(".claude", ".credentials.json")
 _FILE_LIMIT = 64 * 1024
 
+# As the bundled CLI (2.1.330) renews its login: the address, its public client id, the body's
+# names, the answer's.
+TOKEN_URL = "https://platform.claude.com/v1/oauth/token"  # noqa: S105  an address
+_CLIENT_ID = "9d1c250a-e61b-44d9-88ed-5944d1962f5e"
+_OAUTH_BETA = "oauth-2025-04-20"
+_NO_KEY = "no-key-needed"
+_SOON = timedelta(minutes=2)
+
 CredentialKind: TypeAlias = Literal["auth_token", "api_key", "oauth_token", "login_file"]
+_KINDS: dict[str, CredentialKind] = dict(
+    zip(VARIABLES, ("auth_token", "api_key", "oauth_token"), strict=True)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +66,12 @@ class CredentialSource:
     """One place that was searched; `why` says what is there, or what is wrong with it."""
 
     place: str
-    found: bool
     why: str
     credential: Credential | None = None
+
+    @property
+    def found(self) -> bool:
+        return self.credential is not None
 
 
 class LoginEnvironment(dict[str, str]):
@@ -67,6 +90,19 @@ class LoginEnvironment(dict[str, str]):
             self[name] = secret.strip()
             self.files[name] = file
 
+    def read(self, file: Path, names: Sequence[str]) -> str:
+        """The text of a file that its owner alone can read; else "", and why it is not used."""
+        try:
+            if not stat.S_IMODE(file.stat().st_mode) & 0o077:
+                return file.read_text("utf-8")[:_FILE_LIMIT]
+            problem = f"{file} can be read by others, so it is not used; `chmod 600` it"
+        except FileNotFoundError:
+            return ""
+        except (OSError, UnicodeDecodeError) as error:
+            problem = f"{file} cannot be read: {_reason(error)}"
+        self.problems.update(dict.fromkeys(names, problem))
+        return ""
+
 
 def find_login_environment(env: Mapping[str, str], home: Path) -> LoginEnvironment:
     """The environment in which a login is looked for: the process's own, then systemd's
@@ -76,14 +112,12 @@ def find_login_environment(env: Mapping[str, str], home: Path) -> LoginEnvironme
     folder = env.get("CREDENTIALS_DIRECTORY")
     for name in VARIABLES if folder else ():
         file = Path(str(folder), name)
-        with contextlib.suppress(FileNotFoundError):
-            found.add(name, _read_private(file, found, (name,)), file)
+        found.add(name, found.read(file, (name,)), file)
     file = home / LOGIN_FILE
-    with contextlib.suppress(FileNotFoundError):
-        for line in _read_private(file, found, VARIABLES).splitlines():
-            name, _, secret = line.partition("=")
-            if name.strip() in VARIABLES:
-                found.add(name.strip(), secret.strip().strip("\"'"), file)
+    for line in found.read(file, VARIABLES).splitlines():
+        name, _, secret = line.partition("=")
+        if name.strip() in VARIABLES:
+            found.add(name.strip(), secret.strip().strip("\"'"), file)
     return found
 
 
@@ -95,99 +129,59 @@ def keep_login(home: Path, name: str, secret: str) -> None:
     file = home / LOGIN_FILE
     lines = file.read_text("utf-8", "replace").splitlines() if file.is_file() else []
     kept = [line for line in lines if line.partition("=")[0].strip() != name]
-    replace_private(
-        file,
-        "".join(
-            f"{line}\n" for line in [*kept, *([f"{name}={secret}"] if secret else [])]
-        ).encode(),
-    )
-
-
-def _read_private(file: Path, found: LoginEnvironment, names: Sequence[str]) -> str:
-    """The text of a file that its owner alone can read; else "", and why.
-
-    Raises FileNotFoundError.
-    """
-    problem = ""
-    try:
-        if not stat.S_IMODE(file.stat().st_mode) & 0o077:
-            return file.read_text("utf-8")[:_FILE_LIMIT]
-        problem = f"{file} can be read by others, so it is not used; `chmod 600` it"
-    except FileNotFoundError:
-        raise
-    except (OSError, UnicodeDecodeError) as error:
-        problem = f"{file} cannot be read: {_reason(error)}"
-    found.problems.update(dict.fromkeys(names, problem))
-    return ""
+    kept += [f"{name}={secret}"] if secret else []
+    replace_private(file, "".join(f"{line}\n" for line in kept).encode())
 
 
 def find_credential(env: Mapping[str, str], vault: Path, user_home: Path) -> Credential | None:
     """Find the first usable login: the environment, the vault's login file, the user's."""
-    return next(
-        (
-            finding.credential
-            for finding in _look(env, vault, user_home, datetime.now(UTC))
-            if finding.credential
-        ),
-        None,
-    )
+    looked = _look(env, vault, user_home)
+    return next((source.credential for source in looked if source.credential), None)
 
 
 def describe_credentials(
     env: Mapping[str, str], vault: Path, user_home: Path
 ) -> tuple[CredentialSource, ...]:
-    return tuple(_look(env, vault, user_home, datetime.now(UTC)))
+    return tuple(_look(env, vault, user_home))
 
 
-def _look(
-    env: Mapping[str, str], vault: Path, user_home: Path, now: datetime
-) -> Iterator[CredentialSource]:
-    yield _look_at_variable(env, BEARER_VARIABLE, "auth_token")
-    yield _look_at_variable(env, KEY_VARIABLE, "api_key")
-    yield _look_at_variable(env, TOKEN_VARIABLE, "oauth_token")
+def _look(env: Mapping[str, str], vault: Path, user_home: Path) -> Iterator[CredentialSource]:
+    for variable in VARIABLES:
+        yield _look_at_variable(env, variable)
     for home, whose in ((vault, "the vault's"), (user_home, "your")):
-        yield _look_at_file(home, whose, now)
+        yield _look_at_file(home, whose)
 
 
-def _look_at_variable(
-    env: Mapping[str, str], variable: str, kind: CredentialKind
-) -> CredentialSource:
+def _look_at_variable(env: Mapping[str, str], variable: str) -> CredentialSource:
     place = f"the environment variable {variable}"
     files, problems = (env.files, env.problems) if isinstance(env, LoginEnvironment) else ({}, {})
     if not env.get(variable, "").strip():
         why = problems.get(variable, "not set" if variable not in env else "set, but empty")
-        return CredentialSource(place=place, found=False, why=why)
-    file = files.get(variable)
-    where, why = (
-        (f"from {place}", "set")
-        if file is None
-        else (f"from {variable} in {file}", f"set in {file}")
-    )
-    return CredentialSource(
-        place=place, found=True, why=why, credential=Credential(kind=kind, where=where)
-    )
+        return CredentialSource(place=place, why=why)
+    where, why = f"from {place}", "set"
+    if (file := files.get(variable)) is not None:
+        where, why = f"from {variable} in {file}", f"set in {file}"
+    credential = Credential(kind=_KINDS[variable], where=where)
+    return CredentialSource(place=place, why=why, credential=credential)
 
 
-def _look_at_file(home: Path, whose: str, now: datetime) -> CredentialSource:
+def _look_at_file(home: Path, whose: str) -> CredentialSource:
     path = home / _FILE
     place = f"{whose} login file {path}"
     try:
-        login = load_login(path)
+        problem = _find_problem(_oauth_in(_load_json(path)))
     except FileNotFoundError:
-        return CredentialSource(place=place, found=False, why="there is none")
+        problem = "there is none"
     except (OSError, ValueError, RecursionError) as error:
-        return CredentialSource(
-            place=place, found=False, why=f"it cannot be read: {_reason(error)}"
-        )
-    problem = _find_problem(login, now)
+        problem = f"it cannot be read: {_reason(error)}"
     if problem is not None:
-        return CredentialSource(place=place, found=False, why=problem)
+        return CredentialSource(place=place, why=problem)
     credential = Credential(kind="login_file", where=f"from {place}", home=home)
-    return CredentialSource(place=place, found=True, why="it holds a login", credential=credential)
+    return CredentialSource(place=place, why="it holds a login", credential=credential)
 
 
-def load_login(path: Path) -> object:
-    """The content of the login file, read without blocking on a pipe and up to a fixed length.
+def _load_json(path: Path) -> object:
+    """The content of a login file, read without blocking on a pipe and up to a fixed length.
 
     Raises OSError; ValueError or RecursionError for anything that is not a login.
     """
@@ -201,6 +195,12 @@ def load_login(path: Path) -> object:
     return json.loads(data)
 
 
+def _oauth_in(document: object) -> dict[str, Any]:
+    """The login that a file holds; empty where it holds none."""
+    oauth = document.get("claudeAiOauth") if isinstance(document, dict) else None
+    return oauth if isinstance(oauth, dict) and _is_text(oauth.get("accessToken")) else {}
+
+
 def _reason(error: Exception) -> str:
     """The reason in words that cannot quote the file."""
     if isinstance(error, OSError):
@@ -210,12 +210,11 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _find_problem(login: object, now: datetime) -> str | None:
-    oauth = login.get("claudeAiOauth") if isinstance(login, dict) else None
-    if not isinstance(oauth, dict) or not _is_text(oauth.get("accessToken")):
+def _find_problem(oauth: Mapping[str, Any]) -> str | None:
+    if not oauth:
         return "it holds no login"
     expires = oauth.get("expiresAt")
-    is_old = isinstance(expires, int | float) and expires <= now.timestamp() * 1000
+    is_old = isinstance(expires, int | float) and expires <= time.time() * 1000
     if is_old and not _is_text(oauth.get("refreshToken")):
         return "its login has expired; log in again with `claude`"
     return None
@@ -223,3 +222,161 @@ def _find_problem(login: object, now: datetime) -> str | None:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCredential:
+    """What one request carries: `headers` with the credential in them, `beta` to be merged into
+    `anthropic-beta`.
+    """
+
+    headers: Mapping[str, str] = field(repr=False)
+    secret: str = field(default="", repr=False)
+    beta: str = ""
+    can_be_renewed: bool = False
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Login:
+    """Finds the credential of each request, and renews a stored login whose token has expired.
+
+    A login is sent only to Anthropic (`is_anthropic`). `secrets` are all that were seen.
+    """
+
+    env: Mapping[str, str]
+    vault: Path
+    user_home: Path
+    is_anthropic: bool
+    clock: Callable[[], datetime]
+    post: Callable[[str, Mapping[str, object]], Awaitable[tuple[int, Any]]]
+    token_url: str = TOKEN_URL
+    secrets: set[str] = field(default_factory=set)
+    _renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # by refresh token that was used up: the answer to it, if the disk refused
+    _unsaved: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    async def credential(self, *, refused: RequestCredential | None = None) -> RequestCredential:
+        """The credential for a request; `refused` is one that the server did not accept.
+
+        In the order of `parachute auth status`: a bearer token or an API key, for any server; then,
+        only for Anthropic, the OAuth token, the vault's login file, the user's. Raises
+        AgentUnavailableError when none is found.
+        """
+        found = await self._find(refused)
+        self.secrets.add(found.secret)
+        return found
+
+    async def _find(self, refused: RequestCredential | None) -> RequestCredential:
+        bearer, key, token = (self.env.get(name, "").strip() for name in VARIABLES)
+        if bearer:
+            return RequestCredential(headers={"authorization": f"Bearer {bearer}"}, secret=bearer)
+        if key or not self.is_anthropic:
+            return RequestCredential(headers={"x-api-key": key or _NO_KEY}, secret=key)
+        if token:
+            return _oauth_credential(token)
+        found = await asyncio.to_thread(find_credential, self.env, self.vault, self.user_home)
+        if found is None:
+            raise AgentUnavailableError(
+                "no login for the model was found; see `parachute auth status`"
+            )
+        path = (found.home or self.user_home) / _FILE
+        async with self._renewing:  # a `claude` of yours may renew it as well
+            oauth = await self._load(path)
+            if self._has_expired(oauth, refused):
+                oauth = await self._renew(path, oauth)
+        return _oauth_credential(oauth["accessToken"], can_be_renewed=True)
+
+    async def _load(self, path: Path) -> dict[str, Any]:
+        try:
+            oauth = _oauth_in(await asyncio.to_thread(_load_json, path))
+        except (OSError, ValueError, RecursionError) as error:
+            raise AgentUnavailableError(
+                f"the login file {path} cannot be read; see `parachute auth status`"
+            ) from error
+        if not oauth:
+            raise AgentUnavailableError(
+                f"the login file {path} holds no login; log in again with `claude`"
+            )
+        return self._unsaved.get(str(oauth.get("refreshToken")), oauth)
+
+    def _has_expired(self, oauth: Mapping[str, Any], refused: RequestCredential | None) -> bool:
+        if refused is not None and oauth["accessToken"] == refused.secret:
+            return True
+        expires = oauth.get("expiresAt")
+        is_old = isinstance(expires, int | float) and expires <= _ms(self.clock() + _SOON)
+        return is_old and bool(oauth.get("refreshToken"))
+
+    async def _renew(self, path: Path, oauth: Mapping[str, Any]) -> dict[str, Any]:
+        used = str(oauth.get("refreshToken") or "")
+        if not used:
+            raise AgentUnavailableError(
+                "the model refused the login, which cannot be renewed; log in again with `claude`"
+            )
+        self.secrets.add(used)
+        request: dict[str, object] = {
+            "grant_type": "refresh_token",
+            "refresh_token": used,
+            "client_id": _CLIENT_ID,
+        }
+        if isinstance(scopes := oauth.get("scopes"), list):
+            request["scope"] = " ".join(map(str, scopes))
+        status, answer = await self.post(self.token_url, request)
+        token = answer.get("access_token") if isinstance(answer, dict) else None
+        if status != HTTPStatus.OK or not isinstance(token, str):
+            again = await self._load(path)
+            if again.get("refreshToken") != used:
+                return again
+            raise AgentUnavailableError(
+                f"the login has ended and could not be renewed ({status or 'no answer'}); log in "
+                "again with `claude`"
+            )
+        renewed = _renewed(oauth, answer, self.clock())
+        self.secrets |= {renewed["accessToken"], renewed["refreshToken"]}
+        try:
+            await asyncio.to_thread(_save, path, used, renewed)
+        except OSError as error:
+            self._unsaved[used] = renewed
+            log.warning(
+                "the renewed login could not be kept, and lasts until the daemon ends",
+                extra={"reason": redact(str(error))},
+            )
+        return renewed
+
+
+def _oauth_credential(token: str, *, can_be_renewed: bool = False) -> RequestCredential:
+    headers = {"authorization": f"Bearer {token}"}
+    return RequestCredential(
+        headers=headers, secret=token, beta=_OAUTH_BETA, can_be_renewed=can_be_renewed
+    )
+
+
+def _renewed(oauth: Mapping[str, Any], answer: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    renewed = {**oauth, "accessToken": answer["access_token"]}
+    if isinstance(answer.get("refresh_token"), str):
+        renewed["refreshToken"] = answer["refresh_token"]
+    seconds = answer.get("expires_in")
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+        renewed["expiresAt"] = int(_ms(now) + seconds * 1000)
+    if isinstance(answer.get("scope"), str):
+        renewed["scopes"] = answer["scope"].split()
+    return renewed
+
+
+def _ms(moment: datetime) -> float:
+    return moment.timestamp() * 1000
+
+
+def _save(path: Path, used: str, renewed: Mapping[str, Any]) -> None:
+    """Save the renewed login in the file beside its other content, unless another login replaced
+    it.
+
+    Raises OSError.
+    """
+    real = Path(os.path.realpath(path))
+    document: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
+        document = _load_json(real)
+    oauth = _oauth_in(document)
+    if oauth.get("refreshToken") == used:
+        login = {**document, "claudeAiOauth": {**oauth, **renewed}}
+        replace_private(real, json.dumps(login).encode())

@@ -1,19 +1,31 @@
-"""Title, description and focus of a note, found without a model, as lines that are safe to write
-into another note: no markup begins in them. Pure.
+"""Title, description and focus of a note, and how two texts of it differ, found without a model, as
+lines that are safe to write into another note: no markup begins in them. Pure.
 """
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from posixpath import basename, dirname, relpath
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
-from parachuted.vault import CONTEXT_NAMES, ParsedNote, parse_note
+from parachuted.vault import CONTEXT_NAMES, ParsedNote
+from parachuted.vault.note import (
+    FRONTMATTER,
+    OPENING,
+    PARA_ID,
+    WHOLE,
+    holds_ids,
+    parse_note,
+    unit_texts,
+)
 
 LinkStyle: TypeAlias = Literal["wiki", "markdown"]
 
@@ -105,11 +117,8 @@ def _tame(char: str) -> str:
 
 
 def _quote(char: str) -> str:
-    return (
-        char
-        if char.isalnum() or char in _HARMLESS_IN_URL
-        else quote(char.encode("utf-8", "surrogateescape"))
-    )
+    is_harmless = char.isalnum() or char in _HARMLESS_IN_URL
+    return char if is_harmless else quote(char.encode("utf-8", "surrogateescape"))
 
 
 _FOCUS = "Current Focus"
@@ -141,23 +150,16 @@ class Extract:
 
 
 def extract_note(path: str, text: str) -> Extract:
-    """Take title, description and focus from a note's text; a note without a title goes by the name
-    of its place.
-    """
+    """A note without a title goes by the name of its place."""
     note = parse_note(text.encode("utf-8", "surrogateescape"))
-    return Extract(
-        path=path,
-        title=title_of(path, note),
-        description=describe(note),
-        focus=tuple(islice(_focus(note), _FOCUS_LINES)),
-    )
+    focus = tuple(islice(_focus(note), _FOCUS_LINES))
+    return Extract(path=path, title=title_of(path, note), description=describe(note), focus=focus)
 
 
 def title_of(path: str, note: ParsedNote) -> str:
     value = note.values.get("title")
-    return (
-        plain(value if isinstance(value, str) else "") or plain(note.title or "") or name_of(path)
-    )
+    own = plain(value) if isinstance(value, str) else ""
+    return own or plain(note.title or "") or name_of(path)
 
 
 def describe(note: ParsedNote) -> str:
@@ -168,43 +170,31 @@ def describe(note: ParsedNote) -> str:
         value = note.values.get(key)
         if isinstance(value, str) and (line := plain(value)):
             return line
-    stop = next((section.start for section in note.sections if section.level > 1), note.body.stop)
+    sections = [section for section in note.sections if section.level > 1]
+    stop = sections[0].start if sections else note.body.stop
     head = list(visible_lines(_text(note, note.body.start, stop)))
-    quoted = next((line for line in map(plain, filter(_QUOTE.match, head)) if line), "")
-    first = next(
-        (
-            section
-            for section in note.sections
-            if section.level > 1 and section.title.strip().casefold() not in _LOGS
-        ),
-        None,
-    )
-    below = (
-        visible_lines(_text(note, first.body_start, first.own_stop))
-        if first is not None
-        else iter(())
-    )
-    return quoted or _paragraph(head) or _paragraph(below)
+    quoted = next(filter(None, map(plain, filter(_QUOTE.match, head))), "")
+    if found := quoted or _paragraph(head):
+        return found
+    first = next((one for one in sections if one.title.strip().casefold() not in _LOGS), None)
+    below = _text(note, first.body_start, first.own_stop) if first is not None else ""
+    return _paragraph(visible_lines(below))
 
 
 def visible_lines(text: str) -> Iterator[str]:
-    """Yield the lines that are read: none in a comment, a code fence, a callout or a block of
-    HTML.
-    """
+    """The lines that are read: none in a comment, a code fence, a callout or a block of HTML."""
     fence, skips = "", ""
     for line in _COMMENT.sub("", text).splitlines():
         mark = _FENCE.match(line)
         if fence:
-            is_end = (
-                mark is not None and mark[1].startswith(fence) and not line.strip().strip(fence[0])
-            )
-            fence = "" if is_end else fence
+            if mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
             continue
         if (skips == "quote" and not _QUOTE.match(line)) or (skips == "html" and not line.strip()):
             skips = ""
         if not skips:
             skips = "quote" if _CALLOUT.match(line) else "html" if _HTML.match(line) else ""
-        if mark is not None and not skips:
+        if mark and not skips:
             fence = mark[1]
         elif not skips:
             yield line
@@ -212,11 +202,11 @@ def visible_lines(text: str) -> Iterator[str]:
 
 def _focus(note: ParsedNote) -> Iterator[str]:
     section = note.section(_FOCUS)
-    lines = visible_lines(note.text(section.body)) if section is not None else iter(())
-    return (line for line in map(plain, lines) if line)
+    text = note.text(section.body) if section is not None else ""
+    return filter(None, map(plain, visible_lines(text)))
 
 
-def _paragraph(lines: Iterator[str] | list[str]) -> str:
+def _paragraph(lines: Iterable[str]) -> str:
     found: list[str] = []
     for line in lines:
         if line.strip() and not (_QUOTE.match(line) or _NO_PARAGRAPH.match(line)) and bare(line):
@@ -228,3 +218,169 @@ def _paragraph(lines: Iterator[str] | list[str]) -> str:
 
 def _text(note: ParsedNote, start: int, stop: int) -> str:
     return note.data[start : min(stop, start + _DESCRIPTION_CHARS)].decode("utf-8", "replace")
+
+
+GENERATED = "*Generated by parachuted"
+"""How the first line of a generated section begins, which is no news to a person."""
+
+_MOST_UNITS = 8
+_MOST_ITEMS = 6
+_MOST_LINES = 5_000
+_MOST_PAIRED = 60
+_SHORT = 100
+_LIKE = 0.6
+_STAMPS = {
+    *("updated", "modified", "last modified", "last_modified", "date modified", "date_modified"),
+    *("updated_at", "modified_at", "mtime"),
+}
+_IDS = {"@para_id", "@entry_id"}  # of programs: they say nothing to a person
+
+_BOX = re.compile(r"[\s>]*(?:[-*+]|\d{1,9}[.)])\s+\[([^\[\]\\<])\]\s")
+# What the Tasks plugin adds to a line whose box is ticked: a sign and a date.
+_DONE_AT = re.compile(r"\s*(?:\u2705|\u274c|\u2795)\s*\d{4}-\d{2}-\d{2}")
+_LABELS = {OPENING: "", FRONTMATTER: "frontmatter"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line as it is compared, and the mark in its box if it is a task."""
+
+    text: str
+    box: str | None
+
+    @property
+    def shown(self) -> str:
+        return f"[{self.box}] {escape(self.text)}" if self.box is not None else escape(self.text)
+
+
+def find_news(
+    before: bytes, after: bytes, units: Collection[str], title: str | None
+) -> tuple[str, ...]:
+    """The present content of the changed `units` (headings and keys), in their order, as items of a
+    list, one line each, of which those that begin with spaces belong to the one above; ids of
+    programs are named only where nothing else changed.
+
+    `title` is the note's, which is left out of headings' paths.
+    """
+    old, new = unit_texts(parse_note(before)), unit_texts(parse_note(after))
+    if old is None or new is None or WHOLE in units:
+        return ()
+    named = [unit for unit in units if unit not in _IDS]
+    if units and not named:
+        return ("given an id",)
+    said = [
+        unit
+        for unit in named
+        if not all(holds_ids(unit, one[unit]) for one in (old, new) if unit in one)
+    ]
+    shown = [unit for unit in said if unit[1:].casefold() not in _STAMPS] or said or named
+    news = []
+    for unit in shown[:_MOST_UNITS]:
+        news += _news(unit, old.get(unit), new.get(unit), title)
+    more = len(shown) - _MOST_UNITS
+    return (*news, f"and {more} more parts") if more > 0 else tuple(news)
+
+
+def _news(unit: str, old: str | None, new: str | None, title: str | None) -> list[str]:
+    if unit.startswith("@"):
+        return [f"{plain(unit[1:]) or 'a key'}: {_key_news(old, new)}"]
+    heading = PARA_ID.sub("", unit.removeprefix(f"{title} > ").replace(" > ", " / "))
+    label = "" if unit == title else _LABELS.get(unit, plain(heading))
+    items = list(_line_news(_lines(old or ""), _lines(new or "")))
+    if new is None:
+        items = [f"gone, with {len(items)} lines" if len(items) > 1 else "gone"]
+    items = items or ["new" if old is None else "changed"]
+    if (more := len(items) - _MOST_ITEMS) > 0:
+        items[_MOST_ITEMS:] = [f"and {more} more"]
+    if len(items) == 1:
+        return [f"{label}: {items[0]}" if label else items[0]]
+    return [label, *(f"  - {item}" for item in items)] if label else items
+
+
+def _key_news(old: str | None, new: str | None) -> str:
+    was, now = (None if text is None else json.loads(text) for text in (old, new))
+    if isinstance(was, list) and isinstance(now, list):
+        added = ", ".join(_value(one) for one in now if one not in was)
+        removed = ", ".join(_value(one) for one in was if one not in now)
+        parts = [f"added {added}" if added else "", f"removed {removed}" if removed else ""]
+        return "; ".join(filter(None, parts)) or "in another order"
+    before = f" (was {_value(was)})" if isinstance(was, str | list) and was else ""
+    return f"{_value(now) if new is not None else 'removed'}{before}"
+
+
+def _value(value: object) -> str:
+    texts = value if isinstance(value, list) else [value]
+    words = ", ".join(str(one) for one in texts if isinstance(one, str))
+    return plain(words) or ("empty" if value in ("", [], None) else "changed")
+
+
+def _lines(text: str) -> list[_Line]:
+    found = []
+    for line in islice(visible_lines(text), _MOST_LINES):
+        if line.lstrip().startswith(GENERATED):
+            continue
+        box = _BOX.match(line)
+        if words := bare(_DONE_AT.sub("", line)):
+            found.append(_Line(words, box[1] if box else None))
+    return found
+
+
+def _line_news(old: Sequence[_Line], new: Sequence[_Line]) -> Iterator[str]:
+    """Tasks whose boxes changed, then added lines, then removed ones."""
+    came, went = _left(new, old), _left(old, new)
+    boxes = {line.text: line for line in went if line.box is not None}
+    rest = []
+    for line in came:
+        before = boxes.get(line.text)
+        if line.box is not None and before is not None and before in went:
+            went.remove(before)
+            yield f"{_did(line.box)} {line.shown}"
+        else:
+            rest.append(line)
+    is_one_for_another = len(rest) == len(went) == 1
+    for line in rest:
+        before = went[0] if is_one_for_another else _like(line, went)
+        if before is not None:
+            went.remove(before)
+        yield _came(line, before)
+    for line in went:
+        yield f"gone: {line.shown}"
+
+
+def _left(many: Sequence[_Line], others: Sequence[_Line]) -> list[_Line]:
+    """The lines that the others do not have as well, in order."""
+    known = Counter(others)
+    left = []
+    for line in many:
+        if known[line] > 0:
+            known[line] -= 1
+        else:
+            left.append(line)
+    return left
+
+
+def _did(box: str | None) -> str:
+    return {" ": "opened", "x": "closed", "X": "closed"}.get(box or "", "marked")
+
+
+def _came(line: _Line, before: _Line | None) -> str:
+    is_ticked = line.box is not None and (before is None or before.box != line.box)
+    start = f"{_did(line.box)} " if is_ticked else ""
+    if before is None:
+        return f"{start}{line.shown}"
+    if len(before.text) > _SHORT and line.text.startswith(before.text):
+        return f"{start}… {escape(line.text[len(before.text) :].strip())}"
+    was = f" (was: {escape(before.text)})" if len(before.text) <= _SHORT else ""
+    return f"{start}{line.shown}{was}"
+
+
+def _like(line: _Line, went: Sequence[_Line]) -> _Line | None:
+    """The line that this one was, if one that went is much like it."""
+    if len(went) > _MOST_PAIRED:
+        return None
+    for one in went:
+        if len(one.text) > _SHORT and line.text.startswith(one.text):
+            return one
+    heads = [one.text[: _SHORT * 2] for one in went]
+    found = difflib.get_close_matches(line.text[: _SHORT * 2], heads, n=1, cutoff=_LIKE)
+    return went[heads.index(found[0])] if found else None

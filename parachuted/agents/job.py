@@ -5,9 +5,8 @@ that it reports.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
@@ -15,7 +14,6 @@ from typing import Literal, Protocol, TypeAlias
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.access.grant import Grant, Network
 from parachuted.agents.extract import LinkStyle
-from parachuted.agents.part_changes import PartChanges
 from parachuted.errors import ActRefusedError, HookRefusedError, ParachuteError
 
 MOST_WAITING = 20
@@ -26,8 +24,7 @@ class ConversationInput:
     """Of one run. All on the event loop."""
 
     def __init__(self) -> None:
-        self._texts: deque[str] = deque()
-        self._moved = asyncio.Event()
+        self._texts: asyncio.Queue[str] = asyncio.Queue()
         self._open: dict[str, Callable[[object], bool]] = {}
         self._is_closed = False
 
@@ -40,22 +37,18 @@ class ConversationInput:
             raise ActRefusedError(f"a message should have 1 to {LONGEST_TEXT:,} characters")
         if self._is_closed:
             return False
-        if len(self._texts) >= MOST_WAITING:
+        if self._texts.qsize() >= MOST_WAITING:
             raise ActRefusedError(f"{MOST_WAITING} messages wait for the agent already")
-        self._texts.append(text)
-        self._moved.set()
+        self._texts.put_nowait(text)
         return True
 
     async def next_text(self) -> str:
-        while not self._texts:
-            self._moved.clear()
-            await self._moved.wait()
-        return self._texts.popleft()
+        return await self._texts.get()
 
     @property
     def has_text(self) -> bool:
         """Whether something was said that was not taken yet."""
-        return bool(self._texts)
+        return not self._texts.empty()
 
     def expect(self, name: str, take: Callable[[object], bool]) -> None:
         """An answer to that question is expected; `take` gets it, and returns whether it still
@@ -149,8 +142,8 @@ class ChangedNote:
 
     `units` are section names, and frontmatter keys as `@key`. `source` is its path when the
     difference began, if it has moved since; `target` its path now, if the watcher does not watch
-    that. `title` and `news`, a summary of the changed parts, are plain texts, found without a
-    model.
+    that. `title` and `news`, the changed parts as `find_news` tells them, are plain texts, found
+    without a model.
     """
 
     path: str
@@ -160,48 +153,63 @@ class ChangedNote:
     source: str | None = None
     target: str | None = None
     title: str = ""
-    news: tuple[PartChanges, ...] = ()
+    news: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The daemon's own folder for one run's container; its name is the run's in the engine.
+
+    `notes` and `outside` are the archives that /vault and /outside are filled with before the agent
+    begins, `returned` is what /vault held when it had ended, with which its next container begins;
+    there is none where /vault cannot be written. `sockets` is seen as /sockets, by
+    which the agent reaches the gateway and the proxy, and cannot be written there.
+    """
+
+    path: Path
+
+    @property
+    def sockets(self) -> Path:
+        return self.path / "s"  # a short name: the path of a socket may have 107 bytes
+
+    @property
+    def notes(self) -> Path:
+        return self.path / "notes.tar"
+
+    @property
+    def outside(self) -> Path:
+        return self.path / "outside.tar"
+
+    @property
+    def returned(self) -> Path:
+        return self.path / "returned.tar"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSandbox:
-    """The container of one run.
-
-    `work` is the private copy of what the agent was granted, which it sees as /vault; `home` its
-    HOME, of which only its session's transcript is kept; `sockets` the folder through which it
-    reaches the gateway and the proxy, and cannot write. All three are its slot's. `network` is what
-    the filtering proxy lets through.
-    """
+    """The container of one run. `network` is what the filtering proxy lets through."""
 
     config: SandboxConfig
-    work: Path
-    is_writable: bool
-    home: Path
-    sockets: Path
+    folder: RunFolder
     network: Network = "none"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NativeCallResult:
-    """What follows a call of one of the CLI's own tools: `context` for the agent, and what it reads
-    in place of the tool's answer.
-    """
-
-    context: str = ""
-    output: object = None
+    @property
+    def is_writable(self) -> bool:
+        return self.config.workspace_access == "rw"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeTools:
     """The CLI's own tools, which run only in a sandbox.
 
-    `before` returns an objection to a call, or None; `after` gets its result.
+    `before` returns an objection to a call, or None; `after` gets its result, and returns what the
+    agent is to know besides.
     """
 
     tools: tuple[str, ...]
     sandbox: RunSandbox
     before: Callable[[str, Mapping[str, object]], Awaitable[str | None]]
-    after: Callable[[str, Mapping[str, object], ToolResult], Awaitable[NativeCallResult]]
+    after: Callable[[str, Mapping[str, object], ToolResult], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,10 +233,6 @@ class CompactionAnswer:
 
 Compacting: TypeAlias = Callable[[str, str | None], Awaitable[CompactionAnswer]]
 """Asked with what brought it about, `auto` or `manual`, and the instructions there are."""
-
-
-def _never() -> str | None:
-    return None
 
 
 async def _as_it_is(_trigger: str, _instructions: str | None) -> CompactionAnswer:
@@ -269,7 +273,7 @@ class Job:
     causes: tuple[str, ...] = ()
     model: str | None = None
     native: NativeTools | None = None
-    ended: Callable[[], str | None] = _never
+    ended: Callable[[], str | None] = lambda: None
     compacting: Compacting = _as_it_is
     watched: int = 0
     links: LinkStyle | None = None
@@ -284,6 +288,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextStep:
+    """The agent says something."""
+
     text: str
 
 
@@ -317,7 +323,7 @@ class ToolUseStep:
 
     id: str
     tool: str
-    arguments: Mapping[str, object]
+    arguments: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,7 +341,8 @@ class SessionStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageStep:
-    """What the run took until now, in tokens and US dollars.
+    """What the run took until now, in tokens and US dollars; `input_tokens` counts those that were
+    read from the cache too.
 
     `context_tokens` is what the model had before it in its latest answer, with that answer.
     """
@@ -349,7 +356,11 @@ class UsageStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionStep:
-    """The agent asks the person; `questions` as the tool AskUserQuestion has them."""
+    """The agent asks the person, and waits for an answer, `{question: answer}`.
+
+    Each of `questions` has `question`, `header`, `options` (of `label` and `description`) and
+    `multiSelect`, as the tool AskUserQuestion has them.
+    """
 
     id: str
     questions: tuple[Mapping[str, object], ...]
@@ -357,21 +368,21 @@ class QuestionStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionStep:
-    """The agent asks for more than it was granted; `patterns` are what a person could allow for the
-    session.
+    """The agent asks for more than it was granted, and waits for an answer: `allow` (this once),
+    `deny`, or `{"pattern": one of patterns}` for as long as the session lasts.
     """
 
     id: str
     tool: str
-    arguments: Mapping[str, object]
-    patterns: tuple[str, ...]
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    patterns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """The account of a run, also of a failed run that cost something.
 
-    `at_most`: the agent was ended before it reported its cost, so `cost_usd` is an upper bound.
+    Of an agent that was ended before it reported its cost, `cost_usd` is an upper bound.
     `of_run`: it includes the cost of earlier attempts.
     """
 
@@ -380,8 +391,24 @@ class RunResult:
     output_tokens: int
     turns: int
     session_id: str | None = None
-    at_most: bool = False
     of_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentResult:
+    """What a run came to: the agent's last words, what it changed (`changed`, `unchanged`,
+    `suggested`), the session to go on with, its cost in US dollars, and its suggestions' ids.
+
+    `warning` is what it had to do without.
+    """
+
+    text: str
+    run_id: str
+    outcome: str
+    session_id: str | None = None
+    cost_usd: float = 0.0
+    suggestions: tuple[str, ...] = ()
+    warning: str | None = None
 
 
 Step: TypeAlias = (
@@ -411,8 +438,7 @@ PASSING_STEPS = (
 
 
 class Backend(Protocol):
-    @property
-    def name(self) -> str: ...
+    name: str
 
     def run(self, job: Job) -> AsyncIterator[Step]:
         """Do the job and yield what happens, `RunResult` last.

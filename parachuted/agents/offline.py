@@ -66,12 +66,12 @@ class _Run:
         for one in watched[:MOST_NOTES]:
             read = await self._call("read_context", file_path=one.path)
             yield read
-            extracts.append(
-                one
-                if read.result.is_error
-                else extract_note(one.path, read.result.text[:_READ_CHARS])
-            )
-            texts += [] if read.result.is_error else [read.result.text]
+            text = read.result.text
+            if read.result.is_error:
+                extracts.append(one)
+            else:
+                extracts.append(extract_note(one.path, text[:_READ_CHARS]))
+                texts.append(text)
         style = self._job.links or link_style(texts)
         digest = write_digest(
             self._job.watcher, extracts, watched=max(self._job.watched, len(watched)), style=style
@@ -79,7 +79,8 @@ class _Run:
         is_written = False
         async for step in self._write(digest):
             yield step
-            is_written = is_written or _is_written(step)
+            if isinstance(step, ToolCallStep) and step.tool == "update_context":
+                is_written |= not step.result.is_error
         history = self._history(style)
         if history:  # last, since it only grows: a run that is repeated must not get that far
             update = await self._update("History", history)
@@ -113,11 +114,7 @@ class _Run:
 
     def _history(self, style: LinkStyle) -> str:
         changes = [change for change in self._job.changes if change.kind != "unchanged"]
-        return (
-            write_history(self._job.watcher, changes, self._job.at.astimezone(), style)
-            if changes
-            else ""
-        )
+        return write_history(self._job.watcher, changes, self._job.at.astimezone(), style)
 
     async def _update(self, section: str, content: str) -> ToolCallStep:
         return await self._call(
@@ -128,24 +125,12 @@ class _Run:
         self.calls += 1
         try:
             async with asyncio.timeout_at(self._deadline):
-                called = ToolCallStep(
-                    tool=tool,
-                    arguments=arguments,
-                    result=await call_tool(self._job.tools, tool, arguments),
-                )
+                result = await call_tool(self._job.tools, tool, arguments)
         except TimeoutError as error:
             raise AgentFailedError("the offline agent ran out of time") from error
         if (reason := self._job.ended()) is not None:
             raise AgentFailedError(reason)
-        return called
-
-
-def _is_written(step: Step) -> bool:
-    return (
-        isinstance(step, ToolCallStep)
-        and step.tool == "update_context"
-        and not step.result.is_error
-    )
+        return ToolCallStep(tool=tool, arguments=arguments, result=result)
 
 
 def _require(called: ToolCallStep) -> str:
@@ -160,14 +145,13 @@ def _watched(listing: str) -> Iterator[Extract]:
     except ValueError as error:
         raise AgentFailedError("list_context_files did not answer with JSON") from error
     for file in files if isinstance(files, list) else ():
-        path = (
-            file.get("path") if isinstance(file, dict) and file.get("level") == "watched" else None
-        )
-        if isinstance(path, str):
-            title, description = (
-                plain(str(file.get("title") or "")),
-                plain(str(file.get("description") or "")),
-            )
+        if not (isinstance(file, dict) and file.get("level") == "watched"):
+            continue
+        if isinstance(path := file.get("path"), str):
+            title, description = (str(file.get(key) or "") for key in ("title", "description"))
             yield Extract(
-                path=path, title=title or name_of(path), description=description, focus=()
+                path=path,
+                title=plain(title) or name_of(path),
+                description=plain(description),
+                focus=(),
             )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,8 +18,8 @@ from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.events import Bus
 from parachuted.keys import PathGlob
 from parachuted.state import Table
-from parachuted.times import time_of
-from parachuted.vault import printable
+from parachuted.texts.times import time_of
+from parachuted.vault import PathText, printable
 
 WishKind: TypeAlias = Literal["read", "write", "bash", "network", "trusted"]
 Answer: TypeAlias = Literal["once", "session", "deny", "never"]
@@ -33,7 +32,6 @@ _LONGEST_WHY = 500
 _MOST_OPEN_OF_A_RUN = 3
 _MOST_OF_A_RUN = 20
 _MOST_OPEN = 50
-_MOST_RUNS = 1_000
 _MOST_DENIED = 1_000
 
 
@@ -46,12 +44,12 @@ class PermissionRequest:
     """
 
     kind: WishKind
-    what: str
-    why: str = ""
+    what: PathText
+    why: PathText = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingPermission:
+class PendingPermission(PermissionRequest):
     """A permission request that waits for a person; it is denied at `until`."""
 
     id: str
@@ -60,39 +58,38 @@ class PendingPermission:
     run: str
     session: str | None
     agent: str
-    request: PermissionRequest
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """What a person could allow for the session in its place: this file, or its folder."""
-        if self.request.kind not in {"read", "write"}:
+        if self.kind not in {"read", "write"}:
             return ()
-        folder, slash, _name = self.request.what.rpartition("/")
-        return (self.request.what, *([f"{folder}/**"] if slash else []))
+        folder, slash, _name = self.what.rpartition("/")
+        return (self.what, *([f"{folder}/**"] if slash else []))
+
+    @property
+    def scope(self) -> str:
+        """What an answer for the session holds for."""
+        return self.session or self.run
+
+    @property
+    def key(self) -> str:
+        """The same for each request for the same thing by the same agent."""
+        return f"{self.agent}\0{self.kind}\0{self.what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _AllowedPattern:
-    agent: str
-    kind: WishKind
-    glob: PathGlob
+class _Allowed:
+    """What one answer allows for a session: the thing itself, or all that a pattern matches."""
 
-    @classmethod
-    def of(cls, question: PendingPermission, pattern: str) -> _AllowedPattern:
-        """Raises ActRefusedError."""
-        request = question.request
-        try:
-            glob = PathGlob(pattern)
-        except ValueError as error:
-            raise ActRefusedError(f"{pattern[:80]!r} is not a pattern: {error}") from error
-        if request.kind not in {"read", "write"} or not (
-            glob.matches(request.what) or pattern == request.what
-        ):
-            raise ActRefusedError(f"{pattern[:80]!r} does not match what the agent asks for")
-        return cls(agent=question.agent, kind=request.kind, glob=glob)
+    question: PendingPermission
+    glob: PathGlob | None = None
 
-    def covers(self, agent: str, request: PermissionRequest) -> bool:
-        return (agent, request.kind) == (self.agent, self.kind) and self.glob.matches(request.what)
+    def covers(self, asked: PendingPermission) -> bool:
+        if self.glob is None:
+            return asked.key == self.question.key
+        of_both = (asked.agent, asked.kind) == (self.question.agent, self.question.kind)
+        return of_both and self.glob.matches(asked.what)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,9 +119,8 @@ class PermissionRequests:
         self._denied: dict[str, None] = (
             {} if never is None else dict.fromkeys(key for key, _row in never.items())
         )
-        self._allowed: dict[str, set[str]] = {}
-        self._patterns: dict[str, list[_AllowedPattern]] = {}
-        self._asked: OrderedDict[str, int] = OrderedDict()
+        self._allowed: dict[str, list[_Allowed]] = {}
+        self._asked: dict[str, int] = {}
 
     async def ask(
         self,
@@ -142,20 +138,33 @@ class PermissionRequests:
         False when the request times out, when an earlier one of this run timed out, and when the
         run has asked too often.
         """
-        key, scope = _key(agent, request), session or run
-        if len(request.what) > _LONGEST_WHAT or key in self._denied:
+        now, wait_s = self._clock(), self._wait_s if wait_s is None else wait_s
+        question = PendingPermission(
+            id=f"{PERMISSION}{secrets.token_hex(4)}",
+            at=now,
+            until=now + timedelta(seconds=wait_s),
+            run=run,
+            session=session,
+            agent=agent,
+            kind=request.kind,
+            what=request.what,
+            why=request.why[:_LONGEST_WHY],
+        )
+        if len(question.what) > _LONGEST_WHAT or question.key in self._denied:
             return False
-        if key in self._allowed.get(scope, ()) or any(
-            one.covers(agent, request) for one in self._patterns.get(scope, ())
-        ):
+        if any(allowed.covers(question) for allowed in self._allowed.get(question.scope, ())):
             return True
-        wait_s = self._wait_s if wait_s is None else wait_s
-        waiting = self._same(key, scope)
+        asked = (question.scope, question.key)
+        waiting = next(
+            (one for one in self._open.values() if asked == (one.question.scope, one.question.key)),
+            None,
+        )
         if waiting is None:
-            waiting = self._begun(run, session, agent, request, wait_s)
-            if waiting is not None:
-                opened(waiting.question)
-        return waiting is not None and await self._answer_to(waiting, wait_s)
+            if not self._may_ask(run):
+                return False
+            waiting = self._begin(question)
+            opened(question)
+        return await self._answer_to(waiting, wait_s)
 
     def pending(self) -> list[PendingPermission]:
         return [one.question for one in self._open.values()]
@@ -175,18 +184,14 @@ class PermissionRequests:
         if one is None:
             raise self.unknown(question_id)
         question = one.question
-        if pattern is not None and answer == "session":
-            allowed = _AllowedPattern.of(question, pattern)
-            self._patterns.setdefault(question.session or question.run, []).append(allowed)
-        del self._open[question_id]
-        key = _key(question.agent, question.request)
-        if answer == "never":
-            self._deny(key)
-        elif answer == "session":
-            self._allowed.setdefault(question.session or question.run, set()).add(key)
-        if not one.answer.done():
-            one.answer.set_result(answer in {"once", "session"})
-        self._tell(question, answer)
+        if answer == "session":
+            allowed = self._allowed.setdefault(question.scope, [])
+            if pattern is not None:
+                allowed.append(_Allowed(question=question, glob=_glob_for(question, pattern)))
+            allowed.append(_Allowed(question=question))
+        elif answer == "never":
+            self._deny(question.key)
+        self._close(one, answer, is_allowed=answer in {"once", "session"})
         return question
 
     @staticmethod
@@ -204,28 +209,17 @@ class PermissionRequests:
             self._let_ask(key)
         return len(gone)
 
-    def end_session(self, session: str) -> None:
-        """What was allowed for that session, or for a run that had none, is allowed no longer; what
-        it still asks is denied.
-        """
-        self._allowed.pop(session, None)
-        self._patterns.pop(session, None)
-        for one in [
-            one
-            for one in self._open.values()
-            if session in {one.question.session, one.question.run}
-        ]:
-            self._close(one, "ended")
-
     def end_run(self, run: str, session: str | None = None) -> None:
         """A run is over: what it still asks is denied, and what it was allowed outside of any
         session is so no longer, unless its session started with it and goes on.
         """
         self._asked.pop(run, None)
+        allowed = self._allowed.pop(run, [])
         if session is not None:
-            self._allowed.setdefault(session, set()).update(self._allowed.pop(run, ()))
-            self._patterns.setdefault(session, []).extend(self._patterns.pop(run, ()))
-        self.end_session(run)
+            self._allowed.setdefault(session, []).extend(allowed)
+        for one in [*self._open.values()]:
+            if one.question.run == run:
+                self._close(one, "ended")
 
     def _deny(self, key: str) -> None:
         """Remember the denial; the oldest is forgotten when there are too many."""
@@ -240,61 +234,20 @@ class PermissionRequests:
         if self._never is not None:
             self._never.drop(key)
 
-    def _same(self, key: str, scope: str) -> _OpenRequest | None:
-        """The same question of the same run or session, which waits already."""
-        for one in self._open.values():
-            if scope == (one.question.session or one.question.run) and key == _key(
-                one.question.agent, one.question.request
-            ):
-                return one
-        return None
-
-    def _begun(
-        self,
-        run: str,
-        session: str | None,
-        agent: str,
-        request: PermissionRequest,
-        wait_s: float,
-    ) -> _OpenRequest | None:
-        """Publish a new request; None when there are too many."""
-        asked = self._asked.get(run, 0)
+    def _may_ask(self, run: str) -> bool:
         of_run = sum(one.question.run == run for one in self._open.values())
-        if (
-            asked >= _MOST_OF_A_RUN
-            or of_run >= _MOST_OPEN_OF_A_RUN
-            or len(self._open) >= _MOST_OPEN
-        ):
-            return None
-        self._asked[run] = asked + 1
-        while len(self._asked) > _MOST_RUNS:
-            self._asked.popitem(last=False)
-        now = self._clock()
-        question = PendingPermission(
-            id=f"{PERMISSION}{secrets.token_hex(4)}",
-            at=now,
-            until=now + timedelta(seconds=wait_s),
-            run=run,
-            session=session,
-            agent=agent,
-            request=PermissionRequest(
-                kind=request.kind, what=request.what, why=request.why[:_LONGEST_WHY]
-            ),
+        return (
+            self._asked.get(run, 0) < _MOST_OF_A_RUN
+            and of_run < _MOST_OPEN_OF_A_RUN
+            and len(self._open) < _MOST_OPEN
         )
-        one = self._open[question.id] = _OpenRequest(
-            question=question, answer=asyncio.get_running_loop().create_future()
-        )
-        self._bus.publish(
-            "permission.requested",
-            id=question.id,
-            run=run,
-            session=session,
-            agent=agent,
-            kind=request.kind,
-            what=printable(request.what),
-            why=printable(question.request.why),
-            until=time_of(question.until),
-        )
+
+    def _begin(self, question: PendingPermission) -> _OpenRequest:
+        self._asked[question.run] = self._asked.get(question.run, 0) + 1
+        one = _OpenRequest(question=question, answer=asyncio.get_running_loop().create_future())
+        self._open[question.id] = one
+        why, until = printable(question.why), time_of(question.until)
+        self._publish("permission.requested", question, why=why, until=until)
         return one
 
     async def _answer_to(self, one: _OpenRequest, wait_s: float) -> bool:
@@ -302,10 +255,8 @@ class PermissionRequests:
         try:
             async with asyncio.timeout(wait_s):
                 return await asyncio.shield(one.answer)
-        except TimeoutError:
-            self._asked[one.question.run] = (
-                _MOST_OF_A_RUN  # no person is there, and the run's time is for its work
-            )
+        except TimeoutError:  # no person is there, and the run's time is for its work
+            self._asked[one.question.run] = _MOST_OF_A_RUN
             self._close(one, "unanswered")
             return False
         finally:
@@ -313,26 +264,32 @@ class PermissionRequests:
             if not one.waiting:  # the run that asked was ended
                 self._close(one, "ended")
 
-    def _close(self, one: _OpenRequest, answer: str) -> None:
+    def _close(self, one: _OpenRequest, answer: str, *, is_allowed: bool = False) -> None:
         if self._open.pop(one.question.id, None) is None:
             return
         if not one.answer.done():
-            one.answer.set_result(False)
-        self._tell(one.question, answer)
+            one.answer.set_result(is_allowed)
+        self._publish("permission.answered", one.question, answer=answer)
 
-    def _tell(self, question: PendingPermission, answer: str) -> None:
-        request = question.request
+    def _publish(self, event: str, question: PendingPermission, **more: str) -> None:
         self._bus.publish(
-            "permission.answered",
+            event,
             id=question.id,
             run=question.run,
             session=question.session,
             agent=question.agent,
-            kind=request.kind,
-            what=printable(request.what),
-            answer=answer,
+            kind=question.kind,
+            what=printable(question.what),
+            **more,
         )
 
 
-def _key(agent: str, request: PermissionRequest) -> str:
-    return f"{agent}\0{request.kind}\0{request.what}"
+def _glob_for(question: PendingPermission, pattern: str) -> PathGlob:
+    """Raises ActRefusedError."""
+    try:
+        glob = PathGlob(pattern)
+    except ValueError as error:
+        raise ActRefusedError(f"{pattern[:80]!r} is not a pattern: {error}") from error
+    if not question.patterns or not (glob.matches(question.what) or pattern == question.what):
+        raise ActRefusedError(f"{pattern[:80]!r} does not match what the agent asks for")
+    return glob

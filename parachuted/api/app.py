@@ -13,7 +13,7 @@ from parachuted.api.http.docs import DocsRoutes
 from parachuted.api.http.middleware import ApiMiddleware
 from parachuted.api.http.module_dispatcher import ModuleDispatcher, ModuleResource
 from parachuted.api.http.route import Route
-from parachuted.api.http.server import HttpServer
+from parachuted.api.http.server import HttpServer, close_before_body
 from parachuted.api.http.stream import EventStreams
 from parachuted.api.routes.file_streams import FileStreamRoutes
 from parachuted.api.routes.files import FileRoutes
@@ -21,12 +21,10 @@ from parachuted.api.routes.module_services import ModuleServiceRoutes
 from parachuted.api.routes.note_changes import NoteChangeRoutes
 from parachuted.api.routes.note_listing import NoteListingRoutes
 from parachuted.api.routes.note_moves import NoteMoveRoutes
-from parachuted.api.routes.note_reading import NoteReading
-from parachuted.api.routes.note_writer import NoteWriter
 from parachuted.api.routes.notes import NoteRoutes
 from parachuted.api.routes.search import SearchRoutes
 from parachuted.api.routes.sync import SyncRoutes
-from parachuted.modules.hosting.module_clients import ModuleClients
+from parachuted.modules.hosting.module_containers import ModuleContainers
 from parachuted.search import Search
 from parachuted.sync import FileDigests
 from parachuted.vault import Store, VaultIndex
@@ -36,7 +34,6 @@ def file_routes(
     store: Store,
     index: VaultIndex,
     search: Search,
-    writer: NoteWriter,
     elapsed: Callable[[], datetime],
 ) -> tuple[object, ...]:
     """The groups of routes that read and change notes and other files.
@@ -44,16 +41,15 @@ def file_routes(
     `elapsed` is a time that no jump of the wall clock moves.
     """
     digests = FileDigests(store.root)
-    reading = NoteReading(store.root, index, store.bases)
     return (
         NoteListingRoutes(store.root, search),
-        NoteRoutes(store, reading),
-        NoteChangeRoutes(store, reading, writer),
-        NoteMoveRoutes(store, index, search, writer),
+        NoteRoutes(store),
+        NoteChangeRoutes(store),
+        NoteMoveRoutes(store, index, search),
         SearchRoutes(search),
-        FileRoutes(store, writer),
-        FileStreamRoutes(store, writer, digests),
-        SyncRoutes(store, index, writer, digests, elapsed),
+        FileRoutes(store),
+        FileStreamRoutes(store, digests),
+        SyncRoutes(store, index, digests, elapsed),
     )
 
 
@@ -62,7 +58,6 @@ def make_app(
     groups: Iterable[object],
     *,
     streams: EventStreams,
-    writer: NoteWriter,
     dispatcher: ModuleDispatcher,
 ) -> web.Application:
     """The application that answers with the routes of these groups, and those of modules."""
@@ -71,7 +66,6 @@ def make_app(
     app = _make(front, routes)
     app.on_shutdown.append(lambda _app: streams.close())
     app.on_shutdown.append(lambda _app: dispatcher.close())
-    app.on_cleanup.append(lambda _app: writer.close())
     app.router.register_resource(ModuleResource(dispatcher))
     return app
 
@@ -85,12 +79,12 @@ def make_supervisor_app(front: ApiMiddleware, groups: Iterable[object]) -> web.A
 
 
 async def serve_module(
-    front: ApiMiddleware, clients: ModuleClients, at: socket
+    front: ApiMiddleware, containers: ModuleContainers, at: socket
 ) -> Callable[[], Awaitable[None]]:
     """Answer there, with what a module in a container may ask for, until what this returns is
     called.
     """
-    app = _make(front, routes_of(ModuleServiceRoutes(clients)))
+    app = _make(front, routes_of(ModuleServiceRoutes(containers)))
     server = HttpServer(app)
     await server.open_at([at])
     return server.close
@@ -100,7 +94,7 @@ def _make(front: ApiMiddleware, routes: Sequence[Route]) -> web.Application:
     app = web.Application(
         middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes)
     )
-    app.on_response_prepare.append(front.guard.seal)
+    app.on_response_prepare.extend([front.guard.seal, close_before_body])
     serve(app, routes)
     return app
 

@@ -7,28 +7,69 @@ from __future__ import annotations
 import heapq
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 
-from parachuted.audit.chain import MOST_LINE_BYTES, START, AuditLine, ChainPosition, read_line
-from parachuted.audit.files import AuditFolder, end_of_lines
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
+
+from parachuted.audit.chain import (
+    MOST_LINE_BYTES,
+    START,
+    ChainLine,
+    ChainPosition,
+    read_line,
+    stamp,
+)
+from parachuted.audit.files import AuditFolder
+from parachuted.texts.times import Time
 
 MOST_LOOKED_AT = 200_000
 _FIRST_CHUNK, _CHUNK = 16 << 10, 256 << 10
-_TEXTS = ("timestamp", "event_type", "source_type", "source_id", "target_module", "target_endpoint")
-_MAYBE_TEXTS = ("error", "request_id", "run", "before", "after")
-_LISTS = ("para_ids_involved", "paths", "names", "causes")
 _AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditFilter:
-    """Which lines.
+class AuditEntry:
+    """A recorded event, in the fields of the specification, then ours.
 
-    `source` is a kind of source or one's name, `path` a file or a folder with everything below it.
-    None: any.
+    `duration_ms` is in milliseconds, `timestamp` in UTC.
+    """
+
+    seq: int
+    timestamp: Time
+    event_type: str
+    source_type: str
+    source_id: str
+    target_module: str
+    target_endpoint: str
+    para_ids_involved: list[str] = field(default_factory=list)
+    duration_ms: FiniteFloat = 0.0
+    success: bool
+    error: str | None = None
+    request_id: str | None = None
+    status: int | None = None
+    paths: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)
+    run: str | None = None
+    before: str | None = None
+    after: str | None = None
+    details: dict[str, str | int | bool] = field(default_factory=dict)
+    hash: str
+
+
+_ENTRY = TypeAdapter(AuditEntry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which entries.
+
+    `source` is a kind of source or the name of a source, `path` a file or a folder with everything
+    below it. None: any.
     """
 
     since: datetime | None = None
@@ -39,17 +80,17 @@ class AuditFilter:
     success: bool | None = None
     path: str | None = None
 
-    def takes(self, event: dict[str, object]) -> bool:
-        """Whether an event, as `event_of` returns it, matches."""
+    def takes(self, entry: AuditEntry) -> bool:
         return (
-            (self.type is None or event["event_type"] == self.type)
-            and (self.success is None or event["success"] is self.success)
-            and (self.module is None or event["target_module"] == self.module)
-            and (self.source is None or self.source in (event["source_type"], event["source_id"]))
-            and (self.since is None or str(event["timestamp"]) >= stamp(self.since))
-            and (self.until is None or str(event["timestamp"]) < stamp(self.until))
+            self.type in {None, entry.event_type}
+            and self.success in {None, entry.success}
+            and self.module in {None, entry.target_module}
+            and self.source in {None, entry.source_type, entry.source_id}
+            and (self.since is None or entry.timestamp >= stamp(self.since))
+            and (self.until is None or entry.timestamp < stamp(self.until))
             and (
-                self.path is None or any(_is_below(str(path), self.path) for path in event["paths"])  # type: ignore[attr-defined]
+                self.path is None
+                or any(f"{path}/".startswith(f"{self.path}/") for path in entry.paths)
             )
         )
 
@@ -62,10 +103,11 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPage:
-    """Some events, newest first. `cursor`: where to continue, None at the end."""
+    """Some entries, newest first. `cursor`: the number to continue before, None at the end."""
 
-    events: list[dict[str, object]]
-    cursor: int | None
+    events: list[AuditEntry]
+    count: int
+    cursor: str | None
 
 
 class AuditReader:
@@ -82,23 +124,50 @@ class AuditReader:
         before: int | None = None,
         most: int = MOST_LOOKED_AT,
     ) -> AuditPage:
-        """At most `limit` matching events with a number below `before`, found among
-        `most` lines.
+        """At most `limit` matching entries with a number below `before`, found among `most`
+        lines.
         """
-        events: list[dict[str, object]] = []
-        looked_at = 0
-        for line in self.backward(wanted):
+        events: list[AuditEntry] = []
+        looked_at, cursor = 0, None
+        for line in self._backward(wanted):
             if before is not None and line.link.seq >= before:
                 continue
             looked_at += 1
-            event = event_of(line)
-            if event is not None and wanted.takes(event):
-                events.append(event)
+            entry = entry_of(line)
+            if entry is not None and wanted.takes(entry):
+                events.append(entry)
             if len(events) == limit or looked_at == most:
-                return AuditPage(events=events, cursor=line.link.seq if line.link.seq > 1 else None)
-        return AuditPage(events=events, cursor=None)
+                cursor = str(line.link.seq) if line.link.seq > 1 else None
+                break
+        return AuditPage(events=events, count=len(events), cursor=cursor)
 
-    def backward(self, wanted: AuditFilter) -> Iterator[AuditLine]:
+    def entries(self, wanted: AuditFilter, after: int = 0) -> Iterator[AuditEntry]:
+        """All matching entries with a number above `after`, newest first."""
+        for line in takewhile(lambda line: line.link.seq > after, self._backward(wanted)):
+            entry = entry_of(line)
+            if entry is not None and wanted.takes(entry):
+                yield entry
+
+    def end(self) -> ChainPosition:
+        """The end of the chain in the files: the highest number of a sound line at the end of a
+        file.
+        """
+        return max(map(self.end_of, self._folder.days()), default=START)
+
+    def end_of(self, day: str) -> ChainPosition:
+        """The last sound line of a day."""
+        return next((line.link for line in self._backward_in(day) if line.is_sound), START)
+
+    def first_seq(self, day: str) -> int:
+        """The number of a day's first line; 0 for none."""
+        try:
+            with self._folder.opened(day) as descriptor:
+                line = read_line(os.pread(descriptor, MOST_LINE_BYTES, 0).partition(b"\n")[0])
+        except FileNotFoundError:
+            return 0
+        return line.link.seq if line is not None else 0
+
+    def _backward(self, wanted: AuditFilter) -> Iterator[ChainLine]:
         """All lines of the days that may hold matches, newest first.
 
         Days that overlap, after a clock was set, are merged.
@@ -106,126 +175,34 @@ class AuditReader:
         days = [day for day in self._folder.days() if wanted.may_be_in(day)]
         while days:
             overlapping = [days.pop()]
-            first = self._first_seq(overlapping[0])
-            while days and self._last_seq(days[-1]) > first:
-                first = min(first, self._first_seq(days[-1]))
+            first = self.first_seq(overlapping[0])
+            while days and next((line.link.seq for line in self._backward_in(days[-1])), 0) > first:
+                first = min(first, self.first_seq(days[-1]))
                 overlapping.append(days.pop())
-            yield from heapq.merge(
-                *map(self.backward_in, overlapping), key=lambda line: -line.link.seq
+            merged = heapq.merge(
+                *map(self._backward_in, overlapping), key=lambda line: -line.link.seq
             )
+            yield from merged
 
-    def backward_in(self, day: str) -> Iterator[AuditLine]:
-        """The lines of one day, last first; others than the audit's are skipped."""
+    def _backward_in(self, day: str) -> Iterator[ChainLine]:
+        """The lines of a day, last first; others than the audit's are skipped."""
         try:
             with self._folder.opened(day) as descriptor:
                 for raw in _backward(descriptor):
-                    line = read_line(raw)
-                    if line is not None:
+                    if (line := read_line(raw)) is not None:
                         yield line
         except FileNotFoundError:
             return  # removed meanwhile
 
-    def last_link(self) -> ChainPosition:
-        """The end of the chain in the files: the highest number of a sound line at the end of a
-        file.
-        """
-        return max(map(self.last, self._folder.days()), default=START)
 
-    def first(self, day: str) -> AuditLine | None:
-        """The first line of a day, if it is one."""
-        try:
-            with self._folder.opened(day) as descriptor:
-                return read_line(os.pread(descriptor, MOST_LINE_BYTES, 0).partition(b"\n")[0])
-        except FileNotFoundError:
-            return None
-
-    def last(self, day: str) -> ChainPosition:
-        """The last sound line of a day."""
-        return next((line.link for line in self.backward_in(day) if line.is_sound), START)
-
-    def _last_seq(self, day: str) -> int:
-        return next((line.link.seq for line in self.backward_in(day)), 0)
-
-    def _first_seq(self, day: str) -> int:
-        line = self.first(day)
-        return line.link.seq if line is not None else 0
-
-
-class AuditFollower:
-    """New lines as they are written, oldest first."""
-
-    def __init__(self, folder: AuditFolder) -> None:
-        self._folder = folder
-        self._read: dict[str, int] = {day: self._size(day) for day in folder.days()}
-
-    def more(self) -> list[dict[str, object]]:
-        """The events since the last call."""
-        found = []
-        for day in self._folder.days():
-            start, size = self._read.get(day, 0), self._size(day)
-            if size <= start:
-                self._read[day] = size
-                continue
-            with self._folder.opened(day) as descriptor:
-                end = min(end_of_lines(descriptor, size), start + _CHUNK)
-                data = os.pread(descriptor, end - start, start) if end > start else b""
-            whole = data[: data.rfind(b"\n") + 1]
-            self._read[day] = start + (len(whole) or (len(data) if len(data) == _CHUNK else 0))
-            found += [
-                event
-                for raw in whole.split(b"\n")
-                if (line := read_line(raw)) is not None and (event := event_of(line)) is not None
-            ]
-        return sorted(found, key=lambda event: int(str(event["seq"])))
-
-    def _size(self, day: str) -> int:
-        try:
-            with self._folder.opened(day) as descriptor:
-                return os.fstat(descriptor).st_size
-        except FileNotFoundError:
-            return 0
-
-
-def event_of(line: AuditLine) -> dict[str, object] | None:
-    """The event of a line with every field, each of its type; None for what our writer never wrote,
-    since files in a vault may hold anything.
+def entry_of(line: ChainLine) -> AuditEntry | None:
+    """The entry of a line; None for what our writer never wrote, since files in a vault may hold
+    anything.
     """
-    document = line.document
-    if not all(isinstance(document.get(name), str) for name in _TEXTS) or not isinstance(
-        document.get("success"), bool
-    ):
+    try:
+        return _ENTRY.validate_python(line.document)
+    except ValidationError:
         return None
-    duration, status, details = (
-        document.get("duration_ms"),
-        document.get("status"),
-        document.get("details"),
-    )
-    event: dict[str, object] = {
-        "seq": line.link.seq,
-        **{name: _valid(str(document[name])) for name in _TEXTS},
-    }
-    event["duration_ms"] = (
-        float(duration) if isinstance(duration, int | float) and abs(duration) < 1e15 else 0.0  # noqa: PLR2004
-    )
-    event["success"] = document["success"]
-    event |= {
-        name: _valid(text) if isinstance(text := document.get(name), str) else None
-        for name in _MAYBE_TEXTS
-    }
-    event["status"] = status if type(status) is int and 0 <= status < 1000 else None  # noqa: PLR2004
-    event |= {name: _texts(document.get(name)) for name in _LISTS}
-    event["details"] = (
-        {_valid(key): _plain(value) for key, value in details.items()}
-        if isinstance(details, dict)
-        else {}
-    )
-    event["hash"] = line.link.hash
-    return event
-
-
-def stamp(moment: datetime) -> str:
-    """A moment in UTC in the format of the lines, in which texts sort as moments do."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def moment_of(text: str, now: datetime) -> datetime:
@@ -247,38 +224,14 @@ def moment_of(text: str, now: datetime) -> datetime:
 
 
 def _backward(descriptor: int) -> Iterator[bytes]:
-    """The complete lines, last first, without their ends.
+    """The lines, last first, without their ends.
 
     A longer line than the daemon writes comes in pieces, which are not lines of the audit.
     """
-    at, chunk, rest = end_of_lines(descriptor, os.fstat(descriptor).st_size), _FIRST_CHUNK, b""
+    at, chunk, rest = os.fstat(descriptor).st_size, _FIRST_CHUNK, b""
     while at:
         start = max(0, at - chunk)
-        pieces: Sequence[bytes] = (os.pread(descriptor, at - start, start) + rest).split(b"\n")
-        yield from (piece for piece in reversed(pieces[1:]) if piece)
-        rest, at, chunk = pieces[0], start, _CHUNK
-        if len(rest) > MOST_LINE_BYTES:
-            rest = rest[: MOST_LINE_BYTES + 1]
-    if rest:
-        yield rest
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
-
-
-def _texts(value: object) -> list[str]:
-    return [_valid(one) for one in value if isinstance(one, str)] if isinstance(value, list) else []
-
-
-def _plain(value: object) -> str | int | bool:
-    return (
-        value
-        if isinstance(value, bool) or (isinstance(value, int) and abs(value) < 1 << 53)
-        else _valid(str(value)[:300])
-    )
-
-
-def _valid(text: str) -> str:
-    """JSON may hold lone surrogates, which no answer can."""
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+        first, *lines = (os.pread(descriptor, at - start, start) + rest).split(b"\n")
+        yield from reversed(lines)
+        rest, at, chunk = first[: MOST_LINE_BYTES + 1], start, _CHUNK
+    yield rest

@@ -61,37 +61,8 @@ class WatchGraph:
     def __init__(self, edges: _Edges) -> None:
         rings = _rings(edges)
         self._place = {path: place for place, ring in enumerate(rings) for path in ring}
-        self._is_ring = [len(ring) > 1 for ring in rings]
         self._next = [self._places_after(ring, edges) for ring in rings]
         self._below: dict[int, int] = {}
-
-    @classmethod
-    def of(cls, watchers: Iterable[str], downstream: Downstream) -> WatchGraph:
-        """The graph of `watchers` and everything downstream of them."""
-        edges: dict[str, tuple[str, ...]] = {}
-        waiting = sorted(watchers, reverse=True)
-        while waiting:
-            path = waiting.pop()
-            if path not in edges:
-                edges[path] = _after(path, downstream)
-                waiting += edges[path]
-        return cls(edges)
-
-    def reaches(self, upper: str, lower: str) -> bool:
-        """Whether a write of `upper` can, over any number of notes, wake `lower`."""
-        above, below = self._place.get(upper), self._place.get(lower)
-        if above is None or below is None:
-            return False
-        return (
-            self._is_ring[above] if above == below else bool(self._places_below(above) >> below & 1)
-        )
-
-    def blocks(self, upper: str, lower: str) -> bool:
-        """Whether `lower` should wait for `upper`: it is downstream of it, and not in a cycle with
-        it.
-        """
-        above, below = self._place.get(upper), self._place.get(lower)
-        return above != below and self.reaches(upper, lower)
 
     def blockers(self, watchers: Collection[str]) -> dict[str, str]:
         """For each of these watchers that should wait for another of them, one such.
@@ -116,9 +87,8 @@ class WatchGraph:
         places = {self._place[after] for path in ring for after in edges[path]} - {
             self._place[ring[0]]
         }
-        return tuple(
-            sorted(places, reverse=True)
-        )  # so that the most downstream, with the lowest number, is worked out first
+        # so that the most downstream, with the lowest number, is worked out first
+        return tuple(sorted(places, reverse=True))
 
     def _places_below(self, place: int) -> int:
         waiting = [place]
@@ -142,7 +112,8 @@ class WatchGraph:
             self._below[place] = below
 
 
-def _after(path: str, downstream: Downstream) -> tuple[str, ...]:
+def woken_by(path: str, downstream: Downstream) -> tuple[str, ...]:
+    """The watchers of a note but for itself, by name."""
     return tuple(sorted(set(downstream(path)) - {path}))
 
 
@@ -155,7 +126,7 @@ def _explored(start: str, downstream: Downstream) -> tuple[_Edges, dict[str, Cas
         depth += 1
         woken = []
         for path in level:
-            edges[path] = _after(path, downstream)
+            edges[path] = woken_by(path, downstream)
             for watcher in edges[path]:
                 if watcher not in steps:
                     steps[watcher] = CascadeStep(watcher=watcher, depth=depth, via=path)

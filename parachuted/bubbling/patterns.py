@@ -7,24 +7,19 @@ a value, or a sentence that says why not; the trie matches many patterns at once
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from parachuted.search import KeyFilter, NoteQuery
+from parachuted.search.indexed_note import Operator
 from parachuted.state import StateStore
 from parachuted.vault.paths import nfc
 
 _MOST_TERMS = 10
 _FIRST = re.compile(r"[^\W\d][\w-]*:[^\s/*]")
 _TERM = re.compile(r'\s*([^\W\d][\w-]*):("[^"]*"|\S+)')
-_OPERATORS: Mapping[str, Literal["eq", "ne", "gt", "lt", "in"]] = {
-    "eq": "eq",
-    "ne": "ne",
-    "gt": "gt",
-    "lt": "lt",
-    "in": "in",
-}
+_OPERATORS = frozenset({"eq", "ne", "gt", "lt", "in"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ def _filter(key: str, value: str) -> KeyFilter:
         return KeyFilter(key=key, op="exists", value=True)
     if colon and op in _OPERATORS:
         return KeyFilter(
-            key=key, op=_OPERATORS[op], value=tuple(rest.split(",")) if op == "in" else rest
+            key=key, op=cast("Operator", op), value=tuple(rest.split(",")) if op == "in" else rest
         )
     return KeyFilter(key=key, op="eq", value=value)
 
@@ -105,9 +100,8 @@ class QueryMatches:
 
     def decide(self, query: WatchQuery, path: str, *, is_match: bool) -> bool:
         """Record whether a changed note is listed now. Returns whether that is new."""
-        if (
-            query.text not in self._paths
-        ):  # the index has not answered yet, and may answer with what was before
+        if query.text not in self._paths:
+            # the index has not answered yet, and may answer with what was before
             self._undecided.setdefault(query.text, {})[path] = is_match
             return False
         if (path in self._paths[query.text]) == is_match:
@@ -260,39 +254,38 @@ def parse_pattern(text: str, watcher: str) -> WatchPattern:
         raise ValueError("The pattern holds a control character.")
     rest = nfc(text.strip())
     excludes = rest.startswith("!")
-    if is_query(rest.removeprefix("!").lstrip()):
-        return _parse_query(text, rest.removeprefix("!").lstrip(), watcher, excludes=excludes)
-    where, narrowing = _split_narrowing(rest[1:].lstrip() if excludes else rest)
-    segments = _segments(where, watcher)
+    rest = rest.removeprefix("!").lstrip()
+    query: WatchQuery | None = None
+    segments: tuple[Segment, ...] = ()
+    context = False
+    if is_query(rest):
+        query, narrowing = _query_of(rest)
+    else:
+        where, narrowing = _split_narrowing(rest)
+        segments, context = _segments(where, watcher), not _SUFFIX.search(where)
     return WatchPattern(
         watcher=watcher,
         text=text,
         segments=segments,
-        context=not _SUFFIX.search(where),
-        excludes=excludes,
-        narrowing=narrowing,
-    )
-
-
-def _parse_query(text: str, rest: str, watcher: str, *, excludes: bool) -> WatchPattern:
-    """A query, which a section or key may follow."""
-    query, behind = parse_query_terms(rest)
-    mark, name = behind[:1], behind[1:]
-    if behind and not (mark in _BEHIND_NOTE and _BEHIND_NOTE[mark].fullmatch(name)):
-        raise ValueError(
-            f"{_shown(behind)} is not a condition like `tag:book` or `status:open`; a value with "
-            "blanks stands in double quotes."
-        )
-    narrowing = PatternPart(mark="#" if mark == "#" else "@", name=name) if behind else None
-    return WatchPattern(
-        watcher=watcher,
-        text=text,
-        segments=(),
-        context=False,
+        context=context,
         excludes=excludes,
         narrowing=narrowing,
         query=query,
     )
+
+
+def _query_of(text: str) -> tuple[WatchQuery, PatternPart | None]:
+    """A query, which a section or key may follow."""
+    query, behind = parse_query_terms(text)
+    mark, name = behind[:1], behind[1:]
+    if not behind:
+        return query, None
+    if not (mark in _BEHIND_NOTE and _BEHIND_NOTE[mark].fullmatch(name)):
+        raise ValueError(
+            f"{_shown(behind)} is not a condition like `tag:book` or `status:open`; a value with "
+            "blanks stands in double quotes."
+        )
+    return query, PatternPart(mark="#" if mark == "#" else "@", name=name)
 
 
 def _lines(texts: object) -> Sequence[object]:

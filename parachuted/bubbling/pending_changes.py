@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -26,12 +25,11 @@ from parachuted.vault.note import (
     Meaning,
     changed_units,
     conflict_line,
+    folded_title,
     meaning,
     plain_title,
     says_something,
 )
-
-__all__ = ["Meaning", "changed_units", "matters", "meaning"]
 
 _NUMBER = re.compile(r" \(\d+\)\Z")
 
@@ -54,10 +52,10 @@ def matters(units: Iterable[str], match: WatchMatch) -> tuple[str, ...]:
 
 def _is_within(unit: str, part: PatternPart) -> bool:
     if part.mark == "@":
-        return unit.startswith("@") and _folded(unit[1:]) == _folded(part.name)
+        return unit.startswith("@") and folded_title(unit[1:]) == folded_title(part.name)
     if unit.startswith("@") or unit in OWN_NAMES:
         return False
-    wanted = [_folded(title) for title in plain_title(part.name).split(">")]
+    wanted = [folded_title(title) for title in plain_title(part.name).split(">")]
     path = unit.removeprefix("#").split(">")
     return any(_is_named(path[start : start + len(wanted)], wanted) for start in range(len(path)))
 
@@ -65,12 +63,8 @@ def _is_within(unit: str, part: PatternPart) -> bool:
 def _is_named(titles: list[str], wanted: list[str]) -> bool:
     pairs = zip(titles, wanted, strict=False)
     return len(titles) == len(wanted) and all(
-        name in {_folded(title), _folded(_NUMBER.sub("", title))} for title, name in pairs
+        name in {folded_title(title), folded_title(_NUMBER.sub("", title))} for title, name in pairs
     )
-
-
-def _folded(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", name).casefold().split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +117,6 @@ class PendingChanges:
         return watcher in self._open
 
     def watchers(self) -> list[str]:
-        """Every watcher with an open difference."""
         return sorted(self._open)
 
     def digests(self) -> set[str]:
@@ -205,8 +198,9 @@ class PendingChanges:
                 base=digest,
                 since=at,
                 asked=now.asked_again,
+                is_in_conflict=now.is_in_conflict,
             )
-            self.open(replace(review, is_in_conflict=now.is_in_conflict))
+            self.open(review)
 
     def give_up(self, looked: PendingChange) -> None:
         """The agent failed: the difference stays open as it was."""
@@ -268,7 +262,6 @@ class WatchedChange:
 
     @property
     def after(self) -> str | None:
-        """The digest of the current text."""
         return (
             self.change.new.digest
             if self.path == self.change.path and self.change.new is not None
@@ -324,21 +317,16 @@ class ChangeEvaluator:
         is_open = (
             bool(units)
             or review.asked
-            or (review.source is not None and self._is_there_for(touched))
+            or (review.source is not None and bool(self._mattering(touched, None)))
         )
         wakes = bool(self._mattering(touched, touched.before)) or (
             touched.source is not None and is_open
         )
         is_in_conflict = self._is_in_conflict(touched.after)
-        review = (
-            replace(review, is_in_conflict=is_in_conflict)
-            if is_in_conflict != review.is_in_conflict
-            else review
-        )
         return Evaluation(
             touched=touched,
             known=known,
-            review=review if is_open else None,
+            review=replace(review, is_in_conflict=is_in_conflict) if is_open else None,
             wakes=wakes and not is_in_conflict,
             is_of_ids=bool(units)
             and (known is None or known.reviewing is not None)
@@ -379,23 +367,16 @@ class ChangeEvaluator:
         old, new = self._meaning(base), self._meaning(touched.after)
         return not any(says_something(unit, old, new) for unit in units)
 
-    def _is_there_for(self, touched: WatchedChange) -> bool:
-        """Whether a moved file holds anything that the watcher cares for."""
-        units = self._changed(None, touched.after)
-        return units == (UNKNOWN,) or bool(matters(units, touched.match))
-
     def _changed(self, base: str | None, digest: str | None) -> tuple[str, ...]:
         if base == digest:
             return ()
         if (base, digest) not in self._units:
-            self._units[base, digest] = self._work_out(base, digest)
+            try:
+                units = changed_units(self._meaning(base), self._meaning(digest))
+            except LookupError:
+                units = (UNKNOWN,)
+            self._units[base, digest] = units
         return self._units[base, digest]
-
-    def _work_out(self, base: str | None, digest: str | None) -> tuple[str, ...]:
-        try:
-            return changed_units(self._meaning(base), self._meaning(digest))
-        except LookupError:
-            return (UNKNOWN,)
 
     def _meaning(self, digest: str | None) -> Meaning | None:
         if digest is None:

@@ -8,7 +8,7 @@ from parachuted.bubbling.graph import reachable
 from parachuted.bubbling.patterns import WatchPattern, parse_declaration
 from parachuted.bubbling.watches import WatchRegistry
 from parachuted.keys import AccessGrant, PathGlob
-from parachuted.vault import CONTEXT_NAMES, VaultPath, declared_watch
+from parachuted.vault import CONTEXT_NAMES, PathText, VaultPath, declared_watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +17,9 @@ class PlannedRun:
     wake it.
     """
 
-    watcher: str
+    watcher: PathText
     depth: int
-    because: str
+    because: PathText
     patterns: tuple[str, ...]
 
 
@@ -32,14 +32,26 @@ class ChangePlan:
     `most_cost_usd` is their maximum cost in US dollars.
     """
 
-    path: str
-    runs: tuple[PlannedRun, ...]
-    loops: tuple[tuple[str, ...], ...]
+    path: PathText
+    most_runs: int
     most_cost_usd: float
+    runs: tuple[PlannedRun, ...]
+    loops: tuple[tuple[PathText, ...], ...]
 
 
-def plan_for(path: str, watches: WatchRegistry, *, most_cost_usd: float) -> ChangePlan:
-    """The plan for a change of `path`; `most_cost_usd` is the limit of one run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedPlan(ChangePlan):
+    """The same, set off."""
+
+    cause: str
+    tasks: tuple[str, ...]
+
+
+def plan_for(
+    path: str, watches: WatchRegistry, *, most_cost_usd: float, looks: bool = False
+) -> ChangePlan:
+    """The plan for a change of `path`; `most_cost_usd` is the limit of one run. `looks`: where the
+    note watches others, it looks at these too.
 
     A watcher's own change can wake it again only through others, so it is counted when a cycle
     leads back to it.
@@ -54,8 +66,16 @@ def plan_for(path: str, watches: WatchRegistry, *, most_cost_usd: float) -> Chan
         )
         for step in cascade.steps
     )
+    own = watches.of(path) if looks else None
+    if own is not None and all(run.watcher != path for run in runs):
+        patterns = tuple(pattern.text for pattern in own.patterns)
+        runs = (PlannedRun(watcher=path, depth=0, because=path, patterns=patterns), *runs)
     return ChangePlan(
-        path=path, runs=runs, loops=cascade.loops, most_cost_usd=len(runs) * most_cost_usd
+        path=path,
+        most_runs=len(runs),
+        most_cost_usd=round(len(runs) * most_cost_usd, 4),
+        runs=runs,
+        loops=cascade.loops,
     )
 
 

@@ -30,7 +30,7 @@ from parachuted.search import NoteQuery
 from parachuted.search.listing import matching
 from parachuted.state import StateStore
 from parachuted.tasks import Cause, Causes, Queue, Task
-from parachuted.times import time_of
+from parachuted.texts.times import time_of
 from parachuted.vault import BRINGS_BACK, ObjectStore, VaultIndex, VaultPath, VaultRoot, new_id
 from parachuted.vault.note import conflict_line
 
@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 _PIECE = 100
 _AGAIN_S = 5.0
 _MOST_PATHS_TOLD = 100
+_MOST_BEGINNINGS = 5000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,6 +82,7 @@ class Reconciler:
     listing: Callable[[NoteQuery], Awaitable[Iterable[str]]] = _no_notes
     stood_at: dict[str, datetime] = field(default_factory=dict, init=False)
     _looking: set[str] = field(default_factory=set, init=False)
+    _beginnings: dict[str, VaultPath] = field(default_factory=dict, init=False)
     _has_more: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def record(self, changes: Sequence[Change]) -> Callable[[], None]:
@@ -102,12 +104,12 @@ class Reconciler:
         with self.watches.leaving(left):
             while piece := list(islice(touched, _PIECE)):
                 while piece:
-                    piece = await self._take_in(
-                        piece, evaluator, files, outcome
-                    )  # what became another difference meanwhile is weighed again
+                    # what became another difference meanwhile is weighed again
+                    piece = await self._take_in(piece, evaluator, files, outcome)
                 await asyncio.sleep(0)
         with self.state.batch():
             self.causes.forget_old(self.queue.causes)
+        self._remember_beginnings(changes)
         return functools.partial(self._tell, outcome)
 
     async def follow_up(self) -> None:
@@ -432,12 +434,20 @@ class Reconciler:
             self._add(watcher, waking, parents, now, outcome, wait=len(parents) < len(authors))
 
     def _open_causes(self, change: Change, files: Counter[str]) -> None:
+        now = self.clock()
         for cause in change.author.causes:
-            self.causes.open(
-                Cause(
-                    id=cause, kind="change", path=change.path, files=files[cause], at=self.clock()
-                )
-            )
+            path = self._beginnings.get(cause, change.path)
+            self.causes.open(Cause(id=cause, kind="change", path=path, files=files[cause], at=now))
+
+    def _remember_beginnings(self, changes: Iterable[Change]) -> None:
+        """The file that each of the latest causes began with, watched or not: what
+        follows may come to a watched file later, by a hook or a module.
+        """
+        for change in changes:
+            for cause in change.author.causes:
+                self._beginnings.setdefault(cause, change.path)
+        for cause in list(self._beginnings)[:-_MOST_BEGINNINGS]:
+            del self._beginnings[cause]
 
     def _add(
         self,

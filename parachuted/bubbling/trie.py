@@ -319,11 +319,7 @@ def _entered(nodes: list[_Node]) -> list[_Node]:
     """The nodes, and the `**` right behind each, which may stand for no folder at all; no node
     twice.
     """
-    deep = [
-        node.children[_DEEP]
-        for node in nodes
-        if node.children is not None and _DEEP in node.children
-    ]
+    deep = [below for node in nodes if (below := node.child(_DEEP))]
     return list({*nodes, *deep}) if deep else nodes
 
 
@@ -340,10 +336,7 @@ def _step(states: Iterable[_Node], name: str) -> list[_Node]:
                 reached.append(children[_ONE])
             if node.globs is not None:
                 reached += node.globs.matching(name)
-    for node in reached:
-        if node.children is not None and _DEEP in node.children:
-            return _entered(reached)
-    return reached
+    return _entered(reached)
 
 
 def _walked(top: _Node, folders: Iterable[str]) -> list[_Node]:
@@ -356,9 +349,7 @@ def _walked(top: _Node, folders: Iterable[str]) -> list[_Node]:
 
 
 def _ends_at(states: list[_Node], name: str, is_context_file: bool) -> list[_Ends]:  # noqa: FBT001 - handed on
-    file_nodes = [
-        node.children[_FILES] for node in states if node.children and _FILES in node.children
-    ]
+    file_nodes = [files for node in states if (files := node.child(_FILES))]
     ends = [node.ends for node in _step(file_nodes, name) if node.ends]
     if is_context_file:
         ends += [node.ends for node in states if node.ends]

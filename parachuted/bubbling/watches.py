@@ -17,7 +17,7 @@ from collections.abc import (
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from parachuted.bubbling.graph import WatchGraph
+from parachuted.bubbling.graph import WatchGraph, woken_by
 from parachuted.bubbling.patterns import (
     QueryMatches,
     WatchDeclaration,
@@ -26,11 +26,11 @@ from parachuted.bubbling.patterns import (
     parse_declaration,
 )
 from parachuted.bubbling.trie import VaultTree, WatchMatch, WatchTrie, paths_of
-from parachuted.conflict_copies import is_conflict_copy
 from parachuted.errors import ParachuteError
 from parachuted.events import Change
 from parachuted.state import StateStore
 from parachuted.vault import CONTEXT_NAMES, ObjectStore, VaultIndex, VaultPath, VaultRoot, digest_of
+from parachuted.vault.conflict_copies import is_conflict_copy
 
 _CONTEXT = " or ".join(CONTEXT_NAMES)
 
@@ -172,13 +172,12 @@ class WatchRegistry:
         listing = [
             one
             for query, patterns in self._queries.items()
-            if self._lists(query, path)
+            if self.matches.has(query, path) or (query, path) in self._left
             for one in patterns
         ]
         return self._trie.watchers_of(path, self._would_be_context(path), listing)
 
     def queries(self) -> list[WatchQuery]:
-        """Every query that a note watches by."""
         return list(self._queries)
 
     def watchers_by(self, query: WatchQuery) -> list[str]:
@@ -192,9 +191,6 @@ class WatchRegistry:
             yield
         finally:
             self._left = set()
-
-    def _lists(self, query: WatchQuery, path: str) -> bool:
-        return self.matches.has(query, path) or (query, path) in self._left
 
     def watched_by(self, watcher: str) -> list[VaultPath]:
         """The files that a note watches now.
@@ -219,7 +215,6 @@ class WatchRegistry:
         return [VaultPath(path) for path in found]
 
     def downstream(self, path: str) -> Iterable[str]:
-        """The watchers of a path, by name."""
         return [match.watcher for match in self.watchers_of(path)]
 
     def blockers(self, watchers: Collection[str]) -> Mapping[str, str]:
@@ -232,7 +227,8 @@ class WatchRegistry:
     def reach(self) -> WatchGraph:
         """Who is upstream of whom; as of the last `prepare`, if there was one."""
         if self._reach is None:
-            self._reach = WatchGraph.of(self._texts, self.downstream)
+            edges = {watcher: woken_by(watcher, self.downstream) for watcher in self._texts}
+            self._reach = _reach_of(edges)
             self._reach_version = self._version + self.matches.version
         return self._reach
 
@@ -305,7 +301,7 @@ class WatchRegistry:
         """Each watcher with those who watch it. Edges cost, so the pauses go by their number."""
         found = 0
         for watcher in list(self._texts):
-            after = tuple(sorted(set(self.downstream(watcher)) - {watcher}))
+            after = woken_by(watcher, self.downstream)
             yield watcher, after
             found += 1 + len(after)
             if found > _EDGES_AT_ONCE:
@@ -410,7 +406,6 @@ class BaselineTexts:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether texts wait for `keep_waiting`."""
         return bool(self._waiting)
 
     def remember(self, changes: Iterable[Change]) -> None:
@@ -453,7 +448,6 @@ class BaselineTexts:
         await self.keep(self._watched(path for path in paths if path in self._first_texts))
 
     async def keep(self, paths: Sequence[VaultPath]) -> None:
-        """Store the present texts of these files."""
         for start in range(0, len(paths), _PIECE):
             texts = [
                 (path, entry.digest, self._first_texts.get(path))

@@ -10,27 +10,29 @@ import os
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from parachuted.audit.chain import EVENT_TYPES
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, machine_name
 from parachuted.audit.graph import document_of, draw, graph_of, source_name
-from parachuted.audit.reader import AuditFilter, AuditFollower, AuditReader, event_of, moment_of
+from parachuted.audit.reader import AuditEntry, AuditFilter, AuditReader, moment_of
 from parachuted.audit.verify import verify
-from parachuted.cli.client import current_vault, home_of
-from parachuted.cli.commands import JSON, Argument, argument, command, flag, limit
+from parachuted.cli.client import current_vault
+from parachuted.cli.commands import JSON, Argument, Columns, argument, command, flag, limit
 from parachuted.cli.show import count, say, say_json, say_table, when
 from parachuted.errors import ParachuteError
 from parachuted.home_files.vault_state import known_state_folder
+from parachuted.processes.presence import home_of
 from parachuted.vault import VaultRoot
 
 _LOOK_EVERY_S = 0.1
 _MOST = 10_000
 _EVERYTHING = 1 << 60
 _DAY = "24h"
-_HEADS = ("TIME (UTC)", "WHO", "WHAT", "TOOK", "CAME OF IT")
 
 
 def _filters(since: str | None) -> tuple[Argument, ...]:
@@ -55,24 +57,19 @@ def _filters(since: str | None) -> tuple[Argument, ...]:
     limit(50),
     *_filters(None),
 )
-def audit(options: Namespace) -> int:
+def audit(options: Namespace) -> None:
     """Show every call of the API, call of a tool, run of an agent and write, the latest last."""
-    wanted, folder = _wanted(options), _folder()
-    follower = AuditFollower(folder) if options.follow else None
-    try:
-        page = AuditReader(folder).page(
-            wanted, limit=max(1, min(options.limit, _MOST)), most=_EVERYTHING
-        )
-    except OSError as error:
-        raise _unreadable(error) from error
-    events = page.events[::-1]
-    if follower is not None:
-        _follow(follower, wanted, events, as_json=options.json)
+    wanted, reader = _wanted(options), AuditReader(_folder())
+    most = max(1, min(options.limit, _MOST))
+    with _readable():
+        last = next((entry.seq for entry in reader.entries(AuditFilter())), 0)
+        events = reader.page(wanted, limit=most, most=_EVERYTHING).events[::-1]
+    if options.follow:
+        _follow(reader, wanted, events, last, as_json=options.json)
     elif options.json:
-        say_json({"events": events, "count": len(events)})
+        say_json({"events": list(map(asdict, events)), "count": len(events)})
     else:
-        say_table(map(_row, events), _HEADS, nothing="Nothing was done.")
-    return 0
+        say_table(events, _COLUMNS, nothing="Nothing was done.")
 
 
 @command("audit verify", "check that the audit is unchanged", JSON)
@@ -81,14 +78,10 @@ def audit_verify(options: Namespace) -> int:
     one.
     """
     home, vault = _places()
-    state = known_state_folder(home, vault)
-    try:
-        verdict = verify(
-            AuditFolder(VaultRoot(vault), machine_name(home)),
-            ChainHeadFile((state or home / "state") / AUDIT_HEAD),
-        )
-    except OSError as error:
-        raise _unreadable(error) from error
+    state = known_state_folder(home, vault) or home / "state"
+    with _readable():
+        audit_folder = AuditFolder(VaultRoot(vault), machine_name(home))
+        verdict = verify(audit_folder, ChainHeadFile(state / AUDIT_HEAD))
     if options.json:
         names = ("holds", "lines", "days", "findings", "notes")
         say_json({name: getattr(verdict, name) for name in names})
@@ -99,10 +92,8 @@ def audit_verify(options: Namespace) -> int:
         say(f"WRONG    {finding}")
     what = f"{count(verdict.lines, 'line')} of {count(verdict.days, 'day')}"
     if verdict.holds:
-        say(
-            f"The audit holds: {what}, each as it was written, to seq {verdict.last.seq} "
-            f"({verdict.last.hash[:16]})."
-        )
+        last = f"to seq {verdict.last_seq} ({verdict.last_hash[:16]})"
+        say(f"The audit holds: {what}, each as it was written, {last}.")
     else:
         say(f"The audit was changed: {count(len(verdict.findings), 'finding')} in {what}.")
     return int(not verdict.holds)
@@ -112,15 +103,8 @@ def audit_verify(options: Namespace) -> int:
 def audit_graph(options: Namespace) -> int:
     """Draw who called whom in the last day, how often and how slowly."""
     wanted, reader = _wanted(options), AuditReader(_folder())
-    lines = (
-        event
-        for line in reader.backward(wanted)
-        if (event := event_of(line)) is not None and wanted.takes(event)
-    )
-    try:
-        graph = graph_of(lines)
-    except OSError as error:
-        raise _unreadable(error) from error
+    with _readable():
+        graph = graph_of(reader.entries(wanted))
     if options.json:
         return say_json(document_of(graph))
     for line in draw(graph, "the last day" if options.since == _DAY else f"since {options.since}"):
@@ -129,29 +113,27 @@ def audit_graph(options: Namespace) -> int:
 
 
 def _follow(
-    follower: AuditFollower, wanted: AuditFilter, events: list[dict[str, Any]], *, as_json: bool
+    reader: AuditReader, wanted: AuditFilter, entries: list[AuditEntry], last: int, *, as_json: bool
 ) -> None:
     while True:
-        for event in events:
+        for entry in entries:
             if as_json:
-                sys.stdout.write(json.dumps(event) + "\n")
+                sys.stdout.write(json.dumps(asdict(entry)) + "\n")
             else:
-                say("  ".join(cell for cell in _row(event) if cell))
+                cells = (column(entry) for column in _COLUMNS.values() if callable(column))
+                say("  ".join(str(cell) for cell in cells if cell))
+            last = max(last, entry.seq)
         sys.stdout.flush()
         time.sleep(_LOOK_EVERY_S)
-        events = [event for event in follower.more() if wanted.takes(event)]
+        entries = list(reader.entries(wanted, after=last))[::-1]
 
 
 def _wanted(options: Namespace) -> AuditFilter:
-    now = datetime.now(UTC)
+    now, texts = datetime.now(UTC), (options.since, options.until)
     try:
-        since, until = (
-            None if text is None else moment_of(text, now)
-            for text in (options.since, options.until)
-        )
+        since, until = (None if text is None else moment_of(text, now) for text in texts)
     except ValueError as error:
         raise ParachuteError(str(error)) from error
-    success = False if options.failed else None
     return AuditFilter(
         since=since,
         until=until,
@@ -159,7 +141,7 @@ def _wanted(options: Namespace) -> AuditFilter:
         source=options.source,
         module=options.module,
         path=options.path,
-        success=success,
+        success=False if options.failed else None,
     )
 
 
@@ -174,26 +156,29 @@ def _folder() -> AuditFolder:
     return AuditFolder(VaultRoot(vault), machine_name(home))
 
 
-def _row(event: dict[str, Any]) -> tuple[str, ...]:
-    what = " ".join(
-        [
-            event["target_endpoint"],
-            *event["paths"][:2],
-            *(name for name in event["names"] if not event["paths"]),
-        ]
-    )
-    took = f"{event['duration_ms']:.1f} ms" if event["duration_ms"] else ""
-    came = "ok" if event["success"] else "failed"
-    status = str(event["status"]) if event["status"] is not None else came
-    said = "" if event["error"] is None else f" {event['error']}"
-    return (
-        when(event["timestamp"]),
-        source_name(event),
-        what,
-        took,
-        f"{status}{said}{' in ' + event['run'] if event['run'] else ''}",
-    )
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ParachuteError(f"the audit cannot be read: {error.strerror or error}") from error
 
 
-def _unreadable(error: OSError) -> ParachuteError:
-    return ParachuteError(f"the audit cannot be read: {error.strerror or error}")
+def _what(entry: AuditEntry) -> str:
+    return " ".join([entry.target_endpoint, *(entry.paths[:2] or entry.names)])
+
+
+def _outcome(entry: AuditEntry) -> str:
+    usual = "ok" if entry.success else "failed"
+    status = usual if entry.status is None else str(entry.status)
+    error = "" if entry.error is None else f" {entry.error}"
+    return f"{status}{error}{f' in {entry.run}' if entry.run else ''}"
+
+
+_COLUMNS: Columns = {
+    "TIME (UTC)": lambda entry: when(entry.timestamp),
+    "WHO": source_name,
+    "WHAT": _what,
+    "TOOK": lambda entry: f"{entry.duration_ms:.1f} ms" if entry.duration_ms else "",
+    "CAME OF IT": _outcome,
+}

@@ -9,7 +9,6 @@ counts: a file that was added twice counts as it was the last time.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import io
 import json
@@ -25,34 +24,32 @@ import time
 import zlib
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 from urllib.parse import quote
 
 from parachuted import __version__
-from parachuted.cli.client import current_settings, current_vault, home_of
-from parachuted.cli.commands import JSON, argument, command
+from parachuted.cli.client import current_settings, current_vault, found_daemon
+from parachuted.cli.commands import JSON, argument, command, flag
 from parachuted.cli.show import count, say, say_json
 from parachuted.config import set_setting
 from parachuted.errors import ParachuteError
-from parachuted.home_files.private import is_in
-from parachuted.processes.presence import is_locked, refuse_second, running_daemon
+from parachuted.home_files.private import as_private, is_in
+from parachuted.processes.presence import home_of, is_locked, refuse_second
 
 _LIST = "backup.json"
-_NOT_KEPT = frozenset(
-    {"run", "logs"}
-)  # of the home: sockets and locks of a daemon that lives, and what it said
+_NOT_KEPT = frozenset({"run", "logs"})  # of the home: a living daemon's sockets, and what it said
 _DATABASE = b"SQLite format 3\0"
 _BESIDE_DATABASE = ("-wal", "-shm", "-journal")
 _SECRETS, _MODULE_DATA = "secrets.json", "module-data"  # where a module keeps tokens
 _REBUILT = frozenset({"search.db"})
-_KINDS = frozenset({"vault", "home"})
 _LISTED = {"vault": str, "home": str, "made": str, "members": list}
-_PASSES = 2
 _IN_MEMORY = 16 << 20
 # a file that changed less than this ago may change once more within the same tick of its time stamp
 _SETTLED_NS = 100_000_000
+_BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 _Signature: TypeAlias = tuple[int, tuple[tuple[int, int, int], ...]]
 _Member: TypeAlias = tuple[tarfile.TarInfo, IO[bytes] | None]
 
@@ -61,79 +58,66 @@ _Member: TypeAlias = tuple[tarfile.TarInfo, IO[bytes] | None]
     "backup",
     "the vault and the home in one file",
     argument("file", nargs="?", help="where (default: parachute-DATE-TIME.tar.gz in this folder)"),
-    argument(
-        "--with-secrets", action="store_true", help="with the tokens of modules, such as bots"
-    ),
+    flag("--with-secrets", help="with the tokens of modules, such as bots"),
     JSON,
 )
 def backup(options: Namespace) -> int:
     """Write the vault, the settings, the keys and the history into one archive, while the
     daemon works; `restore` brings it back.
     """
-    home = Path(home_of(os.environ))
-    record, vault = running_daemon(os.fspath(home)), Path(current_vault())
+    home, vault = Path(home_of(os.environ)), Path(current_vault())
     if not vault.is_dir():
         raise ParachuteError(f"no vault at {vault}")
-    target = (
-        Path(options.file or f"parachute-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
-        .expanduser()
-        .absolute()
-    )
+    usual = f"parachute-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz"
+    target = Path(options.file or usual).expanduser().absolute()
     for folder in (vault, home):
         if is_in(target.resolve(), folder.resolve()):
-            raise ParachuteError(
-                f"{target} is in {folder}, which it is to hold; name a file elsewhere"
-            )
+            where = f"{target} is in {folder}, which it is to hold"
+            raise ParachuteError(f"{where}; name a file elsewhere")
     if target.exists():
         raise ParachuteError(f"{target} is there already, and stays as it is")
+    if not target.parent.is_dir():
+        raise ParachuteError(f"there is no folder {target.parent}; no backup was written")
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
-        with open(partial, "xb", opener=_private) as file:
-            made = _Archive(file, vault, home, with_secrets=options.with_secrets).make(record)
+        with open(partial, "xb", opener=as_private) as file:
+            archive = _Archive(vault, home, with_secrets=options.with_secrets)
+            members = archive.write(file, found_daemon())
             os.fsync(file.fileno())
         partial.rename(target)
     except OSError as error:
-        raise ParachuteError(
-            f"{error.filename or target}: {error.strerror}; no backup was written"
-        ) from error
+        reason = f"{error.filename or target}: {error.strerror}"
+        raise ParachuteError(f"{reason}; no backup was written") from error
     finally:
         partial.unlink(missing_ok=True)
+    size, places = target.stat().st_size, {"vault": os.fspath(vault), "home": os.fspath(home)}
     if options.json:
-        return say_json(
-            {
-                "file": os.fspath(target),
-                "bytes": target.stat().st_size,
-                **{name: made[name] for name in ("vault", "home")},
-            }
-        )
-    say(
-        f"Wrote {target}: {count(len(made['members']), 'file')} and folders of {vault} and "
-        f"{home}, {_size(target.stat().st_size)}."
-    )
+        return say_json({"file": os.fspath(target), "bytes": size, **places})
+    files = f"{count(members, 'file')} and folders of {vault} and {home}"
+    say(f"Wrote {target}: {files}, {_size(size)}.")
     say("It holds your keys and logins: keep it as you keep those.")
     return 0
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1_000_000 else f"{max(size // 1000, 1)} kB"  # noqa: PLR2004
 
 
 class _Archive:
-    def __init__(self, file: IO[bytes], vault: Path, home: Path, *, with_secrets: bool) -> None:
+    def __init__(self, vault: Path, home: Path, *, with_secrets: bool) -> None:
         self._with_secrets = with_secrets
-        self._file, self._folders = file, {"home": home, "vault": vault}
+        self._folders = {"home": home, "vault": vault}
         self._added: dict[str, _Signature] = {}
         self._present: set[str] = set()
 
-    def make(self, record: dict[str, object] | None) -> dict[str, Any]:
-        """Write it; the list that is its last member. `record`: of the daemon at work."""
+    def write(self, file: IO[bytes], record: dict[str, object] | None) -> int:
+        """How many members it has. `record`: of the daemon at work."""
         with (
-            gzip.GzipFile(fileobj=self._file, mode="wb", compresslevel=6) as zipped,
+            gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) as zipped,
             tarfile.open(fileobj=zipped, mode="w|") as tar,
         ):
-            for _pass in range(_PASSES):
-                for member in self._changed():
-                    _add(tar, *member)
+            for member in chain(self._changed(), self._changed()):
+                _add(tar, *member)
             with _held(record):
                 changed = list(self._changed())
             for member in changed:
@@ -147,18 +131,16 @@ class _Archive:
                 "members": sorted(self._present),
             }
             _add(tar, tarfile.TarInfo(_LIST), io.BytesIO(json.dumps(made).encode()))
-        return made
+        return len(self._present)
 
     def _changed(self) -> Iterator[_Member]:
         """What is new or other than it was when it was last yielded; read whole, so that it may go
-        on changing.
+        on changing. Databases first: they name other files, which are older.
         """
         self._present = set()
         for kind, folder in self._folders.items():
-            for path in sorted(
-                _files(folder, kind, with_secrets=self._with_secrets),
-                key=lambda path: not _is_database(path),
-            ):  # they name other files, which are older
+            files = self._files(folder, is_home=kind == "home")
+            for path in sorted(files, key=lambda path: not _is_database(path)):
                 name = f"{kind}/{os.path.relpath(path, folder)}"
                 try:
                     looked = time.time_ns()
@@ -171,41 +153,33 @@ class _Archive:
                     self._added[name] = signature
                 self._present.add(name)
 
+    def _files(self, folder: Path, *, is_home: bool) -> Iterator[Path]:
+        """All files, links and folders that count, the folders before what is in them."""
+        for at, folders, files in os.walk(folder, onerror=_refuse_unreadable):
+            if is_home and at == os.fspath(folder):
+                folders[:] = [name for name in folders if name not in _NOT_KEPT]
+            for name in (*folders, *files):
+                path = Path(at, name)
+                is_secret = name == _SECRETS and _MODULE_DATA in path.parts
+                is_left = name in _REBUILT or name.endswith(_BESIDE_DATABASE)
+                if is_home and (is_left or (is_secret and not self._with_secrets)):
+                    continue
+                if path.is_symlink() or path.is_dir() or path.is_file():  # no sockets, no pipes
+                    yield path
 
-@contextlib.contextmanager
+
+@contextmanager
 def _held(record: dict[str, object] | None) -> Iterator[None]:
-    """The daemon does nothing meanwhile.
-
-    It goes on afterwards even if this process is killed: the shell sees its input end.
-    """
+    """The daemon is held still, and goes on even if we are killed: the shell's input ends."""
     if record is None:
         yield
         return
     pid = int(str(record["pid"]))
     command = ["/bin/sh", "-c", f"read -r _; kill -CONT {pid}"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):  # noqa: S603  a number of ours
-        with contextlib.suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
         yield
-
-
-def _files(folder: Path, kind: str, *, with_secrets: bool) -> Iterator[Path]:
-    """All files, links and folders below, the folders before what is in them, but for what a home
-    need not keep, and for the tokens of modules.
-    """
-    is_home = kind == "home"
-    for at, folders, files in os.walk(folder, onerror=_refuse_unreadable):
-        if is_home and at == os.fspath(folder):
-            folders[:] = [name for name in folders if name not in _NOT_KEPT]
-        for name in (*folders, *files):
-            path = Path(at, name)
-            is_kept = not is_home or not (name in _REBUILT or name.endswith(_BESIDE_DATABASE))
-            if is_home and name == _SECRETS and _MODULE_DATA in path.parts and not with_secrets:
-                continue
-            if is_kept and (
-                path.is_symlink() or path.is_dir() or path.is_file()
-            ):  # no sockets, no pipes
-                yield path
 
 
 def _refuse_unreadable(error: OSError) -> None:
@@ -225,13 +199,12 @@ def _signature(path: Path) -> _Signature:
     if path.suffix == ".db" and (beside := Path(f"{path}-wal")).is_file():
         found.append(beside.stat())
     counted = () if stat.S_ISDIR(found[0].st_mode) else found
-    return found[0].st_mode, tuple((one.st_mtime_ns, one.st_size, one.st_ino) for one in counted)
+    return found[0].st_mode, tuple((at.st_mtime_ns, at.st_size, at.st_ino) for at in counted)
 
 
 def _read(name: str, path: Path) -> _Member:
     """A file, folder or link with its content. Raises FileNotFoundError when it has just gone."""
-    entry = tarfile.TarInfo(name)
-    found = path.lstat()
+    entry, found = tarfile.TarInfo(name), path.lstat()
     entry.mode, entry.mtime = stat.S_IMODE(found.st_mode), found.st_mtime
     if stat.S_ISLNK(found.st_mode):
         entry.type, entry.linkname = tarfile.SYMTYPE, os.fspath(path.readlink())
@@ -241,7 +214,7 @@ def _read(name: str, path: Path) -> _Member:
         return entry, None
     copy = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  closed by `_add`
     if _is_database(path):
-        with contextlib.suppress(sqlite3.Error):  # one that is damaged is copied as it is
+        with suppress(sqlite3.Error):  # one that is damaged is copied as it is
             _copy_database(path, copy)
             return entry, copy
         copy.seek(0)
@@ -249,6 +222,19 @@ def _read(name: str, path: Path) -> _Member:
     with path.open("rb") as file:
         shutil.copyfileobj(file, copy)
     return entry, copy
+
+
+def _copy_database(path: Path, copy: IO[bytes]) -> None:
+    """As it is at one moment: its newest pages may be in the file beside it. sqlite3.Error."""
+    with tempfile.TemporaryDirectory() as folder:
+        place, address = Path(folder, "copy.db"), f"file:{quote(os.fspath(path))}?mode=ro"
+        with (
+            closing(sqlite3.connect(address, uri=True)) as source,
+            closing(sqlite3.connect(place)) as target,
+        ):
+            source.backup(target)
+        with place.open("rb") as file:
+            shutil.copyfileobj(file, copy)
 
 
 def _add(tar: tarfile.TarFile, entry: tarfile.TarInfo, content: IO[bytes] | None) -> None:
@@ -261,58 +247,30 @@ def _add(tar: tarfile.TarFile, entry: tarfile.TarInfo, content: IO[bytes] | None
         tar.addfile(entry, content)
 
 
-def _copy_database(path: Path, copy: IO[bytes]) -> None:
-    """As it is at one moment, by SQLite's own means: its newest pages may be in the file beside it.
-
-    Raises sqlite3.Error.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder, "copy.db")
-        with (
-            closing(sqlite3.connect(f"file:{quote(os.fspath(path))}?mode=ro", uri=True)) as source,
-            closing(sqlite3.connect(place)) as target,
-        ):
-            source.backup(target)
-        with place.open("rb") as file:
-            shutil.copyfileobj(file, copy)
-
-
 def restore_backup(options: Namespace) -> int:
     """`parachute restore ARCHIVE`, as `parachute backup` wrote it."""
-    home = Path(home_of(os.environ))
+    home, archive = Path(home_of(os.environ)), Path(options.file).resolve()
     if is_locked(os.fspath(home)):
         raise ParachuteError(f"a daemon is at work in {home}; `parachute stop`, then try again")
-    listed, last = _read_list(Path(options.file))
+    listed, last = _read_list(archive)
     vault = Path(options.vault).expanduser().absolute() if options.vault else Path(listed["vault"])
     refuse_second(os.fspath(home), os.fspath(vault))
-    archive = Path(options.file).resolve()
     if any(is_in(archive, folder.resolve()) for folder in (vault, home)):
-        raise ParachuteError(
-            f"{archive} is in a folder that it would replace; move it elsewhere first"
-        )
+        raise ParachuteError(f"{archive} is in a folder that it would replace; move it first")
     targets = {"vault": vault, "home": home}
     occupied = [kind for kind, folder in targets.items() if any(_contents(kind, folder))]
     if occupied and not options.replace:
-        raise ParachuteError(
-            f"{targets[occupied[0]]} is not empty, and stays as it is; --replace moves it aside "
-            "first"
-        )
+        stays = f"{targets[occupied[0]]} is not empty, and stays as it is"
+        raise ParachuteError(f"{stays}; --replace moves it aside first")
     _replace(archive, last, targets, occupied, is_silent=options.json)
     if current_settings().vault != vault:
         set_setting(home, "vault", os.fspath(vault))
     if options.json:
-        return say_json(
-            {"vault": os.fspath(vault), "home": os.fspath(home), "made": listed["made"]}
-        )
-    say(
-        f"Restored {vault} and {home}, as they were at {listed['made']}. `parachute start` goes "
-        "on from there."
-    )
+        places = {kind: os.fspath(folder) for kind, folder in targets.items()}
+        return say_json({**places, "made": listed["made"]})
+    say(f"Restored {vault} and {home}, as they were at {listed['made']}.")
+    say("`parachute start` goes on from there.")
     return 0
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 1_000_000 else f"{max(size // 1000, 1)} kB"  # noqa: PLR2004
 
 
 def _replace(
@@ -323,10 +281,7 @@ def _replace(
     *,
     is_silent: bool,
 ) -> None:
-    """Move aside what is there, and extract. Where that fails, all is as it was before.
-
-    Raises ParachuteError.
-    """
+    """Move aside what is there, and extract. Where that fails, all is as it was before."""
     emptied: dict[str, Path | None] = {}
     try:
         for kind, folder in targets.items():
@@ -339,10 +294,9 @@ def _replace(
             _put_back(kind, targets[kind], aside)
         if not isinstance(error, OSError):
             raise
-        raise ParachuteError(
-            f"{error.filename or f'restoring {archive}'}: {error.strerror}; nothing was "
-            "restored, and what was there is in its place"
-        ) from error
+        reason = f"{error.filename or f'restoring {archive}'}: {error.strerror}"
+        left = "nothing was restored, and what was there is in its place"
+        raise ParachuteError(f"{reason}; {left}") from error
 
 
 def _contents(kind: str, folder: Path) -> Iterator[Path]:
@@ -363,7 +317,7 @@ def _put_back(kind: str, folder: Path, aside: Path | None) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-    with contextlib.suppress(OSError):  # one that is mounted stays
+    with suppress(OSError):  # one that is mounted stays
         folder.rmdir()
     if aside is not None:
         aside.rename(folder)
@@ -382,44 +336,33 @@ def _read_list(archive: Path) -> tuple[dict[str, Any], dict[str, int]]:
                 last[entry.name] = number, entry
                 content = tar.extractfile(entry) if entry.name == _LIST else None
                 listed = json.loads(content.read()) if content is not None else None
-        listed = _check_list(listed)
+        _check_list(listed)
         entries = {name: last[name] for name in listed["members"]}
         for name in entries:
             _check_member(name, entries)
-    except (
-        tarfile.TarError,
-        EOFError,
-        zlib.error,
-        gzip.BadGzipFile,
-        ValueError,
-        LookupError,
-        TypeError,
-    ) as error:
+    except (*_BROKEN, ValueError, LookupError, TypeError) as error:
         raise ParachuteError(f"{archive} is not a complete backup: {error}") from error
     return listed, {name: number for name, (number, _entry) in entries.items()}
 
 
-def _check_list(listed: object) -> dict[str, Any]:
+def _check_list(listed: Any) -> None:  # noqa: ANN401  JSON of any shape
     if not isinstance(listed, dict) or listed.get("format") != 1:
         raise ValueError("it is not of `parachute backup`")
     if not all(isinstance(listed.get(name), kind) for name, kind in _LISTED.items()):
         raise ValueError("its list is damaged")
-    return listed
 
 
 def _check_member(name: str, entries: dict[str, tuple[int, tarfile.TarInfo]]) -> None:
-    """Raise ValueError unless it is a file, folder or link of the vault or the home, reached
-    through no link.
-    """
+    """Raise ValueError unless it is a file, folder or link of ours, reached through no link."""
     kind, *parts = name.split("/")
     above = [f"{kind}/{'/'.join(parts[:depth])}" for depth in range(1, len(parts))]
     entry = entries[name][1]
     if (
-        kind not in _KINDS
+        kind not in {"vault", "home"}
         or not parts
         or not {"", ".", ".."}.isdisjoint(parts)
         or not (entry.isdir() or entry.isreg() or entry.issym())
-        or not all(entries[one][1].isdir() for one in above if one in entries)
+        or not all(entries[folder][1].isdir() for folder in above if folder in entries)
     ):
         raise ValueError(f"{name} cannot be restored safely")
 
@@ -438,7 +381,7 @@ def _extract(archive: Path, last: dict[str, int], targets: dict[str, Path]) -> N
             path.parent.mkdir(parents=True, exist_ok=True)
             content = tar.extractfile(entry) if entry.isreg() else None
             if content is not None:
-                with open(path, "wb", opener=_private) as file:
+                with open(path, "wb", opener=as_private) as file:
                     shutil.copyfileobj(content, file)
                 path.chmod(entry.mode & 0o777)
                 os.utime(path, (entry.mtime, entry.mtime))

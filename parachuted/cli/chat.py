@@ -1,158 +1,24 @@
-"""Chat: talk with an agent in the terminal, by the module of that name."""
+"""Chat: talk with an agent in the terminal, list conversations, adopt those of Claude Code."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from pathlib import Path
 
-from parachuted.cli.chat_history import adopt, list_conversations
-from parachuted.cli.client import ask, daemon_record, quoted
-from parachuted.cli.commands import JSON, argument, command, flag
-from parachuted.cli.show import escape, say, say_text
-from parachuted.errors import NoDaemonError, NotFoundError, ParachuteError
-
-TYPE_CHECKING = False  # as in client.py
-if TYPE_CHECKING:
-    from typing import Any
-
-_SILENCE_S = 180.0  # the daemon gives a sign of life every 15 s
-_NOT_FOUND, _REFUSED = 404, 400
-
-
-def follow_events(method: str, path: str, body: Mapping[str, object]) -> Iterator[Any]:
-    """The data of each event, as JSON, until the stream ends.
-
-    Raises NoDaemonError, NotFoundError, and ParachuteError with the daemon's own sentence.
-    """
-    record = daemon_record()
-    headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-    if "token" in record:
-        headers["Authorization"] = f"Bearer {record['token']}"
-    with closing(
-        http.client.HTTPConnection(
-            str(record["host"]), int(str(record["port"])), timeout=_SILENCE_S
-        )
-    ) as connection:
-        try:
-            connection.request(method, path, json.dumps(body), headers)
-            response = connection.getresponse()
-            if response.status >= _REFUSED:
-                raise _refusal(response.status, response.read())
-            for line in response:
-                if line.startswith(b"data:"):
-                    yield json.loads(line.removeprefix(b"data:"))
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise NoDaemonError(
-                f"the connection to the daemon was lost ({error}); the answer goes on there"
-            ) from error
-
-
-def _refusal(status: int, text: bytes) -> ParachuteError:
-    try:
-        message = str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
-        message = f"the daemon answered {status}"
-    return (NotFoundError if status == _NOT_FOUND else ParachuteError)(message)
-
-
-if TYPE_CHECKING:
-    from typing import Any
+from parachuted.cli.client import ask, follow, quoted
+from parachuted.cli.commands import JSON, Columns, Json, argument, command, flag
+from parachuted.cli.show import count, escape, say, say_json, say_table, say_text, when
+from parachuted.errors import NotFoundError, ParachuteError
 
 _LAST = frozenset({"done", "error", "typed_error", "aborted"})
 _LONGEST_INPUT, _LONGEST_RESULT = 120, 300
-
-Answers = dict[str, "str | list[str]"]
-
-
-class ChatScreen:
-    """One turn. `read_line` asks the person a line; None: no person is there to answer."""
-
-    def __init__(self, read_line: Callable[[str], str | None]) -> None:
-        self.session = ""
-        self.has_failed = False
-        self._read_line = read_line
-        self._shown = ""
-
-    def show(self, event: Mapping[str, Any]) -> bool:
-        kind = event.get("type")
-        self.session = str(event.get("sessionId") or self.session)
-        if kind == "text":
-            self._text(str(event.get("content") or ""))
-        elif kind == "tool_use":
-            self._end_line()
-            tool = event.get("tool") or {}
-            say(f"  - {tool.get('name')} {_brief(tool.get('input') or {})}".rstrip())
-            self._shown = ""
-        elif kind == "tool_result" and event.get("isError"):
-            say(f"    refused: {str(event.get('content') or '')[:_LONGEST_RESULT]}")
-        elif kind == "warning":
-            self._end_line()
-            say(f"  ! {event.get('title')}: {event.get('message')}")
-        elif kind in {"error", "typed_error"}:
-            self.has_failed = True
-            self._end_line()
-            say(str(event.get("error") or event.get("message") or "it failed"))
-        elif kind == "aborted":
-            self._end_line()
-            say(str(event.get("message") or "Stopped."))
-        elif kind == "done":
-            self._end(event)
-        return kind in _LAST
-
-    def answers_to(self, questions: Sequence[Mapping[str, Any]]) -> Answers | None:
-        """What the person answers to each question; None: no person is there."""
-        self._end_line()
-        found: Answers = {}
-        for asked in questions:
-            options = [str(one.get("label") or "") for one in asked.get("options") or ()]
-            say(f"? {asked.get('question')}")
-            for number, one in enumerate(asked.get("options") or (), 1):
-                about = f": {one['description']}" if one.get("description") else ""
-                say(f"  {number}  {one.get('label')}{about}")
-            line = self._read_line("  answer> ")
-            if line is None:
-                return None
-            chosen = [_option(part, options) for part in line.split(",")] if options else [line]
-            is_many = asked.get("multiSelect") is True
-            found[str(asked.get("question"))] = chosen if is_many else ", ".join(chosen)
-        return found
-
-    def _text(self, whole: str) -> None:
-        """Each event has all of the text since the last tool: show what is new of it."""
-        new = whole.removeprefix(self._shown) if whole.startswith(self._shown) else f"\n{whole}"
-        sys.stdout.write("\n".join(map(escape, new.split("\n"))))
-        sys.stdout.flush()
-        self._shown = whole
-
-    def _end(self, event: Mapping[str, Any]) -> None:
-        if not self._shown and event.get("response"):
-            say_text(str(event["response"]))
-        self._end_line()
-
-    def _end_line(self) -> None:
-        if self._shown and not self._shown.endswith("\n"):
-            say()
-        self._shown = ""
-
-
-def _option(said: str, options: Sequence[str]) -> str:
-    """An option by its number, or the words themselves."""
-    word = said.strip()
-    return options[int(word) - 1] if word.isdecimal() and 0 < int(word) <= len(options) else word
-
-
-def _brief(arguments: Mapping[str, object]) -> str:
-    text = " ".join(
-        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
-        for name, value in arguments.items()
-    )
-    return text if len(text) <= _LONGEST_INPUT else f"{text[:_LONGEST_INPUT]}…"
-
-
+_MOST, _SHOWN = 50, 60
+_IMPORT_S = 600.0
+_SPOKEN = frozenset({"user", "assistant"})
+_KEPT = ("type", "uuid", "timestamp", "isSidechain", "isMeta", "summary", "sessionId")
 _NOT_INSTALLED = (
     "conversations are a module's, and it does not run here: `parachute modules status chat` says "
     "why; if it is not installed, `parachute modules install parachute://chat --trust trusted` "
@@ -191,16 +57,15 @@ def chat(options: Namespace) -> int:
     It asks here what it asks a person. Ctrl-C stops its answer; at the prompt, Ctrl-C, Ctrl-D and
     `exit` end the program. The conversation is a note in the vault, and --session continues it.
     """
-    if options.list or options.adopt:
-        _session(options)
-        if options.list:
-            return list_conversations(as_json=options.json)
-        return adopt(options.adopt, is_sure=options.yes, as_json=options.json)
     said = " ".join(options.message)
     if options.message and not said.strip():
         sys.stderr.write("parachute: a message is needed, such as parachute chat 'Hello'\n")
         return _WRONG_USE
     session = _session(options)
+    if options.list:
+        return _list_conversations(options)
+    if options.adopt:
+        return _adopt(options)
     if said:
         session, code = _turn(session, said, options)
     else:
@@ -208,6 +73,24 @@ def chat(options: Namespace) -> int:
     if session and sys.stdout.isatty():
         say(f"Go on with: parachute chat --session {session}")
     return code
+
+
+def _session(options: Namespace) -> str:
+    """The id of the conversation that is meant; empty: a new one."""
+    try:
+        found = ask("GET /api/chat?limit=1")["sessions"]
+    except (NotFoundError, KeyError, TypeError) as error:
+        raise NotFoundError(_NOT_INSTALLED) from error
+    except ParachuteError as error:
+        if "kept for the module chat" in error.message:
+            raise NotFoundError(_NOT_INSTALLED) from error
+        raise
+    if options.session:
+        return str(ask(f"GET /api/chat/{quoted(options.session)}")["id"])
+    is_latest = vars(options)["continue"]
+    if is_latest and not found:
+        raise NotFoundError("there is no conversation to go on with")
+    return str(found[0]["id"]) if is_latest else ""
 
 
 def _converse(session: str, options: Namespace) -> tuple[str, int]:
@@ -223,35 +106,14 @@ def _converse(session: str, options: Namespace) -> tuple[str, int]:
     return session, code
 
 
-def _session(options: Namespace) -> str:
-    try:
-        found = ask("GET", "/api/chat?limit=1")["sessions"]
-    except (NotFoundError, KeyError, TypeError) as error:
-        raise NotFoundError(_NOT_INSTALLED) from error
-    except ParachuteError as error:
-        if "kept for the module chat" in error.message:
-            raise NotFoundError(_NOT_INSTALLED) from error
-        raise
-    if options.session:
-        return str(ask("GET", f"/api/chat/{quoted(options.session)}")["id"])
-    if getattr(options, "continue") and not found:
-        raise NotFoundError("there is no conversation to go on with")
-    return str(found[0]["id"]) if getattr(options, "continue") else ""
-
-
 def _turn(session: str, said: str, options: Namespace) -> tuple[str, int]:
     """Say that, and follow the answer; the conversation's id, and 1 if it failed."""
     screen = ChatScreen(_read_line)
     body: dict[str, object] = {"message": said, "module": "chat", "sessionId": session or "new"}
-    if options.agent:
-        body["agentType"] = options.agent
-    if options.model:
-        body["model"] = options.model
-    if options.context:
-        body["contexts"] = options.context
-    events = follow_events("POST", "/api/chat", body)
+    chosen = {"agentType": options.agent, "model": options.model, "contexts": options.context}
+    body |= {name: value for name, value in chosen.items() if value}
     try:
-        for event in events:
+        for event in follow("POST /api/chat", body):
             if screen.show(event):
                 break
             if event.get("type") == "user_question":
@@ -259,23 +121,19 @@ def _turn(session: str, said: str, options: Namespace) -> tuple[str, int]:
     except KeyboardInterrupt:
         if not screen.session:
             raise
-        ask("POST", f"/api/chat/{quoted(screen.session)}/abort", {})
+        ask(f"POST /api/chat/{quoted(screen.session)}/abort")
         screen.show({"type": "aborted"})
     return screen.session or session, int(screen.has_failed)
 
 
-def _answer(screen: ChatScreen, event: dict[str, object]) -> None:
-    questions = event.get("questions")
-    asked = questions if isinstance(questions, list) else []
-    answers = screen.answers_to(asked)
+def _answer(screen: ChatScreen, event: Json) -> None:
+    questions = event.get("questions") or []
+    answers = screen.answers_to(questions)
     if answers is None:
         say(f"  ({_DENIED}: the agent goes on without)")
-        answers = {str(one.get("question")): _DENIED for one in asked}
-    ask(
-        "POST",
-        f"/api/chat/{quoted(screen.session)}/answer",
-        {"request_id": event.get("requestId"), "answers": answers},
-    )
+        answers = {str(asked.get("question")): _DENIED for asked in questions}
+    body = {"request_id": event.get("requestId"), "answers": answers}
+    ask(f"POST /api/chat/{quoted(screen.session)}/answer", body)
 
 
 def _read_message() -> str | None:
@@ -296,3 +154,172 @@ def _read_line(prompt: str) -> str | None:
             return None
     line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
+
+
+class ChatScreen:
+    """One turn. `read_line` asks the person a line; None: no person is there to answer."""
+
+    def __init__(self, read_line: Callable[[str], str | None]) -> None:
+        self.session = ""
+        self.has_failed = False
+        self._read_line = read_line
+        self._shown = ""
+
+    def show(self, event: Mapping[str, Json]) -> bool:
+        """Show what is new; whether the turn is over."""
+        kind = event.get("type")
+        self.session = str(event.get("sessionId") or self.session)
+        if kind == "text":
+            self._text(str(event.get("content") or ""))
+        elif kind == "tool_use":
+            tool = event.get("tool") or {}
+            self._line(f"  - {tool.get('name')} {_brief(tool.get('input') or {})}".rstrip())
+        elif kind == "tool_result" and event.get("isError"):
+            say(f"    refused: {str(event.get('content') or '')[:_LONGEST_RESULT]}")
+        elif kind == "warning":
+            self._line(f"  ! {event.get('title')}: {event.get('message')}")
+        elif kind in {"error", "typed_error"}:
+            self.has_failed = True
+            self._line(str(event.get("error") or event.get("message") or "it failed"))
+        elif kind == "aborted":
+            self._line(str(event.get("message") or "Stopped."))
+        elif kind == "done":
+            if not self._shown and event.get("response"):
+                say_text(str(event["response"]))
+            self._end_line()
+        return kind in _LAST
+
+    def answers_to(self, questions: Sequence[Mapping[str, Json]]) -> dict[str, Json] | None:
+        """What the person answers to each question; None: no person is there."""
+        self._end_line()
+        found: dict[str, Json] = {}
+        for asked in questions:
+            options = list(asked.get("options") or ())
+            labels = [str(option.get("label") or "") for option in options]
+            say(f"? {asked.get('question')}")
+            for number, option in enumerate(options, 1):
+                about = f": {option['description']}" if option.get("description") else ""
+                say(f"  {number}  {option.get('label')}{about}")
+            line = self._read_line("  answer> ")
+            if line is None:
+                return None
+            chosen = [_option(part, labels) for part in line.split(",")] if labels else [line]
+            is_many = asked.get("multiSelect") is True
+            found[str(asked.get("question"))] = chosen if is_many else ", ".join(chosen)
+        return found
+
+    def _text(self, whole: str) -> None:
+        """Each event has all of the text since the last tool: show what is new of it."""
+        new = whole.removeprefix(self._shown) if whole.startswith(self._shown) else f"\n{whole}"
+        sys.stdout.write("\n".join(map(escape, new.split("\n"))))
+        sys.stdout.flush()
+        self._shown = whole
+
+    def _line(self, text: str) -> None:
+        self._end_line()
+        say(text)
+
+    def _end_line(self) -> None:
+        if self._shown and not self._shown.endswith("\n"):
+            say()
+        self._shown = ""
+
+
+def _option(said: str, options: Sequence[str]) -> str:
+    """An option by its number, or the words themselves."""
+    word = said.strip()
+    return options[int(word) - 1] if word.isdecimal() and 0 < int(word) <= len(options) else word
+
+
+def _brief(arguments: Mapping[str, object]) -> str:
+    text = " ".join(
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in arguments.items()
+    )
+    return text if len(text) <= _LONGEST_INPUT else f"{text[:_LONGEST_INPUT]}…"
+
+
+def _list_conversations(options: Namespace) -> int:
+    answer = ask(f"GET /api/chat?limit={_MOST}")
+    if options.json:
+        return say_json(answer)
+    columns: Columns = {
+        "ID": "id",
+        "LATEST": lambda session: when(session["updatedAt"]),
+        "MESSAGES": "messageCount",
+        "TITLE": lambda session: (session["title"] or session["path"])[:_SHOWN],
+    }
+    say_table(answer["sessions"], columns, nothing="No conversations yet.")
+    if answer["next"]:
+        say(f"The newest {_MOST}; the rest is in Chat/sessions/ of your vault.")
+    return 0
+
+
+def _adopt(options: Namespace) -> int:
+    """Adopt Claude Code's transcripts, or say what that would do. The files are read here, as the
+    person, so the daemon needs no right to them; they stay as they are. 1: not all could be read.
+    """
+    files = [file for name in options.adopt for file in _files(Path(name).expanduser())]
+    body: dict[str, object] = {"data": list(map(_transcript, files)), "dry_run": not options.yes}
+    report = ask("POST /api/import", body, timeout_s=_IMPORT_S)
+    code = int(bool(report["errors"]))
+    if options.json:
+        say_json(report)
+        return code
+    for session in report["conversations"]:
+        state = "adopted" if options.yes else "new"
+        state = "there already" if session["is_there"] else state
+        messages = count(session["message_count"], "message")
+        say(f"{state:14} {session['title'][:_SHOWN]} ({messages})")
+    for problem in (*report["errors"], *report["warnings"]):
+        say(f"{'left out':14} {problem}")
+    if not options.yes:
+        say("Nothing was done; with --yes it is.")
+    elif report["run"]:
+        say(f"Take all of it back with: parachute undo {report['run']}")
+    return code
+
+
+def _files(path: Path) -> list[Path]:
+    """That file, or the transcripts of that folder. NotFoundError."""
+    inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    found = [file for file in inside if file.is_file()]  # a FIFO would be waited for
+    if not found:
+        raise NotFoundError(f"{path} is neither a transcript (*.jsonl) nor a folder of transcripts")
+    return found
+
+
+def _transcript(file: Path) -> dict[str, object]:
+    """What the daemon needs of it: what was said, and the names of tools."""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            events = [event for line in lines for event in _event(line)]
+    except OSError as error:
+        raise ParachuteError(f"{file} cannot be read: {error.strerror}") from error
+    named = (event["sessionId"] for event in events if event.get("sessionId"))
+    return {"sessionId": next(named, file.stem), "events": events}
+
+
+def _event(line: str) -> Iterator[Json]:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):  # the last line of a session that was killed
+        return
+    if not isinstance(event, dict) or event.get("type") not in {*_SPOKEN, "summary"}:
+        return
+    document = {name: event[name] for name in _KEPT if name in event}
+    message = event.get("message")
+    if isinstance(message, dict):
+        content = message.get("content")
+        if isinstance(content, list):
+            content = [_part(part) for part in content if _is_said(part)]
+        document["message"] = {"content": content}
+    yield document
+
+
+def _is_said(part: Json) -> bool:
+    return isinstance(part, dict) and part.get("type") in {"text", "tool_use", "image"}
+
+
+def _part(part: Json) -> Json:
+    return {name: part[name] for name in ("type", "text", "id", "name") if name in part}

@@ -8,46 +8,42 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from parachuted.errors import NoDaemonError, NotFoundError, ParachuteError
-from parachuted.processes.presence import running_daemon
+from parachuted.processes.presence import home_of, running_daemon
 
-TYPE_CHECKING = (
-    False  # importing `typing` for this one name would be a tenth of what `parachute status` costs
-)
+# importing `typing` for this one name would be a tenth of what `parachute status` costs
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from http.client import HTTPConnection
     from typing import Any
 
     from parachuted.config import Settings
 
 _TIMEOUT_S = 120.0
+_SILENCE_S = 180.0  # of a stream: the daemon gives a sign of life every 15 s
+_NOT_FOUND, _REFUSED = 404, 400
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
+_LOST = "the connection to the daemon was lost ({}); the answer goes on there"
 _CUT_SHORT = "the daemon ended before it had answered; `parachute logs` may say why"
 
 
-def home_of(env: Mapping[str, str]) -> str:
-    """What `parachuted.config.home_folder` says, without the time that importing it takes."""
-    return absolute(env.get("PARACHUTE_HOME") or "~/.parachute", env)
-
-
-def absolute(path: str, env: Mapping[str, str]) -> str:
-    """The path from the root on, `~` taken for the person's home."""
-    if path == "~" or path.startswith("~/"):
-        path = (env.get("HOME") or os.path.expanduser("~")) + path[1:]
-    return os.path.abspath(path)
+def found_daemon() -> dict[str, object] | None:
+    """The running daemon's record, where there is one."""
+    return running_daemon(home_of(os.environ))
 
 
 def daemon_record() -> dict[str, object]:
-    """The running daemon's record; raises NoDaemonError when there is none."""
-    record = running_daemon(home_of(os.environ))
+    """The same; raises NoDaemonError when there is none."""
+    record = found_daemon()
     if record is None:
         raise NoDaemonError
     return record
 
 
 def is_running() -> bool:
-    return running_daemon(home_of(os.environ)) is not None
+    return found_daemon() is not None
 
 
 def current_settings() -> Settings:
@@ -59,7 +55,7 @@ def current_settings() -> Settings:
 
 def current_vault() -> str:
     """The vault of the running daemon, else that of the settings. Raises ConfigError."""
-    record = running_daemon(home_of(os.environ))
+    record = found_daemon()
     return os.fspath(current_settings().vault) if record is None else str(record["vault"])
 
 
@@ -84,41 +80,60 @@ def quoted(text: str, but: bytes = b"") -> str:
 
 
 def ask(
-    method: str,
-    path: str,
+    request: str,
     body: dict[str, object] | None = None,
     *,
     timeout_s: float = _TIMEOUT_S,
     only_new: bool = False,
 ) -> Any:  # noqa: ANN401  JSON of any shape
-    """The daemon's answer.
+    """The daemon's answer to a request such as `GET /api/tasks`.
 
     Raises NoDaemonError, NotFoundError, or ParachuteError with the daemon's own sentence.
 
     `timeout_s`: how long an answer may take, in seconds; `only_new`: what is sent may replace
     nothing.
     """
-    status, text = _exchange(
-        daemon_record(), method, path, body, timeout_s, "If-None-Match: *\r\n" if only_new else ""
-    )
-    return _answer(status, _json(text))
+    more = "If-None-Match: *\r\n" if only_new else ""
+    body = {} if body is None and request.startswith("POST ") else body
+    return _json(_exchange(request, body, timeout_s, more))
 
 
 def fetch(path: str) -> bytes:
     """The bytes that the daemon answers. Raises as `ask`."""
-    status, text = _exchange(daemon_record(), "GET", path, None, _TIMEOUT_S, "")
-    if status >= 400:  # noqa: PLR2004
-        _answer(status, _json(text))
-    return text
+    return _exchange(f"GET {path}", None, _TIMEOUT_S, "")
 
 
-def _answer(status: int, answer: Any) -> Any:  # noqa: ANN401  JSON of any shape
-    if status < 400:  # noqa: PLR2004
-        return answer
-    message = str(answer.get("message", "")) if isinstance(answer, dict) else ""
-    raise (NotFoundError if status == 404 else ParachuteError)(  # noqa: PLR2004
-        message or f"the daemon answered {status}"
-    )
+def follow(request: str, body: Mapping[str, object] | None = None) -> Iterator[Any]:
+    """The data of each event of a stream that is open now, as JSON. Raises as `ask`."""
+    import http.client
+
+    record, (method, path) = daemon_record(), request.split(" ")
+    headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+    if "token" in record:
+        headers["Authorization"] = f"Bearer {record['token']}"
+    address = str(record["host"]), int(str(record["port"]))
+    connection = http.client.HTTPConnection(*address, timeout=_SILENCE_S)
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        if response.status >= _REFUSED:
+            raise _refusal(response.status, response.read())
+    except (OSError, http.client.HTTPException) as error:
+        raise NoDaemonError(_LOST.format(error)) from error
+    return _events(connection, response)
+
+
+def _events(connection: HTTPConnection, lines: Iterable[bytes]) -> Iterator[Any]:
+    from http.client import HTTPException
+
+    try:
+        for line in lines:
+            if line.startswith(b"data:"):
+                yield json.loads(line.removeprefix(b"data:"))
+    except (OSError, HTTPException, ValueError) as error:
+        raise NoDaemonError(_LOST.format(error)) from error
+    finally:
+        connection.close()
 
 
 def _json(text: bytes) -> Any:  # noqa: ANN401  JSON of any shape
@@ -128,39 +143,38 @@ def _json(text: bytes) -> Any:  # noqa: ANN401  JSON of any shape
         raise NoDaemonError(_CUT_SHORT) from error
 
 
-def _exchange(
-    record: dict[str, object],
-    method: str,
-    path: str,
-    body: dict[str, object] | None,
-    timeout_s: float,
-    more: str,
-) -> tuple[int, bytes]:
-    """The status and the bytes of an answer; `more` are headers beside the usual ones."""
+def _refusal(status: int, text: bytes) -> ParachuteError:
+    answer = _json(text)
+    message = str(answer.get("message", "")) if isinstance(answer, dict) else ""
+    error = NotFoundError if status == _NOT_FOUND else ParachuteError
+    return error(message or f"the daemon answered {status}")
+
+
+def _exchange(request: str, body: dict[str, object] | None, timeout_s: float, more: str) -> bytes:
+    """The bytes of an answer; `more` are headers beside the usual ones."""
+    record = daemon_record()
     payload = b"" if body is None else json.dumps(body).encode()
     host, port = str(record["host"]), int(str(record["port"]))
     name = f"[{host}]" if ":" in host else host
-    head = (
-        f"{method} {path} HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: "
-        f"close\r\nContent-Length: {len(payload)}\r\n{more}"
-    )
-    head += f"Authorization: Bearer {record['token']}\r\n\r\n" if "token" in record else "\r\n"
-    address: Any = (
-        host.encode(),
-        port,
-    )  # bytes, since for a text Python would load its table of international names
+    head = f"{request} HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: close\r\n{more}"
+    head += f"Authorization: Bearer {record['token']}\r\n" if "token" in record else ""
+    head += f"Content-Length: {len(payload)}\r\n\r\n"
+    # bytes, since for a text Python would load its table of international names
+    address: Any = (host.encode(), port)
+    answer = b""
     try:
         with socket.create_connection(address, timeout=timeout_s) as connection:
             connection.sendall(head.encode() + payload)
-            answer = b""
             while part := connection.recv(65536):
                 answer += part
     except OSError as error:
-        raise NoDaemonError(
-            f"the daemon does not answer ({error}); `parachute restart` may help"
-        ) from error
+        says = f"the daemon does not answer ({error}); `parachute restart` may help"
+        raise NoDaemonError(says) from error
     header, _, text = answer.partition(b"\r\n\r\n")
     try:
-        return int(header.split(b" ", 2)[1]), text
+        status = int(header.split(b" ", 2)[1])
     except (IndexError, ValueError) as error:
         raise NoDaemonError(_CUT_SHORT) from error
+    if status >= _REFUSED:
+        raise _refusal(status, text)
+    return text

@@ -1,26 +1,31 @@
-"""Commands: how a file of this room declares its commands to the parser."""
+"""Commands: how a file of this room declares what `parachute NAME` does.
+
+Most of them are verbs: a request to the daemon, and how its answer becomes text.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from parachuted.visible import one_line
+from parachuted.cli.client import ask, quoted
+from parachuted.cli.show import say_json
+from parachuted.texts.visible import one_line
 
 TYPE_CHECKING = False  # as in client.py
 if TYPE_CHECKING:
     from typing import NoReturn
 
-CommandFunction = Callable[[argparse.Namespace], int]
 Json: TypeAlias = Any  # an answer of the daemon
+Columns: TypeAlias = Mapping[str, str | Callable[[Any], object]]  # of a table
+CommandFunction: TypeAlias = Callable[[argparse.Namespace], int | None]  # None: 0
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Help that keeps a text's own lines, and error messages that name the nearest command and
-    show each control character.
+    """Help that leaves the lines of a text, and messages that name the nearest command.
 
-    A shell may take the words that are refused from a stranger's file name.
+    They spell control characters out: a shell may take the words from a stranger's file name.
     """
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401  as argparse takes them
@@ -37,18 +42,12 @@ class CommandParser(argparse.ArgumentParser):
             return
         import difflib
 
-        near = difflib.get_close_matches(str(value), map(str, action.choices), n=1)
-        hint = (
-            f"did you mean {near[0]}?"
-            if near
-            else f"choose from {', '.join(map(str, action.choices))}"
-        )
-        what = (
-            "unknown command"
-            if isinstance(action, argparse._SubParsersAction)  # noqa: SLF001
-            else "unknown value"
-        )
-        raise argparse.ArgumentError(action, f"{what} {str(value)!r}; {hint}")
+        choices = list(map(str, action.choices))
+        near = difflib.get_close_matches(str(value), choices, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(choices)}"
+        is_command = isinstance(action, argparse._SubParsersAction)  # noqa: SLF001
+        what = f"unknown {'command' if is_command else 'value'} {str(value)!r}"
+        raise argparse.ArgumentError(action, f"{what}; {hint}")
 
 
 class Argument(NamedTuple):
@@ -57,9 +56,7 @@ class Argument(NamedTuple):
 
 
 class Command(NamedTuple):
-    """What `parachute NAME` does and says of itself. `short` is its line in the list of commands,
-    `long` what its own help says; without `run` it is a group of commands.
-    """
+    """`short` is its line in the list, `long` its own help; without `run` it is a group."""
 
     name: str
     short: str
@@ -95,10 +92,45 @@ def command(
     name: str, short: str, *arguments: Argument, long: str | None = None
 ) -> Callable[[CommandFunction], Command]:
     """Declare a function as the command `parachute NAME`; `NAME` may be two words, the first of
-    which is a group or a command. Its own help is the function's docstring, unless `long` is given.
+    which is a group or a command. Its own help is `long`, the function's docstring, or `short`.
     """
 
     def declare(run: CommandFunction) -> Command:
-        return Command(name, short, long or " ".join((run.__doc__ or "").split()), arguments, run)
+        told = long or " ".join((run.__doc__ or f"{short[0].upper()}{short[1:]}.").split())
+        return Command(name, short, told, arguments, run)
 
     return declare
+
+
+def verb(
+    name: str,
+    short: str,
+    request: str | Callable[[argparse.Namespace], Json],
+    *arguments: Argument,
+    fails: Callable[[Json], object] = lambda _answer: False,
+    long: str | None = None,
+) -> Callable[[Callable[[Json, argparse.Namespace], None]], Command]:
+    """Declare a function that shows the daemon's answer as the command `parachute NAME`, which
+    takes `--json` too.
+
+    `request`: such as `GET /api/runs/{name}`, with an option's value in braces, or a function that
+    asks. `fails`: whether the exit code is 1 after that answer.
+    """
+
+    def declare(show: Callable[[Json, argparse.Namespace], None]) -> Command:
+        def run(options: argparse.Namespace) -> int:
+            answer = request(options) if callable(request) else ask(_filled(request, options))
+            if options.json:
+                say_json(answer)
+            else:
+                show(answer, options)
+            return int(bool(fails(answer)))
+
+        run.__doc__ = show.__doc__
+        return command(name, short, *arguments, JSON, long=long)(run)
+
+    return declare
+
+
+def _filled(request: str, options: argparse.Namespace) -> str:
+    return request.format_map({key: quoted(str(value)) for key, value in vars(options).items()})

@@ -13,24 +13,29 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from parachuted.cli.client import absolute, ask, home_of
+from parachuted.cli.client import ask, found_daemon
 from parachuted.cli.commands import JSON, argument, command, flag
 from parachuted.cli.show import say, say_text
 from parachuted.errors import ConfigError, DaemonError, NoDaemonError, ParachuteError
-from parachuted.processes.presence import is_locked, refuse_second, running_daemon
+from parachuted.processes.presence import (
+    absolute,
+    home_of,
+    is_locked,
+    refuse_second,
+    running_daemon,
+)
 
 if TYPE_CHECKING:
     from parachuted.config import Settings
 
+_T = TypeVar("_T")
 _PATIENCE_S = 30.0
 _STEP_S = 0.02
 _LEAST_ROOM = 4 << 20
-_TRIAL = 1 << 16
-
 
 _VAULT = argument(
     "--vault", metavar="PATH", help="the folder of notes (default: the setting `vault`)"
@@ -62,10 +67,8 @@ def _start(options: argparse.Namespace) -> int:
     home = home_of(os.environ)
     record = running_daemon(home)
     if record is not None:
-        raise DaemonError(
-            f"a daemon is already running (pid {record['pid']}) on {record['vault']}; `parachute "
-            "status` tells more"
-        )
+        there = f"a daemon is already running (pid {record['pid']}) on {record['vault']}"
+        raise DaemonError(f"{there}; `parachute status` tells more")
     if not options.foreground:
         return _background(home, options)
     gc.disable()  # loading makes objects and drops few; the daemon lets it begin once all is loaded
@@ -75,31 +78,27 @@ def _start(options: argparse.Namespace) -> int:
         say(f"note  {note}")
     from parachuted.cli.foreground import serve
 
-    flags = {
-        **({"vault": os.fspath(settings.vault)} if options.vault is not None else {}),
-        **({"port": options.port} if options.port is not None else {}),
-        **({} if options.detached else {"foreground": True}),
-    }
+    flags: dict[str, object] = {} if options.detached else {"foreground": True}
+    if options.vault is not None:
+        flags["vault"] = os.fspath(settings.vault)
+    if options.port is not None:
+        flags["port"] = options.port
     serve(settings, quiet=options.quiet or options.detached, flags=flags)
     return 0
 
 
-def serve_here() -> None:
-    """Be the daemon of this home, as its settings say, until SIGTERM. Raises DaemonError."""
-    _start(
-        argparse.Namespace(
-            vault=None, port=None, foreground=True, make_default=False, quiet=True, detached=True
-        )
-    )
+def start_in_background() -> None:
+    """Start the daemon of this home, as its settings say. Raises ParachuteError."""
+    how = {"foreground": False, "make_default": False, "quiet": False, "detached": False}
+    _start(argparse.Namespace(vault=None, port=None, **how))
 
 
 def _load(options: argparse.Namespace) -> Settings:
     """The settings, with the default vault made where that is asked for. Raises ConfigError."""
     from parachuted.config import home_folder, load_settings
 
-    settings = load_settings(
-        home_folder(os.environ), os.environ, {"vault": options.vault, "port": options.port}
-    )
+    flags = {"vault": options.vault, "port": options.port}
+    settings = load_settings(home_folder(os.environ), os.environ, flags)
     if options.make_default:
         from parachuted.cli.setup import make_default_vault
 
@@ -119,19 +118,16 @@ def _refuse_start(home: str, settings: Settings) -> None:
 
 
 @command("stop", "stop the daemon")
-def stop(_options: argparse.Namespace) -> int:
+def stop(_options: argparse.Namespace) -> None:
     """Stop the daemon. Agents at work are ended; their tasks are done again at the next start."""
     home = home_of(os.environ)
     record = _settled(home)
     if record is None:
         raise NoDaemonError("no daemon is running, so there is nothing to stop")
     if not _end(home, record):
-        raise DaemonError(
-            f"the daemon (pid {record['pid']}) does not end; `kill -9 {record['pid']}` is safe, "
-            "nothing is lost"
-        )
+        how = f"`kill -9 {record['pid']}` is safe, nothing is lost"
+        raise DaemonError(f"the daemon (pid {record['pid']}) does not end; {how}")
     say("Stopped.")
-    return 0
 
 
 @command("restart", "stop, then start again", _VAULT, _PORT)
@@ -142,8 +138,8 @@ def restart(options: argparse.Namespace) -> int:
     """
     home = home_of(os.environ)
     record = _settled(home)
-    kept = record.get("flags") if record is not None else None
-    flags = kept if isinstance(kept, dict) else {}
+    flagged = record.get("flags") if record is not None else None
+    flags = flagged if isinstance(flagged, dict) else {}
     is_elsewhere = bool(flags.get("foreground")) and options.vault is None and options.port is None
     options.vault = options.vault if options.vault is not None else flags.get("vault")
     options.port = options.port if options.port is not None else flags.get("port")
@@ -152,24 +148,22 @@ def restart(options: argparse.Namespace) -> int:
     if record is not None:
         _refuse_hopeless(home, settings, record)
         if is_elsewhere:
-            return _greet(restart_in_place(home, record))
+            return _greet(restart_in_place(record))
         if not _end(home, record):
-            _kill(home, record)
+            say(f"The daemon (pid {record['pid']}) does not end, so it is killed; nothing is lost.")
+            _signal(record, signal.SIGKILL)
+            _wait_until(lambda: not is_locked(home), float("inf"))
     try:
         return _start(options)
     except ParachuteError as error:
         if record is None or is_locked(home):
             raise
-        raise DaemonError(
-            f"{error.message}\nThe earlier daemon has ended, so none is running: mend this, then "
-            "`parachute start`."
-        ) from error
+        none = "The earlier daemon has ended, so none is running: mend this, then `parachute start`"
+        raise DaemonError(f"{error.message}\n{none}.") from error
 
 
 def _refuse_hopeless(home: str, settings: Settings, record: dict[str, object]) -> None:
-    """Raise DaemonError for what would keep a new daemon from starting in the place of the one that
-    runs.
-    """
+    """Raise DaemonError for what would keep a daemon from starting in place of this one."""
     from parachuted.home_files.vault_state import no_vault, state_folder
 
     if not settings.vault.is_dir():
@@ -177,33 +171,28 @@ def _refuse_hopeless(home: str, settings: Settings, record: dict[str, object]) -
     state_folder(Path(home), settings.vault)  # asks, where it is not clear which vault that is
     for folder in (home, os.fspath(settings.vault)):
         _refuse_full_disk(folder)
-    _refuse_unwritable(home)
     if settings.port not in {0, record["port"]}:
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         try:
-            socket.create_server(
-                (settings.host, settings.port),
-                family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET,
-            ).close()
+            socket.create_server((settings.host, settings.port), family=family).close()
         except OSError as error:
             reason = f"port {settings.port} cannot be used ({error.strerror or error})"
-            raise DaemonError(
-                f"{reason}, so the daemon that is running goes on; choose another port"
-            ) from error
+            goes_on = "so the daemon that is running goes on; choose another port"
+            raise DaemonError(f"{reason}, {goes_on}") from error
 
 
-def restart_in_place(home: str, record: dict[str, object]) -> dict[str, object]:
-    """Have the daemon start again where it is, as its terminal or service knows it, and wait for
-    it. Returns its new record. Raises DaemonError when it does not come back.
-    """
-    ask("POST", "/supervisor/server/restart", {})
-    deadline = time.monotonic() + _PATIENCE_S
-    while (now := running_daemon(home)) is None or now["started"] == record["started"]:
-        if time.monotonic() > deadline:
-            raise DaemonError(
-                "the daemon has not come back yet; its terminal, or `parachute service status` "
-                "and `parachute logs`, say why"
-            )
-        time.sleep(_STEP_S)
+def restart_in_place(record: dict[str, object]) -> dict[str, object]:
+    """Have the daemon start again where it is; its new record. Raises DaemonError."""
+    ask("POST /supervisor/server/restart")
+
+    def returned() -> dict[str, object] | None:
+        now = found_daemon()
+        return None if now is None or now["started"] == record["started"] else now
+
+    now = _wait_until(returned)
+    if not now:
+        where = "its terminal, or `parachute service status` and `parachute logs`, say why"
+        raise DaemonError(f"the daemon has not come back yet; {where}")
     return now
 
 
@@ -216,18 +205,13 @@ def restart_in_place(home: str, record: dict[str, object]) -> dict[str, object]:
     ),
     JSON,
 )
-def logs(options: argparse.Namespace) -> int:
+def logs(options: argparse.Namespace) -> None:
     """Show the end of the daemon's log."""
     path = _logs(home_of(os.environ)) / "daemon.log"
     if not path.exists():
         raise ParachuteError(f"there is no log yet at {path}")
-    words = [
-        "tail",
-        "-n",
-        str(max(0, options.lines)),
-        *(["-F"] if options.follow else []),
-        os.fspath(path),
-    ]
+    follow = ["-F"] if options.follow else []
+    words = ["tail", "-n", str(max(0, options.lines)), *follow, os.fspath(path)]
     if options.json:
         sys.stdout.flush()
         os.execvp("tail", words)  # noqa: S606, S607  it is everywhere and knows rotation; in our place, it is never left behind
@@ -243,33 +227,28 @@ def logs(options: argparse.Namespace) -> int:
                 sys.stdout.flush()
         finally:
             tail.kill()
-    return 0
 
 
 def _background(home: str, options: argparse.Namespace) -> int:
-    """Start a daemon at once, and report what keeps it from starting, in full, where it can be
-    known without it.
-    """
+    """Start a daemon, and report in full what keeps it from starting."""
     _refuse_full_disk(home)
-    _refuse_unwritable(home)
     if options.make_default:
         _load(options)
         options.make_default = False
-    vault = None if options.vault is None else absolute(options.vault, os.environ)
-    options.vault = vault
-    command = [sys.executable, "-m", "parachuted", "start", "--foreground", "--detached"]
-    command += ["--vault", vault] if vault is not None else []
-    command += ["--port", str(options.port)] if options.port is not None else []
-    environment = {
-        **os.environ,
-        "PARACHUTE_HOME": home,
-    }  # which may have been relative to this folder, as the vault may have been
+    # what was relative to this folder
+    environment = {**os.environ, "PARACHUTE_HOME": home}
     for name in ("PARACHUTE_VAULT", "VAULT_PATH"):
         if environment.get(name):
             environment[name] = absolute(environment[name], os.environ)
+    words = ["start", "--foreground", "--detached"]
+    if options.vault is not None:
+        options.vault = absolute(options.vault, os.environ)
+        words += ["--vault", options.vault]
+    words += ["--port", str(options.port)] if options.port is not None else []
+    _logs(home).mkdir(parents=True, exist_ok=True, mode=0o700)
     with _output(home).open("wb") as file:
         process = subprocess.Popen(  # noqa: S603  our own program
-            command,
+            [sys.executable, "-m", "parachuted", *words],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
@@ -277,7 +256,13 @@ def _background(home: str, options: argparse.Namespace) -> int:
             cwd="/",
             env=environment,
         )
-    for note in _notes(process, options):
+    try:
+        notes = _load(options).notes  # while the daemon begins; it ends for wrong settings too
+    except ConfigError:
+        process.terminate()
+        process.wait()
+        raise
+    for note in notes:
         say(f"note  {note}")
     record = _wait(home, process)
     if record is None:
@@ -290,129 +275,65 @@ def _background(home: str, options: argparse.Namespace) -> int:
         raise _not_started(home, process) from None
 
 
-def _notes(process: subprocess.Popen[bytes], options: argparse.Namespace) -> Sequence[str]:
-    """What the settings leave to be said; read while the daemon begins.
-
-    Raises ConfigError, for which it ends too.
-    """
-    try:
-        return tuple(_load(options).notes)
-    except ConfigError:
-        process.terminate()
-        process.wait()
-        raise
-
-
 def _not_started(home: str, process: subprocess.Popen[bytes]) -> DaemonError:
     said = _output(home).read_text("utf-8", "replace").strip().splitlines()
-    why = (
-        said[-1].removeprefix("parachute: ")
-        if said
-        else f"it ended with {process.returncode}; `parachute logs` may say why"
-    )
+    silent = f"it ended with {process.returncode}; `parachute logs` may say why"
+    why = said[-1].removeprefix("parachute: ") if said else silent
     return DaemonError(f"the daemon did not start: {why}")
 
 
 def _greet(record: dict[str, object]) -> int:
-    say(
-        f"Started: pid {record['pid']}, http://{record['host']}:{record['port']}, watching "
-        f"{record['vault']}."
-    )
+    address = f"http://{record['host']}:{record['port']}"
+    say(f"Started: pid {record['pid']}, {address}, watching {record['vault']}.")
     sys.stdout.flush()
-    agent = ask("GET", "/api/health?detailed=true")["agent"]
-    say(f"Agent: {agent['reason']}.")
+    say(f"Agent: {ask('GET /api/health?detailed=true')['agent']['reason']}.")
     say("The page: `parachute open` opens it in a browser, signed in.")
     return 0
 
 
-def _refuse_unwritable(home: str) -> None:
-    """Raise DaemonError where a daemon could not say what is wrong: a quota, or a disk that may
-    only be read, is known by trying alone.
-    """
-    trial = _logs(home) / "start.trial"
-    try:
-        trial.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        trial.write_bytes(bytes(_TRIAL))
-        trial.unlink()
-    except OSError as error:
-        raise DaemonError(
-            f"{trial.parent} cannot be written ({error.strerror}); make room or mend its rights, "
-            "then start again"
-        ) from error
-
-
 def _refuse_full_disk(folder: str) -> None:
-    """Raise DaemonError where so little can be written that a daemon could not even say what is
-    wrong.
-    """
+    """Raise DaemonError where a daemon could not even say what is wrong."""
     there = Path(folder)
     while not there.exists():
         there = there.parent
     disk = os.statvfs(there)
     free = disk.f_bavail * disk.f_frsize
     if free < _LEAST_ROOM or (disk.f_files > 0 and disk.f_favail == 0):
-        raise DaemonError(
-            f"the disk of {folder} is full ({free // 1024} KB and {disk.f_favail} files free); "
-            f"make room for {_LEAST_ROOM >> 20} MB there, then start again"
-        )
+        left = f"{free // 1024} KB and {disk.f_favail} files free"
+        room = f"make room for {_LEAST_ROOM >> 20} MB there, then start again"
+        raise DaemonError(f"the disk of {folder} is full ({left}); {room}")
 
 
 def _wait(home: str, process: subprocess.Popen[bytes]) -> dict[str, object] | None:
-    """Its record, as soon as it answers, however long it reads the vault before that; None when it
-    has ended.
-    """
-    telling = time.monotonic() + _PATIENCE_S
-    while process.poll() is None:
+    """Its record as soon as it answers, however long that takes; None when it has ended."""
+
+    def answers() -> dict[str, object] | str | None:
         found = running_daemon(home)
-        if found is not None and found["pid"] == process.pid:
-            return found
-        if time.monotonic() > telling:
-            say(
-                f"The daemon (pid {process.pid}) is still reading the vault; Ctrl-C leaves it to "
-                "that."
-            )
-            sys.stdout.flush()
-            telling = float("inf")
-        time.sleep(_STEP_S)
-    return None
+        is_ours = found is not None and found["pid"] == process.pid
+        return found if is_ours else None if process.poll() is None else "ended"
+
+    found = _wait_until(answers)
+    if found is None:
+        still = f"The daemon (pid {process.pid}) is still reading the vault"
+        say(f"{still}; Ctrl-C leaves it to that.")
+        sys.stdout.flush()
+        found = _wait_until(answers, float("inf"))
+    return found if isinstance(found, dict) else None
 
 
 def _settled(home: str) -> dict[str, object] | None:
-    """The record of the daemon, None where there is none.
-
-    Waits for one that is starting, or ending.
-    """
-    deadline = time.monotonic() + _PATIENCE_S
-    while (record := running_daemon(home)) is None and is_locked(home):
-        if time.monotonic() > deadline:
-            raise DaemonError(
-                f"a daemon for {home} is still starting or ending; try again when `parachute "
-                "status` answers"
-            )
-        time.sleep(_STEP_S)
-    return record
+    """The daemon's record, None without one. Waits for one that is starting, or ending."""
+    found = _wait_until(lambda: running_daemon(home) or not is_locked(home))
+    if not found:
+        what = f"a daemon for {home} is still starting or ending"
+        raise DaemonError(f"{what}; try again when `parachute status` answers")
+    return found if isinstance(found, dict) else None
 
 
 def _end(home: str, record: dict[str, object]) -> bool:
     """Ask the daemon to end; whether it has, and has let its home go, within our patience."""
     _signal(record, signal.SIGTERM)
-    deadline = time.monotonic() + _PATIENCE_S
-    while is_locked(home):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_STEP_S)
-    return True
-
-
-def _kill(home: str, record: dict[str, object]) -> None:
-    """End a daemon that does not do so when asked.
-
-    What it was doing is done again at the next start.
-    """
-    say(f"The daemon (pid {record['pid']}) does not end, so it is killed; nothing is lost.")
-    _signal(record, signal.SIGKILL)
-    while is_locked(home):
-        time.sleep(_STEP_S)
+    return bool(_wait_until(lambda: not is_locked(home)))
 
 
 def _signal(record: dict[str, object], number: signal.Signals) -> None:
@@ -423,6 +344,14 @@ def _signal(record: dict[str, object], number: signal.Signals) -> None:
         return  # it has just ended by itself
     except PermissionError as error:
         raise DaemonError(f"the daemon (pid {pid}) is another user's") from error
+
+
+def _wait_until(condition: Callable[[], _T], patience_s: float = _PATIENCE_S) -> _T:
+    """What the condition says, as soon as that is true, or when our patience is at its end."""
+    deadline = time.monotonic() + patience_s
+    while not (found := condition()) and time.monotonic() < deadline:
+        time.sleep(_STEP_S)
+    return found
 
 
 def _output(home: str) -> Path:

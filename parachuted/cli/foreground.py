@@ -1,6 +1,4 @@
-"""Foreground: a daemon in this very process, what it says in the terminal, and where its log
-goes.
-"""
+"""Foreground: a daemon in this very process, what it says, and where its log goes."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ import logging.handlers
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +18,7 @@ from parachuted.cli.show import count, say
 from parachuted.config import Settings, home_folder
 from parachuted.events import Event
 from parachuted.events.watched_vault import WatchedVault
-from parachuted.redact import RedactedLines
+from parachuted.texts.redact import RedactedLines
 
 if TYPE_CHECKING:
     from parachuted.daemon import Daemon
@@ -30,21 +28,23 @@ _LOG_BYTES = 5 << 20
 _LINES = {
     "file.created": "{by} made {path}",
     "file.modified": "{by} changed {path}",
+    "file.moved": "{by} moved {from} to {path}",
     "file.deleted": "{by} removed {path}",
+    "watch.declared": "{watcher} now watches {patterns}",
     "task.queued": "  {watcher} will look at {what}",
     "run.finished": "  {watcher}: {outcome}, {reason}",
     "run.undone": "taken back: {paths}",
     "budget.exceeded": "  {watcher} waits: the budget {budget} of {limit} is used up",
     "vault.problem": "problem with {subject}: {problem}",
 }
+_NO_MODULES = (
+    "Modules: none. `parachute modules install parachute://chat --trust trusted` adds "
+    "conversations, `parachute://daily` a journal, `parachute://brain` people and projects."
+)
 
 
 class _LogFile(logging.handlers.RotatingFileHandler):
-    """The log.
-
-    Where the disk refuses a line, the screen says so, once, without a traceback of the logging's
-    own.
-    """
+    """The log. Where the disk refuses a line, the screen says so once, without a traceback."""
 
     _has_complained = False
 
@@ -62,10 +62,7 @@ class _LogFile(logging.handlers.RotatingFileHandler):
 
 
 def serve(settings: Settings, *, quiet: bool, flags: Mapping[str, object]) -> None:
-    """Run a daemon until SIGTERM or Ctrl-C.
-
-    `quiet`: what happens goes to the log alone. Raises DaemonError when it cannot begin.
-    """
+    """Run a daemon until SIGTERM or Ctrl-C; `quiet`: only the log tells. Raises DaemonError."""
     home = home_folder(os.environ)
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     _begin_logging(home, settings.log_level, quiet=quiet)
@@ -111,47 +108,32 @@ async def _load(watched: WatchedVault) -> Daemon:
     from parachuted.daemon import Daemon
 
     settings, home = watched.settings, watched.home
-    chosen = choose_agent(
-        settings, watched.folder, find_login_environment(os.environ, home), Path.home()
-    )
+    env = find_login_environment(os.environ, home)
+    chosen = choose_agent(settings, watched.folder, env, Path.home())
     return Daemon(settings, home, chosen, watched=watched)
 
 
 def _greet(daemon: Daemon, settings: Settings) -> None:
-    watchers = daemon.loop.watches.all()
-    say(
-        f"parachuted watches {settings.vault}: {count(len(daemon.watched.index), 'file')}, "
-        f"{count(len(watchers), 'watcher')}."
-    )
+    watches = daemon.loop.watches
+    watchers = watches.all()
+    files = count(len(daemon.watched.index), "file")
+    say(f"parachuted watches {settings.vault}: {files}, {count(len(watchers), 'watcher')}.")
     for declaration in watchers[:5]:
-        say(
-            f"  {declaration.watcher} watches "
-            f"{', '.join(pattern.text for pattern in declaration.patterns)}"
-        )
+        patterns = ", ".join(pattern.text for pattern in declaration.patterns)
+        say(f"  {declaration.watcher} watches {patterns}")
     say(f"Agent: {daemon.agents.chosen.reason}.")
     if not (settings.vault / "Modules").is_dir() and not daemon.modules.trust.entries():
-        say(
-            "Modules: none. `parachute modules install parachute://chat --trust trusted` adds "
-            "conversations, `parachute://daily` a journal, `parachute://brain` people and projects."
-        )
-    say(
-        f"Page and API: http://{settings.host}:{daemon.port}/; `parachute open` opens the page "
-        "in a browser, signed in."
-    )
-    watched = next(
-        (path for one in watchers for path in daemon.loop.watches.watched_by(one.watcher)), None
-    )
-    if watched is not None:
-        woken = next(iter(daemon.loop.watches.downstream(watched)), "")
-        say(
-            f"Next: edit {settings.vault / watched} in any editor, save, and see {woken} follow. "
-            "Ctrl-C ends this."
-        )
+        say(_NO_MODULES)
+    address = f"http://{settings.host}:{daemon.port}/"
+    say(f"Page and API: {address}; `parachute open` opens the page in a browser, signed in.")
+    watched = next((path for watch in watchers for path in watches.watched_by(watch.watcher)), None)
+    if watched is None:
+        how = "`parachute watches` shows who watches what"
+        say(f"Next: give a note a `watch:` list in its frontmatter; {how}. Ctrl-C ends this.")
     else:
-        say(
-            "Next: give a note a `watch:` list in its frontmatter; `parachute watches` shows who "
-            "watches what. Ctrl-C ends this."
-        )
+        woken = next(iter(watches.downstream(watched)), "")
+        file = settings.vault / watched
+        say(f"Next: edit {file} in any editor, save, and see {woken} follow. Ctrl-C ends this.")
     sys.stdout.flush()
 
 
@@ -159,29 +141,29 @@ def _narrate(events: Sequence[Event]) -> None:
     """What happens, in a line each, for a person at the terminal."""
     at = f"{events[0].timestamp.astimezone():%H:%M:%S}"
     for event in events:
-        _narrate_event(event, at)
+        for line in _lines_of(event.event, event.data):
+            say(f"{at} {line}")
     sys.stdout.flush()
 
 
-def _narrate_event(event: Event, at: str) -> None:
-    data, line = event.data, _LINES.get(event.event)
-    if event.event == "watch.declared":
-        line = "{watcher} now watches {patterns}" if data["patterns"] else None
-    if line is not None and not (event.event == "vault.problem" and data["problem"] is None):
-        shown = {
-            key: ", ".join(map(str, value)) if isinstance(value, list) else value
-            for key, value in data.items()
-        }
-        shown["what"] = (
-            "all that it watches"
-            if data.get("paths") == [data.get("watcher")]
-            else shown.get("paths")
-        )
-        say(f"{at} {line.format(**shown)}")
-    for problem in (
-        (*data["problems"], *data["unmatched"]) if event.event == "watch.declared" else ()  # type: ignore[misc]
-    ):
-        say(f"{at} problem with what {data['watcher']} watches: {problem}")
+def _lines_of(event: str, data: Mapping[str, object]) -> Iterator[str]:
+    line = _LINES.get(event)
+    is_over = data.get("problem", "") is None or not data.get("patterns", True)
+    if line is not None and not is_over:
+        is_all = data.get("paths") == [data.get("watcher")]
+        texts = {"what": _shown(data.get("paths")), **{key: _shown(data[key]) for key in data}}
+        yield line.format_map({**texts, "what": "all that it watches"} if is_all else texts)
+    if event == "watch.declared":
+        for problem in (*_texts(data["problems"]), *_texts(data["unmatched"])):
+            yield f"problem with what {data['watcher']} watches: {problem}"
+
+
+def _shown(value: object) -> str:
+    return ", ".join(_texts(value)) if isinstance(value, list) else str(value)
+
+
+def _texts(value: object) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list | tuple) else []
 
 
 def _begin_logging(home: Path, level: str, *, quiet: bool) -> None:
@@ -192,9 +174,8 @@ def _begin_logging(home: Path, level: str, *, quiet: bool) -> None:
     )
     to_file.setFormatter(RedactedLines(JsonLines()))
     to_screen = logging.StreamHandler()
-    to_screen.setFormatter(
-        RedactedLines(JsonLines() if "JOURNAL_STREAM" in os.environ else PlainLines())
-    )
+    lines = JsonLines() if "JOURNAL_STREAM" in os.environ else PlainLines()
+    to_screen.setFormatter(RedactedLines(lines))
     to_screen.setLevel(logging.WARNING)
     logging.basicConfig(level=level.upper(), handlers=[to_file] if quiet else [to_file, to_screen])
     if level.upper() == "INFO":  # they write lines for each call of a client, each schedule's run

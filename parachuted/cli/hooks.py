@@ -1,45 +1,26 @@
-"""Hooks commands: list, test, history, replay, docs, approve.
-
-A running daemon answers them; without one they are done here.
-"""
+"""Hooks commands: list, test, history, replay, docs, approve."""
 
 from __future__ import annotations
 
 import json
 import os
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from parachuted.bundled import bundled_folder
-from parachuted.cli.client import ask, current_settings, is_running
-from parachuted.cli.commands import JSON, Json, argument, command, group, limit
+from parachuted.cli.client import ask, current_settings, quoted
+from parachuted.cli.commands import JSON, Columns, Json, argument, command, group, limit, verb
 from parachuted.cli.show import read_json, say, say_json, say_table, when
-from parachuted.config import home_folder
-from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.home_files.vault_state import known_state_folder
-from parachuted.hooks import (
-    HookApprovals,
-    HookRunner,
-    HookRunRecord,
-    HookRunRecorder,
-    Hooks,
-    document,
-    parse_event,
-)
-from parachuted.hooks.hook import UnknownEventError
-from parachuted.hooks.responses import show_events, show_hook, show_run, show_trial, show_whole_run
-from parachuted.hooks.run_recorder import FOLDER
-from parachuted.hooks.trials import make_sample, try_hooks
+from parachuted.errors import ParachuteError
+from parachuted.home_files.bundled import bundled_folder
+from parachuted.processes.presence import home_of
 
-_NONE = (
-    "No hooks. A script named on-<event>.py or .sh in {} is one; `parachute hooks docs` lists "
-    "the events."
-)
+_MOST = 200
 _INDENT = "    "
-
+_NONE = (
+    "No hooks. A script named on-<event>.py or .sh in {} is one; "
+    "`parachute hooks docs` lists the events."
+)
 
 HOOKS = group(
     "hooks",
@@ -48,41 +29,51 @@ HOOKS = group(
 )
 
 
-@command("hooks list", "list the hooks", JSON)
-def hooks_list(options: Namespace) -> int:
+@verb("hooks list", "list the hooks", "GET /api/hooks")
+def hooks_list(answer: Json, _options: Namespace) -> None:
     """List the hooks, and say which of them do not run and why."""
-    answer = ask("GET", "/api/hooks") if is_running() else _alone(_listing)
-    if options.json:
-        return say_json(answer)
-    rows = [
-        (
-            one["name"],
-            " ".join(one["events"]),
-            _does(one),
-            _times(one),
-            one["description"] or _program(one["command"]),
-        )
-        for one in answer["hooks"]
-    ]
-    say_table(
-        rows,
-        ("HOOK", "EVENT", "MAY STOP IT", "RUNS", "WHAT IT IS"),
-        nothing=_NONE.format(home_folder(os.environ) / "hooks"),
-    )
-    for one in answer["hooks"]:
-        if one["problem"]:
-            say(f"problem  {one['name']} does not run: {one['problem']}")
-    for one in answer["hooks"]:
-        if one["idle"]:
-            say(f"note     {one['name']} never runs: {one['idle']}")
+    columns: Columns = {
+        "HOOK": "name",
+        "EVENT": lambda hook: " ".join(hook["events"]),
+        "MAY STOP IT": lambda hook: (
+            "yes" if hook["blocking"] else f"no{', asynchronous' * hook['is_async']}"
+        ),
+        "RUNS": _times,
+        "WHAT IT IS": lambda hook: hook["description"] or _program(hook["command"]),
+    }
+    say_table(answer["hooks"], columns, nothing=_NONE.format(f"{home_of(os.environ)}/hooks"))
+    for hook in answer["hooks"]:
+        if hook["problem"]:
+            say(f"problem  {hook['name']} does not run: {hook['problem']}")
     for problem in answer["problems"]:
         say(f"problem  {problem}")
-    return 0
 
 
-@command(
+def _program(command: str | None) -> str:
+    """What a command runs; its variables and arguments may hold a secret."""
+    words = [word for word in (command or "").split() if "=" not in word]
+    return words[0].rpartition("/")[2] if words else ""
+
+
+def _times(hook: Json) -> str:
+    if not hook["runs"]:
+        return ""
+    failed = f", {hook['failures']} failed" if hook["failures"] else ""
+    return f"{hook['runs']}{failed}, slowest {hook['slowest_ms']:.0f} ms"
+
+
+def _ask_test(options: Namespace) -> Json:
+    data = None if options.data is None else read_json(options.data)
+    if data is not None and not isinstance(data, dict):
+        raise ParachuteError(f"{options.data} should hold a JSON object, such as an event's data")
+    body = {"event": options.event, "data": data, "hook": options.hook}
+    return ask("POST /api/hooks/test", body)
+
+
+@verb(
     "hooks test",
     "try hooks on a sample",
+    _ask_test,
     argument(
         "event", help="as `parachute hooks docs` lists it, such as file.modified, or PreToolUse"
     ),
@@ -92,103 +83,96 @@ def hooks_list(options: Namespace) -> int:
         help="JSON for the sample: some of the event's data, or all that a hook reads; - is stdin",
     ),
     argument("--hook", help="run this one alone, whatever its matcher says"),
-    JSON,
+    fails=lambda answer: any(map(_has_failed, answer["runs"])),
 )
-def hooks_test(options: Namespace) -> int:
+def hooks_test(answer: Json, _options: Namespace) -> None:
     """Run the hooks of an event on a sample, and show what goes in, what comes out, what it would
     decide and how long it took. Exits with 1 when a hook failed.
     """
-    given = _given(options.data)
-    if is_running():
-        answer = ask(
-            "POST", "/api/hooks/test", {"event": options.event, "data": given, "hook": options.hook}
-        )
-    else:
-        answer = _alone(lambda hooks, vault: _trial(hooks, vault, options, given))
-    code = int(any(_has_failed(run) for run in answer["runs"]))
-    if options.json:
-        say_json(answer)
-        return code
     for run in answer["runs"]:
-        _tell_run(run)
+        _say_run(run)
     for name in answer["passed_over"]:
-        say(
-            f"{name} was passed over: its matcher does not mean this sample; --hook {name} runs "
-            "it all the same."
-        )
-    if not answer["runs"] and not answer["passed_over"]:
+        say(f"{name} was passed over: its matcher does not mean this sample.")
+        say(f"--hook {name} runs it all the same.")
+    if answer["runs"]:
+        ends = "it would go on" if answer["allowed"] else "it would be stopped"
+        say(f"{answer['event']}: {ends}.")
+    elif not answer["passed_over"]:
         say(f"No hook is for {answer['event']}; `parachute hooks list` lists the hooks.")
-    elif answer["runs"]:
-        say(
-            f"{answer['event']}: "
-            f"{'it would go on' if answer['allowed'] else 'it would be stopped'}."
-        )
-    return code
 
 
-@command(
+def _ask_history(options: Namespace) -> Json:
+    if options.run_name:
+        return ask(f"GET /api/hooks/runs/{quoted(options.run_name)}")
+    return ask(f"GET /api/hooks/runs?limit={max(1, min(options.limit, _MOST))}")
+
+
+@verb(
     "hooks history",
     "what hooks did",
+    _ask_history,
     argument(
         "run_name",
         nargs="?",
         metavar="RUN",
         help="show this run, with what went in and what came out",
     ),
-    limit(20, "; 200 are kept"),
-    JSON,
+    limit(20, f"; {_MOST} are kept"),
 )
-def hooks_history(options: Namespace) -> int:
+def hooks_history(answer: Json, options: Namespace) -> None:
     """List the latest runs of hooks, or show one whole."""
     if options.run_name:
-        run = _run_name(options.run_name)
-        return _tell(
-            ask("GET", f"/api/hooks/runs/{run}") if is_running() else show_whole_run(_kept(run)),
-            as_json=options.json,
-        )
-    limit = max(1, min(options.limit, 200))
-    answer = (
-        ask("GET", f"/api/hooks/runs?limit={limit}")
-        if is_running()
-        else {"runs": [show_run(one) for one in _recorder().last(limit)]}
-    )
-    if options.json:
-        return say_json(answer)
-    rows = [
-        (
-            run["id"],
-            when(run["at"]),
-            run["hook"],
-            run["event"],
-            f"{run['took_ms']:.0f} ms",
-            run["decision"],
-        )
-        for run in answer["runs"]
-    ]
-    say_table(
-        rows,
-        ("RUN", "AT (UTC)", "HOOK", "EVENT", "TOOK", "DECISION"),
-        nothing="No hook has run yet.",
-    )
-    return 0
+        _say_run(answer)
+        return
+    columns: Columns = {
+        "RUN": "id",
+        "AT (UTC)": lambda run: when(run["at"]),
+        "HOOK": "hook",
+        "EVENT": "event",
+        "TOOK": lambda run: f"{run['took_ms']:.0f} ms",
+        "DECISION": "decision",
+    }
+    say_table(answer["runs"], columns, nothing="No hook has run yet.")
 
 
-@command(
+def _has_failed(run: Json) -> bool:
+    is_over = run["exit_code"] is not None and run["problem"] is None
+    return not is_over or str(run["decision"]).startswith("failed")
+
+
+@verb(
     "hooks replay",
     "run a hook again",
+    "POST /api/hooks/runs/{run_name}/replay",
     argument("run_name", metavar="RUN", help="as `parachute hooks history` lists it"),
-    JSON,
+    fails=_has_failed,
 )
-def hooks_replay(options: Namespace) -> int:
+def hooks_replay(answer: Json, _options: Namespace) -> None:
     """Run a hook again on what it was given then. Exits with 1 when the hook failed."""
-    name = _run_name(options.run_name)
-    run = (
-        ask("POST", f"/api/hooks/runs/{name}/replay", {})
-        if is_running()
-        else _alone(lambda hooks, _vault: _replayed(hooks, name))
-    )
-    _tell(run, as_json=options.json)
-    return int(_has_failed(run))
+    _say_run(answer)
+
+
+def _say_run(run: Json) -> None:
+    ended = "not run" if run["exit_code"] is None else f"exit code {run['exit_code']}"
+    ended = "ended by the limit" if run["timed_out"] else ended
+    took = f"{run['took_ms']:.0f} ms"
+    say(f"{run['hook']} on {run['event']}, run {run['id']}: {run['decision']} ({ended}, {took})")
+    for name in ("stdin", "stdout", "stderr"):
+        if run[name]:
+            say(f"  {name}{' (cut)' if name in run['cut'] else ''}")
+            for line in _lines(run[name]):
+                say(f"{_INDENT}{line}")
+
+
+def _lines(text: str) -> list[str]:
+    """A JSON object spread over lines, so that a person can read it; other text as it is."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict):
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+    return text.rstrip("\n").split("\n")
 
 
 @command(
@@ -199,189 +183,37 @@ def hooks_replay(options: Namespace) -> int:
 )
 def hooks_docs(options: Namespace) -> int:
     """List the events, or show what a hook of one reads."""
+    events = _events()
     if options.event:
-        return _tell_event(options)
-    events = show_events()
+        return _say_event(options, {event["name"]: event for event in events})
     if options.json:
         return say_json({"events": events})
-    rows = [
-        (one["name"], one["claude"] or "", "yes" if one["may_block"] else "", one["tells"])
-        for one in events
-    ]
-    say_table(rows, ("EVENT", "CLAUDE CODE'S NAME", "MAY BE STOPPED", "WHEN"), nothing="")
-    say(
-        "\nA hook reads one JSON object; `parachute hooks docs EVENT` shows it. Exit code 2 stops "
-        "what may be stopped."
-    )
+    columns: Columns = {
+        "EVENT": "name",
+        "CLAUDE CODE'S NAME": "claude",
+        "MAY BE STOPPED": lambda event: "yes" if event["may_block"] else "",
+        "WHEN": "tells",
+    }
+    say_table(events, columns)
+    say("\nA hook reads one JSON object; `parachute hooks docs EVENT` shows it.")
+    say("Exit code 2 stops what may be stopped.")
     say(_reference())
     return 0
 
 
-@command(
-    "hooks approve",
-    "let changed scripts run",
-    argument(
-        "names", nargs="*", metavar="HOOK", help="as `parachute hooks list` names it (default: all)"
-    ),
-    JSON,
-)
-def hooks_approve(options: Namespace) -> int:
-    """Let hooks whose scripts have changed since they were approved run as they are now."""
-    names = options.names or None
-    if is_running():
-        approved = ask("POST", "/api/hooks/approve", {"names": names})["approved"]
-    else:
-        approved = _alone(lambda hooks, _vault: _approval(hooks, names))
+def _say_event(options: Namespace, events: dict[str, Any]) -> int:
+    from parachuted.hooks import document, parse_event
+    from parachuted.hooks.trials import make_sample
+
+    name = parse_event(options.event)
+    sample = document(make_sample(name, vault=current_settings().vault, at=datetime.now(UTC)))
+    event = events.get(name, {"name": name})
     if options.json:
-        return say_json({"approved": approved})
-    for path in approved:
-        say(f"approved  {path}")
-    if not approved:
-        say("Nothing had changed since it was approved.")
-    return 0
-
-
-def _alone(act: Callable[[Hooks, Path], Awaitable[Any]]) -> Json:
-    """Do it here, with the hooks of this home. Raises ConfigError."""
-    import asyncio
-
-    home, settings = home_folder(os.environ), current_settings()
-
-    async def main() -> Json:
-        hooks = Hooks(
-            home=home,
-            vault=settings.vault,
-            runner=HookRunner(settings.hooks.concurrency),
-            approvals=HookApprovals(home),
-            recorder=_recorder(),
-            clock=_now,
-            report=lambda _subject, _problem: None,
-            env=os.environ,
-            fails_closed=settings.hooks.fails_closed,
-            must_approve=settings.hooks.must_approve,
-        )
-        try:
-            return await act(hooks, settings.vault)
-        finally:
-            await hooks.close()
-
-    return asyncio.run(main())
-
-
-async def _listing(hooks: Hooks, _vault: Path) -> object:
-    return {
-        "hooks": [show_hook(listed, is_whole=True) for listed in hooks.listed],
-        "health": {"recent_errors_count": len(hooks.errors)},
-        "problems": list(hooks.problems),
-    }
-
-
-async def _trial(
-    hooks: Hooks, vault: Path, options: Namespace, given: dict[str, object] | None
-) -> object:
-    return show_trial(
-        await try_hooks(
-            hooks, options.event, vault=vault, at=_now(), given=given, only=options.hook
-        )
-    )
-
-
-async def _replayed(hooks: Hooks, name: str) -> object:
-    return show_whole_run(await hooks.replay(name))
-
-
-async def _approval(hooks: Hooks, names: list[str] | None) -> list[str]:
-    return hooks.approve(names)
-
-
-def _given(name: str | None) -> dict[str, object] | None:
-    data = None if name is None else read_json(name)
-    if data is None or isinstance(data, dict):
-        return data
-    raise ParachuteError(
-        f"{name} should hold a JSON object: an event's data, or all that a hook reads"
-    )
-
-
-def recorder_folder(home: Path, vault: Path) -> Path:
-    """Where the daemon keeps the runs, without the time that importing it takes."""
-    return (known_state_folder(home, vault) or home / "state") / FOLDER
-
-
-def _recorder() -> HookRunRecorder:
-    home = home_folder(os.environ)
-    return HookRunRecorder(recorder_folder(home, current_settings().vault))
-
-
-def _kept(name: str) -> HookRunRecord:
-    record = _recorder().get(name)
-    if record is None:
-        raise NotFoundError(
-            f"unknown or deleted run {name}; `parachute hooks history` lists the last 200"
-        )
-    return record
-
-
-def _tell(run: Mapping[str, Any], *, as_json: bool) -> int:
-    if as_json:
-        say_json(run)
-    else:
-        _tell_run(run)
-    return 0
-
-
-def _tell_run(run: Mapping[str, Any]) -> None:
-    ended = (
-        "ended by the limit"
-        if run["timed_out"]
-        else "not run"
-        if run["exit_code"] is None
-        else f"exit code {run['exit_code']}"
-    )
-    say(
-        f"{run['hook']} on {run['event']}, run {run['id']}: {run['decision']} ({ended}, "
-        f"{run['took_ms']:.0f} ms)"
-    )
-    if run["strays"]:
-        say(f"  of what it left behind, {run['strays']} still ran and had to be ended")
-    for name in ("stdin", "stdout", "stderr"):
-        if run[name]:
-            say(f"  {name}{' (cut)' if name in run['cut'] else ''}")
-            for line in _lines(run[name]):
-                say(f"{_INDENT}{line}")
-
-
-def _lines(text: str) -> list[str]:
-    """JSON spread over lines, so that a person can read it; other text as it is."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text.rstrip("\n").split("\n")
-    return (
-        json.dumps(value, indent=2, ensure_ascii=False).split("\n")
-        if isinstance(value, dict)
-        else text.rstrip("\n").split("\n")
-    )
-
-
-def _tell_event(options: Namespace) -> int:
-    try:
-        name = parse_event(options.event)
-    except UnknownEventError as error:
-        raise ParachuteError(str(error)) from error
-    vault = current_settings().vault
-    sample = document(make_sample(name, vault=vault, at=_now()))
-    event = next((one for one in show_events() if one["name"] == name), None)
-    if options.json:
-        return say_json({"event": event or {"name": name}, "sample": sample})
-    claude = event["claude"] if event is not None else None
-    say(f"{name}, in Claude Code {claude}" if claude else name)
-    if event is not None:
-        stops = (
-            "Exit code 2 stops it, and stderr says why."
-            if event["may_block"]
-            else "It has happened, so nothing stops it."
-        )
+        return say_json({"event": event, "sample": sample})
+    say(f"{name}, in Claude Code {event['claude']}" if event.get("claude") else name)
+    if "tells" in event:
+        stopped = "Exit code 2 stops it, and stderr says why."
+        stops = stopped if event["may_block"] else "It has happened, so nothing stops it."
         say(f"{event['tells']} {stops}".strip())
     say("\nA hook reads this on stdin, on one line:\n")
     for line in json.dumps(sample, indent=2, ensure_ascii=False).split("\n"):
@@ -391,40 +223,37 @@ def _tell_event(options: Namespace) -> int:
     return 0
 
 
+def _events() -> list[dict[str, Any]]:
+    """Every event that hooks may be for, those that may be stopped last."""
+    from parachuted.events.catalog import CATALOG
+
+    return [
+        {
+            "name": kind.name,
+            "claude": kind.claude or None,
+            "may_block": kind.blocks,
+            "tells": kind.tells,
+            "fields": list(kind.fields),
+        }
+        for kind in sorted(CATALOG.values(), key=lambda kind: (kind.blocks, kind.name))
+    ]
+
+
 def _reference() -> str:
     return f"The reference: {bundled_folder('hooks') / 'README.md'}"
 
 
-def _program(command: str | None) -> str:
-    """What a command runs; its variables and arguments may hold a secret."""
-    words = [word for word in (command or "").split() if "=" not in word]
-    return words[0].rpartition("/")[2] if words else ""
-
-
-def _does(one: dict[str, Any]) -> str:
-    return "yes" if one["blocking"] else "no, asynchronous" if one["is_async"] else "no"
-
-
-def _times(one: dict[str, Any]) -> str:
-    if not one["runs"]:
-        return ""
-    failed = f", {one['failures']} failed" if one["failures"] else ""
-    return f"{one['runs']}{failed}, slowest {one['slowest_ms']:.0f} ms"
-
-
-def _has_failed(run: Mapping[str, Any]) -> bool:
-    return (
-        run["exit_code"] is None
-        or run["problem"] is not None
-        or str(run["decision"]).startswith("failed")
-    )
-
-
-def _run_name(text: str) -> str:
-    if not text.isascii() or not text.isalnum():
-        raise ParachuteError(f"{text!r} is not a run; `parachute hooks history` lists them")
-    return text
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+@verb(
+    "hooks approve",
+    "let changed scripts run",
+    lambda options: ask("POST /api/hooks/approve", {"names": options.names or None}),
+    argument(
+        "names", nargs="*", metavar="HOOK", help="as `parachute hooks list` names it (default: all)"
+    ),
+)
+def hooks_approve(answer: Json, _options: Namespace) -> None:
+    """Let hooks whose scripts have changed since they were approved run as they are now."""
+    for path in answer["approved"]:
+        say(f"approved  {path}")
+    if not answer["approved"]:
+        say("Nothing had changed since it was approved.")

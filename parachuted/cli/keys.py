@@ -1,8 +1,7 @@
 """Keys commands: list, create, revoke.
 
-They work on keys.yaml itself, so no daemon is needed; one that runs sees it at once.
-
-When keys were last used is asked of the daemon, if one runs: it writes that down only now and then.
+They work on keys.yaml itself, so no daemon is needed; one that runs sees it at once, and knows
+when keys were last used before the file does.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ import sys
 from argparse import Namespace
 from datetime import UTC, datetime
 
-from parachuted.addresses import page_address, terminal_qr
-from parachuted.cli.client import ask, current_settings, home_of
-from parachuted.cli.commands import JSON, argument, command, group
+from parachuted.cli.client import ask, current_settings, found_daemon
+from parachuted.cli.commands import JSON, Columns, argument, command, group
 from parachuted.cli.show import say, say_json, say_table, when
 from parachuted.config import home_folder, listed
 from parachuted.errors import ParachuteError
@@ -30,7 +28,7 @@ from parachuted.keys import (
     parse_end,
     parse_words,
 )
-from parachuted.processes.presence import running_daemon
+from parachuted.processes.addresses import page_address, terminal_qr
 
 KEYS = group(
     "keys", "who may use the API", "The keys that open the API to other devices and programs."
@@ -40,25 +38,24 @@ KEYS = group(
 @command("keys list", "list the keys", JSON)
 def keys_list(options: Namespace) -> int:
     """List the keys: what each may do, when it was last used and when it ends."""
-    held = _file().load()
-    used = _last_uses()
-    documents = [
-        {**_public(key), **({"last_used": used[key.id]} if used.get(key.id) else {})}
-        for key in held.keys
-    ]
+    file, used = _file().load(), _last_uses()
+    documents = {key.id: _public(key) for key in file.keys}
+    for name in filter(used.get, documents):
+        documents[name]["last_used"] = used[name]
     if options.json:
-        return say_json({"keys": documents, "faults": list(held.faults)})
-    uses = [when(str(one.get("last_used") or "")) or "never" for one in documents]
-    rows = [
-        (key.id, key.name, _may(key.scopes), use, _end(key))
-        for key, use in zip(held.keys, uses, strict=True)
-    ]
-    say_table(
-        rows,
-        ("ID", "NAME", "MAY", "LAST USED", "ENDS"),
-        nothing="No keys; `parachute keys create NAME` makes one.",
-    )
-    for fault in held.faults:
+        return say_json({"keys": [*documents.values()], "faults": list(file.faults)})
+    columns: Columns = {
+        "ID": lambda key: key.id,
+        "NAME": lambda key: key.name,
+        "MAY": lambda key: _may(key.scopes),
+        "LAST USED (UTC)": lambda key: (
+            when(str(documents[key.id].get("last_used") or "")) or "never"
+        ),
+        "ENDS (UTC)": _end,
+    }
+    nothing = "No keys; `parachute keys create NAME` makes one."
+    say_table(file.keys, columns, nothing=nothing)
+    for fault in file.faults:
         say(f"problem  {fault}")
     return 0
 
@@ -77,7 +74,7 @@ def keys_list(options: Namespace) -> int:
         "--path",
         action="append",
         metavar="PATTERN",
-        help="only files such as 'Projects/**' (may be given more than once)",
+        help="for files such as 'Projects/**', and nothing else (may be given more than once)",
     ),
     argument(
         "--expires",
@@ -91,22 +88,18 @@ def keys_create(options: Namespace) -> int:
     may read and write everything but administer nothing.
     """
     now = datetime.now(UTC)
+    usual = [f"{scope.module}:{','.join(sorted(scope.capabilities))}" for scope in USUAL]
     try:
-        scopes = _scopes(options.scope, options.path)
+        scopes = tuple(parse_words(words, options.path or []) for words in options.scope or usual)
         _refuse_unknown(scopes)
-        made = mint(
-            options.name,
-            scopes,
-            now=now,
-            expires=parse_end(options.expires, now) if options.expires else None,
-        )
+        expires = parse_end(options.expires, now) if options.expires else None
+        made = mint(options.name, scopes, now=now, expires=expires)
     except ValueError as error:
         raise ParachuteError(str(error)) from error
     _file().add(made.key)
     if options.json:
-        say_json({**_public(made.key), "key": made.secret})
-    else:
-        _show(made)
+        return say_json({**_public(made.key), "key": made.secret})
+    _show(made)
     return 0
 
 
@@ -115,13 +108,10 @@ def keys_create(options: Namespace) -> int:
     "revoke a key",
     argument("key", help="its id, or its name when no other key has it"),
 )
-def keys_revoke(options: Namespace) -> int:
+def keys_revoke(options: Namespace) -> None:
     """Revoke a key, and close what it has opened, at once."""
-    say(
-        f"Revoked {_file().remove(options.key)}. It opens nothing any more, and streams that it "
-        "had opened end."
-    )
-    return 0
+    revoked = _file().remove(options.key)
+    say(f"Revoked {revoked}. It opens nothing any more, and streams that it had opened end.")
 
 
 def _file() -> KeyFile:
@@ -129,45 +119,32 @@ def _file() -> KeyFile:
 
 
 def _last_uses() -> dict[str, str | None]:
-    """When keys were last used, by id, as a running daemon knows before the file does; nothing when
-    none answers.
-    """
+    """When keys were last used, by id, as a running daemon knows; nothing when none answers."""
     try:
-        return {key["id"]: key["last_used_at"] for key in ask("GET", "/api/auth/keys")["keys"]}
+        return {key["id"]: key["last_used_at"] for key in ask("GET /api/auth/keys")["keys"]}
     except ParachuteError:
         return {}
 
 
-def _scopes(words: list[str] | None, paths: list[str] | None) -> tuple[Scope, ...]:
-    usual = [f"{scope.module}:{','.join(sorted(scope.capabilities))}" for scope in USUAL]
-    return tuple(parse_words(one, paths or []) for one in words or usual)
-
-
 def _refuse_unknown(scopes: tuple[Scope, ...]) -> None:
-    """Raises ValueError for a scope on an unknown module: a misspelled one would silently open
-    nothing.
-    """
-    if {scope.module for scope in scopes} <= set(KNOWN_MODULES):
+    """Raises ValueError for an unknown module: a misspelled scope would open nothing."""
+    named = {scope.module for scope in scopes}
+    if named <= set(KNOWN_MODULES):
         return
     from parachuted.modules.registry.module_registry import ModuleRegistry
 
-    known = [*KNOWN_MODULES, *ModuleRegistry(home_folder(os.environ)).load()]
-    unknown = sorted({scope.module for scope in scopes}.difference(known))
-    if unknown:
-        raise ValueError(
-            f"unknown module {unknown[0]}; a scope may name {', '.join(dict.fromkeys(known))}"
-        )
+    known = dict.fromkeys([*KNOWN_MODULES, *ModuleRegistry(home_folder(os.environ)).load()])
+    if unknown := sorted(named.difference(known)):
+        raise ValueError(f"unknown module {unknown[0]}; a scope may name {', '.join(known)}")
 
 
 def _show(made: MintedKey) -> None:
-    ends = "never ends" if made.key.expires is None else f"ends {_end(made.key)}"
+    ends = "never ends" if made.key.expires is None else f"ends {_end(made.key)} UTC"
     say(f"{made.key.name} ({made.key.id}) may {_may(made.key.scopes)}; it {ends}.")
-    lent = [one.module for one in made.key.scopes if _lends(one)]
+    lent = [scope.module for scope in made.key.scopes if _lends(scope)]
     if lent:
-        say(
-            f"Through {_listed(lent)} it reaches every note that the module may read: a key for "
-            "chat reads what Chat reads. --path keeps a key to some notes."
-        )
+        say(f"Through {_listed(lent)} it reaches every note that the module may read.")
+        say("--path makes a key for some files and nothing else.")
     say("Your key. It is shown only once and is not stored:")
     say()
     say(f"    {made.secret}")
@@ -178,11 +155,8 @@ def _show(made: MintedKey) -> None:
 
 
 def _link(secret: str) -> str:
-    """Where a phone opens the page with that key; empty where only this machine reaches the daemon.
-
-    The key stands behind `#`, which a browser does not send.
-    """
-    record = running_daemon(home_of(os.environ))
+    """Where a phone opens the page with that key, which no browser sends; empty: nowhere."""
+    record = found_daemon()
     if record is None:
         return ""
     names = listed(current_settings().api.hosts)
@@ -202,15 +176,10 @@ def _public(key: ApiKey) -> dict[str, object]:
 def _may(scopes: tuple[Scope, ...]) -> str:
     parts = []
     for scope in scopes:
-        where = (
-            ""
-            if scope.paths is None
-            else f" in {' '.join(glob.text for glob in scope.paths) or 'no path'}"
-        )
-        parts.append(
-            f"{_listed(sorted(scope.capabilities))} "
-            f"{'everything' if scope.module == '*' else scope.module}{where}"
-        )
+        paths = None if scope.paths is None else " ".join(glob.text for glob in scope.paths)
+        where = "" if paths is None else f" in {paths or 'no path'}"
+        what = "everything" if scope.module == "*" else scope.module
+        parts.append(f"{_listed(sorted(scope.capabilities))} {what}{where}")
     return "; ".join(parts) or "nothing"
 
 
@@ -220,8 +189,4 @@ def _listed(words: list[str]) -> str:
 
 
 def _end(key: ApiKey) -> str:
-    return when(_time(key, "expires")) or "never"
-
-
-def _time(key: ApiKey, name: str) -> str | None:
-    return str(key_document(key).get(name) or "") or None
+    return when(str(key_document(key).get("expires") or "")) or "never"

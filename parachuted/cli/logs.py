@@ -14,12 +14,13 @@ class JsonLines(logging.Formatter):
     """One JSON object a line; line ends and control characters in values are escaped by JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        document: dict[str, object] = {
+        document = {
             "at": self.formatTime(record),
             "level": record.levelname.lower(),
             "logger": record.name,
+            "message": record.getMessage(),
+            **_fields(record),
         }
-        document |= {"message": record.getMessage(), **_fields(record)}
         if record.exc_info:
             document["traceback"] = self.formatException(record.exc_info)
         return json.dumps(document, default=str)
@@ -35,21 +36,20 @@ class PlainLines(logging.Formatter):
 
 
 def read_line(line: str) -> str:
-    """A line of `JsonLines` as a person reads it: when, how bad, what, with its fields; a traceback
-    below. Another line is as it is.
-    """
+    """A line of `JsonLines` as a person reads it, a traceback below; another line as it is."""
     try:
         document = json.loads(line)
-        at, level, message = document.pop("at"), document.pop("level"), document.pop("message")
+        at, level, message = (document.pop(name) for name in ("at", "level", "message"))
     except (ValueError, AttributeError, KeyError, TypeError):
         return line.rstrip("\n")
-    document.pop("logger", None)
     traceback = document.pop("traceback", None)
-    fields = " ".join(
+    fields = [
         f"{key}={value if str(value).isprintable() else json.dumps(value)}"
         for key, value in document.items()
-    )
-    head = f"{str(at)[:19]} {level:<7} {' '.join(str(message).splitlines())} {fields}".rstrip()
+        if key != "logger"
+    ]
+    words = " ".join([*str(message).splitlines(), *fields])
+    head = f"{str(at)[:19]} {level:<7} {words}".rstrip()
     return f"{head}\n{traceback}" if traceback else head
 
 

@@ -1,7 +1,6 @@
 """Modules: the commands that install, approve, switch, show, make and test modules.
 
-A running daemon does what is asked, so that it is recorded and followed at once; without one the
-same is done to the files alone.
+`install` and `approve` work on the files where no daemon runs, so that a vault can be set up first.
 """
 
 from __future__ import annotations
@@ -12,31 +11,36 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from parachuted.bundled import bundled_folder
-from parachuted.cli.client import ask, current_vault, is_running
-from parachuted.cli.commands import JSON, argument, command, flag, group
+from parachuted.cli.client import ask, current_vault, is_running, quoted
+from parachuted.cli.commands import JSON, Columns, Json, argument, command, flag, group, verb
 from parachuted.cli.show import agrees, say, say_diff, say_json, say_lines, say_table
 from parachuted.errors import ParachuteError
-from parachuted.visible import quoted_lines
+from parachuted.home_files.bundled import bundled_folder
+from parachuted.texts.visible import quoted_lines
 
 if TYPE_CHECKING:
     from parachuted.modules.actions import ModuleActions
-    from parachuted.modules.registry.approved import TrustLevel
 
 _MOST_PROBLEM = 100
-_NONE = "No module. `parachute modules new NAME` makes one."
-_OFFICIAL = "parachute://"
+_NONE = (
+    "No module. `parachute modules install parachute://NAME` installs one of parachuted's own: "
+    "daily, brain, chat or bots; `parachute modules new NAME` makes one of yours."
+)
 _NAME = argument("name", help="as `parachute modules list` names it")
-_TRUST = ("trusted", "untrusted")
 _CONSENT = (
     flag("--yes", help="agree without asking"),
-    argument("--trust", choices=_TRUST, help="untrusted: in a container, with Docker"),
+    argument(
+        "--trust",
+        choices=("trusted", "untrusted"),
+        help="trusted: inside the daemon, with all that it may do; untrusted: in a container, with "
+        "Docker (default, but for parachuted's own)",
+    ),
     JSON,
 )
-
 
 MODULES = group(
     "modules",
@@ -45,41 +49,78 @@ MODULES = group(
 )
 
 
-@command("modules list", "list the modules", JSON)
-def modules_list(options: Namespace) -> int:
+def _trust(module: Json) -> str:
+    return f"{module['trust_level']}{', dev' if module['dev'] else ''}"
+
+
+@verb(
+    "modules list",
+    "list the modules",
+    lambda _options: {"modules": ask("GET /api/modules")["modules"]},
+)
+def modules_list(answer: Json, _options: Namespace) -> None:
     """List the modules, and whether they run."""
-    found = _listing()
-    if options.json:
-        return say_json({"modules": found})
-    rows = [(one["name"], one["version"], _trust(one), _is(one), one["source"]) for one in found]
-    say_table(rows, ("MODULE", "VERSION", "TRUST", "IS", "FROM"), nothing=_NONE)
-    return 0
+    columns: Columns = {
+        "MODULE": "name",
+        "VERSION": "version",
+        "TRUST": _trust,
+        "IS": lambda module: (
+            module["status"] + (f" ({module['notes'][0]})" if module["state"] == "changed" else "")
+        ),
+        "FROM": "source",
+    }
+    say_table(answer["modules"], columns, nothing=_NONE)
 
 
-@command(
+def _ask_status(options: Namespace) -> Json:
+    modules = ask("GET /api/modules")["modules"]
+    found = [module for module in modules if options.name in {None, module["name"]}]
+    if options.name is not None and not found:
+        raise ParachuteError(f"unknown module {options.name}; `parachute modules list` lists them")
+    return {"modules": found}
+
+
+@verb(
     "modules status",
     "the state of modules",
+    _ask_status,
     argument("name", nargs="?", help="only that module"),
-    JSON,
+    fails=lambda answer: any(
+        module["status"] in {"failed", "starting"} for module in answer["modules"]
+    ),
 )
-def modules_status(options: Namespace) -> int:
+def modules_status(answer: Json, _options: Namespace) -> None:
     """Show what modules serve, where they run, and what is wrong. Exits with 1 when one that should
     run does not.
     """
-    found = [one for one in _listing() if options.name in {None, one["name"]}]
-    if options.name is not None and not found:
-        raise ParachuteError(f"unknown module {options.name}; `parachute modules list` lists them")
-    code = int(any(one["status"] in {"failed", "starting"} for one in found))
-    if options.json:
-        say_json({"modules": found})
-        return code
-    if not is_running():
-        say("No daemon is running, so no module is.")
-    for one in found:
-        _say_status(one)
-    if not found:
+    for module in answer["modules"]:
+        _say_status(module)
+    if not answer["modules"]:
         say(_NONE)
-    return code
+
+
+def _say_status(module: Json) -> None:
+    title = f"{module['name']} {module['version']}".rstrip()
+    where = f", {module['where']}" if module["where"] else ""
+    say(f"{title}: {module['status']}, {_trust(module)}{where}")
+    if module["limits"]:
+        say(f"  limits    {module['limits']}")
+    for name in ("routes", "tools", "events", "schedules", "agents"):
+        for text in module[name]:
+            say(f"  {name.removesuffix('s'):<9} {text}")
+    for choice in module["interfaces"]:
+        others = f" (not {', '.join(choice['others'])}: {choice['reason']})"
+        served = f"served by {choice['provider']}{others if choice['others'] else ''}"
+        say(f"  interface {choice['interface']}, {served}")
+    if module["problem"]:
+        say("  problem")
+        say_lines(quoted_lines(str(module["problem"]).rstrip(), _MOST_PROBLEM))
+    command = f"parachute modules {{}} {module['name']}"
+    if module["status"] == "unapproved":
+        say(f"  next      `{command.format('approve')}` shows what it may do, and asks")
+    say_lines(f"  note      {note}" for note in module["notes"])
+    if module["state"] == "changed":
+        say(f"  next      `{command.format('diff')}` shows what changed")
 
 
 @command(
@@ -94,18 +135,17 @@ def modules_status(options: Namespace) -> int:
 )
 def modules_install(options: Namespace) -> int:
     """Copy a module into the vault, show what it asks for, and ask whether it may run."""
-    source = (
-        options.source
-        if "://" in options.source or options.source.startswith("git@")
-        else str(Path(options.source).resolve())
-    )
+    is_address = "://" in options.source or options.source.startswith("git@")
+    return _install(options.source if is_address else str(Path(options.source).resolve()), options)
+
+
+def _install(source: str, options: Namespace) -> int:
     how = {"path": options.path, "dev": options.dev, "trust": options.trust}
-    return _install(source, how, options)
-
-
-def _install(source: str, how: dict[str, Any], options: Namespace) -> int:
-    body = {"source": source, **how}
-    installed = _do("POST", "install", body, lambda actions: actions.install(source, **how))
+    if is_running():
+        named = {name: value for name, value in how.items() if value is not None}
+        installed = ask("POST /api/modules/install", {"source": source, **named})
+    else:
+        installed = _alone(lambda actions: actions.install(source, **how))
     return _consented(options, installed["module"]["name"], installed)
 
 
@@ -120,60 +160,77 @@ def install_official(names: Iterable[str], *, yes: bool) -> int:
     1 when one of them was not approved; raises ParachuteError for an unknown name, before any is
     installed.
     """
-    wanted = tuple(dict.fromkeys(names))
-    unknown = [name for name in wanted if name not in official_modules()]
+    wanted, known = tuple(dict.fromkeys(names)), official_modules()
+    unknown = [name for name in wanted if name not in known]
     if unknown:
-        raise ParachuteError(
-            f"parachuted has no module {unknown[0]!r}; it has {', '.join(official_modules())}"
-        )
-    options = Namespace(yes=yes, trust="trusted", json=False)
-    how = {"path": None, "dev": False, "trust": "trusted"}
-    return max((_install(f"{_OFFICIAL}{name}", how, options) for name in wanted), default=0)
+        raise ParachuteError(f"parachuted has no module {unknown[0]!r}; it has {', '.join(known)}")
+    options = Namespace(path=None, dev=False, trust="trusted", yes=yes, json=False)
+    return max((_install(f"parachute://{name}", options) for name in wanted), default=0)
 
 
 @command("modules approve", "let a changed one run", _NAME, *_CONSENT)
 def modules_approve(options: Namespace) -> int:
     """Show what changed and what it would be allowed, and ask."""
-    shown = _consent(options.name, options.trust)
-    if shown["state"] == "approved" and not options.trust:
+    if is_running():
+        trust = f"?trust={options.trust}" if options.trust else ""
+        consent = ask(f"GET /api/modules/{quoted(options.name)}/diff{trust}")
+    else:
+        consent = _alone(lambda actions: actions.consent(options.name, options.trust))
+    if consent["state"] == "approved" and not options.trust:
         say(f"{options.name} is approved as it is.")
         return 0
-    return _consented(options, options.name, shown)
+    return _consented(options, options.name, consent)
 
 
-@command("modules diff", "what changed since", _NAME, JSON)
-def modules_diff(options: Namespace) -> int:
-    """Show how a module's folder differs from what was approved."""
-    shown = _consent(options.name)
-    if options.json:
-        say_json(shown)
-    elif shown["diff"]:
-        say_diff(shown["diff"])
+def _consented(options: Namespace, name: str, consent: Json) -> int:
+    """Show the consent screen; approve exactly what was shown, if the person agrees."""
+    if options.json and not options.yes:
+        return say_json(consent)
+    if not options.json:
+        if consent.get("diff"):
+            say_diff(consent["diff"])
+        say_lines(consent["consent"]["text"].rstrip("\n").split("\n"))
+    if not options.yes and not agrees(f"Approve {name} and let it run?"):
+        again = f"`parachute modules approve {name}` asks again"
+        say(f"These files are not approved, and do not run. {again}.")
+        return 1
+    if is_running():
+        body = {"hash": consent["hash"], **({"trust": options.trust} if options.trust else {})}
+        approved = ask(f"POST /api/modules/{name}/approve", body)
     else:
-        say(
-            f"{options.name} is what was approved."
-            if shown["state"] == "approved"
-            else f"{options.name} was never approved."
-        )
-    return 0
+        digest, trust = consent["hash"], options.trust
+        approved = _alone(lambda actions: actions.approve(name, digest, trust))
+    if options.json:
+        return say_json(approved)
+    if is_running():
+        _say_status(approved)
+        return int(approved["status"] == "failed")
+    say(f"{name} is enabled, and runs from the next start of the daemon on.")
+    return int(approved["problem"] is not None)
 
 
-@command("modules enable", "enable a module", _NAME)
-def modules_enable(options: Namespace) -> int:
-    """Enable the module."""
-    return _switched(options.name, "enable")
+@verb("modules diff", "what changed since", "GET /api/modules/{name}/diff", _NAME)
+def modules_diff(answer: Json, options: Namespace) -> None:
+    """Show how a module's folder differs from what was approved."""
+    if answer["diff"]:
+        say_diff(answer["diff"])
+    else:
+        is_approved = answer["state"] == "approved"
+        say(f"{options.name} {'is what was' if is_approved else 'was never'} approved.")
 
 
-@command("modules disable", "disable a module", _NAME)
-def modules_disable(options: Namespace) -> int:
-    """Disable the module."""
-    return _switched(options.name, "disable")
+def _switch(how: str, options: Namespace) -> int:
+    module = ask(f"POST /api/modules/{quoted(options.name)}/{how}")
+    _say_status(module)
+    return int(module["status"] == "failed")
 
 
-@command("modules restart", "restart a module", _NAME)
-def modules_restart(options: Namespace) -> int:
-    """Restart the module."""
-    return _changed(ask("POST", f"/api/modules/{options.name}/restart", {}))
+modules_enable, modules_disable, modules_restart = (
+    command(f"modules {how}", f"{how} a module", _NAME, long=f"{how.capitalize()} the module.")(
+        partial(_switch, how)
+    )
+    for how in ("enable", "disable", "restart")
+)
 
 
 @command(
@@ -185,26 +242,15 @@ def modules_restart(options: Namespace) -> int:
 )
 def modules_remove(options: Namespace) -> int:
     """Forget a module; its folder is deleted unless it was changed, its data only with --data."""
-    name = options.name
     what = "its approval and its data" if options.data else "its approval"
-    if not options.yes and not agrees(f"Remove {name} and {what}?"):
+    if not options.yes and not agrees(f"Remove {options.name} and {what}?"):
         say("Nothing was removed.")
         return 1
-
-    def remove(actions: ModuleActions) -> dict[str, Any]:
-        removed = actions.remove(name)
-        if options.data:
-            removed |= {"data_deleted": actions.delete_data(name), "has_data": False}
-        return removed
-
-    removed = _do("DELETE", f"{name}?data=true" if options.data else name, None, remove)
-    stays = (
-        ""
-        if removed["folder_removed"]
-        else "; its folder stays in the vault: it was made there, or changed after it was installed"
-    )
-    say(f"{name} is removed{stays}.")
-    if removed.get("has_data"):
+    more = "?data=true" if options.data else ""
+    removed = ask(f"DELETE /api/modules/{quoted(options.name)}{more}")
+    stays = "; its folder stays in the vault: it was made there, or changed after it was installed"
+    say(f"{options.name} is removed{'' if removed['folder_removed'] else stays}.")
+    if removed["has_data"]:
         say("What it keeps outside the vault stays; with --data it is deleted, too.")
     return 0
 
@@ -215,24 +261,18 @@ def modules_remove(options: Namespace) -> int:
     argument("name", help="small letters, digits and dashes"),
     argument("--folder", metavar="PATH", help="where (default: the vault's Modules/NAME)"),
 )
-def modules_new(options: Namespace) -> int:
+def modules_new(options: Namespace) -> None:
     """Write a working module with a test, to start from."""
     from parachuted.modules.registry.skeleton import new_module
 
-    folder = (
-        Path(options.folder).expanduser()
-        if options.folder
-        else Path(current_vault()) / "Modules" / options.name
-    )
+    usual = Path(current_vault()) / "Modules" / options.name
+    folder = Path(options.folder).expanduser() if options.folder else usual
     new_module(folder, options.name)
+    place = shlex.quote(str(folder))
     say(f"Made {folder}: manifest.yaml, module.py and a test. Next:")
-    say(f"  parachute modules test {shlex.quote(str(folder)) if options.folder else options.name}")
-    say(
-        f"  parachute modules install {shlex.quote(str(folder))} --dev"
-        if options.folder
-        else f"  parachute modules approve {options.name}"
-    )
-    return 0
+    say(f"  parachute modules test {place if options.folder else options.name}")
+    next_step = f"install {place} --dev" if options.folder else f"approve {options.name}"
+    say(f"  parachute modules {next_step}")
 
 
 @command(
@@ -244,124 +284,22 @@ def modules_test(options: Namespace) -> int:
     if not (folder / "manifest.yaml").is_file():
         folder = Path(current_vault()) / "Modules" / options.name
     if not folder.is_dir():
-        raise ParachuteError(
-            f"unknown module {options.name}: neither a folder of that name nor {folder}; "
-            "`parachute modules list`"
-        )
+        raise ParachuteError(f"unknown module {options.name}: there is no folder {folder}")
     tests = folder / "tests"
     if not tests.is_dir():
-        raise ParachuteError(
-            f"{folder} has no folder tests; `parachute modules new` shows how one looks"
-        )
+        how = "`parachute modules new` shows how one looks"
+        raise ParachuteError(f"{folder} has no folder tests; {how}")
     # -P: of the folder in which the person stands nothing is imported
     discover = [sys.executable, "-P", "-B", "-m", "unittest", "discover"]
     done = subprocess.run([*discover, "-s", str(tests), "-t", str(tests)], check=False)  # noqa: S603  the person's own tests, on their word
     return int(done.returncode != 0)
 
 
-def _switched(name: str, how: str) -> int:
-    return _changed(_do("POST", f"{name}/{how}", {}, lambda actions: getattr(actions, how)(name)))
-
-
-def _consent(name: str, trust: TrustLevel | None = None) -> dict[str, Any]:
-    asked = f"?trust={trust}" if trust else ""
-    return _do("GET", f"{name}/diff{asked}", None, lambda actions: actions.consent(name, trust))
-
-
-def _consented(options: Namespace, name: str, shown: dict[str, Any]) -> int:
-    """Show the consent screen; approve exactly what was shown, if the person agrees."""
-    if options.json and not options.yes:
-        return say_json(shown)
-    if not options.json:
-        if shown.get("diff"):
-            say_diff(shown["diff"])
-        say_lines(shown["consent"]["text"].rstrip("\n").split("\n"))
-    if not options.yes and not agrees(f"Approve {name} and let it run?"):
-        say(
-            f"These files are not approved, and do not run. `parachute modules approve {name}` "
-            "asks again."
-        )
-        return 1
-    digest, trust = shown["hash"], options.trust
-    body = {"hash": digest, "trust": trust}
-    approved = _do(
-        "POST", f"{name}/approve", body, lambda actions: actions.approve(name, digest, trust)
-    )
-    if options.json:
-        return say_json(approved)
-    return _changed(approved)
-
-
-def _changed(module: dict[str, Any]) -> int:
-    """Say how the module is now; 1 when it should run and does not."""
-    if is_running():
-        _say_status(module)
-        return int(module["status"] == "failed")
-    is_enabled = module["status"] != "disabled"
-    how = "enabled, and runs from the next start of the daemon on" if is_enabled else "disabled"
-    say(f"{module['name']} is {how}.")
-    return int(module["problem"] is not None)
-
-
-def _say_status(one: dict[str, Any]) -> None:
-    title = f"{one['name']} {one['version']}".rstrip()
-    say(f"{title}: {_how(one)}, {_trust(one)}{', ' + one['where'] if one['where'] else ''}")
-    if one["limits"]:
-        say(f"  limits    {one['limits']}")
-    for name in ("routes", "tools", "events", "schedules", "agents"):
-        for text in one[name]:
-            say(f"  {name.removesuffix('s'):<9} {text}")
-    for choice in one["interfaces"]:
-        others = (
-            f" (not {', '.join(choice['others'])}: {choice['reason']})" if choice["others"] else ""
-        )
-        say(f"  interface {choice['interface']}, served by {choice['provider']}{others}")
-    if one["problem"]:
-        say("  problem")
-        say_lines(quoted_lines(str(one["problem"]).rstrip(), _MOST_PROBLEM))
-    if one["status"] == "unapproved":
-        say(f"  next      `parachute modules approve {one['name']}` shows what it may do, and asks")
-    say_lines(f"  note      {note}" for note in one["notes"])
-    if one["state"] == "changed":
-        say(f"  next      `parachute modules diff {one['name']}` shows what changed")
-
-
-def _is(one: dict[str, Any]) -> str:
-    return f"{_how(one)} ({one['notes'][0]})" if one["state"] == "changed" else _how(one)
-
-
-def _how(one: dict[str, Any]) -> str:
-    is_idle = one["status"] == "starting" and not is_running()
-    return "enabled" if is_idle else str(one["status"])
-
-
-def _trust(one: dict[str, Any]) -> str:
-    return f"{one['trust_level']}{', dev' if one['dev'] else ''}"
-
-
-def _listing() -> list[dict[str, Any]]:
-    if is_running():
-        return list(ask("GET", "/api/modules")["modules"])
-    return _actions().listing()
-
-
-def _do(
-    method: str,
-    path: str,
-    body: dict[str, Any] | None,
-    alone: Callable[[ModuleActions], dict[str, Any]],
-) -> dict[str, Any]:
-    if not is_running():
-        return alone(_actions())
-    given = body and {name: value for name, value in body.items() if value is not None}
-    return dict(ask(method, f"/api/modules/{path}", given))
-
-
-def _actions() -> ModuleActions:
+def _alone(act: Callable[[ModuleActions], object]) -> Json:
+    """Do it to the files of this home, and answer as the daemon does."""
     from parachuted.config import home_folder
-    from parachuted.modules.actions import ModuleActions
+    from parachuted.modules.actions import ModuleActions, as_document
     from parachuted.modules.registry.approvals import ModuleApprovals
 
-    return ModuleActions(
-        ModuleApprovals(home_folder(os.environ), Path(current_vault()), env=os.environ)
-    )
+    home, vault = home_folder(os.environ), Path(current_vault())
+    return as_document(act(ModuleActions(ModuleApprovals(home, vault, env=os.environ))))

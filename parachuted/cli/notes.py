@@ -9,7 +9,7 @@ import sys
 from argparse import Namespace
 
 from parachuted.cli.client import ask, fetch, in_vault, quoted
-from parachuted.cli.commands import JSON, argument, command, flag, group, limit
+from parachuted.cli.commands import JSON, Columns, Json, argument, command, flag, group, limit, verb
 from parachuted.cli.show import count, escape, say, say_json, say_table
 from parachuted.errors import NotFoundError, ParachuteError
 
@@ -17,11 +17,21 @@ _MOST = 100
 _SUFFIXES = (".md", ".markdown")
 _CONTEXT_NAMES = ("AGENTS.md", "CLAUDE.md")  # `vault` names them too, but takes long to import
 _MARK = re.compile(r"</?mark>")
+_FILE = argument(
+    "file", help="a note, by its path in the vault or on the disk; .md may be left out"
+)
 
 
-@command(
+def _ask_search(options: Namespace) -> Json:
+    words, folder = quoted(" ".join(options.words)), quoted(options.folder)
+    most = max(1, min(options.limit, _MOST))
+    return ask(f"GET /api/search?q={words}&in={folder}&limit={most}")
+
+
+@verb(
     "search",
     "find notes",
+    _ask_search,
     argument(
         "words",
         nargs="+",
@@ -35,24 +45,13 @@ _MARK = re.compile(r"</?mark>")
         help="only notes in this folder of the vault",
     ),
     limit(20, ", at most 100"),
-    JSON,
 )
-def search(options: Namespace) -> int:
+def search(answer: Json, _options: Namespace) -> None:
     """Find notes by what they say, the likeliest first."""
-    limit = max(1, min(options.limit, _MOST))
-    answer = ask(
-        "GET",
-        f"/api/search?q={quoted(' '.join(options.words))}&in={quoted(options.folder)}&limit={limit}",  # noqa: E501
-    )
-    if options.json:
-        return say_json(answer)
     for hit in answer["results"]:
-        title = (
-            f"  ({hit['title']})"
-            if hit["title"] not in {hit["path"], hit["path"].rpartition("/")[2].rpartition(".")[0]}
-            else ""
-        )
-        say(f"{hit['path']}{title}")
+        path, title = hit["path"], hit["title"]
+        is_named_so = title in {path, path.rpartition("/")[2].rpartition(".")[0]}
+        say(path if is_named_so else f"{path}  ({title})")
         snippet = " ".join(html.unescape(_MARK.sub("", hit["snippet"])).split())
         if snippet:
             say(f"    {snippet}")
@@ -60,80 +59,69 @@ def search(options: Namespace) -> int:
         say("The vault is still being indexed, so there may be more.")
     elif not answer["results"]:
         say("No note was found.")
-    return 0
 
 
 @command(
     "read",
     "print a note",
     argument("--section", metavar="NAME", help="the section of that heading, with those below it"),
-    argument("file", help="a note, by its path in the vault or on the disk; .md may be left out"),
+    _FILE,
     JSON,
 )
 def read(options: Namespace) -> int:
     """Print a note, or one section of it."""
     file = options.file.rstrip("/") or "/"
-    address = f"/api/notes/{_named(file)}"
+    address = f"/api/notes/{quoted(_path(file), b'/')}"
     try:
         if options.json:
-            return say_json(ask("GET", f"{address}?as=json"))
-        text = (
-            _section(ask("GET", f"{address}?as=json"), options.section)
-            if options.section
-            else fetch(f"{address}?as=raw")
-        )
+            return say_json(ask(f"GET {address}?as=json"))
+        if options.section:
+            text = _section(ask(f"GET {address}?as=json"), options.section)
+        else:
+            text = fetch(f"{address}?as=raw")
     except NotFoundError as error:
         raise ParachuteError(_folder_problem(in_vault(file)) or str(error)) from error
-    if (
-        sys.stdout.isatty()
-    ):  # a program gets each byte; a terminal nothing that would move its cursor
+    if sys.stdout.isatty():
         say(escape(text.decode("utf-8", "replace")).removesuffix("\n"))
-    else:
+    else:  # a program gets each byte
         sys.stdout.flush()
         sys.stdout.buffer.write(text)
         sys.stdout.buffer.flush()
     return 0
 
 
-@command(
-    "new",
-    "create a note",
-    argument("file", help="a note, by its path in the vault or on the disk; .md may be left out"),
-    argument("text", nargs="?", help="its text; - is stdin (default: its name as a heading)"),
-    JSON,
-)
-def new(options: Namespace) -> int:
-    """Create a note. Fails if it exists."""
+def _ask_new(options: Namespace) -> Json:
     path = _path(options.file)
     text = sys.stdin.read() if options.text == "-" else options.text
     if text is None:
-        text = f"# {path.rpartition('/')[2].rpartition('.')[0]}\n"
-    answer = ask(
-        "PUT",
-        f"/api/notes/{_named(options.file)}",
-        {"content": text if text.endswith("\n") else f"{text}\n"},
-        only_new=True,
-    )
-    if options.json:
-        say_json(answer)
-    else:
-        say(f"Made {answer['path']}.")
-    return 0
+        text = f"# {path.rpartition('/')[2].rpartition('.')[0]}"
+    body: dict[str, object] = {"content": text if text.endswith("\n") else f"{text}\n"}
+    return ask(f"PUT /api/notes/{quoted(path, b'/')}", body, only_new=True)
+
+
+@verb(
+    "new",
+    "create a note",
+    _ask_new,
+    _FILE,
+    argument("text", nargs="?", help="its text; - is stdin (default: its name as a heading)"),
+)
+def new(answer: Json, _options: Namespace) -> None:
+    """Create a note. Fails if it exists."""
+    say(f"Made {answer['path']}.")
 
 
 def _folder_problem(folder: str) -> str | None:
     """What to read instead of a folder; None where the folder is missing."""
     try:
-        entries = ask("GET", f"/api/ls?path={quoted(folder)}")["entries"]
+        entries = ask(f"GET /api/ls?path={quoted(folder)}")["entries"]
     except ParachuteError:  # the path is not a folder either, and is known not to be a note
         return None
     names = {entry["name"] for entry in entries}
     for name in _CONTEXT_NAMES:
         if name in names:
-            return (
-                f"{folder} is a folder; `parachute read {shlex.quote(f'{folder}/{name}')}` "
-                "shows its context file"
-            )
+            how = f"`parachute read {shlex.quote(f'{folder}/{name}')}`"
+            return f"{folder} is a folder; {how} shows its context file"
     return (
         f"{folder} is a folder and has no context file ({' or '.join(_CONTEXT_NAMES)}); "
         f"`parachute search WORDS --in {shlex.quote(folder)}` finds the notes in it"
@@ -145,39 +133,21 @@ def _path(file: str) -> str:
     return path if path.endswith(_SUFFIXES) else f"{path}.md"
 
 
-def _named(file: str) -> str:
-    return quoted(_path(file), b"/")
-
-
-def _section(note: dict[str, object], name: str) -> bytes:
-    sections: list[dict[str, object]] = note["sections"]  # type: ignore[assignment]
+def _section(note: Json, name: str) -> bytes:
+    """The section of that heading, and those below it. Raises ParachuteError."""
     wanted = name.strip().lstrip("#").strip().casefold()
-    start = next(
-        (number for number, one in enumerate(sections) if str(one["title"]).casefold() == wanted),
-        None,
-    )
-    if start is None:
-        titles = ", ".join(str(one["title"]) for one in sections)
-        raise ParachuteError(
-            f"{note['path']} has no section {name}"
-            + (f"; it has {count(len(sections), 'section')}: {titles}" if titles else "")
-        )
-    level = int(str(sections[start]["level"]))
-    below = next(
-        (
-            number
-            for number, one in enumerate(sections[start + 1 :], start + 1)
-            if int(str(one["level"])) <= level
-        ),
-        len(sections),
-    )
-    return "".join(
-        f"{'#' * int(str(one['level']))} {one['title']}\n{one['content']}"
-        for one in sections[start:below]
-    ).encode("utf-8", "replace")
-
-
-_DOES = {"create": "make", "append": "add to", "keep": "is in", "refuse": "leave"}
+    found: list[Json] = []
+    for section in note["sections"]:
+        if found and section["level"] <= found[0]["level"]:
+            break
+        if found or section["title"].casefold() == wanted:
+            found.append(section)
+    if not found:
+        titles = [section["title"] for section in note["sections"]]
+        there = f"; it has {count(len(titles), 'section')}: {', '.join(titles)}" if titles else ""
+        raise ParachuteError(f"{note['path']} has no section {name}{there}")
+    texts = (f"{'#' * part['level']} {part['title']}\n{part['content']}" for part in found)
+    return "".join(texts).encode("utf-8", "replace")
 
 
 CONTEXTS = group(
@@ -185,45 +155,33 @@ CONTEXTS = group(
     "the context files of agents",
     "The context files that become part of agents' prompts.",
 )
+_DOES = {"create": "make", "append": "add to", "keep": "is in", "refuse": "leave"}
 
 
-@command(
+@verb(
     "contexts migrate",
     "move old context files into folders",
+    lambda options: ask(f"{'POST' if options.apply else 'GET'} /api/contexts/migration"),
     flag("--apply", help="do it; `parachute undo` takes it back"),
-    JSON,
+    fails=lambda answer: (
+        "run" in answer and any(move["action"] == "refuse" for move in answer["moves"])
+    ),
 )
-def migrate(options: Namespace) -> int:
+def migrate(answer: Json, options: Namespace) -> None:
     """Show what would become of an older program's context files (Chat/contexts/*.md), or move them
     into the folders they are about. Exits with 1 when something could not be moved.
     """
-    answer = ask("POST" if options.apply else "GET", "/api/contexts/migration")
-    code = int(options.apply and any(move["action"] == "refuse" for move in answer["moves"]))
-    if options.json:
-        say_json(answer)
-        return code
-    rows = [
-        (
-            move["file"],
-            _DOES[move["action"]],
-            move["target"],
-            ", ".join(move["sections"]) or move["reason"],
-        )
-        for move in answer["moves"]
-    ]
-    say_table(
-        rows,
-        ("OLD FILE", "", "CONTEXT FILE", "SECTIONS ADDED, OR WHY"),
-        nothing="There are no context files in Chat/contexts.",
-    )
-    if not options.apply and rows:
-        say(
-            "\nNothing was changed. `parachute contexts migrate --apply` does it; the old files "
-            "are kept in Chat/contexts/migrated."
-        )
-    elif options.apply and answer["run"]:
-        say(
-            f"\nDone; {count(answer['sessions'], 'choice')} of sessions followed. Take it back "
-            f"with: parachute undo {answer['run']}"
-        )
-    return code
+    columns: Columns = {
+        "OLD FILE": "file",
+        "": lambda move: _DOES[move["action"]],
+        "CONTEXT FILE": "target",
+        "SECTIONS ADDED, OR WHY": lambda move: move["sections"] or move["reason"],
+    }
+    nothing = "There are no context files in Chat/contexts."
+    say_table(answer["moves"], columns, nothing=nothing)
+    if options.apply and answer["run"]:
+        followed = f"{count(answer['sessions'], 'choice')} of sessions followed"
+        say(f"\nDone; {followed}. Take it back with: parachute undo {answer['run']}")
+    elif not options.apply and answer["moves"]:
+        say("\nNothing was changed. `parachute contexts migrate --apply` does it.")
+        say("The old files are kept in Chat/contexts/migrated.")

@@ -7,13 +7,9 @@ from argparse import Namespace
 from pathlib import Path
 
 from parachuted.cli.client import ask, in_vault, quoted
-from parachuted.cli.commands import JSON, Json, argument, command, flag, limit
+from parachuted.cli.commands import JSON, Columns, Json, argument, command, flag, limit, verb
 from parachuted.cli.show import count, say, say_diff, say_json, say_table, when
 from parachuted.errors import ParachuteError
-
-TYPE_CHECKING = False  # as in client.py
-if TYPE_CHECKING:
-    pass
 
 _SHORT = 12
 _MOST = 1000
@@ -21,76 +17,81 @@ _SHORTEST = 4
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
-@command(
+def _ask_history(options: Namespace) -> Json:
+    most = max(1, min(options.limit, _MOST))
+    return ask(f"GET /api/history?path={quoted(in_vault(options.file))}&limit={most}")
+
+
+@verb(
     "history",
     "the versions of a file",
+    _ask_history,
     argument("file", help="a note, by its path in the vault or on the disk, or one that is gone"),
     limit(20, ", at most 1000"),
-    JSON,
 )
-def history(options: Namespace) -> int:
+def history(answer: Json, options: Namespace) -> None:
     """List the versions of a file: when, who, in which run, and how many lines came and went.
     Moves are followed.
     """
-    limit = max(1, min(options.limit, _MOST))
-    answer = ask("GET", f"/api/history?path={quoted(in_vault(options.file))}&limit={limit}")
-    if options.json:
-        return say_json(answer)
-    say_table(
-        [_row(one) for one in answer["versions"]],
-        ("VERSION", "WHEN (UTC)", "WHO", "LINES", "RUN", "WHAT"),
-        nothing="Nothing is known.",
-    )
-    if answer["count"] > len(answer["versions"]):
-        more = f"parachute history {shlex.quote(options.file)} -n {min(answer['count'], _MOST)}"
-        say(f"{answer['count'] - len(answer['versions'])} older: {more}")
+    versions, file = answer["versions"], shlex.quote(options.file)
+    latest = next((version["version"] for version in versions), None)
+    columns: Columns = {
+        "VERSION": lambda version: _version(version, latest),
+        "WHEN (UTC)": lambda version: when(version["at"]) or "(unseen)",
+        "WHO": lambda version: "you" if version["by"] == "person" else version["by"],
+        "LINES": _lines,
+        "RUN": "run",
+        "WHAT": lambda version: (
+            version["kind"] + (f" from {version['source']}" if version["source"] else "")
+        ),
+    }
+    say_table(versions, columns, nothing="Nothing is known.")
+    if answer["count"] > len(versions):
+        more = f"parachute history {file} -n {min(answer['count'], _MOST)}"
+        say(f"{answer['count'] - len(versions)} older: {more}")
     if answer["since"] is not None:
-        say(
-            f"What was before {when(answer['since'])} UTC is no longer kept (settings "
-            "history.keep_days and history.keep_mb)."
-        )
-    if any(one["kept"] for one in answer["versions"][1:]):
-        say(f"Bring one back with: parachute restore {shlex.quote(options.file)}@VERSION")
-    return 0
+        settings = "(settings history.keep_days and history.keep_mb)"
+        say(f"What was before {when(answer['since'])} UTC is no longer kept {settings}.")
+    if any(version["kept"] for version in versions[1:]):
+        say(f"Bring one back with: parachute restore {file}@VERSION")
 
 
-@command(
+def _version(version: Json, latest: str | None) -> str:
+    """The text that the file has now is there, though only texts that were replaced are kept."""
+    if version["version"] is None:
+        return "(no file)"
+    is_gone = not version["kept"] and version["version"] != latest
+    return f"{version['version'][:_SHORT]}{' (text gone)' if is_gone else ''}"
+
+
+def _lines(change: Json) -> str:
+    return "" if change["added"] is None else f"+{change['added']} -{change['removed']}"
+
+
+def _ask_diff(options: Namespace) -> Json:
+    cascade = "false" if options.only else "true"
+    return ask(f"GET /api/runs/{quoted(options.run_name)}/diff?cascade={cascade}")
+
+
+@verb(
     "diff",
     "what a run changed",
+    _ask_diff,
     argument("run_name", metavar="RUN", help="as `parachute runs` lists it"),
     flag("--only", help="this run alone, without what followed from it"),
-    JSON,
 )
-def diff(options: Namespace) -> int:
+def diff(answer: Json, options: Namespace) -> None:
     """Show what a run, and all that followed from it, changed in every file."""
-    answer = ask(
-        "GET",
-        f"/api/runs/{quoted(options.run_name)}/diff?cascade={'false' if options.only else 'true'}",
-    )
-    if options.json:
-        return say_json(answer)
     for file in answer["files"]:
         came = f", which was {file['source']}" if file["source"] is not None else ""
         say(f"{file['path']}{came}: {_lines(file) or 'changed'}, by {', '.join(file['runs'])}")
         say_diff(file["diff"])
-    runs, files = (
-        count(len(answer["runs"]), "run"),
-        count(len({file["path"] for file in answer["files"]}), "file"),
-    )
-    say(
-        f"{runs}, {files}. Take it back with: parachute undo {options.run_name}"
-        if answer["files"]
-        else f"{runs}; nothing was changed."
-    )
-    return 0
-
-
-def _is_archive(path: Path) -> bool:
-    """Whether there is such a file, and its name or its first bytes are a compressed archive's."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return path.name.endswith(".tar.gz") or file.read(2) == b"\x1f\x8b"
+    runs = count(len(answer["runs"]), "run")
+    if answer["files"]:
+        files = count(len({file["path"] for file in answer["files"]}), "file")
+        say(f"{runs}, {files}. Take it back with: parachute undo {options.run_name}")
+    else:
+        say(f"{runs}; nothing was changed.")
 
 
 @command(
@@ -118,10 +119,9 @@ def restore(options: Namespace) -> int:
 
         return restore_backup(options)
     if options.vault or options.replace:
-        raise ParachuteError(
-            "--vault and --replace go with a backup, a file such as parachute.tar.gz; there is "
-            f"none at {options.file}"
-        )
+        raise ParachuteError(f"--vault and --replace go with a backup; {options.file} is none")
+    if options.file.endswith(".tar.gz") and "@" not in options.file:
+        raise ParachuteError(f"{options.file} is not there")
     file, at, name = options.file.rpartition("@")
     if not (file and at and name):
         raise ParachuteError(
@@ -132,7 +132,7 @@ def restore(options: Namespace) -> int:
     if is_version and options.after:
         raise ParachuteError("--after goes with a run, not with a version")
     body: dict[str, object] = {"path": in_vault(file), "version" if is_version else "run": name}
-    answer = ask("POST", "/api/history/restore", {**body, "after": True} if options.after else body)
+    answer = ask("POST /api/history/restore", {**body, "after": True} if options.after else body)
     if options.json:
         return say_json(answer)
     if answer["run"] is None:
@@ -144,21 +144,9 @@ def restore(options: Namespace) -> int:
     return 0
 
 
-def _row(one: Json) -> tuple[str, ...]:
-    version = (one["version"] or "")[:_SHORT] + (
-        "" if one["kept"] or one["version"] is None else " (text gone)"
-    )
-    what = f"{one['kind']} from {one['source']}" if one["source"] else one["kind"]
-    who = "you" if one["by"] == "person" else one["by"]
-    return (
-        version or "(no file)",
-        when(one["at"]) or "(unseen)",
-        who,
-        _lines(one),
-        one["run"] or "",
-        what,
-    )
-
-
-def _lines(one: Json) -> str:
-    return "" if one["added"] is None else f"+{one['added']} -{one['removed']}"
+def _is_archive(path: Path) -> bool:
+    """Whether there is such a file, and its name or its first bytes are a compressed archive's."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return path.name.endswith(".tar.gz") or file.read(2) == b"\x1f\x8b"

@@ -1,7 +1,4 @@
-"""Sandbox commands: build, doctor.
-
-They ask the Docker engine themselves, so no daemon needs to run.
-"""
+"""Sandbox commands: build and doctor ask the Docker engine themselves and need no daemon."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from parachuted.cli.agents import network_of, shell_of
 from parachuted.cli.client import ask, quoted
-from parachuted.cli.commands import JSON, Json, argument, command, flag, group
-from parachuted.cli.show import count, escape, say, say_json
+from parachuted.cli.commands import JSON, Json, argument, command, flag, group, verb
+from parachuted.cli.show import count, escape, say, say_json, say_text
 from parachuted.errors import ParachuteError
 
 if TYPE_CHECKING:
@@ -70,7 +67,7 @@ def sandbox_doctor(options: Namespace) -> int:
             say_json({"is_well": is_well, "checks": [asdict(check) for check in checks]})
         elif is_well:
             say("Agents with a shell can run here.")
-            _tell_of_daemon()
+            _say_daemon()
         else:
             say("Agents with a shell do not run here; those that use our own tools alone do.")
         return int(not is_well)
@@ -78,33 +75,61 @@ def sandbox_doctor(options: Namespace) -> int:
     return _with_sandboxes(look)
 
 
-@command(
+def _say_daemon() -> None:
+    """Say where a daemon sees less than this shell, started with another DOCKER_HOST perhaps."""
+    try:
+        problem = ask("GET /api/sandbox")["problem"]
+    except ParachuteError:  # none runs, or it does not answer, which `parachute doctor` is for
+        return
+    if problem is not None:
+        say(f"note      not with the daemon that runs: {problem}")
+        where = "where its own DOCKER_HOST says"
+        say(f"          It looks {where}; `parachute restart` from here gives it yours.")
+
+
+def _with_sandboxes(act: Callable[[Sandboxes], Awaitable[int]]) -> int:
+    import asyncio
+
+    from parachuted.agents.sandbox import Sandboxes
+
+    async def main() -> int:
+        with tempfile.TemporaryDirectory(prefix="parachute-") as folder:
+            label = f"command-{os.getpid()}"
+            sandboxes = Sandboxes(folder=Path(folder), env=os.environ, label=label)
+            try:
+                return await act(sandboxes)
+            finally:
+                await sandboxes.close()
+
+    return asyncio.run(main())
+
+
+def _ask_explain(options: Namespace) -> Json:
+    folder = f"&working_directory={quoted(options.folder)}" if options.folder else ""
+    return ask(f"GET /api/sandbox/explain?agent={quoted(options.agent)}{folder}")
+
+
+@verb(
     "sandbox explain",
     "what an agent could do",
+    _ask_explain,
     argument("agent", help="as `parachute agents list` names it"),
     argument("--folder", help="the folder of the vault that it would work in"),
-    JSON,
+    fails=lambda answer: not answer["runs_here"],
 )
-def sandbox_explain(options: Namespace) -> int:
+def sandbox_explain(answer: Json, _options: Namespace) -> None:
     """Say exactly what an agent could see and do if it ran now, and whether it would. Exits with 1
     when it would not.
     """
-    folder = f"&working_directory={quoted(options.folder)}" if options.folder else ""
-    answer = ask("GET", f"/api/sandbox/explain?agent={quoted(options.agent)}{folder}")
-    if options.json:
-        say_json(answer)
-        return int(not answer["runs_here"])
     agent, files = answer["agent"], answer["files"]
     say(f"{agent['name']}: {agent['description']}")
     problem = f": {answer['problem']}" if answer["problem"] else ""
     say(f"runs here  {'yes' if answer['runs_here'] else 'no'}{problem}")
     say(f"begins     {answer['begins']}")
-    _tell_files("reads", files["reads"], files["first"])
-    _tell_files("writes", files["writes"], files["first_writes"])
-    say(
-        f"strangers  {count(files['strangers'], 'file')} of those that it reads; after one of "
-        f"them: {answer['after_strangers_text']}"
-    )
+    _say_files("reads", files["reads"], files["first"])
+    _say_files("writes", files["writes"], files["first_writes"])
+    strangers = f"{count(files['strangers'], 'file')} of those that it reads"
+    say(f"strangers  {strangers}; after one of them: {answer['after_strangers_text']}")
     say(f"left out   {count(files['left_out'], 'file')} of the vault")
     for path in agent["permissions"]["outside"]:
         say(f"           a copy of {path}, to read")
@@ -116,45 +141,11 @@ def sandbox_explain(options: Namespace) -> int:
     if answer["container"] is None:
         say("container  none: its tools run in the daemon, which checks each call")
     else:
-        say("container  " + json.dumps(answer["container"], indent=1, sort_keys=True))
-    return int(not answer["runs_here"])
+        say("container")
+        say_text(json.dumps(answer["container"], indent=2, sort_keys=True))
 
 
-def _tell_of_daemon() -> None:
-    """Where a daemon runs that sees less than this shell, started with another DOCKER_HOST perhaps,
-    its agents do not run: say so.
-    """
-    try:
-        problem = ask("GET", "/api/sandbox")["problem"]
-    except ParachuteError:  # none runs, or it does not answer, which `parachute doctor` is for
-        return
-    if problem is not None:
-        say(f"note      not with the daemon that runs: {problem}")
-        say(
-            "          It looks where its own DOCKER_HOST says; `parachute restart` from here "
-            "gives it yours."
-        )
-
-
-def _with_sandboxes(act: Callable[[Sandboxes], Awaitable[int]]) -> int:
-    import asyncio
-
-    from parachuted.agents.sandbox import Sandboxes
-
-    async def main() -> int:
-        with tempfile.TemporaryDirectory(prefix="parachute-") as folder:
-            sandboxes = Sandboxes(
-                folder=Path(folder), env=os.environ, label=f"command-{os.getpid()}"
-            )
-            try:
-                return await act(sandboxes)
-            finally:
-                await sandboxes.close()
-
-    return asyncio.run(main())
-
-
-def _tell_files(what: str, number: int, first: list[str]) -> None:
+def _say_files(what: str, number: int, first: list[str]) -> None:
     say(f"{what:10} {count(number, 'file')}{':' if first else ''}")
     for path in first:
         say(f"           {path}")
@@ -162,18 +153,13 @@ def _tell_files(what: str, number: int, first: list[str]) -> None:
         say(f"           and {number - len(first)} more")
 
 
-def _limits(constraints: Json) -> str:
-    box = (
-        f"{constraints['memory']} of memory, {constraints['cpus']:g} processors, "
-        f"{constraints['pids_limit']} processes"
-    )
-    run = (
-        f"{constraints['timeout_s']:g} s, {constraints['max_turns']} turns, "
-        f"${constraints['max_cost_usd']:g}"
-        if constraints["timeout_s"] is not None
-        else ""
-    )
-    return (
-        "; ".join(filter(None, (run, box if constraints["needs_container"] else "")))
-        or "those of every run"
-    )
+def _limits(bounds: Json) -> str:
+    limits = []
+    if bounds["timeout_s"] is not None:
+        turns = f"{bounds['max_turns']} turns, ${bounds['max_cost_usd']:g}"
+        limits.append(f"{bounds['timeout_s']:g} s, {turns}")
+    if bounds["needs_container"]:
+        processors = f"{bounds['cpus']:g} processor{'' if bounds['cpus'] == 1 else 's'}"
+        processes = f"{bounds['pids_limit']} processes"
+        limits.append(f"{bounds['memory']} of memory, {processors}, {processes}")
+    return "; ".join(limits) or "those of every run"

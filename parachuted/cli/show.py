@@ -6,14 +6,16 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from parachuted.errors import ParachuteError
-from parachuted.visible import wrapped
+from parachuted.texts.visible import wrapped
 
 TYPE_CHECKING = False  # as in client.py
 if TYPE_CHECKING:
     from typing import Any
+
+    Column = str | Callable[[Any], object]
 
 _UNSEEN = (
     *range(9),
@@ -28,17 +30,13 @@ _ESCAPES = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code 
 
 
 def escape(text: str) -> str:
-    """`text` as a terminal may have it: what would move its cursor, turn its writing round or be no
-    character is shown and not sent.
-    """
+    """The text as a terminal may have it: control characters and surrogates are spelled out."""
     return text.translate(_ESCAPES).encode("utf-8", "backslashreplace").decode()
 
 
 def say(text: str = "") -> None:
-    """Print one line, whatever line breaks a name or a reason in it holds; those that it begins or
-    ends with are empty lines.
-
-    Control characters, which a note may hold, are shown and not sent to the terminal.
+    """Print one line, with the empty lines that the text begins or ends with. Line breaks within
+    it are blanks, control characters are spelled out.
     """
     line = text.strip("\n")
     before, _, after = text.partition(line) if line else ("", "", text)
@@ -50,16 +48,10 @@ def say_text(text: str) -> None:
         say(line)
 
 
-def columns() -> int:
-    """How wide the terminal is; without end where a program reads, which wants lines as they
-    are.
-    """
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-
-
 def say_lines(lines: Iterable[str]) -> None:
+    """Print lines wrapped to the terminal; a program that reads has them as they are."""
     for line in lines:
-        for piece in wrapped(line, columns()):
+        for piece in wrapped(line, _width()):
             say(piece)
 
 
@@ -68,17 +60,24 @@ def say_json(value: Any) -> int:  # noqa: ANN401  JSON of any shape
     return 0
 
 
-def say_table(rows: Iterable[Sequence[str]], heads: Sequence[str], *, nothing: str) -> None:
-    """Print columns under their heads, or the sentence when there are no rows."""
-    lines = [[" ".join(cell.split()) for cell in row] for row in rows]
-    if not lines:
+def say_table(things: Sequence[Any], columns: Mapping[str, Column], *, nothing: str = "") -> None:
+    """Print a row for each thing, or a sentence; `columns`: a key or a function under each head."""
+    if not things:
         say(nothing)
         return
-    widths = [
-        max(len(line[column]) for line in [list(heads), *lines]) for column in range(len(heads))
-    ]
-    for line in [list(heads), *lines]:
-        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    rows = [[_cell(thing, column) for column in columns.values()] for thing in things]
+    rows = [list(columns), *rows]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    for row in rows:
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _cell(thing: Any, column: Column) -> str:  # noqa: ANN401  JSON of any shape
+    value = thing[column] if isinstance(column, str) else column(thing)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "" if value is None else " ".join(text.split())
 
 
 def say_diff(diff: str) -> None:
@@ -86,10 +85,9 @@ def say_diff(diff: str) -> None:
     codes = {"+": "32", "-": "31", "@": "36"}
     for line in diff.removesuffix("\n").split("\n"):
         code = codes.get(line[:1]) if colour else None
-        for piece in wrapped(f"  {escape(line)}", columns()):
-            sys.stdout.write(
-                f"{piece}\n" if code is None else f"{piece[:2]}\x1b[{code}m{piece[2:]}\x1b[0m\n"
-            )
+        for piece in wrapped(f"  {escape(line)}", _width()):
+            text = piece if code is None else f"{piece[:2]}\x1b[{code}m{piece[2:]}\x1b[0m"
+            sys.stdout.write(f"{text}\n")
 
 
 def agrees(question: str) -> bool:
@@ -122,3 +120,7 @@ def count(number: int, thing: str) -> str:
 def when(moment: str | None) -> str:
     """An ISO time, to the second, as it is read by people."""
     return (moment or "")[:19].replace("T", " ")
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize

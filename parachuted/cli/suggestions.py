@@ -1,7 +1,4 @@
-"""Suggestions commands: list, show, approve, reject, edit, approve-all.
-
-The running daemon answers them.
-"""
+"""Suggestions commands: list, show, approve, reject, edit, approve-all."""
 
 from __future__ import annotations
 
@@ -14,21 +11,12 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from parachuted import visible
 from parachuted.cli.client import ask
-from parachuted.cli.commands import JSON, Json, argument, command, flag, group
-from parachuted.cli.show import (
-    count,
-    read_json,
-    say,
-    say_diff,
-    say_json,
-    say_lines,
-    say_table,
-    when,
-)
+from parachuted.cli.commands import Columns, Json, argument, flag, group, verb
+from parachuted.cli.show import count, read_json, say, say_diff, say_lines, say_table, when
 from parachuted.errors import ParachuteError
-from parachuted.visible import fact, quoted_lines
+from parachuted.texts import visible
+from parachuted.texts.visible import fact, quoted_lines
 
 _NONE_WAITS = (
     "No suggestion waits. `parachute suggestions list --all` also shows those that were decided on."
@@ -36,8 +24,6 @@ _NONE_WAITS = (
 _NONE = "No suggestion was made yet. What agents may not do themselves, they suggest."
 _MOST = 20_000
 _TEXTS = ("text", "content", "value", "to")
-
-
 _ID = argument("id", help="as `parachute suggestions list` names it")
 _IDS = argument("ids", nargs="+", metavar="ID", help="as `parachute suggestions list` names it")
 
@@ -49,134 +35,142 @@ SUGGESTIONS = group(
 )
 
 
-@command(
+@verb(
     "suggestions list",
     "those that wait",
+    lambda options: ask(f"GET /api/suggestions{'' if options.all else '?status=pending'}"),
     flag("--all", help="earlier ones too, and how often each agent's were accepted"),
-    JSON,
 )
-def suggestions_list(options: Namespace) -> int:
+def suggestions_list(answer: Json, options: Namespace) -> None:
     """List the suggestions that wait for you."""
-    answer = ask("GET", "/api/suggestions" + ("" if options.all else "?status=pending"))
-    if options.json:
-        return say_json(answer)
-    rows = [
-        (one["id"], one["title"], one["source_agent"], when(one["timestamp"]), one["status"])
-        for one in answer["suggestions"]
-    ]
-    nothing = _NONE if options.all else _NONE_WAITS
-    say_table(rows, ("SUGGESTION", "WHAT", "BY", "AT (UTC)", "STATUS"), nothing=nothing)
-    if options.all:
-        for one in answer["acceptance"]:
-            decided = one["approved"] + one["modified"] + one["rejected"]
-            say(
-                f"{one['agent']}: {count(decided, one['action'])} decided on, {one['rate']:.0%} "
-                "accepted"
-            )
-    return 0
+    columns: Columns = {
+        "SUGGESTION": "id",
+        "WHAT": "title",
+        "BY": "source_agent",
+        "AT (UTC)": lambda suggestion: when(suggestion["timestamp"]),
+        "STATUS": "status",
+    }
+    say_table(answer["suggestions"], columns, nothing=_NONE if options.all else _NONE_WAITS)
+    for row in answer["acceptance"] if options.all else ():
+        decided = count(row["approved"] + row["modified"] + row["rejected"], row["action"])
+        say(f"{row['agent']}: {decided} decided on, {row['rate']:.0%} accepted")
 
 
-@command("suggestions show", "one of them", _ID, JSON)
-def suggestions_show(options: Namespace) -> int:
+@verb("suggestions show", "one of them", lambda options: _get(options.id), _ID)
+def suggestions_show(answer: Json, _options: Namespace) -> None:
     """Show what a suggestion would change, and why."""
-    one = _one(options.id)
-    if options.json:
-        return say_json(one)
-    say(f"{one['id']}: {one['status']}")
+    status, run = answer["status"], answer["run"]
+    say(f"{answer['id']}: {status}")
     lines = [
-        visible.quoted("would", one["title"], _MOST),
-        fact("at", f"{when(one['timestamp'])} UTC{', in run ' + one['run'] if one['run'] else ''}"),
-        visible.quoted("by", one["source_agent"]),
-        visible.quoted("because", one["reasoning"], _MOST),
+        visible.quoted("would", answer["title"], _MOST),
+        fact("at", f"{when(answer['timestamp'])} UTC{f', in run {run}' if run else ''}"),
+        visible.quoted("by", answer["source_agent"]),
+        visible.quoted("because", answer["reasoning"], _MOST),
     ]
-    if one["origin"] not in {"agent", "you"}:
-        lines.append(
-            fact("origin", f"it was written after text of strangers was read ({one['origin']})")
-        )
+    if answer["origin"] not in {"agent", "you"}:
+        why = f"it was written after text of strangers was read ({answer['origin']})"
+        lines.append(fact("origin", why))
     say_lines(lines)
-    say_diff(one["diff"])
-    if one["text"] is not None:
+    say_diff(answer["diff"])
+    if answer["text"] is not None:
         say("the whole new text:")
-        say_lines(quoted_lines(one["text"], _MOST))
-    if one["status"] == "pending":
-        say(f"do it with: parachute suggestions approve {one['id']}")
+        say_lines(quoted_lines(answer["text"], _MOST))
+    if status == "pending":
+        say(f"do it with: parachute suggestions approve {answer['id']}")
     else:
-        say_lines(
-            [visible.quoted(one["status"], f"by {one['resolved_by']}: {one['outcome']}", _MOST)]
-        )
-    return 0
+        resolved = f"by {answer['resolved_by']}: {answer['outcome']}"
+        say_lines([visible.quoted(status, resolved, _MOST)])
 
 
-@command("suggestions approve", "do it", _IDS, JSON)
-def suggestions_approve(options: Namespace) -> int:
+def _is_superseded(answer: Json) -> bool:
+    return any(suggestion["status"] == "superseded" for suggestion in answer)
+
+
+def _say_resolved(answer: Json, _options: Namespace) -> None:
+    for suggestion in answer:
+        say(f"{suggestion['status']:<10} {suggestion['title']}: {suggestion['outcome']}")
+
+
+@verb(
+    "suggestions approve",
+    "do it",
+    lambda options: [_post(name, "approve", {}) for name in options.ids],
+    _IDS,
+    fails=_is_superseded,
+)
+def suggestions_approve(answer: Json, options: Namespace) -> None:
     """Do what it suggests; `parachute undo` takes it back. Exits with 1 when one could not be
     done.
     """
-    return _decide(options, "approve", {})
+    _say_resolved(answer, options)
 
 
-@command(
+@verb(
     "suggestions reject",
     "reject it",
+    lambda options: [
+        _post(name, "reject", {"reason": options.reason or ""}) for name in options.ids
+    ],
     argument("--reason", metavar="TEXT", help="why not, for the record"),
     _IDS,
-    JSON,
+    fails=_is_superseded,
 )
-def suggestions_reject(options: Namespace) -> int:
+def suggestions_reject(answer: Json, options: Namespace) -> None:
     """Reject a suggestion; nothing changes."""
-    return _decide(options, "reject", {"reason": options.reason or ""})
+    _say_resolved(answer, options)
 
 
-@command("suggestions approve-all", "do all", JSON)
-def suggestions_approve_all(options: Namespace) -> int:
+@verb(
+    "suggestions approve-all",
+    "do all",
+    "POST /api/suggestions/approve-all",
+    fails=lambda answer: answer["failed"] or _is_superseded(answer["resolved"]),
+)
+def suggestions_approve_all(answer: Json, options: Namespace) -> None:
     """Do all that wait, the oldest first. Exits with 1 when one could not be done."""
-    answer = ask("POST", "/api/suggestions/approve-all", {})
-    if options.json:
-        say_json(answer)
-        return int(bool(answer["failed"]))
     for name, why in answer["failed"].items():
         say(f"failed   {name}: {why}")
     if not answer["resolved"] and not answer["failed"]:
         say("No suggestion waits.")
-    return _tell(answer["resolved"], as_json=False) or int(bool(answer["failed"]))
+    _say_resolved(answer["resolved"], options)
 
 
-@command(
+def _ask_edit(options: Namespace) -> Json:
+    found = _get(options.id)
+    if found["status"] != "pending":
+        raise ParachuteError(f"the suggestion {found['id']} was {found['status']} already")
+    payload = read_json(options.payload) if options.payload else _edited(found["payload"])
+    if payload == found["payload"]:
+        return []
+    return [_post(found["id"], "modify", {"payload": payload})]
+
+
+@verb(
     "suggestions edit",
     "change it, then do it",
+    _ask_edit,
     argument(
         "--payload",
         metavar="FILE",
         help="take this payload, as JSON, in place of asking your editor; - is stdin",
     ),
     _ID,
-    JSON,
+    fails=_is_superseded,
 )
-def suggestions_edit(options: Namespace) -> int:
+def suggestions_edit(answer: Json, options: Namespace) -> None:
     """Change its text in $EDITOR, and do that."""
-    one = _one(options.id)
-    if one["status"] != "pending":
-        raise ParachuteError(f"the suggestion {one['id']} was {one['status']} already")
-    payload = read_json(options.payload) if options.payload else _edited(one["payload"])
-    if payload == one["payload"]:
-        say(
-            "Nothing was changed, so nothing was done; `parachute suggestions approve` does it as "
-            "it is."
-        )
-        return 0
-    return _tell(
-        [ask("POST", f"/api/suggestions/{_name(one['id'])}/modify", {"payload": payload})],
-        as_json=options.json,
-    )
+    if not answer:
+        say("Nothing was changed, so nothing was done.")
+        say(f"As it is, do it with: parachute suggestions approve {options.id}")
+    _say_resolved(answer, options)
 
 
-def _decide(options: Namespace, how: str, body: dict[str, object]) -> int:
-    answers = [ask("POST", f"/api/suggestions/{_name(name)}/{how}", body) for name in options.ids]
-    return _tell(answers, as_json=options.json)
+def _get(name: str) -> Json:
+    return ask(f"GET /api/suggestions/{_name(name)}")
 
 
-def _one(name: str) -> Json:
-    return ask("GET", f"/api/suggestions/{_name(name)}")
+def _post(name: str, how: str, body: dict[str, object]) -> Json:
+    return ask(f"POST /api/suggestions/{_name(name)}/{how}", body)
 
 
 def _name(name: str) -> str:
@@ -184,23 +178,11 @@ def _name(name: str) -> str:
     return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else "none"
 
 
-def _tell(answers: list[Any], *, as_json: bool) -> int:
-    if as_json:
-        say_json(answers)
-    else:
-        for one in answers:
-            say(f"{one['status']:<10} {one['title']}: {one['outcome']}")
-    return int(any(one["status"] == "superseded" for one in answers))
-
-
 def _edited(payload: dict[str, Any]) -> dict[str, Any]:
     """The payload with its text as the person leaves it in $EDITOR. Raises ParachuteError."""
-    name = next((one for one in _TEXTS if isinstance(payload.get(one), str)), None)
+    name = next((name for name in _TEXTS if isinstance(payload.get(name), str)), None)
     if name is None:
-        raise ParachuteError(
-            "there is no text in it that could be edited; --payload FILE gives another payload as "
-            "JSON"
-        )
+        raise ParachuteError("it has no text to edit; --payload FILE gives another payload as JSON")
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
         raise ParachuteError("set $EDITOR to the editor that is to be used, or give --payload FILE")

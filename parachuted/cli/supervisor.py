@@ -24,27 +24,19 @@ CommandLine = tuple[str, ...]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNSAFE = re.compile(r"[\\'\"]")
-# as in the template, which says why
-_ALSO_WRITTEN = "-%h/.claude"
+_ALSO_WRITTEN = "-%h/.claude"  # as in the template, which says why
 _SYSTEMD = "parachute"
 _LAUNCHD = "parachuted"
-_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceTarget:
-    """The daemon that the service is to run, and the vault that it may write now; all paths
-    absolute.
-    """
+    """The daemon that the service runs, and the vault that it may write; absolute paths."""
 
     vault: Path
     home: Path
-    program: CommandLine = (
-        sys.executable,
-        "-P",
-        "-m",
-        "parachuted",
-    )  # -P: a folder named parachuted in the current one is not us
+    # -P: a folder named parachuted in the current one is not us
+    program: CommandLine = (sys.executable, "-P", "-m", "parachuted")
 
     @property
     def command(self) -> CommandLine:
@@ -81,26 +73,18 @@ def find_supervisor(
     Each home has a service of its own: that of ~/.parachute has the plain name, others have one
     with the folder's name and a hash in it.
     """
-    suffix = "" if home is None else _suffix(user_home, home)
+    suffix = ""
+    if home is not None and home.resolve() != (user_home / ".parachute").resolve():
+        place = home.resolve()
+        name = re.sub(r"[^a-z0-9]+", "-", place.name.lower()).strip("-")
+        name = name.removeprefix("parachute").strip("-") or "home"
+        suffix = f"-{name}-{sha256(os.fsencode(place)).hexdigest()[:6]}"
     if platform == "darwin":
         return _launchd(user_home, uid, f"{_LAUNCHD}{suffix}")
     if platform.startswith("linux"):
         return _systemd(user_home, f"{_SYSTEMD}{suffix}.service")
-    raise DaemonError(
-        f"No service can be installed on {platform}: only systemd (Linux) and launchd (macOS) are "
-        "known."
-    )
-
-
-def _suffix(user_home: Path, home: Path) -> str:
-    place = home.resolve()
-    if place == (user_home / ".parachute").resolve():
-        return ""
-    name = (
-        _NOT_IN_NAMES.sub("-", place.name.lower()).strip("-").removeprefix("parachute").strip("-")
-        or "home"
-    )
-    return f"-{name}-{sha256(os.fsencode(place)).hexdigest()[:6]}"
+    known = "only systemd (Linux) and launchd (macOS) are known"
+    raise DaemonError(f"No service can be installed on {platform}: {known}.")
 
 
 def _systemd(user_home: Path, unit: str) -> Supervisor:
@@ -126,14 +110,8 @@ def _systemd(user_home: Path, unit: str) -> Supervisor:
         left_over=folder / "default.target.wants" / unit,
         hints=(
             f"Its log: journalctl --user -u {unit} -f",
-            (
-                "It stops when you log out; to keep it, and to have it from the machine's start "
-                "on: loginctl enable-linger"
-            ),
-            (
-                "It takes the vault and all else from the settings, and a login from `parachute "
-                "auth set`; docs/operating.md tells more."
-            ),
+            "It stops when you log out; to have it always: loginctl enable-linger",
+            "It takes all from the settings, and a login from `parachute auth set`.",
         ),
     )
 
@@ -161,24 +139,28 @@ def _launchd(user_home: Path, uid: int, label: str) -> Supervisor:
 
 
 def render_unit(template: bytes, wanted: ServiceTarget) -> bytes:
-    """The unit with these paths in it, whatever characters they hold; raises DaemonError for those
-    that no unit can hold.
-    """
+    """The unit with these paths in it. Raises DaemonError for those that it cannot hold."""
     if _UNSAFE.search(wanted.program[0]):
-        raise DaemonError(
-            "systemd starts no program whose path holds quotes or backslashes, as "
-            f"{wanted.program[0]} does."
-        )
-    command = " ".join(_quoted(word) for word in wanted.command)
+        why = f"systemd starts no program whose path holds quotes or backslashes: {wanted.program}"
+        raise DaemonError(why)
+    command = " ".join(map(_quoted, wanted.command))
+    written = f"{_quoted(str(wanted.vault))} {_quoted(str(wanted.home))} {_ALSO_WRITTEN}"
     lines = {
-        b"ExecStart": f"ExecStart=:{command}",  # the colon: `$` means itself
-        b"Environment": f"Environment={_quoted(f'PARACHUTE_HOME={wanted.home}')}",
-        b"ReadWritePaths": f"ReadWritePaths={_quoted(str(wanted.vault))} "
-        f"{_quoted(str(wanted.home))} {_ALSO_WRITTEN}",
+        "ExecStart": f":{command}",  # the colon: `$` means itself
+        "Environment": _quoted(f"PARACHUTE_HOME={wanted.home}"),
+        "ReadWritePaths": written,
     }
-    for key, line in lines.items():
-        template = _with_line(template, key, line.encode())
+    for key, value in lines.items():
+        before, *after = re.split(rb"(?m)^%s=.*$" % key.encode(), template)
+        if len(after) != 1:
+            raise DaemonError(f"The unit of this installation has {len(after)} lines {key}=.")
+        template = before + f"{key}={value}".encode() + after[0]
     return template
+
+
+def _quoted(word: str) -> str:
+    _refuse_control_characters(word)
+    return '"{}"'.format(word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%"))
 
 
 def _home_of_unit(unit: bytes) -> Path | None:
@@ -186,34 +168,10 @@ def _home_of_unit(unit: bytes) -> Path | None:
     return Path(re.sub(r"([\\%])(.)", r"\2", found[1])) if found is not None else None
 
 
-def _home_of_plist(content: bytes) -> Path | None:
-    try:
-        return Path(plistlib.loads(content)["EnvironmentVariables"]["PARACHUTE_HOME"])
-    except (plistlib.InvalidFileException, ExpatError, KeyError, TypeError, ValueError):
-        return None
-
-
-def _with_line(template: bytes, key: bytes, line: bytes) -> bytes:
-    text, count = re.subn(rb"(?m)^%s=.*$" % key, lambda _: line, template)
-    if count != 1:
-        raise DaemonError(
-            f"The unit that came with this installation has {count} lines {key.decode()}= where "
-            "it should have one."
-        )
-    return text
-
-
-def _quoted(word: str) -> str:
-    refuse_control_characters(word)
-    return '"{}"'.format(word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%"))
-
-
 def render_plist(template: bytes, wanted: ServiceTarget, label: str = _LAUNCHD) -> bytes:
-    """The property list with these paths in it; raises DaemonError for those that no property list
-    can hold.
-    """
+    """The property list with these paths. Raises DaemonError for those that it cannot hold."""
     for word in (*wanted.command, str(wanted.home)):
-        refuse_control_characters(word)
+        _refuse_control_characters(word)
     log = str(wanted.home / "logs/service.log")
     content = plistlib.loads(template) | {
         "Label": label,
@@ -225,11 +183,15 @@ def render_plist(template: bytes, wanted: ServiceTarget, label: str = _LAUNCHD) 
     return plistlib.dumps(content, sort_keys=False)
 
 
-def refuse_control_characters(word: str) -> None:
-    """Raises DaemonError for what a service's file cannot say: line breaks, and bytes that are not
-    UTF-8.
-    """
+def _home_of_plist(content: bytes) -> Path | None:
+    try:
+        return Path(plistlib.loads(content)["EnvironmentVariables"]["PARACHUTE_HOME"])
+    except (plistlib.InvalidFileException, ExpatError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _refuse_control_characters(word: str) -> None:
+    """Raises DaemonError for line breaks and for bytes that are not UTF-8."""
     if _CONTROL.search(word):
-        raise DaemonError(
-            f"A service cannot be given {word!r}: it holds control characters or is not UTF-8."
-        )
+        why = "it holds control characters or is not UTF-8"
+        raise DaemonError(f"A service cannot be given {word!r}: {why}.")

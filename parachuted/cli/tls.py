@@ -7,16 +7,15 @@ import sys
 from argparse import Namespace
 from datetime import UTC, datetime
 
-from parachuted.addresses import terminal_qr, tls_address
-from parachuted.cli.client import current_settings, home_of
+from parachuted.cli.client import current_settings, found_daemon
 from parachuted.cli.commands import JSON, argument, command, flag
 from parachuted.cli.daemon import restart_in_place
-from parachuted.cli.show import say, say_json
+from parachuted.cli.show import say, say_json, say_text
 from parachuted.config import home_folder, set_setting
 from parachuted.errors import ConfigError
-from parachuted.processes.presence import running_daemon
+from parachuted.processes.addresses import terminal_qr, tls_address
 
-_PORT = 3443
+_PORT, _MOST = 3443, 65_535
 _INSTALL = """\
 On the other device, once:
   1. Open the address above, or scan the code. The browser warns, for it does not know the authority yet; go on.
@@ -52,10 +51,9 @@ def tls(options: Namespace) -> int:
     """
     home = home_folder(os.environ)
     if options.off:
-        set_setting(home, "tls.port", "0")
-        _restart(is_told=not options.json)
+        _save_port(0, is_silent=options.json)
         return say_json({"port": 0}) if options.json else 0
-    from parachuted.tls import CertificateAuthority, host_name
+    from parachuted.keys.tls import CertificateAuthority, host_name
 
     authority = CertificateAuthority(home)
     names = tuple(map(host_name, options.name or ()))
@@ -65,35 +63,32 @@ def tls(options: Namespace) -> int:
         authority.make(names, datetime.now(UTC))
     chosen = current_settings().tls
     port = options.port or chosen.port or _PORT
-    if not 0 < port < 65_536:  # noqa: PLR2004
-        raise ConfigError([f"{port} is not a port; choose one from 1 to 65535"])
-    if port != chosen.port:
-        set_setting(home, "tls.port", str(port))
+    if not 0 < port <= _MOST:
+        raise ConfigError([f"{port} is not a port; choose one from 1 to {_MOST}"])
     if is_new or port != chosen.port:
-        _restart(is_told=not options.json)
+        _save_port(port, is_silent=options.json)
     info = authority.info()
     address = tls_address(chosen.host, port, info.names)
     link = f"{address}tls/authority.crt" if address else ""
     if options.json:
-        return say_json(
-            {"address": address, "authority": link, "fingerprint": info.fingerprint, "port": port}
-        )
+        places = {"address": address, "authority": link}
+        return say_json({**places, "fingerprint": info.fingerprint, "port": port})
     say(f"The page, encrypted:  {address or 'this machine has no address in a network'}")
     say(f"The authority:        {link or authority.certificate}")
     say(f"Its fingerprint:      {info.fingerprint}")
     say()
-    say(_INSTALL)
+    say_text(_INSTALL)
     if link and sys.stdout.isatty():
         terminal_qr(link, sys.stdout.encoding)
     return 0
 
 
-def _restart(*, is_told: bool) -> None:
-    """Have a running daemon take up what was saved. Raises DaemonError when it does not return."""
-    home = home_of(os.environ)
-    record = running_daemon(home)
+def _save_port(port: int, *, is_silent: bool) -> None:
+    """And have a running daemon take it up. Raises DaemonError when it does not return."""
+    set_setting(home_folder(os.environ), "tls.port", str(port))
+    record = found_daemon()
     if record is not None:
-        restart_in_place(home, record)
-    if is_told:
+        restart_in_place(record)
+    if not is_silent:
         how = "`parachute start` takes it up." if record is None else "The daemon has restarted."
         say(f"Saved. {how}")

@@ -3,15 +3,8 @@
 from parachuted.config.listing import ListedSetting, SettingsListing
 from parachuted.config.load import home_folder, load_settings, set_setting
 from parachuted.config.settings import (
-    AgentSettings,
-    ApiSettings,
-    BubbleSettings,
-    BudgetSettings,
-    ScanSettings,
-    SettingDescription,
     Settings,
     describe_settings,
-    is_loopback,
     is_open_to_others,
     listed,
     paired,
@@ -19,18 +12,11 @@ from parachuted.config.settings import (
 )
 
 __all__ = [
-    "AgentSettings",
-    "ApiSettings",
-    "BubbleSettings",
-    "BudgetSettings",
     "ListedSetting",
-    "ScanSettings",
-    "SettingDescription",
     "Settings",
     "SettingsListing",
     "describe_settings",
     "home_folder",
-    "is_loopback",
     "is_open_to_others",
     "listed",
     "load_settings",

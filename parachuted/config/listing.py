@@ -5,15 +5,15 @@ comes from.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-
-from typing_extensions import TypedDict
 
 from parachuted.config.load import NAME, load_settings, set_setting, setting_places
 from parachuted.config.settings import Settings, describe_settings, setting_text
 
 
-class ListedSetting(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSetting:
     """One setting. `value` is what the daemon runs with, `next` what its next start will take.
 
     `source`: the line of config.yaml, the variable or the option that says so; None: the default

@@ -8,41 +8,33 @@ arise; settings have types of their own.
 from __future__ import annotations
 
 import difflib
-import os
-import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.config.settings import Settings, describe_settings, is_loopback, is_open_to_others
-from parachuted.errors import ConfigError, StorageFailedError
+from parachuted.errors import ConfigError
 from parachuted.home_files import (
     CannotEditError,
     Changes,
+    HomeFile,
     YamlNode,
     YamlRejectedError,
     edit_document,
     read_document,
 )
-from parachuted.home_files.private import is_in, locked, replace_private, without_waiting
+from parachuted.home_files.private import UntrustedFileError, is_in
+from parachuted.processes.presence import absolute, home_of
 
 NAME = "config.yaml"
 _LIMIT = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigEntry:
-    """A key, dotted where it is in a section, with its value's text (None: nothing, or a list) and
-    its line, from 1.
-    """
-
-    key: str
-    text: str | None
-    line: int
-    is_list: bool = False
+def config_file(home: Path) -> HomeFile:
+    """config.yaml, which others may change: what it holds gives no one a right."""
+    return HomeFile(home, NAME, limit=_LIMIT, may_be_shared=True)
 
 
 def read_file(home: Path) -> str:
@@ -51,55 +43,17 @@ def read_file(home: Path) -> str:
     Raises ConfigError if it cannot be read.
     """
     try:
-        with open(home / NAME, "rb", opener=without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError([f"{NAME} cannot be read: it is not a file"])
-            data = file.read(_LIMIT + 1)
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise ConfigError([f"{NAME} cannot be read: {error.strerror}"]) from error
-    if len(data) > _LIMIT:
-        raise ConfigError([f"{NAME} is larger than {_LIMIT // 1024} KB"])
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{NAME} is not UTF-8 text"]) from error
+        return config_file(home).read() or ""
+    except UntrustedFileError as error:
+        raise ConfigError([str(error)]) from error
 
 
-@contextmanager
-def changing(home: Path) -> Iterator[None]:
-    """Inside, no other program or thread changes `home`'s config.yaml through this package.
+def read_entries(text: str) -> list[tuple[str, YamlNode]]:
+    """The values in the file's order, with their keys, dotted where they are in a section.
 
-    Raises StorageFailedError.
+    Raises ConfigError if it cannot be read.
     """
-    try:
-        with locked(home, f"{NAME}.lock"):
-            yield
-    except OSError as error:
-        raise _failed(error) from error
-
-
-def write_file(home: Path, text: str) -> None:
-    """Replace `home`'s config.yaml, or what it links to, at once and for its owner alone.
-
-    Raises StorageFailedError.
-    """
-    try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        home.chmod(0o700)
-        replace_private((home / NAME).resolve(), text.encode())
-    except OSError as error:
-        raise _failed(error) from error
-
-
-def read_entries(text: str) -> list[ConfigEntry]:
-    """The entries of the file in their order. Raises ConfigError if it cannot be read."""
-    return [
-        ConfigEntry(key=key, text=node.text, line=node.line, is_list=node.items is not None)
-        for key, node in _walk(_read(text))
-        if node.entries is None
-    ]
+    return [(key, node) for key, node in _walk(_read(text)) if node.entries is None]
 
 
 def set_entry(text: str, key: str, value: str) -> str:
@@ -121,10 +75,6 @@ def set_entry(text: str, key: str, value: str) -> str:
         raise ConfigError(
             [f"{NAME} allows no change by program ({error}); set {key} in it by hand"]
         ) from error
-
-
-def _failed(error: OSError) -> StorageFailedError:
-    return StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno)
 
 
 def _read(text: str) -> YamlNode | None:
@@ -181,13 +131,12 @@ class _Layer:
     notes: list[str] = field(default_factory=list)
 
     def take(self, key: str, text: str, place: str, env: Mapping[str, str]) -> None:
-        self.texts[key] = _absolute(text, env) if key == "vault" else text
+        self.texts[key] = absolute(text, env) if key == "vault" else text
         self.places[key] = place
 
 
 def home_folder(env: Mapping[str, str]) -> Path:
-    """The machine-local home: $PARACHUTE_HOME, else ~/.parachute."""
-    return Path(_absolute(env.get("PARACHUTE_HOME") or "~/.parachute", env))
+    return Path(home_of(env))
 
 
 def load_settings(home: Path, env: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
@@ -220,15 +169,22 @@ def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
     """
     if dotted_key not in _KEYS:
         raise ConfigError([_unknown(dotted_key, _KEYS)])
-    with changing(home):
-        text = set_entry(read_file(home), dotted_key, text_value)
+    found: list[Settings] = []
+
+    def edited(before: str | None) -> str:
+        text = set_entry(before or "", dotted_key, text_value)
         entries = _from_entries(read_entries(text), {}, new_key=dotted_key)
         try:
-            settings = _settings(home, [_from_defaults({}), entries])
+            found.append(_settings(home, [_from_defaults({}), entries]))
         except ConfigError as error:
             raise ConfigError([*error.problems, f"{NAME} was not changed"]) from error
-        write_file(home, text)
-    return settings
+        return text
+
+    try:
+        config_file(home).change(edited)
+    except UntrustedFileError as error:
+        raise ConfigError([str(error)]) from error
+    return found[0]
 
 
 def _layers(home: Path, env: Mapping[str, str], flags: Mapping[str, object]) -> list[_Layer]:
@@ -324,56 +280,63 @@ def _from_file(home: Path, env: Mapping[str, str]) -> _Layer:
 
 
 def _from_entries(
-    entries: Sequence[ConfigEntry], env: Mapping[str, str], *, new_key: str | None = None
+    entries: Sequence[tuple[str, YamlNode]], env: Mapping[str, str], *, new_key: str | None = None
 ) -> _Layer:
     """The layer of a file's entries; `new_key` is not in the file yet, so that its line is not
     named.
     """
     layer = _Layer()
     lines: dict[str, int] = {}
-    present = {entry.key for entry in entries}
-    for entry in entries:
-        place = "the new value" if entry.key == new_key else f"{NAME} line {entry.line}"
-        if entry.key in lines:
+    for key, node in entries:
+        place = "the new value" if key == new_key else f"{NAME} line {node.line}"
+        if key in lines:
             layer.mistakes.append(
-                f"{place}: {entry.key} is there a second time; line {lines[entry.key]} has it too"
+                f"{place}: {key} is there a second time; line {lines[key]} has it too"
             )
-        elif entry.key in _KEYS:
-            _take_entry(layer, entry, place, env)
-        elif entry.key in _OLDER:
-            _take_older(layer, entry, place, present, env)
-        elif entry.is_list or entry.text is not None or entry.key not in _SECTIONS:
-            layer.mistakes.append(f"{place}: {_unknown(entry.key, _KEYS)}")
-        lines.setdefault(entry.key, entry.line)
+        elif key in _KEYS:
+            _take_entry(layer, key, node, place, env)
+        elif key in _OLDER:
+            _take_older(layer, key, node, place, env, present=dict(entries))
+        elif not node.is_nothing or key not in _SECTIONS:
+            layer.mistakes.append(f"{place}: {_unknown(key, _KEYS)}")
+        lines.setdefault(key, node.line)
     return layer
 
 
-def _take_entry(layer: _Layer, entry: ConfigEntry, place: str, env: Mapping[str, str]) -> None:
-    if entry.is_list:
-        layer.mistakes.append(f"{place}: {entry.key} should be one value, not a list")
-    elif entry.text is not None and entry.key == "vault" and not entry.text.startswith(("/", "~/")):
-        layer.mistakes.append(f"{place}: vault should begin with / or ~/, not {entry.text!r}")
-    elif entry.text is not None:
-        layer.take(entry.key, entry.text, place, env)
+def _take_entry(
+    layer: _Layer, key: str, node: YamlNode, place: str, env: Mapping[str, str]
+) -> None:
+    if node.items is not None:
+        layer.mistakes.append(f"{place}: {key} should be one value, not a list")
+    elif node.text is not None and key == "vault" and not node.text.startswith(("/", "~/")):
+        layer.mistakes.append(f"{place}: vault should begin with / or ~/, not {node.text!r}")
+    elif node.text is not None:
+        layer.take(key, node.text, place, env)
 
 
 def _take_older(
-    layer: _Layer, entry: ConfigEntry, place: str, present: Collection[str], env: Mapping[str, str]
+    layer: _Layer,
+    key: str,
+    node: YamlNode,
+    place: str,
+    env: Mapping[str, str],
+    *,
+    present: Collection[str],
 ) -> None:
-    newer = _OLDER[entry.key]
+    newer = _OLDER[key]
     if newer is None or newer in present:
         layer.notes.append(
-            f"{place}: {entry.key} means nothing{f' beside {newer}' if newer else ' any more'}, "
+            f"{place}: {key} means nothing{f' beside {newer}' if newer else ' any more'}, "
             "and is ignored"
         )
-    elif entry.key != "debug":
-        layer.notes.append(f"{place}: {entry.key} is called {newer} now")
-        _take_entry(layer, replace(entry, key=newer), place, env)
-    elif str(entry.text).lower() in _TRUE:
+    elif key != "debug":
+        layer.notes.append(f"{place}: {key} is called {newer} now")
+        _take_entry(layer, newer, node, place, env)
+    elif str(node.text).lower() in _TRUE:
         layer.notes.append(f"{place}: debug is called log_level: debug now")
         layer.take(newer, "debug", place, env)
-    elif str(entry.text).lower() not in _FALSE:
-        layer.mistakes.append(f"{place}: debug should be true or false, not {entry.text!r}")
+    elif str(node.text).lower() not in _FALSE:
+        layer.mistakes.append(f"{place}: debug should be true or false, not {node.text!r}")
 
 
 def _from_foreign_variables(env: Mapping[str, str], taken: Collection[str]) -> _Layer:
@@ -429,9 +392,3 @@ def _unknown(name: str, known: Sequence[str]) -> str:
         f"{name} is not a setting; "
         f"{f'did you mean {spellings[near[0]]}?' if near else '`parachute config` lists them'}"
     )
-
-
-def _absolute(text: str, env: Mapping[str, str]) -> str:
-    if text == "~" or text.startswith("~/"):
-        text = f"{env.get('HOME') or Path.home()}{text[1:]}"
-    return os.path.abspath(text)  # noqa: PTH100  # takes `..` out as well, and asks no disk

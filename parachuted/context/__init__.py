@@ -9,10 +9,8 @@ from parachuted.context.chain import (
     ContextSelection,
     chain_of,
     choice_of,
-    context_folder,
     context_folders,
     names_in,
-    tokens_in,
 )
 from parachuted.context.migration import PlannedMove, added_to, plan_moves
 from parachuted.context.prompt import (
@@ -20,10 +18,9 @@ from parachuted.context.prompt import (
     ContextAssembly,
     PromptBuilder,
     PromptPreview,
-    PromptRequest,
     tokens_of_text,
 )
-from parachuted.context.sessions import MOST_CHOSEN, SessionContexts
+from parachuted.context.sessions import MOST_CHOSEN, SessionContext, SessionContexts
 
 __all__ = [
     "DEFAULT_TOKENS",
@@ -38,15 +35,13 @@ __all__ = [
     "PlannedMove",
     "PromptBuilder",
     "PromptPreview",
-    "PromptRequest",
+    "SessionContext",
     "SessionContexts",
     "added_to",
     "chain_of",
     "choice_of",
-    "context_folder",
     "context_folders",
     "names_in",
     "plan_moves",
-    "tokens_in",
     "tokens_of_text",
 ]

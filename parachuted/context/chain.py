@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath
+from parachuted.vault import CONTEXT_NAMES, PathText, VaultIndex, VaultPath
 
 _BYTES_PER_TOKEN = 4
 
@@ -19,36 +19,28 @@ _BYTES_PER_TOKEN = 4
 class ContextFolder:
     """A folder with a context file. `path` is empty for the vault itself."""
 
-    path: str
+    path: PathText
     context_file: VaultPath
     has_agents_md: bool
     has_claude_md: bool
-    display_name: str
+    display_name: PathText
     tokens: int
 
 
 def context_folders(index: VaultIndex) -> list[ContextFolder]:
     """Every folder with a context file, by path; answered from the index."""
     return [
-        found
+        ContextFolder(
+            path=folder,
+            context_file=path,
+            has_agents_md=CONTEXT_NAMES[0] in (files := index.entries(folder)),
+            has_claude_md=CONTEXT_NAMES[1] in files,
+            display_name=folder.rpartition("/")[2] or "Vault",
+            tokens=tokens_of(index, path),
+        )
         for folder in index.context_folders()
-        if (found := context_folder(folder, index)) is not None
+        if (path := index.context_file(folder)) is not None
     ]
-
-
-def context_folder(folder: str, index: VaultIndex) -> ContextFolder | None:
-    path = index.context_file(folder)
-    if path is None:
-        return None
-    files = index.entries(folder)
-    return ContextFolder(
-        path=folder,
-        context_file=path,
-        has_agents_md=CONTEXT_NAMES[0] in files,
-        has_claude_md=CONTEXT_NAMES[1] in files,
-        display_name=folder.rpartition("/")[2] or "Vault",
-        tokens=tokens_of(index, path),
-    )
 
 
 def tokens_of(index: VaultIndex, path: VaultPath) -> int:
@@ -78,7 +70,7 @@ class ChainFile:
     tokens: int
     exists: bool
     included: bool
-    reason: str
+    reason: PathText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,30 +113,22 @@ def chain_of(
     for path in [file.path for file in files.values() if file.exists]:
         for watched in watched_by(path):
             if watched not in files and index.is_context_file(watched) and sees(watched):
-                files[watched] = _file(
-                    watched,
-                    "watched" if watched.folder else "root",
-                    index,
-                    reason=f"watched by {path}",
-                )
-    for parent in _parents([*choice.folders, *choice.files]):
-        above = index.context_file(parent)
-        if above is not None and above not in files and sees(above):
-            listed = _file(
-                above,
-                "parent" if parent else "root",
-                index,
-                reason="a parent, neither chosen nor watched",
-            )
-            files[above] = replace(listed, included=False)
+                level: Level = "watched" if watched.folder else "root"
+                files[watched] = _file(watched, level, index, reason=f"watched by {path}")
+    for parent in sorted(
+        {above for one in (*choice.folders, *choice.files) for above in parents(one)}
+    ):
+        path_above = index.context_file(parent)
+        if path_above is not None and path_above not in files and sees(path_above):
+            level = "parent" if parent else "root"
+            listed = _file(path_above, level, index, reason="a parent, neither chosen nor watched")
+            files[path_above] = replace(listed, included=False)
     return _within(sorted(files.values(), key=_place), max_tokens)
 
 
 def _chosen(choice: ContextSelection, index: VaultIndex) -> Iterator[ChainFile]:
     for folder in choice.folders:
-        path = index.context_file(folder) or VaultPath(
-            f"{folder}/{CONTEXT_NAMES[0]}" if folder else CONTEXT_NAMES[0]
-        )
+        path = index.context_file(folder) or VaultPath(folder) / CONTEXT_NAMES[0]
         yield _file(path, "direct" if folder else "root", index, reason="chosen")
     for path in choice.files:
         level: Level = "root" if path == index.context_file("") else "direct"
@@ -153,11 +137,9 @@ def _chosen(choice: ContextSelection, index: VaultIndex) -> Iterator[ChainFile]:
 
 def _within(files: list[ChainFile], max_tokens: int | None) -> Chain:
     """Cut from the far end: what is chosen goes last."""
-    total = sum(file.tokens for file in files if file.included)
-    cut = set()
-    for file in sorted(
-        (file for file in files if file.included), key=lambda file: (_ORDER[file.level], file.path)
-    ):
+    included = [file for file in files if file.included]
+    total, cut = sum(file.tokens for file in included), set()
+    for file in sorted(included, key=lambda file: (_ORDER[file.level], file.path)):
         if max_tokens is None or total <= max_tokens:
             break
         total -= file.tokens
@@ -186,13 +168,11 @@ def _file(path: VaultPath, level: Level, index: VaultIndex, *, reason: str) -> C
     )
 
 
-def _parents(folders: Iterable[str]) -> list[str]:
-    found = set()
-    for folder in folders:
-        while folder:
-            folder = folder.rpartition("/")[0]  # noqa: PLW2901  walking up
-            found.add(folder)
-    return sorted(found)
+def parents(folder: str) -> Iterator[str]:
+    """The folders around it, the nearest first, the vault last."""
+    while folder:
+        folder = folder.rpartition("/")[0]
+        yield folder
 
 
 def _place(file: ChainFile) -> tuple[int, int, str]:

@@ -7,7 +7,9 @@ lost: what its folder's context file does not say yet is added there, and the ol
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Literal
 
 from parachuted.access.paths import is_hidden
@@ -68,12 +70,13 @@ def plan_moves(index: VaultIndex, read: Read) -> Iterator[PlannedMove]:
     for file in old_files(index):
         target = target_of(file, index)
         action, sections, reason = _outcome(file, target, index, read, texts)
+        kept_as = _free(file, index)
         yield PlannedMove(
             file=file,
             target=target,
             action=action,
             sections=sections,
-            kept_as=_free(file, index),
+            kept_as=kept_as,
             reason=reason,
         )
 
@@ -91,11 +94,8 @@ def target_of(file: VaultPath, index: VaultIndex) -> VaultPath:
     with its name, or a new one.
     """
     name = file.name.removesuffix(_SUFFIX)
-    name = (
-        name[: -len(_CONTEXT)]
-        if name.casefold().endswith(_CONTEXT) and len(name) > len(_CONTEXT)
-        else name
-    )
+    if name.casefold().endswith(_CONTEXT) and len(name) > len(_CONTEXT):
+        name = name[: -len(_CONTEXT)]
     folder = VaultPath("") if name.casefold() == _GENERAL else _folder_named(name, index)
     return index.context_file(folder) or folder / CONTEXT_NAMES[0]
 
@@ -115,14 +115,16 @@ def added_to(present: bytes | None, old: bytes, file: VaultPath) -> ContextAddit
         raise EditRefusedError("the old file holds bytes that are not UTF-8")
     data, settled, sections = present, [], []
     for section in (section for section in note.sections if section.level == 2):  # noqa: PLR2004 - as in `##`
-        body = note.text(section.body)
-        there = parse_note(data).section(section.title)
-        if there is not None and _same(parse_note(data).text(there.body), body):
+        body, now = note.text(section.body), parse_note(data)
+        there = now.section(section.title)
+        if there is not None and now.text(there.body).split() == body.split():
             settled.append(section)
-        elif there is None and (grown := _grown(data, section.title, body)) is not None:
-            data = grown
-            settled.append(section)
-            sections.append(section.title)
+        elif there is None:
+            with suppress(EditRefusedError):  # then it goes with the rest
+                edit = AppendToSection(section=section.title, content=body, create=True)
+                data = apply_edit(edit, data)
+                settled.append(section)
+                sections.append(section.title)
     rest = _rest(note, settled)
     if not _is_said(rest, data):
         title = f"From {printable(file)}".replace(">", "-")
@@ -169,20 +171,15 @@ def _folder_named(name: str, index: VaultIndex) -> VaultPath:
     """The folder of that name, written in whatever way; a project's first, then the nearest to the
     vault's root.
     """
-    wanted = _plain(name)
+    wanted, projects = _plain(name), f"{_NEW_FOLDERS}/"
     found = [
-        folder
+        (not folder.startswith(projects), folder.count("/"), folder)
         for folder in index.all_folders()
         if _plain(folder.rpartition("/")[2]) == wanted
         and not folder.startswith("Chat/")
         and not is_hidden(folder)
     ]
-    best = min(
-        found,
-        key=lambda folder: (not folder.startswith(f"{_NEW_FOLDERS}/"), folder.count("/"), folder),
-        default=None,
-    )
-    return VaultPath(_NEW_FOLDERS) / name if best is None else VaultPath(best)
+    return VaultPath(min(found)[2]) if found else VaultPath(_NEW_FOLDERS) / name
 
 
 def _plain(name: str) -> str:
@@ -190,22 +187,10 @@ def _plain(name: str) -> str:
 
 
 def _free(file: VaultPath, index: VaultIndex) -> VaultPath:
-    """Where the old file is kept: under its own name, or the first one with a number that is
-    free.
-    """
-    taken, stem, number = set(index.files(KEPT_FOLDER)), file.name.removesuffix(_SUFFIX), 1
-    name = file.name
-    while name in taken:
-        number += 1
-        name = f"{stem}-{number}{_SUFFIX}"
-    return KEPT_FOLDER / name
-
-
-def _grown(data: bytes, title: str, body: str) -> bytes | None:
-    try:
-        return apply_edit(AppendToSection(section=title, content=body, create=True), data)
-    except EditRefusedError:
-        return None
+    """Where the old file is kept: under its own name, or with the first number that is free."""
+    taken, stem = set(index.files(KEPT_FOLDER)), file.name.removesuffix(_SUFFIX)
+    numbered = (f"{stem}-{number}{_SUFFIX}" for number in count(2))
+    return KEPT_FOLDER / next(name for name in chain([file.name], numbered) if name not in taken)
 
 
 def _rest(note: ParsedNote, settled: list[Section]) -> str:
@@ -216,14 +201,12 @@ def _rest(note: ParsedNote, settled: list[Section]) -> str:
     for section in settled:
         kept.append(note.data[at : section.start])
         at = section.stop
-    text = _lowered(
-        parse_note(b"\n" + b"".join([*kept, note.data[at:]]))
-    ).strip()  # the line end: no frontmatter begins here
+    # behind a line end no frontmatter begins
+    text = _lowered(parse_note(b"\n" + b"".join([*kept, note.data[at:]]))).strip()
     if note.frontmatter is None or not (matter := note.text(note.frontmatter).strip()):
         return text
-    fence = "`" * max(
-        3, 1 + max((len(run) for run in matter.split() if set(run) == {"`"}), default=0)
-    )
+    runs = [len(run) for run in matter.split() if set(run) == {"`"}]
+    fence = "`" * max(3, 1 + max(runs, default=0))
     return f"{fence}yaml\n{matter}\n{fence}\n\n{text}".strip()
 
 
@@ -236,12 +219,9 @@ def _lowered(note: ParsedNote) -> str:
     parts, at = [], note.body.start
     for heading in headings:
         marks = "#" * min(heading.level + by, _DEEPEST)
-        lines = note.data[heading.start : heading.stop]
-        own = (
-            lines.lstrip(b" ").lstrip(b"#")
-            if lines.lstrip(b" ").startswith(b"#")
-            else f" {heading.title}\n".encode()
-        )
+        line = note.data[heading.start : heading.stop].lstrip(b" ")
+        is_marked = line.startswith(b"#")
+        own = line.lstrip(b"#") if is_marked else f" {heading.title}\n".encode()
         parts += [note.data[at : heading.start], marks.encode(), own]
         at = heading.stop
     return b"".join([*parts, note.data[at:]]).decode("utf-8", "replace")
@@ -255,7 +235,3 @@ def _is_said(text: str, data: bytes) -> bool:
 
 def _bare(line: str) -> str:
     return line.strip().lstrip("#-*_=> ").strip()
-
-
-def _same(one: str, other: str) -> bool:
-    return one.split() == other.split()

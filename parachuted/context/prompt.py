@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from parachuted.access.notes import ContextPart, ContextPreview
-from parachuted.access.origin import UNTRUSTED
-from parachuted.access.origins import Origins
 from parachuted.access.private_text import without_private
+from parachuted.access.strangers import Strangers
 from parachuted.context.chain import (
     LARGEST_FILE,
     Chain,
@@ -23,6 +22,7 @@ from parachuted.context.chain import (
     ContextSelection,
     chain_of,
     choice_of,
+    parents,
     tokens_in,
 )
 from parachuted.errors import NotFoundError, ParachuteError
@@ -42,18 +42,6 @@ PathLookup = Callable[[VaultPath], VaultPath]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptRequest:
-    """What a prompt is to be made of: contexts, the folder of the vault where work is done, the
-    note that says who the agent is.
-    """
-
-    choice: ContextSelection
-    working_directory: VaultPath | None = None
-    agent: VaultPath | None = None
-    max_tokens: int = DEFAULT_TOKENS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptText:
     """What a file holds, up to a limit; `digest` is of what was read, `is_cut` says that there is
     more.
@@ -67,9 +55,8 @@ class PromptText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptPreview:
-    """A prompt and what it was made of.
-
-    `chain` lists what was left out, too; sizes are estimates in tokens.
+    """A prompt and what it was made of: `chain` lists what was left out, too; `is_truncated`:
+    something that was asked for was cut or left out.
     """
 
     prompt: str
@@ -77,13 +64,8 @@ class PromptPreview:
     agent_name: str | None
     agent: VaultPath | None
     chain: Chain
-    texts: tuple[PromptText, ...]
     working: PromptText | None
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether anything that was asked for was cut or left out."""
-        return self.chain.truncated or any(text.is_cut for text in self.texts)
+    is_truncated: bool
 
 
 class PromptBuilder:
@@ -98,55 +80,42 @@ class PromptBuilder:
         self._root, self._index, self._watched_by = root, index, watched_by
 
     def preview(
-        self, wanted: PromptRequest, *, find: PathLookup, sees: Callable[[str], bool]
+        self,
+        choice: ContextSelection,
+        *,
+        working_directory: VaultPath | None,
+        agent: VaultPath | None,
+        max_tokens: int,
+        find: PathLookup,
+        sees: Callable[[str], bool],
     ) -> PromptPreview:
-        """The prompt.
+        """The prompt of the agent that a note describes, or of the usual one.
 
         Raises NotFoundError when there is no such agent's note; what else cannot be read is left
         out, and listed as such.
         """
         base, name = BASE_PROMPT, None
-        if wanted.agent is not None:
-            text = self._text(wanted.agent, find)
-            base, name = _agent(text)
-        chain = chain_of(
-            wanted.choice, self._index, self._watched_by, max_tokens=wanted.max_tokens, sees=sees
-        )
-        chain, texts = self._loaded(chain, find)
-        working = self._working(wanted.working_directory, texts, find)
+        if agent is not None:
+            base, name = _agent(self._text(agent, find))
+        chain = chain_of(choice, self._index, self._watched_by, max_tokens=max_tokens, sees=sees)
+        contexts: list[tuple[ChainFile, PromptText]] = []
+        unread: dict[VaultPath, str] = {}
+        for file in _included(chain):
+            try:
+                contexts.append((file, self._text(file.path, find)))
+            except ParachuteError as error:  # it was there a moment ago
+                unread[file.path] = error.message
+        texts = [text for _file, text in contexts]
+        working = self._working(working_directory, texts, find)
         return PromptPreview(
-            prompt=assemble(
-                base,
-                list(zip([file for file in chain.files if file.included], texts, strict=True)),
-                working,
-            ),
+            prompt=assemble(base, contexts, working),
             base=base,
             agent_name=name,
-            agent=wanted.agent,
-            chain=chain,
-            texts=tuple(texts),
+            agent=agent,
+            chain=_without(chain, unread),
             working=working,
+            is_truncated=_is_cut(chain, contexts),
         )
-
-    def _loaded(self, chain: Chain, find: PathLookup) -> tuple[Chain, list[PromptText]]:
-        files: list[ChainFile] = []
-        texts: list[PromptText] = []
-        for file in chain.files:
-            if file.included:
-                try:
-                    texts.append(self._text(file.path, find))
-                except ParachuteError as error:  # it was there a moment ago
-                    files.append(
-                        replace(
-                            file,
-                            included=False,
-                            reason=f"{file.reason}, but could not be read: {error.message}",
-                        )
-                    )
-                    continue
-            files.append(file)
-        total = sum(file.tokens for file in files if file.included)
-        return Chain(files=tuple(files), total_tokens=total, truncated=chain.truncated), texts
 
     def _working(
         self, folder: VaultPath | None, texts: Sequence[PromptText], find: PathLookup
@@ -158,11 +127,8 @@ class PromptBuilder:
             text = self._text(folder / _WORKING_NAME, find)
         except NotFoundError:
             return None
-        return (
-            None
-            if any(text.path == other.path or text.digest == other.digest for other in texts)
-            else text
-        )
+        is_known = any(text.path == one.path or text.digest == one.digest for one in texts)
+        return None if is_known else text
 
     def _text(self, path: VaultPath, find: PathLookup) -> PromptText:
         real = find(path)
@@ -175,30 +141,45 @@ class PromptBuilder:
         )
 
 
+def _included(chain: Chain) -> list[ChainFile]:
+    return [file for file in chain.files if file.included]
+
+
+def _without(chain: Chain, unread: Mapping[VaultPath, str]) -> Chain:
+    """The chain without the files that could not be read, for these reasons."""
+    files = tuple(
+        replace(
+            file,
+            included=False,
+            reason=f"{file.reason}, but could not be read: {unread[file.path]}",
+        )
+        if file.path in unread
+        else file
+        for file in chain.files
+    )
+    total = sum(file.tokens for file in files if file.included)
+    return Chain(files=files, total_tokens=total, truncated=chain.truncated)
+
+
 def assemble(
     base: str, contexts: Sequence[tuple[ChainFile, PromptText]], working: PromptText | None
 ) -> str:
-    texts = [*(text for _file, text in contexts), *([working] if working else [])]
-    mark = hashlib.sha256("\0".join([base, *(text.text for text in texts)]).encode()).hexdigest()[
-        :8
-    ]
+    texts = [base, *(one.text for _file, one in contexts), *([working.text] if working else [])]
+    mark = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:8]
     parts = [base.strip()] if base.strip() else []
     if contexts:
-        above = {folder for file, _text in contexts for folder in _parents(file.folder_path)}
-        titled = [
-            (_title(file, is_above=file.folder_path in above), file, text)
-            for file, text in contexts
-        ]
-        parts += [
-            _HEAD,
-            *(
-                f"### {title} ({printable(file.path)})\n{_quoted(text, mark)}"
-                for title, file, text in titled
-            ),
-        ]
+        above = {folder for file, _text in contexts for folder in parents(file.folder_path)}
+        parts.append(_HEAD)
+        for file, text in contexts:
+            title = _title(file, is_above=file.folder_path in above)
+            parts.append(f"### {title} ({printable(file.path)})\n{_quoted(text, mark)}")
     if working is not None:
         parts += [*(["---"] if parts else []), _WORKING_HEAD, _quoted(working, mark)]
     return "\n\n".join(parts) + "\n"
+
+
+def _is_cut(chain: Chain, contexts: Sequence[tuple[ChainFile, PromptText]]) -> bool:
+    return chain.truncated or any(text.is_cut for _file, text in contexts)
 
 
 def tokens_of_text(text: str) -> int:
@@ -206,42 +187,27 @@ def tokens_of_text(text: str) -> int:
 
 
 def _quoted(text: PromptText, mark: str) -> str:
-    left_out = (
-        f"\n(the file goes on; all beyond its first {LARGEST_FILE >> 10} KB is left out)"
-        if text.is_cut
-        else ""
-    )
-    return f"<note-{mark}>\n{text.text.strip()}\n</note-{mark}>{left_out}"
+    cut = f"\n(the file goes on; all beyond its first {LARGEST_FILE >> 10} KB is left out)"
+    quoted = f"<note-{mark}>\n{text.text.strip()}\n</note-{mark}>"
+    return f"{quoted}{cut}" if text.is_cut else quoted
 
 
 def _title(file: ChainFile, *, is_above: bool) -> str:
     if file.level == "root":
         return "Root Context"
-    name = printable(
-        file.folder_path.name
-        if file.path.name in CONTEXT_NAMES
-        else file.path.name.removesuffix(".md")
-    )
+    is_folders = file.path.name in CONTEXT_NAMES
+    name = printable(file.folder_path.name if is_folders else file.path.name.removesuffix(".md"))
     return f"{name} Overview" if is_above else name
 
 
-def _parents(folder: VaultPath) -> Iterator[VaultPath]:
-    while folder:
-        folder = folder.folder
-        yield folder
-
-
 def _agent(text: PromptText) -> tuple[str, str]:
+    """What an agent's note says, and its name."""
     note = parse_note(text.text.encode())
     named = note.values.get("name")
-    name = (
-        named
-        if isinstance(named, str) and named.strip()
-        else printable(text.path.name.removesuffix(".md"))
-    )
-    return note.text(note.body).strip() + "\n", " ".join(
-        name.encode("utf-8", "replace").decode().split()
-    )[:200]
+    name = named if isinstance(named, str) and named.strip() else ""
+    name = name or printable(text.path.name.removesuffix(".md"))
+    name = " ".join(name.encode("utf-8", "replace").decode().split())[:200]
+    return note.text(note.body).strip() + "\n", name
 
 
 _NS = 1_000_000_000
@@ -254,10 +220,11 @@ class ContextAssembly:
         self,
         index: VaultIndex,
         watched_by: Callable[[str], Sequence[VaultPath]],
-        origins: Origins | None = None,
+        strangers: Strangers | None = None,
     ) -> None:
         """`watched_by` answers the context files that one watches."""
-        self._index, self._watched_by, self._origins = index, watched_by, origins
+        self._index, self._watched_by = index, watched_by
+        self._strangers = strangers or Strangers()
 
     async def load(
         self,
@@ -276,29 +243,32 @@ class ContextAssembly:
         chain = await asyncio.to_thread(
             chain_of, choice, self._index, self._watched_by, max_tokens=max_tokens, sees=sees
         )
-        texts: list[tuple[ChainFile, PromptText]] = []
-        files: list[ChainFile] = []
-        for file in chain.files:
-            if file.included:
-                try:
-                    texts.append((file, _text(file.path, await read(file.path))))
-                except ParachuteError as error:  # it was there a moment ago
-                    reason = f"{file.reason}, but could not be read: {error.message}"
-                    files.append(replace(file, included=False, reason=reason))
-                    continue
-            files.append(file)
-        text = assemble("", texts, None) if texts else ""
+        contexts: list[tuple[ChainFile, PromptText]] = []
+        unread: dict[VaultPath, str] = {}
+        strange: set[str] = set()
+        for file in _included(chain):
+            try:
+                words = await read(file.path)
+            except ParachuteError as error:  # it was there a moment ago
+                unread[file.path] = error.message
+                continue
+            contexts.append((file, _text(file.path, words)))
+            if self._strangers.is_text(file.path, words.encode("utf-8", "replace")):
+                strange.add(file.path)
+        text = assemble("", contexts, None) if contexts else ""
         return ContextPreview(
             text=text,
             tokens=tokens_of_text(text),
-            is_truncated=_is_cut(chain, texts),
-            parts=tuple(map(self._part, files)),
+            is_truncated=_is_cut(chain, contexts),
+            parts=tuple(
+                self._part(file, is_strange=file.path in strange)
+                for file in _without(chain, unread).files
+            ),
         )
 
-    def _part(self, file: ChainFile) -> ContextPart:
+    def _part(self, file: ChainFile, *, is_strange: bool) -> ContextPart:
         entry = self._index.get(file.path)
         modified = None if entry is None else datetime.fromtimestamp(entry.mtime_ns / _NS, UTC)
-        origin = "you" if self._origins is None else self._origins.of(file.path)
         return ContextPart(
             path=printable(file.path),
             level=file.level,
@@ -306,19 +276,11 @@ class ContextAssembly:
             included=file.included,
             reason=file.reason,
             modified=modified,
-            is_strange=origin in UNTRUSTED,
+            is_strange=is_strange or self._strangers.is_place(file.path),
         )
 
 
 def _text(path: VaultPath, text: str) -> PromptText:
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return PromptText(
-        path=path,
-        text=text[:LARGEST_FILE],
-        digest=digest,
-        is_cut=len(text) > LARGEST_FILE,
-    )
-
-
-def _is_cut(chain: Chain, texts: Sequence[tuple[ChainFile, PromptText]]) -> bool:
-    return chain.truncated or any(text.is_cut for _file, text in texts)
+    is_cut = len(text) > LARGEST_FILE
+    return PromptText(path=path, text=text[:LARGEST_FILE], digest=digest, is_cut=is_cut)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parachuted.state import StateStore
+from parachuted.texts.times import StoredTime
 from parachuted.vault import VaultIndex, VaultPath
 
 MOST_CHOSEN = 100
@@ -28,7 +29,7 @@ class SessionContext:
     """
 
     folder_path: VaultPath
-    added_at: str
+    added_at: StoredTime
     was: VaultPath | None = None
 
 
@@ -96,11 +97,8 @@ class SessionContexts:
                 for path in [path for path in rows if path in moved]:
                     chosen = rows.pop(path)
                     self._table.drop(_key(session, path))
-                    rows.setdefault(
-                        moved[path],
-                        SessionContext(folder_path=moved[path], added_at=chosen.added_at, was=path),
-                    )
-                    self._keep(session, rows[moved[path]])
+                    follows = replace(chosen, folder_path=moved[path], was=path)
+                    self._keep(session, rows.setdefault(moved[path], follows))
                     count += 1
         return count
 
@@ -110,8 +108,8 @@ class SessionContexts:
             "folder_path": chosen.folder_path,
             "added_at": chosen.added_at,
             "was": chosen.was,
+            "owner": self._owners.get(session, ""),
         }
-        row["owner"] = self._owners.get(session, "")
         self._table.put(_key(session, chosen.folder_path), row)
 
     def _forget_oldest(self, owner: str) -> None:
@@ -119,25 +117,20 @@ class SessionContexts:
         while counts[owner] > _MOST_SESSIONS_EACH or self._rows_of(owner) > _MOST_ROWS_EACH:
             self._forget_oldest_of(owner)
             counts[owner] -= 1
-        while (
-            len(self._sessions) > _MOST_SESSIONS
-            or sum(map(len, self._sessions.values())) > _MOST_ROWS
-        ):
+        while len(self._sessions) > _MOST_SESSIONS or self._rows_of(None) > _MOST_ROWS:
             largest = max(counts, key=lambda one: counts[one])
             self._forget_oldest_of(largest)
             counts[largest] -= 1
 
-    def _rows_of(self, owner: str) -> int:
+    def _rows_of(self, owner: str | None) -> int:
         return sum(
             len(rows)
             for session, rows in self._sessions.items()
-            if self._owners.get(session, "") == owner
+            if owner in {None, self._owners.get(session, "")}
         )
 
     def _forget_oldest_of(self, owner: str) -> None:
-        oldest = next(
-            session for session in self._sessions if self._owners.get(session, "") == owner
-        )
+        oldest = next(one for one in self._sessions if self._owners.get(one, "") == owner)
         self._owners.pop(oldest, None)
         for path in self._sessions.pop(oldest):
             self._table.drop(_key(oldest, path))

@@ -2,10 +2,8 @@
 
 from parachuted.events.bus import Bus, Event, Problems
 from parachuted.events.catalog import CATALOG, CORE, FACTS, EventKind
-from parachuted.events.change_detector import ChangeDetector
-from parachuted.events.changes import PERSON, Change, ChangeCommitter, ChangeListeners
-from parachuted.events.disk_scan import DiskScan, load_ignore
-from parachuted.events.watcher import ChangeHints, DebounceTimes, FileWatcher, make_watcher
+from parachuted.events.changes import PERSON, Change, ChangeListeners
+from parachuted.events.disk_scan import load_ignore
 
 __all__ = [
     "CATALOG",
@@ -14,16 +12,9 @@ __all__ = [
     "PERSON",
     "Bus",
     "Change",
-    "ChangeCommitter",
-    "ChangeDetector",
-    "ChangeHints",
     "ChangeListeners",
-    "DebounceTimes",
-    "DiskScan",
     "Event",
     "EventKind",
-    "FileWatcher",
     "Problems",
     "load_ignore",
-    "make_watcher",
 ]

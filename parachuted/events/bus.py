@@ -6,12 +6,12 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TypeVar
 
-from parachuted.access.events import EventFilter, EventValues
+from parachuted.access.events import EventFilter
 from parachuted.events.catalog import CATALOG, FACTS, EventKind
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,6 @@ class Event:
     kind: EventKind
     timestamp: datetime
     data: Mapping[str, object]
-    _values: EventValues | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def event(self) -> str:
@@ -38,9 +37,7 @@ class Event:
         """The event as far as that listener may see it, unchanged where nothing is left out; None
         where it may not.
         """
-        if self._values is None:  # the same for all listeners, of whom there may be none
-            object.__setattr__(self, "_values", EventValues(self.kind, self.data))
-        found = listener.heard(self.kind, self.data, self._values)
+        found = listener.heard(self.kind, self.data)
         if found is None:
             return None
         name, data = found
@@ -117,7 +114,6 @@ class Bus:
 
     @property
     def declared(self) -> Mapping[str, EventKind]:
-        """The declarations of modules, by name."""
         return MappingProxyType(self._declared)
 
     def subscribe(self, listener: Callable[[Event], None], *names: str) -> Callable[[], None]:
@@ -165,11 +161,9 @@ class Bus:
             self._is_telling = False
 
     def since(self, event_id: int) -> Iterator[Event]:
-        """The remembered events after that number."""
         return (event for event in tuple(self._last) if event.id > event_id)
 
     def remembers(self, event_id: int) -> bool:
-        """Whether every event after that number is still remembered."""
         return event_id <= self._count and (
             event_id == self._count or (bool(self._last) and self._last[0].id <= event_id + 1)
         )
@@ -221,6 +215,5 @@ class Problems:
         self.add(group, found.items())
 
     def add(self, group: str, found: Iterable[tuple[str, str]]) -> None:
-        """Add problems to a group."""
         for subject, problem in found:
             self.set(group + subject, problem)

@@ -5,12 +5,11 @@ hooks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
-from parachuted.access.events import PATH_KINDS, FieldKind, schema_of
-
-_PATH, _PATHS, _TEXT, _TEXTS, _FREE, _MESSAGE, _ID, _IDS, _NUMBER, _FLAG = FieldKind
+from parachuted.events.fields import FieldKind, schema_of
 
 _LENT = frozenset({"daily", "chat", "brain"})
 _SCOPES = {
@@ -30,7 +29,7 @@ class EventKind:
 
     `blocks`: only hooks receive it, before the act, and any of them may object; the bus does not
     carry it. `claude`: its name in Claude Code's hooks. `publisher`: the module that publishes it;
-    None: the core. ValueError where a field has no kind, or quotes notes that no field names.
+    None: the core. ValueError where a field has no kind.
     """
 
     name: str
@@ -39,7 +38,6 @@ class EventKind:
     blocks: bool = False
     claude: str = ""
     publisher: str | None = None
-    path_fields: Mapping[str, FieldKind] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         untyped = [name for name, kind in self.fields.items() if not isinstance(kind, FieldKind)]
@@ -47,17 +45,6 @@ class EventKind:
             raise ValueError(
                 f"{self.name}: the field {untyped[0][:80]} needs one of the kinds "
                 f"{', '.join(FieldKind)}"
-            )
-        object.__setattr__(
-            self,
-            "path_fields",
-            {name: kind for name, kind in self.fields.items() if kind in PATH_KINDS},
-        )
-        quoting = [name for name, kind in self.fields.items() if kind is FieldKind.TEXT]
-        if quoting and not self.path_fields:
-            raise ValueError(
-                f"{self.name}: {quoting[0][:80]} is text of a note that no field names; add a "
-                "path, or make it free"
             )
 
     def schema(self) -> dict[str, object]:
@@ -76,304 +63,200 @@ class EventKind:
         return _SCOPES.get(self.name.partition(".")[0], _OTHER_SCOPE)
 
 
-_CHANGE = {"path": _PATH, "by": _ID, "run": _ID, "key": _ID, "causes": _IDS, "digest": _ID}
+def _event(name: str, tells: str, fields: str, **more: Any) -> EventKind:  # noqa: ANN401  EventKind's
+    """`fields` are names, each with its kind."""
+    named = (field.split(":") for field in fields.split())
+    kinds = {field: FieldKind(kind) for field, kind in named}
+    return EventKind(name=name, tells=tells, fields=kinds, **more)
+
+
+_CHANGE = "path:path by:id run:id key:id causes:ids digest:id"
 _KINDS = (
-    EventKind(name="file.created", tells="A file is new in the vault.", fields=_CHANGE),
-    EventKind(name="file.modified", tells="A file's content changed.", fields=_CHANGE),
-    EventKind(
-        name="file.moved",
-        tells="A file was moved or renamed; its content may have changed too.",
-        fields={**_CHANGE, "from": _PATH},
+    _event("file.created", "A file is new in the vault.", _CHANGE),
+    _event("file.modified", "A file's content changed.", _CHANGE),
+    _event(
+        "file.moved",
+        "A file was moved or renamed; its content may have changed too.",
+        f"{_CHANGE} from:path",
     ),
-    EventKind(name="file.deleted", tells="A file was deleted.", fields=_CHANGE),
-    EventKind(
-        name="watch.declared",
-        tells="A note's `watch:` was added or changed.",
-        fields={"watcher": _PATH, "patterns": _TEXT, "problems": _TEXT, "unmatched": _FREE},
+    _event("file.deleted", "A file was deleted.", _CHANGE),
+    _event(
+        "watch.declared",
+        "A note's `watch:` was added or changed.",
+        "watcher:path patterns:text problems:text unmatched:text",
     ),
-    EventKind(
-        name="watch.removed", tells="A note no longer watches anything.", fields={"watcher": _PATH}
+    _event("watch.removed", "A note no longer watches anything.", "watcher:path"),
+    _event(
+        "task.queued",
+        "A watcher has something to review.",
+        "task:id watcher:path paths:paths causes:ids due:id",
     ),
-    EventKind(
-        name="task.queued",
-        tells="A watcher has something to review.",
-        fields={"task": _ID, "watcher": _PATH, "paths": _PATHS, "causes": _IDS, "due": _ID},
+    _event("task.started", "An agent started a task.", "task:id watcher:path run:id backend:id"),
+    _event("task.finished", "A task is finished.", "task:id watcher:path run:id outcome:id"),
+    _event(
+        "run.finished",
+        "An agent's run has ended.",
+        "run:id watcher:path outcome:id reason:text paths:paths cost_usd:number",
     ),
-    EventKind(
-        name="task.started",
-        tells="An agent started a task.",
-        fields={"task": _ID, "watcher": _PATH, "run": _ID, "backend": _ID},
+    _event(
+        "run.undone",
+        "A run, and what followed from it, was taken back.",
+        "run:id runs:text paths:paths kept:texts undo:id",
     ),
-    EventKind(
-        name="task.finished",
-        tells="A task is finished.",
-        fields={"task": _ID, "watcher": _PATH, "run": _ID, "outcome": _ID},
+    _event(
+        "permission.requested",
+        "An agent asks a person for a permission.",
+        "id:id run:id session:id agent:id kind:id what:text why:text until:id",
     ),
-    EventKind(
-        name="run.finished",
-        tells="An agent's run has ended.",
-        fields={
-            "run": _ID,
-            "watcher": _PATH,
-            "outcome": _ID,
-            "reason": _FREE,
-            "paths": _PATHS,
-            "cost_usd": _NUMBER,
-        },
-    ),
-    EventKind(
-        name="run.undone",
-        tells="A run, and what followed from it, was taken back.",
-        fields={"run": _ID, "runs": _MESSAGE, "paths": _PATHS, "kept": _TEXTS, "undo": _ID},
-    ),
-    EventKind(
-        name="permission.requested",
-        tells="An agent asks a person for a permission.",
-        fields={
-            "id": _ID,
-            "run": _ID,
-            "session": _ID,
-            "agent": _ID,
-            "kind": _ID,
-            "what": _FREE,
-            "why": _FREE,
-            "until": _ID,
-        },
-    ),
-    EventKind(
-        name="permission.answered",
-        tells="An agent's request was answered (once, session or never), or is no longer open "
+    _event(
+        "permission.answered",
+        "An agent's request was answered (once, session or never), or is no longer open "
         "(unanswered or ended).",
-        fields={
-            "id": _ID,
-            "run": _ID,
-            "session": _ID,
-            "agent": _ID,
-            "kind": _ID,
-            "what": _FREE,
-            "answer": _ID,
-        },
+        "id:id run:id session:id agent:id kind:id what:text answer:id",
     ),
-    EventKind(
-        name="vault.problem",
-        tells="The vault has a problem that a person should look at, or no longer has it.",
-        fields={"subject": _MESSAGE, "problem": _MESSAGE},
+    _event(
+        "vault.problem",
+        "The vault has a problem that a person should look at, or no longer has it.",
+        "subject:text problem:text",
     ),
-    EventKind(
-        name="budget.exceeded",
-        tells="A task waits because a budget is used up.",
-        fields={"task": _ID, "watcher": _PATH, "budget": _ID, "limit": _NUMBER},
+    _event(
+        "budget.exceeded",
+        "A task waits because a budget is used up.",
+        "task:id watcher:path budget:id limit:number",
     ),
-    EventKind(
-        name="session.start",
-        tells="A session of Chat or Daily starts.",
-        fields={"session_id": _ID, "module": _ID, "working_directory": _PATH},
+    _event(
+        "session.start",
+        "A session of Chat or Daily starts.",
+        "session_id:id module:id working_directory:path",
         claude="SessionStart",
     ),
-    EventKind(
-        name="session.end",
-        tells="A session was closed, or ended because no message came for a long time.",
-        fields={"session_id": _ID, "message_count": _NUMBER, "duration": _NUMBER},
+    _event(
+        "session.end",
+        "A session was closed, or ended because no message came for a long time.",
+        "session_id:id message_count:number duration:number",
         claude="SessionEnd",
     ),
-    EventKind(
-        name="session.notification",
-        tells="The agent of a conversation waits for the person: it asks something, or for leave.",
-        fields={"session_id": _ID, "notification_type": _ID, "title": _MESSAGE, "message": _FREE},
+    _event(
+        "session.notification",
+        "The agent of a conversation waits for the person: it asks something, or for leave.",
+        "session_id:id notification_type:id title:text message:text",
         claude="Notification",
     ),
-    EventKind(
-        name="daily.entry.created",
+    _event(
+        "daily.entry.created",
+        "An entry of the journal was saved for the first time.",
+        "entry_id:id entry_path:path content:text audio_path:path causes:ids",
         publisher="daily",
-        tells="An entry of the journal was saved for the first time.",
-        fields={
-            "entry_id": _ID,
-            "entry_path": _PATH,
-            "content": _TEXT,
-            "audio_path": _PATH,
-            "causes": _IDS,
-        },
     ),
-    EventKind(
-        name="daily.reflection.completed",
+    _event(
+        "daily.reflection.completed",
+        "A reflection on a day was written.",
+        "date:id agent:id output_path:path status:id causes:ids",
         publisher="daily",
-        tells="A reflection on a day was written.",
-        fields={"date": _ID, "agent": _ID, "output_path": _PATH, "status": _ID, "causes": _IDS},
     ),
-    EventKind(
-        name="chat.session.created",
+    _event(
+        "chat.session.created",
+        "A conversation was created.",
+        "session_id:id title:text module:id source:id working_directory:path causes:ids",
         publisher="chat",
-        tells="A conversation was created.",
-        fields={
-            "session_id": _ID,
-            "title": _MESSAGE,
-            "module": _ID,
-            "source": _ID,
-            "working_directory": _PATH,
-            "causes": _IDS,
-        },
     ),
-    EventKind(
-        name="chat.session.message",
+    _event(
+        "chat.session.message",
+        "A message of a conversation was stored.",
+        "session_id:id message_id:id role:id source:id message_count:number causes:ids",
         publisher="chat",
-        tells="A message of a conversation was stored.",
-        fields={
-            "session_id": _ID,
-            "message_id": _ID,
-            "role": _ID,
-            "source": _ID,
-            "message_count": _NUMBER,
-            "causes": _IDS,
-        },
     ),
-    EventKind(
-        name="context.limit.approaching",
-        tells="A session's context is nearly full, and will be compacted.",
-        fields={"session_id": _ID, "token_count": _NUMBER, "threshold": _NUMBER},
+    _event(
+        "context.limit.approaching",
+        "A session's context is nearly full, and will be compacted.",
+        "session_id:id token_count:number threshold:number",
     ),
-    EventKind(
-        name="brain.mention.detected",
+    _event(
+        "brain.mention.detected",
+        "A text mentions something that Brain knows.",
+        "source_id:id para_id:id confidence:number causes:ids",
         publisher="brain",
-        tells="A text mentions something that Brain knows.",
-        fields={"source_id": _ID, "para_id": _ID, "confidence": _NUMBER, "causes": _IDS},
     ),
-    EventKind(
-        name="tool.after",
-        tells="An agent's tool call succeeded.",
-        fields={
-            "tool_name": _ID,
-            "tool_input": _FREE,
-            "tool_use_id": _ID,
-            "tool_response": _FREE,
-            "duration_ms": _NUMBER,
-        },
+    _event(
+        "tool.after",
+        "An agent's tool call succeeded.",
+        "tool_name:id tool_input:text tool_use_id:id tool_response:text duration_ms:number",
         claude="PostToolUse",
     ),
-    EventKind(
-        name="tool.failed",
-        tells="An agent's tool call failed.",
-        fields={
-            "tool_name": _ID,
-            "tool_input": _FREE,
-            "tool_use_id": _ID,
-            "error": _FREE,
-            "duration_ms": _NUMBER,
-        },
+    _event(
+        "tool.failed",
+        "An agent's tool call failed.",
+        "tool_name:id tool_input:text tool_use_id:id error:text duration_ms:number",
         claude="PostToolUseFailure",
     ),
-    EventKind(
-        name="module.enabled",
-        tells="A module is running.",
-        fields={"name": _ID, "version": _ID, "hash": _ID},
+    _event("module.enabled", "A module is running.", "name:id version:id hash:id"),
+    _event("module.disabled", "A module was stopped.", "name:id version:id"),
+    _event(
+        "module.failed",
+        "A module failed to start, or failed while it ran.",
+        "name:id version:id error:text",
     ),
-    EventKind(
-        name="module.disabled", tells="A module was stopped.", fields={"name": _ID, "version": _ID}
+    _event(
+        "module.changed",
+        "A module's folder differs from what was approved; the approved version keeps running.",
+        "name:id hash:id",
     ),
-    EventKind(
-        name="module.failed",
-        tells="A module failed to start, or failed while it ran.",
-        fields={"name": _ID, "version": _ID, "error": _FREE},
+    _event(
+        "suggestion.created",
+        "An agent or a module suggests a change, which waits for a person's decision.",
+        "id:id action:id path:path target_module:id source_agent:id run:id causes:ids",
     ),
-    EventKind(
-        name="module.changed",
-        tells="A module's folder differs from what was approved; the approved version keeps "
-        "running.",
-        fields={"name": _ID, "hash": _ID},
+    _event(
+        "suggestion.resolved",
+        "A suggestion was approved, changed, rejected, or can no longer be applied.",
+        "id:id action:id path:path target_module:id source_agent:id run:id causes:ids "
+        "status:id resolved_by:id applied_run:id",
     ),
-    EventKind(
-        name="suggestion.created",
-        tells="An agent or a module suggests a change, which waits for a person's decision.",
-        fields={
-            "id": _ID,
-            "action": _ID,
-            "path": _PATH,
-            "target_module": _ID,
-            "source_agent": _ID,
-            "run": _ID,
-            "causes": _IDS,
-        },
-    ),
-    EventKind(
-        name="suggestion.resolved",
-        tells="A suggestion was approved, changed, rejected, or can no longer be applied.",
-        fields={
-            "id": _ID,
-            "action": _ID,
-            "path": _PATH,
-            "target_module": _ID,
-            "source_agent": _ID,
-            "run": _ID,
-            "causes": _IDS,
-            "status": _ID,
-            "resolved_by": _ID,
-            "applied_run": _ID,
-        },
-    ),
-    EventKind(
-        name="hook.failed",
-        tells="A hook failed.",
-        fields={"hook": _MESSAGE, "event": _ID, "error": _FREE},
-    ),
-    EventKind(
-        name="write.before",
-        tells="Something is about to be written in the vault.",
-        fields={
-            "path": _PATH,
-            "from": _PATH,
-            "actor": _ID,
-            "run": _ID,
-            "causes": _IDS,
-            "operation": _ID,
-            "base": _ID,
-            "digest": _ID,
-            "sections": _TEXT,
-            "frontmatter": _TEXT,
-        },
+    _event("hook.failed", "A hook failed.", "hook:text event:id error:text"),
+    _event(
+        "write.before",
+        "Something is about to be written in the vault.",
+        "path:path from:path actor:id run:id causes:ids operation:id base:id digest:id "
+        "sections:text frontmatter:text",
         blocks=True,
     ),
-    EventKind(
-        name="bubble.before",
-        tells="A watcher is about to be woken.",
-        fields={
-            "watcher": _PATH,
-            "run": _ID,
-            "paths": _PATHS,
-            "causes": _IDS,
-            "most_cost_usd": _NUMBER,
-        },
+    _event(
+        "bubble.before",
+        "A watcher is about to be woken.",
+        "watcher:path run:id paths:paths causes:ids most_cost_usd:number",
         blocks=True,
     ),
-    EventKind(
-        name="tool.before",
-        tells="An agent is about to call a tool.",
-        fields={"tool_name": _ID, "tool_input": _FREE, "tool_use_id": _ID},
+    _event(
+        "tool.before",
+        "An agent is about to call a tool.",
+        "tool_name:id tool_input:text tool_use_id:id",
         blocks=True,
         claude="PreToolUse",
     ),
-    EventKind(
-        name="module.load.before",
-        tells="A module's code is about to be loaded.",
-        fields={"name": _ID, "version": _ID, "hash": _ID},
+    _event(
+        "module.load.before",
+        "A module's code is about to be loaded.",
+        "name:id version:id hash:id",
         blocks=True,
     ),
-    EventKind(
-        name="prompt.before",
-        tells="An agent is about to be sent a prompt.",
-        fields={"prompt": _FREE},
+    _event(
+        "prompt.before",
+        "An agent is about to be sent a prompt.",
+        "prompt:text",
         blocks=True,
         claude="UserPromptSubmit",
     ),
-    EventKind(
-        name="stop.before",
-        tells="An agent is about to end its work.",
-        fields={"stop_hook_active": _FLAG, "last_assistant_message": _FREE},
+    _event(
+        "stop.before",
+        "An agent is about to end its work.",
+        "stop_hook_active:flag last_assistant_message:text",
         blocks=True,
         claude="Stop",
     ),
-    EventKind(
-        name="compact.before",
-        tells="A session's context is about to be compacted.",
-        fields={"trigger": _ID, "custom_instructions": _FREE},
+    _event(
+        "compact.before",
+        "A session's context is about to be compacted.",
+        "trigger:id custom_instructions:text",
         blocks=True,
         claude="PreCompact",
     ),

@@ -54,12 +54,8 @@ class ChangeDetector:
         full_every_s: float,
         pace: DebounceTimes = _PACE,
     ) -> None:
-        self._disk_scan, self._committer, self._watcher, self._problems = (
-            disk_scan,
-            committer,
-            watcher,
-            problems,
-        )
+        self._disk_scan, self._committer = disk_scan, committer
+        self._watcher, self._problems = watcher, problems
         self._full_every_s = (
             min(full_every_s, UNREPORTED_EVERY_S)
             if isinstance(watcher, WatchfilesWatcher)
@@ -99,7 +95,7 @@ class ChangeDetector:
         OSError when the vault cannot be read.
         """
         self._watcher.start(self._on_hints)
-        self._problems.set(IGNORE_FILE, self._disk_scan.ignore_problem)
+        self._problems.set(IGNORE_FILE, self._disk_scan.ignore.problem)
         self._here = self._disk_scan.identity()
         await self._turn(ScanRequest(everything=True, final=True, first=True))
 
@@ -270,12 +266,11 @@ class ChangeDetector:
             finally:
                 # `run` may be asleep until a later moment than what is to be looked at now
                 self._wake.set()
-            if self._disk_scan.is_ignore_stale or any(
+            if self._disk_scan.ignore.is_stale or any(
                 IGNORE_FILE in (change.path, change.source) for change in changes
             ):
-                await (
-                    self._reload_ignore()
-                )  # within the lock: until the next walk is arranged, this turn is not over
+                # within the lock: until the next walk is arranged, this turn is not over
+                await self._reload_ignore()
 
     async def _noticed(self, turn: ScanRequest) -> list[Change]:
         began = self._loop.time()
@@ -431,7 +426,7 @@ class ChangeDetector:
     async def _reload_ignore(self) -> None:
         problem = await self._loop.run_in_executor(self._thread, self._disk_scan.reload_ignore)
         self._problems.set(IGNORE_FILE, problem)
-        if not self._disk_scan.is_ignore_stale:
+        if not self._disk_scan.ignore.is_stale:
             self._next.everything = True
             self._wake.set()
 

@@ -8,17 +8,18 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from parachuted.errors import StorageFailedError
 from parachuted.vault import (
     BRINGS_BACK,
     Author,
-    Caller,
     History,
     IndexEntry,
     IndexSnapshot,
     PathDifference,
+    Requester,
     VaultIndex,
     VaultPath,
     Write,
@@ -26,15 +27,15 @@ from parachuted.vault import (
 )
 
 PERSON = Author(by="person")
-ON_DISK = replace(PERSON, caller=Caller("person", "on disk"))
+ON_DISK = replace(PERSON, requester=Requester("person", "on disk"))
 """Who made a change that no record of our own writes explains."""
 
 
 class Change(NamedTuple):
     """One thing that happened to one path.
 
-    `source` is where a moved file was; `author` carries the causes; `origin` is what the text's
-    frontmatter says of where it came from, `problems` what of its `watch:` could not be read.
+    `source` is where a moved file was; `author` carries the causes; `problems` say what of its
+    `watch:` could not be read.
     """
 
     kind: Literal["created", "modified", "moved", "deleted"]
@@ -45,7 +46,6 @@ class Change(NamedTuple):
     source: VaultPath | None = None
     data: bytes | None = None
     watch: tuple[str, ...] = ()
-    origin: object = None
     problems: tuple[str, ...] = ()
 
 
@@ -96,7 +96,7 @@ def _pair(
     pairs: dict[str, PathDifference] = {}
     if not gone:
         return pairs
-    for key in (_inode, _content):
+    for key in (attrgetter("inode"), _content):
         left = {item.path for item in pairs.values()}
         free = _unique((item for item in gone if item.path not in left), key, old=True)
         news = _unique((item for item in created if item.path not in pairs), key, old=False)
@@ -104,13 +104,9 @@ def _pair(
         pairs |= {
             item.path: old
             for item, old in found
-            if _has_same_content(item, old) or is_same(item, old)
+            if (item.new and item.new.same_content(old.old)) or is_same(item, old)
         }
     return pairs
-
-
-def _has_same_content(came: PathDifference, left: PathDifference) -> bool:
-    return came.new is not None and came.new.same_content(left.old)
 
 
 def _unique(
@@ -127,10 +123,6 @@ def _unique(
             twice.add(mark)
         found[mark] = item
     return {mark: item for mark, item in found.items() if mark not in twice}
-
-
-def _inode(entry: IndexEntry) -> object:
-    return entry.inode
 
 
 def _content(entry: IndexEntry) -> object:
@@ -310,28 +302,15 @@ def _change(seen: PathDifference, left: PathDifference | None, author: Author) -
     """The change that `seen` is; `left`: what it was before it moved."""
     if seen.new is None:
         return Change(kind="deleted", path=seen.path, old=seen.old, new=None, author=author)
-    if left is not None:
-        return Change(
-            kind="moved",
-            path=seen.path,
-            old=left.old,
-            new=seen.new,
-            author=author,
-            source=left.path,
-            data=seen.data,
-            watch=seen.watch,
-            origin=seen.origin,
-            problems=tuple(problem.message for problem in seen.problems),
-        )
     return Change(
-        kind="created" if seen.old is None else "modified",
+        kind="moved" if left is not None else "created" if seen.old is None else "modified",
         path=seen.path,
-        old=seen.old,
+        old=left.old if left is not None else seen.old,
         new=seen.new,
         author=author,
+        source=left.path if left is not None else None,
         data=seen.data,
         watch=seen.watch,
-        origin=seen.origin,
         problems=tuple(problem.message for problem in seen.problems),
     )
 
@@ -348,19 +327,10 @@ def _by_people(
         for change, writes in explained
         if not writes and (since_start or change.kind != "created")
     ]
-    notes = [
-        change
+    return [
+        (change.path, change.kind, change.source, change.new.digest if change.new else None)
         for change in changes
         if change.new is None or change.new.digest is not None or change.source is not None
-    ]
-    return [
-        (
-            change.path,
-            change.kind,
-            change.source,
-            change.new.digest if change.new is not None else None,
-        )
-        for change in notes
     ]
 
 

@@ -52,12 +52,7 @@ def network_type(folder: str, table: str) -> str | None:
     Of two mounts on one folder the later one counts.
     """
     below, holding = f"{folder.rstrip('/')}/", ("", "")
-    mounts = {
-        place: kind
-        for line in table.splitlines()
-        if (mount := _mount(line)) is not None
-        for place, kind in (mount,)
-    }
+    mounts = dict(filter(None, map(_mount, table.splitlines())))
     for place, kind in mounts.items():
         if below.startswith(f"{place.rstrip('/')}/"):
             holding = max(holding, (place, kind), key=lambda found: len(found[0]))
@@ -87,12 +82,8 @@ class Canary:
     def __init__(
         self, root: VaultRoot, watcher: FileWatcher, *, every_s: float, patience_s: float
     ) -> None:
-        self._root, self._watcher, self._every_s, self._patience_s = (
-            root,
-            watcher,
-            every_s,
-            patience_s,
-        )
+        self._root, self._watcher = root, watcher
+        self._every_s, self._patience_s = every_s, patience_s
         self._folder: tuple[int, int] | None = None
         self._next = 0.0
         self._touched: float | None = None
@@ -123,10 +114,8 @@ class Canary:
     def _touch(self) -> None:
         with self._root.opened_folder(CONTROL_FOLDER) as folder:
             at = os.fstat(folder)
-            if self._folder != (
-                at.st_dev,
-                at.st_ino,
-            ):  # only then: a watch that was lost is to be found out
+            # only then: a watch that was lost is to be found out
+            if self._folder != (at.st_dev, at.st_ino):
                 self._watcher.enter(CONTROL_FOLDER)
                 self._folder = (at.st_dev, at.st_ino)
             descriptor = os.open(ID_FILE, _OPEN, dir_fd=folder)
@@ -231,7 +220,6 @@ class DiskScan:
         )
 
     def canary(self, *, every_s: float, patience_s: float) -> Canary:
-        """The canary of this vault's watcher."""
         return Canary(self._root, self._watcher, every_s=every_s, patience_s=patience_s)
 
     def is_same(self, came: PathDifference, left: PathDifference) -> bool:
@@ -255,18 +243,13 @@ class DiskScan:
 
     def reload_ignore(self) -> str | None:
         """Load the vault's ignore rules again; returns what is wrong with them."""
-        self._scanner.ignore = load_ignore(self._root, self._scanner.ignore, self._ignore_copy)
-        return self._scanner.ignore.problem
+        self._scanner.ignore = load_ignore(self._root, self.ignore, self._ignore_copy)
+        return self.ignore.problem
 
     @property
-    def is_ignore_stale(self) -> bool:
-        """Whether the ignore rules could not be read when they were last loaded."""
-        return self._scanner.ignore.is_stale
-
-    @property
-    def ignore_problem(self) -> str | None:
-        """What is wrong with the ignore rules."""
-        return self._scanner.ignore.problem
+    def ignore(self) -> IgnoreRules:
+        """The ignore rules that hold."""
+        return self._scanner.ignore
 
     def _scans(self, turn: ScanRequest) -> list[ScanFindings]:
         self.entered = set()

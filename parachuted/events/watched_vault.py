@@ -18,7 +18,6 @@ from datetime import datetime
 from pathlib import Path
 
 from parachuted import __version__
-from parachuted.addresses import listening_sockets
 from parachuted.config import Settings
 from parachuted.errors import DaemonError
 from parachuted.events.bus import Bus, Problems
@@ -26,10 +25,11 @@ from parachuted.events.change_detector import ChangeDetector
 from parachuted.events.changes import ChangeCommitter, ChangeListeners
 from parachuted.events.disk_scan import DiskScan, load_ignore
 from parachuted.events.watcher import make_watcher
-from parachuted.home_files.vault_state import no_vault, state_folder
+from parachuted.home_files.vault_state import no_vault, same_vault, state_folder
+from parachuted.processes.addresses import listening_sockets
 from parachuted.processes.presence import Presence
 from parachuted.state import open_state
-from parachuted.times import time_of, utc_now
+from parachuted.texts.times import time_of, utc_now
 from parachuted.vault import (
     History,
     IndexSnapshot,
@@ -69,6 +69,7 @@ class WatchedVault:
         self.bus = Bus(clock)
         self.problems = Problems(self.bus)
         self.root = VaultRoot(settings.vault)
+        self.root.guard(same_vault(self.root.folder))
         self.journal = self.folder / "state.journal"
         self.state = open_state(self.journal)
         self.objects = ObjectStore(self.folder / "objects")

@@ -18,9 +18,9 @@ import sys
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
-from parachuted.heavy import load_heavy_here
+from parachuted.processes.heavy import load_heavy_here
 
 HintKind = Literal["closed", "open", "gone", "touched"]
 
@@ -189,8 +189,10 @@ class ChangeHints:
     missed: bool = False
 
 
-class FileWatcher(Protocol):
-    """Reports changes below the vault's folder until it is closed."""
+class FileWatcher:
+    """Reports changes below the vault's folder until it is closed. What a watcher does
+    not define does nothing.
+    """
 
     def start(self, on_hints: Callable[[ChangeHints], None]) -> None:
         """`on_hints` is called on the event loop."""
@@ -208,35 +210,24 @@ class FileWatcher(Protocol):
         """End."""
 
 
-class NullFileWatcher:
+class NullFileWatcher(FileWatcher):
     """For systems that refuse to watch: it refuses each folder too, so that the vault is polled."""
 
     def __init__(self, reason: OSError) -> None:
         self._reason = reason
 
-    def start(self, on_hints: Callable[[ChangeHints], None]) -> None:
-        """Nothing will be reported."""
-
     def enter(self, folder: str) -> None:
         raise OSError(self._reason.errno, self._reason.strerror, folder)
-
-    def leave(self, folder: str) -> None:
-        """Nothing to do."""
-
-    def poll(self) -> None:
-        """Nothing to tell."""
-
-    def close(self) -> None:
-        """Nothing to end."""
 
 
 UNREPORTED_EVERY_S = 60.0
 """The seconds after which the vault is walked for what watchfiles does not report."""
 
 
-class WatchfilesWatcher:
+class WatchfilesWatcher(FileWatcher):
     """FSEvents and others through watchfiles: recursive, and only the path is known. It says
-    nothing of a file that is written through a map of memory (mmap).
+    nothing of a file that is written through a map of memory (mmap). It watches the whole tree, so
+    no folder is entered or left, and waits for more anyway, so there is nothing to `poll`.
 
     `watch` yields sets of (kind, absolute path), as `watchfiles.awatch` does.
     """
@@ -252,15 +243,6 @@ class WatchfilesWatcher:
         self._task = asyncio.get_running_loop().create_task(
             self._follow(on_hints), name="watchfiles"
         )
-
-    def enter(self, folder: str) -> None:
-        """Nothing to do: the whole tree is watched."""
-
-    def leave(self, folder: str) -> None:
-        """Nothing to do."""
-
-    def poll(self) -> None:
-        """Nothing to do: watchfiles waits for more anyway."""
 
     def close(self) -> None:
         if self._task is not None:
@@ -313,7 +295,7 @@ if sys.platform == "linux":
     _IS_GONE = int(flags.DELETE | flags.MOVED_FROM)
     _IS_OLD_NAME = int(flags.MOVED_FROM)
 
-    class InotifyWatcher:
+    class InotifyWatcher(FileWatcher):
         """One inotify watch per folder; the queue is read whenever the loop is free, and an
         overflow asks for a full scan.
         """

@@ -9,13 +9,12 @@ a move are worked out from each note as it is by then; a move is remembered whil
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from parachuted.access.origin import Origin
-from parachuted.access.origins import Origins
+from pydantic import TypeAdapter
+
 from parachuted.errors import (
     ConflictError,
     EditRefusedError,
@@ -26,7 +25,6 @@ from parachuted.errors import (
 from parachuted.history.run_account import save, with_writes
 from parachuted.vault import (
     Author,
-    Caller,
     LinkRewrites,
     Store,
     VaultPath,
@@ -58,14 +56,13 @@ class ActStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """`what` says it to a person; `origin` is what the texts count as that it writes. `are_all`:
-    whether who moves a file sees all files of the vault.
+    """`what` says it to a person. `are_all`: whether who moves a file sees all files of the
+    vault.
     """
 
     what: str
     author: Author
     steps: Sequence[ActStep]
-    origin: Origin = "you"
     are_all: bool = False
 
     @property
@@ -73,9 +70,8 @@ class Act:
         """The step that the links follow."""
         return self.steps[0] if self.steps[0].source is not None else None
 
-    def document(self) -> dict[str, object]:
-        """As JSON."""
-        return {"kind": _KIND, **asdict(self)}
+
+_ACT = TypeAdapter(Act)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +114,7 @@ def recorded_act(store: Store, act: Act) -> Iterator[None]:
 
 def begin_act(store: Store, act: Act) -> int:
     """Record it; returns its number. The texts of its steps are kept already."""
-    return store.history.begin_act(act.document())
+    return store.history.begin_act({"kind": _KIND, **asdict(act)})
 
 
 def end_act(store: Store, number: int) -> None:
@@ -150,10 +146,9 @@ class ActFinisher:
     def __init__(
         self,
         store: Store,
-        origins: Origins | None,
         files: Callable[[], Iterable[str]] = tuple,
     ) -> None:
-        self._store, self._origins, self._history = store, origins, store.history
+        self._store, self._history = store, store.history
         self._files = files
 
     def finish_all(self) -> list[FinishedAct]:
@@ -174,7 +169,7 @@ class ActFinisher:
         found = {one: (document, last) for one, document, last in self._history.acts()}
         if number not in found or found[number][0]["kind"] != _KIND:
             return None
-        act, last = _act_from(found[number][0]), found[number][1]
+        act, last = _ACT.validate_python(found[number][0]), found[number][1]
         done = [one for one in self._history.done_after(last) if one.author == act.author]
         waiting = [step for step in act.steps if not any(_is_of(one, step) for one in done)]
         written: list[VaultPath] = []
@@ -230,9 +225,8 @@ class ActFinisher:
             path, was = VaultPath(step.path), source if step.path == target else step.path
             problems = len(left)
             with self._naming(step, left):
-                with root.straight(), self._recording(path, act.origin) as record:
+                with root.straight():
                     done, still = follow_links(self._store, rewrites, path, was, act.author)
-                    record(done.after if done.changed else None)
                 written += [done.path] if done.changed else []
                 if still:
                     raise EditRefusedError(f"{still} of its links cannot name {printable(target)}")
@@ -253,20 +247,9 @@ class ActFinisher:
         path = VaultPath(step.path)
         if step.after is None and not may_remove:
             raise ParachuteError("it stays, since what was to take its place is not whole")
-        with (
-            self._store.root.straight(),
-            self._recording(path, act.origin) as record,
-        ):
+        with self._store.root.straight():
             written = self._write(path, step, act.author)
-            record(written.after if written.changed else None)
         return [written.path] if written.changed else []
-
-    def _recording(
-        self, path: VaultPath, origin: Origin
-    ) -> AbstractContextManager[Callable[[str | None], None]]:
-        if self._origins is None:
-            return nullcontext(lambda _digest: None)
-        return self._origins.writing(path, origin)
 
     def _write(self, path: VaultPath, step: ActStep, author: Author) -> WriteResult:
         if step.after is None:
@@ -291,18 +274,4 @@ def _is_of(write: Write, step: ActStep) -> bool:
         write.path == step.path
         and is_move == (step.source is not None)
         and (write.after is None) == (step.after is None)
-    )
-
-
-def _act_from(document: Mapping[str, Any]) -> Act:
-    author = dict(document["author"])
-    caller = author["caller"]
-    author["causes"] = tuple(author["causes"])
-    author["caller"] = Caller(*caller) if caller is not None else None
-    return Act(
-        what=str(document["what"]),
-        author=Author(**author),
-        steps=[ActStep(**step) for step in document["steps"]],
-        origin=document["origin"],
-        are_all=document.get("are_all", False),
     )

@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeAlias
 
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
-from parachuted.history.revert import RefuseText, refuse_nothing
 from parachuted.history.run_account import new_act
 from parachuted.history.why import SHORT, HistoryQueries
 from parachuted.processes.uninterrupted import run_uninterrupted
@@ -20,16 +20,22 @@ from parachuted.vault import (
     NOTE_SUFFIXES,
     RESTORE,
     Author,
-    Caller,
+    Requester,
     Store,
     TextVersion,
     VaultPath,
     WriteResult,
     printable,
-    version_named,
 )
 
 _LARGEST_MERGED = 4 << 20
+RefuseText: TypeAlias = Callable[[VaultPath, bytes, VaultPath], None]
+"""Is given a path, the text that it would get, and where that note is now; raises a ParachuteError
+where that may not be written.
+"""
+
+
+def _refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +77,8 @@ class Restore:
         version: str | None = None,
         base: str | None = None,
         sees: Callable[[str], bool] = lambda _path: True,
-        refuse: RefuseText = refuse_nothing,
-        caller: Caller | None = None,
+        refuse: RefuseText = _refuse_nothing,
+        requester: Requester | None = None,
     ) -> RestoreResult:
         """Give the file the text that it had before (or `after`) the run, or in the version whose
         digest begins so.
@@ -84,15 +90,35 @@ class Restore:
         texts, when the file has changed in the same place; what `refuse` raises of the text of a
         note.
         """
+
+        def versions() -> list[TextVersion]:
+            known = self._past.versions(path)
+            hidden = [number for number, one in enumerate(known) if not sees(one.path)]
+            return known[hidden[-1] + 1 if hidden else 0 :]
+
         async with self._turn:
-            chosen = await asyncio.to_thread(self._chosen, path, run, version, sees, after=after)
-            digest = str(chosen.digest)
-            stood = self._stood(path, digest)
-            if stood is not None:
+            known = await asyncio.to_thread(versions)
+            if version is not None:
+                digest = _named(path, known, version)
+                what = f"in version {digest[:SHORT]}"
+            else:
+                is_known = await asyncio.to_thread(self._history.run, str(run)) is not None
+                digest = _around(path, known, str(run), after=after, is_known=is_known)
+                what = f"around {run}"
+            last = max(number for number, one in enumerate(known) if one.digest == digest)
+            stood = next((one.at for one in known[last + 1 :] if one.at is not None), None)
+            if stood is not None:  # until then it was current, as the write says that replaced it
                 self._stood_at[digest] = stood
             try:
                 restored = await run_uninterrupted(
-                    self._put, path, chosen, base, run, sees, refuse, caller
+                    self._put,
+                    path,
+                    digest,
+                    what,
+                    base=base,
+                    sees=sees,
+                    refuse=refuse,
+                    requester=requester,
                 )
                 if restored.run is not None:
                     await self._store.notice([path])
@@ -100,91 +126,18 @@ class Restore:
                 self._stood_at.pop(digest, None)
         return restored
 
-    def _stood(self, path: VaultPath, digest: str) -> datetime | None:
-        """Until when that text was current, as far as is known: the write that replaced it
-        says so.
-        """
-        versions = self._past.versions(path)
-        last = max(
-            (number for number, one in enumerate(versions) if one.digest == digest), default=0
-        )
-        return next((one.at for one in versions[last + 1 :] if one.at is not None), None)
-
-    def _chosen(
-        self,
-        path: VaultPath,
-        run: str | None,
-        version: str | None,
-        sees: Callable[[str], bool],
-        *,
-        after: bool,
-    ) -> TextVersion:
-        versions = self._past.versions(path)
-        hidden = max(
-            (number + 1 for number, one in enumerate(versions) if not sees(one.path)), default=0
-        )
-        versions = versions[hidden:]
-        if version is not None:
-            return self._by_name(path, versions, version)
-        found = self._around(path, versions, str(run), after=after)
-        if found.digest is None:
-            state = "after" if after else "before"
-            raise EditRefusedError(
-                f"there was no {printable(path)} {state} {run}; `parachute undo {run}` takes back "
-                "what the run did"
-            )
-        return found
-
-    def _by_name(self, path: VaultPath, versions: list[TextVersion], name: str) -> TextVersion:
-        found = version_named(versions, name)
-        digests = {one.digest for one in found}
-        if not digests:
-            raise NotFoundError(
-                f"there is no version {name[:80]} of {printable(path)}; `parachute history` lists "
-                "them"
-            )
-        if len(digests) > 1:
-            some = ", ".join(sorted(str(digest)[:SHORT] for digest in digests)[:5])
-            raise EditRefusedError(f"{name} begins several versions of {printable(path)}: {some}")
-        return found[-1]
-
-    def _around(
-        self, path: VaultPath, versions: list[TextVersion], run: str, *, after: bool
-    ) -> TextVersion:
-        """The version before the run's first write of the file, or after its last."""
-        if self._history.run(run) is None and not any(one.run == run for one in versions):
-            raise NotFoundError(
-                f"there is no run or version {printable(run[:80])}; `parachute history "
-                f"{shlex.quote(printable(path))}` lists them"
-            )
-        places = [number for number, one in enumerate(versions) if one.run == run]
-        if not places:
-            raise NotFoundError(
-                f"{run} wrote nothing in {printable(path)}; `parachute diff {run}` says what it "
-                "wrote"
-            )
-        if after:
-            return versions[places[-1]]
-        first = versions[places[0]]
-        if not places[0] and first.kind == "moved":  # with the text that it had
-            return first
-        return (
-            versions[places[0] - 1]
-            if places[0]
-            else TextVersion(path=first.path, digest=None, by=first.by, kind="deleted")
-        )
-
     def _put(
         self,
         path: VaultPath,
-        chosen: TextVersion,
+        digest: str,
+        what: str,
+        *,
         base: str | None,
-        run: str | None,
         sees: Callable[[str], bool],
         refuse: RefuseText,
-        caller: Caller | None,
+        requester: Requester | None,
     ) -> RestoreResult:
-        digest = self._kept(path, str(chosen.digest))
+        self._keep(path, digest)
         if path.endswith(NOTE_SUFFIXES):
             refuse(path, self._objects.get(digest) or b"", path)
         try:
@@ -195,27 +148,21 @@ class Restore:
             return RestoreResult(
                 path=path, version=digest, before=present, after=present, merged=False, run=None
             )
-        what = f"as it was {'around ' + run if run is not None else 'in version ' + digest[:SHORT]}"
         act = new_act(
             RESTORE,
             self._store.clock(),
             watcher=printable(path),
-            reason=f"restored {printable(path)} {what}",
+            reason=f"restored {printable(path)} as it was {what}",
             carries=True,
-            caller=caller,
+            requester=requester,
         )
-        act.begin(self._history)
+        act.begin(self._store)
         try:
             written = self._written(path, digest, present, base, act.author, sees)
         except Exception:
-            act.end(
-                self._history,
-                self._objects,
-                self._store.clock(),
-                f"{act.reason}: refused, and nothing was written",
-            )
+            act.end(self._store, f"{act.reason}: refused, and nothing was written")
             raise
-        act.end(self._history, self._objects, self._store.clock(), act.reason)
+        act.end(self._store, act.reason)
         return RestoreResult(
             path=path,
             version=digest,
@@ -234,14 +181,11 @@ class Restore:
         author: Author,
         sees: Callable[[str], bool],
     ) -> WriteResult:
-        if present is None:
-            if base is not None:
-                texts = (
-                    self._store.bases.text(path, base, sees) or b"",
-                    self._objects.get(digest) or b"",
-                )
-                raise ConflictError(base=texts[0], ours=texts[1], theirs=b"", is_known=False)
+        if present is None and base is None:
             return self._store.place(path, digest, author, is_new=True)
+        if present is None:
+            was, ours = self._store.bases.text(path, str(base), sees), self._objects.get(digest)
+            raise ConflictError(base=was or b"", ours=ours or b"", theirs=b"", is_known=False)
         try:
             return self._store.place(path, digest, author, base=base or present)
         except ConflictError:
@@ -250,15 +194,58 @@ class Restore:
                 raise
             return self._store.replace(path, data, author, base=base or present, sees=sees)
 
-    def _kept(self, path: VaultPath, digest: str) -> str:
+    def _keep(self, path: VaultPath, digest: str) -> None:
         """Ensure that the text is stored durably, also one that was only seen."""
         try:
             with self._objects.opened(digest):
-                return digest
+                return
         except OSError:
             data = self._objects.get(digest)
         if data is None:
             raise NotFoundError(
                 f"the version {digest[:SHORT]} of {printable(path)} is no longer kept"
             )
-        return self._objects.put(data)
+        self._objects.put(data)
+
+
+def _named(path: VaultPath, versions: list[TextVersion], name: str) -> str:
+    known = {one.digest for one in versions if one.digest is not None}
+    digests = sorted(digest for digest in known if digest.startswith(name))
+    if not digests:
+        raise NotFoundError(
+            f"there is no version {name[:80]} of {printable(path)}; `parachute history` lists them"
+        )
+    if len(digests) > 1:
+        some = ", ".join(digest[:SHORT] for digest in digests[:5])
+        raise EditRefusedError(f"{name} begins several versions of {printable(path)}: {some}")
+    return digests[0]
+
+
+def _around(
+    path: VaultPath, versions: list[TextVersion], run: str, *, after: bool, is_known: bool
+) -> str:
+    """The version before the run's first write of the file, or after its last."""
+    file = printable(path)
+    places = [number for number, one in enumerate(versions) if one.run == run]
+    if not places and not is_known:
+        raise NotFoundError(
+            f"there is no run or version {printable(run[:80])}; `parachute history "
+            f"{shlex.quote(file)}` lists them"
+        )
+    if not places:
+        raise NotFoundError(
+            f"{run} wrote nothing in {file}; `parachute diff {run}` says what it wrote"
+        )
+    first, last = places[0], places[-1]
+    if after:
+        digest = versions[last].digest
+    elif first:
+        digest = versions[first - 1].digest
+    else:  # who moved it did not change the text that it had
+        digest = versions[0].digest if versions[0].kind == "moved" else None
+    if digest is None:
+        raise EditRefusedError(
+            f"there was no {file} {'after' if after else 'before'} {run}; `parachute undo {run}` "
+            "takes back what the run did"
+        )
+    return digest

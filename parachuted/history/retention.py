@@ -14,21 +14,21 @@ import heapq
 import itertools
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any
 
+from parachuted.bubbling import PendingChanges
 from parachuted.errors import ParachuteError
-from parachuted.vault.history import History
-from parachuted.vault.objects import ObjectStore, StoredObject
+from parachuted.suggestions import Suggestions
+from parachuted.vault import History, ObjectStore, VaultIndex
 
 _MEGABYTE = 1_000_000
 _FRESH = timedelta(days=1)
 _NAMED_BY_NONE = timedelta(days=30)
 _HORIZON = timedelta(days=2)
 _CHUNK = 500
-_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +116,8 @@ class Retention:
         """
         now = self._clock()
         too_old = now - timedelta(days=self.keep.days) if self.keep.days else None
-        writes = runs = 0
-        if too_old is not None:
-            writes, runs = self._drop_rows(too_old, now + _HORIZON)
-        return self._drop_texts(
-            now,
-            too_old,
-            set(wanted),
-            Pruned(writes=writes, runs=runs, texts=0, text_bytes=0, over_bytes=0),
-        )
+        writes, runs = (0, 0) if too_old is None else self._drop_rows(too_old, now + _HORIZON)
+        return self._drop_texts(now, too_old, set(wanted), writes=writes, runs=runs)
 
     def _drop_rows(self, too_old: datetime, horizon: datetime) -> tuple[int, int]:
         """What was written, done and seen before that, but for what belongs to a run that goes on.
@@ -134,25 +127,24 @@ class Retention:
         nothing.
         """
         span = (too_old.isoformat(), horizon.isoformat())
-        with self._history.reading() as database:
-            writes = [row[0] for row in database.execute(_OLD_WRITES, (*span, *span))]
-        dropped = sum(self._each(writes, self._history.drop_writes))
-        with self._history.reading() as database:
-            runs = [row[0] for row in database.execute(_OLD_RUNS, (*span, *span))]
-        ended = sum(self._each(runs, self._history.drop_runs))
+        writes = self._each(_OLD_WRITES, span, self._history.drop_writes)
+        runs = self._each(_OLD_RUNS, span, self._history.drop_runs)
         self._history.drop_sightings(too_old, horizon)
-        return dropped, ended
+        return writes, runs
 
-    def _each(self, rows: list[_Row], drop: Callable[[list[_Row]], None]) -> Iterator[int]:
-        for start in range(0, len(rows), _CHUNK):
-            if self._stopping.is_set():
-                return
-            piece = rows[start : start + _CHUNK]
+    def _each(self, sql: str, span: tuple[str, str], drop: Callable[[list[Any]], None]) -> int:
+        """Drop what the query finds, some at a time; returns how many those were."""
+        with self._history.reading() as database:
+            rows = [row[0] for row in database.execute(sql, (*span, *span))]
+        dropped = 0
+        while dropped < len(rows) and not self._stopping.is_set():
+            piece = rows[dropped : dropped + _CHUNK]
             drop(piece)
-            yield len(piece)
+            dropped += len(piece)
+        return dropped
 
     def _drop_texts(
-        self, now: datetime, too_old: datetime | None, wanted: set[str], pruned: Pruned
+        self, now: datetime, too_old: datetime | None, wanted: set[str], *, writes: int, runs: int
     ) -> Pruned:
         unnamed = now - _NAMED_BY_NONE if too_old is None else max(too_old, now - _NAMED_BY_NONE)
         named, held = self._named_texts(wanted)
@@ -165,24 +157,20 @@ class Retention:
             total += kept.size
             if kept.digest in held or kept.used > fresh:
                 continue
-            last = named.get(kept.digest)
-            if (
-                last is None
-                and kept.used < unnamed.timestamp()
-                and self._objects.drop_if_unused(kept.digest, fresh)
-            ):
-                texts, freed, total = texts + 1, freed + kept.size, total - kept.size
+            is_named = kept.digest in named
+            is_old = not is_named and kept.used < unnamed.timestamp()
+            if is_old and self._objects.drop_if_unused(kept.digest, fresh):
+                texts, freed = texts + 1, freed + kept.size
             else:
-                may_go.append((_when(kept, last), kept.digest, kept.size))
+                may_go.append((named.get(kept.digest, kept.used), kept.digest, kept.size))
         most = self.keep.megabytes * _MEGABYTE
         heapq.heapify(may_go)
-        while most and total > most and may_go and not self._stopping.is_set():
+        while most and total - freed > most and may_go and not self._stopping.is_set():
             _last, digest, size = heapq.heappop(may_go)
             if self._objects.drop_if_unused(digest, fresh):
-                texts, freed, total = texts + 1, freed + size, total - size
-        return replace(
-            pruned, texts=texts, text_bytes=freed, over_bytes=max(0, total - most) if most else 0
-        )
+                texts, freed = texts + 1, freed + size
+        over = max(0, total - freed - most) if most else 0
+        return Pruned(writes=writes, runs=runs, texts=texts, text_bytes=freed, over_bytes=over)
 
     def _named_texts(self, wanted: set[str]) -> tuple[dict[str, float], set[str]]:
         """The texts that writes name, with when that was last; and those that may not go: each may
@@ -197,10 +185,6 @@ class Retention:
                 if digest
             }
         return named, held | wanted
-
-
-def _when(kept: StoredObject, last: float | None) -> float:
-    return kept.used if last is None else last
 
 
 def _moment(at: str) -> float:
@@ -265,16 +249,10 @@ class HistoryPruning:
         report: Callable[[str, str | None], None],
         soon_s: float = _SOON_S,
     ) -> None:
-        self._retention, self._wanted, self._clock, self._report, self._soon_s = (
-            retention,
-            wanted,
-            clock,
-            report,
-            soon_s,
-        )
-        self._size: tuple[float, HistorySize] | None = (
-            None  # until when it counts, by the loop's clock
-        )
+        self._retention, self._wanted, self._clock = retention, wanted, clock
+        self._report, self._soon_s = report, soon_s
+        # until when it counts, by the loop's clock, and the size
+        self._size: tuple[float, HistorySize] | None = None
 
     async def run(self) -> None:
         """Until cancelled. Days follow the clock, since a laptop sleeps."""
@@ -302,11 +280,8 @@ class HistoryPruning:
             running.exception()
             raise
         except (ParachuteError, OSError) as error:
-            self._report(
-                "history size",
-                "the history could not be brought to its size, and is tried again tomorrow: "
-                f"{error}",
-            )
+            says = "the history could not be brought to its size, and is tried again tomorrow"
+            self._report("history size", f"{says}: {error}")
             return None
         self._report("history size", None)
         self._size = None
@@ -330,8 +305,42 @@ class HistoryPruning:
         if self._size is None or loop.time() > self._size[0]:
             started = loop.time()
             size = await asyncio.to_thread(self._retention.size)
-            self._size = (
-                loop.time() + min(_KNOWN_S, _TIMES_ITS_COST * (loop.time() - started)),
-                size,
-            )
+            known_s = min(_KNOWN_S, _TIMES_ITS_COST * (loop.time() - started))
+            self._size = (loop.time() + known_s, size)
         return self._size[1]
+
+
+_FOLDERS_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptTexts:
+    index: VaultIndex
+    reviews: PendingChanges
+    suggestions: Suggestions
+    objects: ObjectStore
+
+    async def needed(self) -> set[str]:
+        """The digests of the vault's texts, and of those that reviews and suggestions compare with.
+
+        Reviews come last: a text that changes meanwhile is among theirs by then.
+        """
+        needed: set[str] = set()
+        for number, folder in enumerate(self.index.all_folders()):
+            needed |= self._digests(folder)
+            if number % _FOLDERS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        needed |= self.suggestions.bases()
+        return needed | self.reviews.digests()
+
+    def forget_unneeded(self) -> None:
+        """Drop the texts that no review compares with. Blocks; call it before changes are
+        followed.
+        """
+        present = set[str]().union(*map(self._digests, self.index.all_folders()))
+        self.objects.forget_seen(present | self.reviews.digests())
+
+    def _digests(self, folder: str) -> set[str]:
+        """Of the notes directly in that folder."""
+        entries = self.index.entries(folder).values()
+        return {entry.digest for entry in entries if entry.digest is not None}

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.vault.author import Author
 from parachuted.vault.merge import MergeResult, merge_three
-from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.store import Store
 from parachuted.vault.write_records import Write
 
 _ATTEMPTS = 5
 _MOST_LINES = 5000
-RefuseText: TypeAlias = Callable[[VaultPath, bytes, VaultPath], None]
-"""Is given a path, the text that it would get, and where that note is now; raises a ParachuteError
-where that may not be written.
-"""
-
-
-def refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,74 +27,61 @@ class RevertResult:
 
 
 def revert(
-    write: Write,
-    store: Store,
-    objects: ObjectStore,
-    author: Author,
-    *,
-    at: VaultPath | None = None,
-    refuse: RefuseText = refuse_nothing,
+    write: Write, store: Store, author: Author, *, at: VaultPath | None = None
 ) -> RevertResult:
     """Undo one write; `at` is where the file is now, if it has moved since.
 
-    Raises StorageFailedError; NotFoundError when the text before it is no longer kept; what
-    `refuse` raises of the text to be written.
+    Raises StorageFailedError; NotFoundError when the text before it is no longer kept.
     """
     path = at if at is not None else VaultPath(write.path)
     for _ in range(_ATTEMPTS):
         try:
-            return _revert(path, write, store, objects, author, refuse)
+            return _revert(path, write, store, author)
         except ConflictError:
             continue  # saved by someone between our read and our write: look again
-    return RevertResult(path=path, changed=False, kept=("the file is being changed too quickly",))
+    return _left(path, "the file is being changed too quickly")
 
 
 def revert_move(
-    came: Write, gone: Write, store: Store, author: Author, *, refuse: RefuseText = refuse_nothing
+    came: Write, gone: Write, store: Store, author: Author
 ) -> tuple[RevertResult, RevertResult]:
     """Undo a move, of whose two writes one says where the file came to and the other where it was.
 
     What was written there since moves back too. A file that is where it came to no longer stays
-    where it is. Raises StorageFailedError, and what `refuse` raises.
+    where it is. Raises StorageFailedError.
     """
     target, source = VaultPath(came.path), VaultPath(gone.path)
     try:
-        refuse(source, store.read(target).data, target)
         store.move(target, source, author)
     except NotFoundError:
-        return RevertResult(path=target, changed=False), RevertResult(path=source, changed=False)
+        return _left(target), _left(source)
     except ConflictError:
-        kept = (f"it cannot go back to {printable(source)}, where there is a newer file",)
-        return RevertResult(path=target, changed=False, kept=kept), RevertResult(
-            path=source, changed=False
-        )
+        newer = f"it cannot go back to {printable(source)}, where there is a newer file"
+        return _left(target, newer), _left(source)
     return RevertResult(path=target, changed=True), RevertResult(path=source, changed=True)
 
 
-def _revert(
-    path: VaultPath,
-    write: Write,
-    store: Store,
-    objects: ObjectStore,
-    author: Author,
-    refuse: RefuseText,
-) -> RevertResult:
-    before = _kept_text(write.before, objects, path)
-    after = _kept_text(write.after, objects, path)
+def _left(path: VaultPath, *why: str) -> RevertResult:
+    return RevertResult(path=path, changed=False, kept=why)
+
+
+def _revert(path: VaultPath, write: Write, store: Store, author: Author) -> RevertResult:
+    before, after = (_kept_text(one, store, path) for one in (write.before, write.after))
     try:
         present = store.read(path, keep=True)
     except NotFoundError:
         if write.after is not None or before is None:
-            return RevertResult(path=path, changed=False)
-        refuse(path, before, path)
+            return _left(path)
         store.create(path, before, author)
         return RevertResult(path=path, changed=True)
     if before is None:
-        return _take_away(path, write, present.digest, store, author)
+        if present.digest != write.after:
+            return _left(path, "the new file has been edited since")
+        store.delete(path, author, base=present.digest)
+        return RevertResult(path=path, changed=True)
     if after is None:
-        return RevertResult(path=path, changed=False, kept=("there is a newer file of that name",))
+        return _left(path, "there is a newer file of that name")
     merged = _taken_out(before, after, present.data)
-    refuse(path, merged.data, path)
     written = store.replace(path, merged.data, author, base=present.digest)
     return RevertResult(path=path, changed=written.changed, kept=merged.kept)
 
@@ -154,19 +132,10 @@ def _only_place(passage: Sequence[bytes], lines: Sequence[bytes]) -> int | None:
     return places[0] if len(places) == 1 else None
 
 
-def _take_away(
-    path: VaultPath, write: Write, present: str, store: Store, author: Author
-) -> RevertResult:
-    if present != write.after:
-        return RevertResult(path=path, changed=False, kept=("the new file has been edited since",))
-    store.delete(path, author, base=present)
-    return RevertResult(path=path, changed=True)
-
-
-def _kept_text(digest: str | None, objects: ObjectStore, path: VaultPath) -> bytes | None:
+def _kept_text(digest: str | None, store: Store, path: VaultPath) -> bytes | None:
     if digest is None:
         return None
-    data = objects.get(digest)
+    data = store.objects.get(digest)
     if data is None:
         raise NotFoundError(
             f"an earlier text of {printable(path)} is no longer kept, so this cannot be undone"

@@ -9,18 +9,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
+from typing import Any
 
-from parachuted.access.authority import Authority
-from parachuted.access.run_records import QuotedPaths
-from parachuted.agents import PASSING_STEPS, ChangedNote, RunResult, Step, TextStep, ToolCallStep
+from parachuted.access.caller import Caller, WorkRequest
+from parachuted.agents.job import (
+    PASSING_STEPS,
+    ChangedNote,
+    RunResult,
+    Step,
+    TextStep,
+    ToolCallStep,
+)
 from parachuted.tasks import Causes, RunOutcome, Task
 from parachuted.vault import (
     BRINGS_BACK,
     PERSONS,
     Author,
-    Caller,
     History,
     ObjectStore,
+    Requester,
     Store,
     Write,
     WriteResult,
@@ -48,8 +56,7 @@ class RunAccount:
     `changes` is what it reviews, `written` what it wrote so far, `agent` who works: a curator, or a
     module's agent.
 
-    `cost` is of all its attempts. `quoted` grows with all that the agent is shown; what it reviews
-    and writes is added when the account is saved.
+    `cost` is of all its attempts.
     """
 
     task: Task
@@ -63,7 +70,6 @@ class RunAccount:
     steps: list[dict[str, object]] = field(default_factory=list)
     cost: RunResult | None = None
     agent: str = NAME
-    quoted: QuotedPaths = field(default_factory=QuotedPaths)
 
     def note(self, step: Step) -> None:
         if isinstance(step, RunResult):
@@ -74,20 +80,7 @@ class RunAccount:
     @property
     def net(self) -> dict[str, Digests]:
         """For each changed file, the digests before the run's first write and after its last."""
-        net: dict[str, Digests] = {}
-        for written in self.written:
-            net[written.path] = (net.get(written.path, (written.before, None))[0], written.after)
-        return {path: digests for path, digests in net.items() if digests[0] != digests[1]}
-
-    def quotes(self) -> list[str] | None:
-        """The paths whose names or texts the record may quote, in the form in which it
-        stores them.
-        """
-        quoted = QuotedPaths([printable(self.task.watcher), *map(printable, self.net)])
-        quoted.add_all(self.quoted)
-        for note in self.changes:
-            quoted.add(*filter(None, (note.path, note.source, note.target)))
-        return quoted.document()
+        return net_of(self.written)
 
     @property
     def last_said(self) -> str | None:
@@ -145,7 +138,6 @@ class RunAccounts:
             reviewed_count=len(account.changes),
             wrote=[wrote(path, net, self._objects) for path, net in account.net.items()],
             steps=account.steps,
-            quotes=account.quotes(),
             prompt_digest=hashlib.sha256(
                 f"{account.system_prompt}\0{account.prompt}".encode("utf-8", "replace")
             ).hexdigest(),
@@ -166,11 +158,34 @@ class RunAccounts:
         }
 
 
-def is_without_effect(document: Mapping[str, object]) -> bool:
-    """Whether it is a call of a module's code or a client that changed nothing: no agent's run."""
-    by = str(document["agent"])
-    is_agents = by.startswith("module:") and "/" in by
-    return document["outcome"] == "unchanged" and by.startswith(_WITHOUT_COST) and not is_agents
+def is_bookkeeping(history: History, document: Mapping[str, Any]) -> bool:
+    """Whether a person would not name it beside the others: a call of a module's code or a client
+    that changed nothing, what such a call wrote into a file again, and an answer of a module's
+    agent that changed nothing in the course of something else.
+    """
+    by, is_idle = str(document["agent"]), document["outcome"] == "unchanged"
+    is_agents = "/" in by and not by.startswith(CLIENT)
+    if is_agents and is_idle:
+        related = history.runs_of_causes(causes_of(document))
+        return any(str(run["id"]) < str(document["id"]) for run in related)
+    if is_agents or not by.startswith(_WITHOUT_COST):
+        return False
+    return is_idle or any(
+        map(partial(_is_same_call, document), map(history.run, document["parents"]))
+    )
+
+
+def _is_same_call(document: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> bool:
+    """Whether both are of one call, and wrote the same file; while a run is being written, it is
+    known by the file it began with.
+    """
+    if earlier is None or any(document[name] != earlier[name] for name in ("agent", "reason")):
+        return False
+    one, other = (
+        {written["path"] for written in run["wrote"]} or {run["watcher"]}
+        for run in (document, earlier)
+    )
+    return not one.isdisjoint(other)
 
 
 def save(
@@ -257,45 +272,28 @@ class Operation:
     reason: str
     takes_back: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
-    caller: Caller | None = None
+    requester: Requester | None = None
 
     @property
     def author(self) -> Author:
-        key = self.caller.limited_key if self.caller is not None else ""
-        return Author(by=self.by, run=self.run, causes=self.causes, key=key, caller=self.caller)
+        key = self.requester.limited_key if self.requester is not None else ""
+        return Author(
+            by=self.by, run=self.run, causes=self.causes, key=key, requester=self.requester
+        )
 
-    def begin(self, history: History, *, is_durable: bool = True) -> None:
+    def begin(self, store: Store, *, is_durable: bool = True) -> None:
         """Record the start: after a crash it is a failed run, whose writes can be undone. Without
         `is_durable` the first write makes it so.
         """
-        save(history, {**self._document(), "outcome": RUNNING}, is_durable=is_durable)
+        save(store.history, self._document(), is_durable=is_durable)
 
-    def end(
-        self,
-        history: History,
-        objects: ObjectStore,
-        at: datetime,
-        reason: str,
-        *,
-        quotes: Iterable[str] = (),
-        is_durable: bool = True,
-    ) -> dict[str, object]:
+    def end(self, store: Store, reason: str, *, is_durable: bool = True) -> dict[str, object]:
         """Record the end; without `is_durable` a power cut may take that back, and no write.
 
-        `quotes` are the files, as they are printed, that the reason mentions. Returns the document.
+        Returns the document.
         """
-        writes = history.writes_by(self.run)
-        net = net_of(writes, objects)
-        quoted = QuotedPaths([self.watcher, *quotes, *(printable(write.path) for write in writes)])
-        document = {
-            **self._document(),
-            "ended": at.isoformat(),
-            "outcome": "changed" if net else "unchanged",
-            "reason": reason,
-            "wrote": net,
-            "quotes": quoted.document(),
-        }
-        save(history, document, is_durable=is_durable)
+        document = with_writes({**self._document(), "reason": reason}, store)
+        save(store.history, document, is_durable=is_durable)
         return document
 
     def _document(self) -> dict[str, object]:
@@ -319,10 +317,9 @@ def new_act(
     reason: str,
     takes_back: Iterable[str] = (),
     carries: bool = False,
-    caller: Caller | None = None,
+    requester: Requester | None = None,
 ) -> Operation:
     """An operation that starts now; with `carries` it is a new cause for those whom it wakes."""
-    causes = (new_id("c", at),) if carries else ()
     return Operation(
         by=by,
         run=new_id("r", at),
@@ -330,34 +327,29 @@ def new_act(
         watcher=watcher,
         reason=reason,
         takes_back=tuple(takes_back),
-        causes=causes,
-        caller=caller,
+        causes=(new_id("c", at),) if carries else (),
+        requester=requester,
     )
 
 
-def net_of(writes: Sequence[Write], objects: ObjectStore) -> list[dict[str, object]]:
-    """The net effect of writes, oldest first: each file that differs after the last of them from
-    before the first, with the difference.
+def net_of(writes: Iterable[Write | WriteResult]) -> dict[str, Digests]:
+    """For each file that these writes, oldest first, changed, its digests before the first of them
+    and after the last.
     """
     net: dict[str, Digests] = {}
     for write in writes:
-        net[write.path] = (net[write.path][0] if write.path in net else write.before, write.after)
-    return [
-        wrote(path, digests, objects) for path, digests in net.items() if digests[0] != digests[1]
-    ]
+        net[write.path] = (net.get(write.path, (write.before,))[0], write.after)
+    return {path: digests for path, digests in net.items() if digests[0] != digests[1]}
 
 
 def with_writes(document: Mapping[str, object], store: Store) -> dict[str, object]:
     """The document of a run that ends now, with all that it wrote."""
-    writes = store.history.writes_by(str(document["id"]))
-    net = net_of(writes, store.objects)
-    quotes = QuotedPaths([str(document["watcher"]), *(printable(one.path) for one in writes)])
+    net = net_of(store.history.writes_by(str(document["id"])))
     return {
         **document,
         "ended": store.clock().isoformat(),
         "outcome": "changed" if net else "unchanged",
-        "wrote": net,
-        "quotes": quotes.document(),
+        "wrote": [wrote(path, digests, store.objects) for path, digests in net.items()],
     }
 
 
@@ -368,23 +360,22 @@ def in_force(
     for what it undid, however deep.
     """
     save(history, {**document, "undone": None if undone is None else dict(undone)})
-    again = (
-        {"at": document["started"], "with": document["id"], "run": document["id"]}
-        if undone is None
-        else None
-    )
+    again = {"at": document["started"], "with": document["id"], "run": document["id"]}
     for name in document.get("takes_back", ()):  # type: ignore[attr-defined]
-        taken = history.run(str(name))
-        if taken is not None:
-            in_force(history, taken, again)
+        if (taken := history.run(str(name))) is not None:
+            in_force(history, taken, again if undone is None else None)
 
 
 _WHY = {
-    "person": "asked for by {}",
     "clock": "by the clock",
     "event": "after an event",
     "module": "by itself",
 }
+
+
+def _asked_for(request: WorkRequest) -> str:
+    is_command = request.who == "cli" and not request.key  # which a key may be called, too
+    return f"asked for {'on the command line' if is_command else 'by ' + (request.who or 'you')}"
 
 
 class CallRun:
@@ -397,9 +388,9 @@ class CallRun:
     share it.
     """
 
-    def __init__(self, store: Store, what: str, authority: Authority) -> None:
-        """`what` names the call, `authority` is its caller's."""
-        self._store, self._what, self._authority = store, what, authority
+    def __init__(self, store: Store, what: str, caller: Caller) -> None:
+        """`what` names the call, `caller` is its caller's."""
+        self._store, self._what, self._caller = store, what, caller
         self._lock = threading.Lock()
         self._document: dict[str, object] | None = None
         self._writers, self.is_over, self._must_stay = 0, False, False
@@ -445,16 +436,18 @@ class CallRun:
                 self._end()
 
     def _begin(self, by: str, path: str, reason: str) -> None:
-        now, asked = self._store.clock(), self._authority
+        now, asked = self._store.clock(), self._caller
         self._causes = asked.causes_at(now)
         watcher = printable(path)
         causes = (
             requested(self._causes, watcher, 1, now)
-            if asked.asked_by == "person"
+            if asked.request.by == "person"
             else [{"id": cause} for cause in self._causes]
         )
-        is_agents = asked.within is not None and asked.asked_by != "event"
-        why = "for an agent" if is_agents else _WHY[asked.asked_by].format(asked.who or "you")
+        is_agents = asked.chain.within is not None and asked.request.by != "event"
+        why = (
+            "for an agent" if is_agents else _WHY.get(asked.request.by) or _asked_for(asked.request)
+        )
         document = run_document(
             new_id("r", now),
             watcher=watcher,
@@ -462,7 +455,7 @@ class CallRun:
             started=now,
             ended=now.isoformat(),
             causes=causes,
-            parents=list(self._earlier or asked.runs),
+            parents=list(self._earlier or asked.chain.runs),
             reason=reason or f"{self._what}, {why}",
         )
         self._save(document)

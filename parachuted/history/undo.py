@@ -9,21 +9,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import dataclass
 from functools import partial
-from itertools import dropwhile, zip_longest
-from typing import Any
+from itertools import dropwhile
+from typing import TypeAlias
+
+from pydantic import TypeAdapter
 
 from parachuted.errors import (
-    ActRefusedError,
     EditRefusedError,
     NotFoundError,
     ParachuteError,
     StorageFailedError,
 )
 from parachuted.events import Bus
-from parachuted.history.revert import RefuseText, RevertResult, refuse_nothing, revert, revert_move
+from parachuted.history.revert import RevertResult, revert, revert_move
 from parachuted.history.run_account import (
     RUNNING,
     Operation,
@@ -36,23 +36,17 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
     UNDO,
     Author,
-    Caller,
     History,
+    Requester,
     Store,
     VaultPath,
     Write,
     place_of,
     printable,
 )
+from parachuted.vault.trail import trail_of
 
-_BEYOND = (
-    "what this run and those that followed wrote is now, in part, where you may not write; "
-    "nothing was undone"
-)
-
-
-def _anywhere(_path: str) -> bool:
-    return True
+FindRuns: TypeAlias = Callable[[], list[dict[str, object]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +63,6 @@ class UndoResult:
     undo: str
 
 
-@dataclass(frozen=True, slots=True)
-class UndoLimits:
-    """Where an undo may write, and which texts it may not bring back."""
-
-    may_write: Callable[[str], bool] = _anywhere
-    refuse: RefuseText = refuse_nothing
-
-
 @dataclass(slots=True, kw_only=True)
 class _UndoProgress:
     """How far an undo is: `step` is the number of the write that it is taking back, `last` that of
@@ -90,24 +76,10 @@ class _UndoProgress:
     last: int = 0
 
     def document(self) -> dict[str, object]:
-        act = {**asdict(self.act), "at": self.act.at.isoformat()}
-        return {"kind": UNDO, "act": act, "what": self.what, "step": self.step, "last": self.last}
+        return {"kind": UNDO, **_PROGRESS.dump_python(self, mode="json", exclude={"number"})}
 
-    @classmethod
-    def from_document(cls, number: int, document: Mapping[str, Any]) -> _UndoProgress:
-        held = document["act"]
-        caller = Caller(*held["caller"]) if held["caller"] is not None else None
-        act = Operation(
-            **{
-                **held,
-                "at": datetime.fromisoformat(held["at"]),
-                "takes_back": tuple(held["takes_back"]),
-                "causes": tuple(held["causes"]),
-                "caller": caller,
-            }
-        )
-        step, last = int(document["step"]), int(document["last"])
-        return cls(act=act, what=str(document["what"]), number=number, step=step, last=last)
+
+_PROGRESS = TypeAdapter(_UndoProgress)
 
 
 class Undo:
@@ -120,32 +92,16 @@ class Undo:
         self._store, self._history, self._bus = store, store.history, bus
         self._turn = asyncio.Lock()
 
-    async def undo(
-        self,
-        run: str,
-        *,
-        may_write: Callable[[str], bool] = _anywhere,
-        refuse: RefuseText = refuse_nothing,
-        caller: Caller | None = None,
-    ) -> UndoResult:
+    async def undo(self, run: str, *, requester: Requester | None = None) -> UndoResult:
         """Undo a run and what followed from it, except for what was undone before. One at a time.
 
-        `may_write` is asked for each file, where it was written and where it is now, before
-        anything changes: ActRefusedError where it refuses. A file whose text `refuse` raises for
-        stays unchanged and is reported as kept. Raises NotFoundError for an unknown run,
-        EditRefusedError when it was undone already or is not over.
+        Raises NotFoundError for an unknown run, EditRefusedError when it was undone already or is
+        not over.
         """
-        find = partial(self.followed, run)
-        return await self.undo_all(find, run, may_write=may_write, refuse=refuse, caller=caller)
+        return await self.undo_all(partial(self.followed, run), run, requester=requester)
 
     async def undo_all(
-        self,
-        find: Callable[[], list[dict[str, object]]],
-        what: str,
-        *,
-        may_write: Callable[[str], bool] = _anywhere,
-        refuse: RefuseText = refuse_nothing,
-        caller: Caller | None = None,
+        self, find: FindRuns, what: str, *, requester: Requester | None = None
     ) -> UndoResult:
         """Undo the runs whose documents `find` returns, newest first, at least one, as one undo.
 
@@ -154,24 +110,21 @@ class Undo:
         `find` raise.
         """
         async with self._turn:
-            act, reverted = await run_uninterrupted(
-                self._take_back, find, what, may_write, refuse, caller
-            )
+            act, reverted = await run_uninterrupted(self._take_back, find, what, requester)
             return await self._announce(act, what, reverted)
 
-    async def finish_all(self, limits: Callable[[str], UndoLimits]) -> None:
-        """At the start: go on with the undos that the last life did not end. `limits` are those of
-        the API key of that id. Raises StorageFailedError.
+    async def finish_all(self) -> None:
+        """At the start: go on with the undos that the last life did not end. Raises
+        StorageFailedError.
         """
         for number, document, _last in await asyncio.to_thread(self._history.acts):
             if document["kind"] == UNDO:
                 async with self._turn:
-                    progress = _UndoProgress.from_document(number, document)
+                    progress = _PROGRESS.validate_python({**document, "number": number})
                     if self._is_over(progress.act):
                         await run_uninterrupted(self._history.end_act, number)
                         continue
-                    bounds = limits(progress.act.author.key)
-                    act, reverted = await run_uninterrupted(self._finish, progress, bounds)
+                    act, reverted = await run_uninterrupted(self._finish, progress)
                     await self._announce(act, progress.what, reverted)
 
     def unfinished(self) -> set[str]:
@@ -191,90 +144,61 @@ class Undo:
         """Have the files looked at, and tell what was undone, also before a crash."""
         paths = {write.path: None for write in self._history.writes_by(act.run)}
         await self._store.notice(paths)
-        undone = UndoResult(
-            runs=act.takes_back,
-            paths=tuple(map(printable, paths)),
-            kept=_kept(reverted),
-            undo=act.run,
-        )
-        kept = {path: list(texts) for path, texts in undone.kept.items()}
+        kept, runs, printed = _kept(reverted), act.takes_back, tuple(map(printable, paths))
         self._bus.publish(
             "run.undone",
-            run=what if what in undone.runs else undone.runs[-1],
-            runs=list(undone.runs),
-            paths=list(undone.paths),
-            kept=kept,
+            run=what if what in runs else runs[-1],
+            runs=list(runs),
+            paths=list(printed),
+            kept={path: list(texts) for path, texts in kept.items()},
             undo=act.run,
         )
-        return undone
+        return UndoResult(runs=runs, paths=printed, kept=kept, undo=act.run)
 
     def _take_back(
-        self,
-        find: Callable[[], list[dict[str, object]]],
-        what: str,
-        may_write: Callable[[str], bool],
-        refuse: RefuseText,
-        caller: Caller | None,
+        self, find: FindRuns, what: str, requester: Requester | None
     ) -> tuple[Operation, list[RevertResult]]:
         """All of it in one thread, so that it is finished even when the caller is cancelled."""
         followed = find()
         if not followed:
             raise EditRefusedError(f"{what} led to nothing that is not taken back already")
-        names = [str(one["id"]) for one in followed]
-        places = {
-            place
-            for write in self._writes_of(names)
-            for place in (write.path, self._place_of(write))
-            if place is not None
-        }
-        if not all(map(may_write, places)):
-            raise ActRefusedError(_BEYOND)
-        is_redo, is_notes = bool(followed[0].get("takes_back")), what not in names
-        subject = f"the runs of {what}" if is_notes else what
-        reason = f"{'did again what was undone with' if is_redo else 'took back'} {subject}"
+        names = [str(run["id"]) for run in followed]
+        did = "did again what was undone with" if followed[0].get("takes_back") else "took back"
         act = new_act(
             UNDO,
             self._store.clock(),
             watcher=str(followed[-1]["watcher"]),
-            reason=reason,
+            reason=f"{did} {what if what in names else f'the runs of {what}'}",
             takes_back=names,
-            caller=caller,
+            requester=requester,
         )
-        act.begin(self._history)
+        act.begin(self._store)
         progress = _UndoProgress(act=act, what=what)
         progress.number = self._history.begin_act(progress.document())
         try:
-            return self._finish(progress, UndoLimits(may_write, refuse))
+            return self._finish(progress)
         except Exception:
             with suppress(StorageFailedError):  # the next start finds that it was not ended
                 self._history.end_act(progress.number)
             raise
 
-    def _finish(
-        self, progress: _UndoProgress, limits: UndoLimits
-    ) -> tuple[Operation, list[RevertResult]]:
+    def _finish(self, progress: _UndoProgress) -> tuple[Operation, list[RevertResult]]:
         """Take back what is not yet, and record the end."""
         act, what, names = progress.act, progress.what, progress.act.takes_back
-        is_notes = what not in names
         reverted = [
             item
             for came, gone in self._steps_left(progress)
-            for item in self._revert(came, gone, act.author, limits.may_write, limits.refuse)
+            for item in self._revert(came, gone, act.author)
         ]
-        by = act.run if is_notes else what
-        followed = [one for one in map(self._history.run, names) if one is not None]
-        for one in followed:
+        for run in filter(None, map(self._history.run, names)):
+            by = what if what in names else act.run
             undone = {"at": self._store.clock().isoformat(), "with": by, "run": act.run}
-            in_force(self._history, one, undone)
-        more = f" and {len(names) - 1} that followed from it" if names[1:] and not is_notes else ""
+            in_force(self._history, run, undone)
+        followed = len(names) - 1 if what in names else 0
+        more = f" and {followed} that followed from it" if followed else ""
         kept = ", ".join(_kept(reverted))
-        quotes = [
-            *([what] if is_notes else ()),
-            *(str(one["watcher"]) for one in followed),
-            *(printable(item.path) for item in reverted),
-        ]
         reason = f"{act.reason}{more}{f'; kept later texts in {kept}' if kept else ''}"
-        act.end(self._history, self._store.objects, self._store.clock(), reason, quotes=quotes)
+        act.end(self._store, reason)
         self._history.end_act(progress.number)
         return act, reverted
 
@@ -282,7 +206,7 @@ class Undo:
         """The steps that are not done, each recorded before it is: a step writes once, so the
         undo's writes tell whether the one that a crash cut short was done.
         """
-        steps = _steps(self._writes_of(progress.act.takes_back))
+        steps = self._steps(progress.act.takes_back)
         if progress.step:
             steps = dropwhile(lambda step: step[0].id != progress.step, steps)
             if any(one.id > progress.last for one in self._history.writes_by(progress.act.run)):
@@ -292,63 +216,36 @@ class Undo:
             self._history.save_act(progress.number, progress.document())
             yield step
 
-    def take_back(
-        self,
-        runs: Iterable[str],
-        author: Author | None = None,
-        may_write: Callable[[str], bool] = _anywhere,
-        refuse: RefuseText = refuse_nothing,
-    ) -> list[RevertResult]:
+    def take_back(self, runs: Iterable[str]) -> list[RevertResult]:
         """Revert every write of these runs, newest first; what cannot be reverted is reported as
         kept. Blocks on the disk.
         """
-        by = author or Author(by=UNDO)
-        return [
-            item
-            for came, gone in _steps(self._writes_of(runs))
-            for item in self._revert(came, gone, by, may_write, refuse)
-        ]
+        by = Author(by=UNDO)
+        return [item for came, gone in self._steps(runs) for item in self._revert(came, gone, by)]
 
-    def _writes_of(self, runs: Iterable[str]) -> list[Write]:
-        return sorted(
-            (write for run in runs for write in self._history.writes_by(run)),
-            key=lambda write: -write.id,
-        )
+    def _steps(self, runs: Iterable[str]) -> Iterator[tuple[Write, Write | None]]:
+        """The writes, newest first; the two of a move as one step: where the file came to, and
+        where it was.
+        """
+        writes = (write for run in runs for write in self._history.writes_by(run))
+        for write in sorted(writes, key=lambda write: -write.id):
+            other = self._history.other_half(write)
+            if other is None or other.id > write.id:
+                yield write, other
+            # the half with the higher number, which was passed, came as the other of this one
 
-    def _revert(
-        self,
-        write: Write,
-        gone: Write | None,
-        author: Author,
-        may_write: Callable[[str], bool],
-        refuse: RefuseText,
-    ) -> Sequence[RevertResult]:
+    def _revert(self, write: Write, gone: Write | None, author: Author) -> Sequence[RevertResult]:
+        path = VaultPath(write.path)
         try:
             if gone is not None:
-                return revert_move(write, gone, self._store, author, refuse=refuse)
-            place = self._place_of(write)
+                return revert_move(write, gone, self._store, author)
+            place = path if write.after is None else place_of(self._history, write)
             if place is None:
-                return [
-                    RevertResult(
-                        path=VaultPath(write.path),
-                        changed=False,
-                        kept=("the file is gone, and another one has its name",),
-                    )
-                ]
-            if not may_write(place):  # it was moved in this very moment
-                return [RevertResult(path=VaultPath(write.path), changed=False)]
-            return [
-                revert(write, self._store, self._store.objects, author, at=place, refuse=refuse)
-            ]
+                kept = ("the file is gone, and another one has its name",)
+                return [RevertResult(path=path, changed=False, kept=kept)]
+            return [revert(write, self._store, author, at=VaultPath(place))]
         except ParachuteError as error:
-            return [RevertResult(path=VaultPath(write.path), changed=False, kept=(error.message,))]
-
-    def _place_of(self, write: Write) -> VaultPath | None:
-        """Where the file is now; None: it is gone, and another one has its name."""
-        if write.after is None:
-            return VaultPath(write.path)
-        place = place_of(self._history, write)
-        return VaultPath(place) if place is not None else None
+            return [RevertResult(path=path, changed=False, kept=(error.message,))]
 
     def followed(self, run: str) -> list[dict[str, object]]:
         """The run and all that its writes woke, directly or not, newest first.
@@ -363,14 +260,14 @@ class Undo:
             back = f"; `parachute undo {undone['run']}` brings it back" if "run" in undone else ""
             raise EditRefusedError(f"the run {run} has been undone already{back}")
         cascade = cascade_of(document, self._history)
-        at_work = [
+        at_work = ", ".join(
             str(one["id"])
             for one in cascade
             if one["outcome"] == RUNNING or (one["id"] == run and not has_ended(one))
-        ]
+        )
         if at_work:
             raise EditRefusedError(
-                f"an agent is still at work in {', '.join(at_work)}; undo {run} when that is over"
+                f"an agent is still at work in {at_work}; undo {run} when that is over"
             )
         return [one for one in cascade if has_ended(one) and not one["undone"]]
 
@@ -390,37 +287,9 @@ def cascade_of(document: Mapping[str, object], history: History) -> list[dict[st
         found = [child for child in children.get(waiting.pop(), ()) if child not in taken]
         taken.update(found)
         waiting += found
-    cascade = [one for one in related[::-1] if str(one["id"]) in taken]
-    return (
-        cascade
-        if any(one["id"] == document["id"] for one in cascade)
-        else [*cascade, dict(document)]
-    )
-
-
-def _steps(writes: Sequence[Write]) -> Iterator[tuple[Write, Write | None]]:
-    """The writes, newest first; the two of a move as one step: where the file came to, and where it
-    was.
-    """
-    passed: set[int] = set()
-    for write, earlier in zip_longest(writes, writes[1:]):
-        if write.id in passed:
-            continue
-        is_move = (
-            write.operation == "Move"
-            and earlier is not None
-            and earlier.operation == "Move"
-            and earlier.id == write.id - 1
-        )
-        if (
-            is_move
-            and earlier is not None
-            and (earlier.after, earlier.before) == (write.before, write.after)
-        ):
-            passed.add(earlier.id)
-            yield earlier, write
-        else:
-            yield write, None
+    cascade = [one for one in related[::-1] if one["id"] in taken]
+    is_among = any(one["id"] == document["id"] for one in cascade)
+    return cascade if is_among else [*cascade, dict(document)]
 
 
 def _kept(reverted: Iterable[RevertResult]) -> dict[str, tuple[str, ...]]:
@@ -430,3 +299,49 @@ def _kept(reverted: Iterable[RevertResult]) -> dict[str, tuple[str, ...]]:
             path = printable(item.path)
             kept[path] = tuple(dict.fromkeys([*kept.get(path, ()), *item.kept]))
     return kept
+
+
+_MODULE = "module:"
+
+
+def runs_of_session(
+    history: History, note: VaultPath, recorded: Iterable[str] = ()
+) -> list[dict[str, object]]:
+    """The documents of the runs that a conversation led to, that wrote something and are not
+    undone, the newest first. What only keeps the conversation itself is not among them.
+
+    `recorded` are runs that its module knows of by itself. Raises NotFoundError where no module
+    wrote that note, EditRefusedError while one of the runs is at work.
+    """
+    keeping = _keeping(history, note)
+    if not keeping:
+        raise NotFoundError(f"the history knows of no conversation in {printable(note)}")
+    # a call that follows from another run is part of that run's conversation
+    causes = {cause for one in keeping.values() if not one["parents"] for cause in causes_of(one)}
+    found = {str(one["id"]): one for one in history.runs_of_causes(sorted(causes))}
+    for name in recorded:
+        document = None if name in found else history.run(name)
+        if document is not None:
+            found |= {str(one["id"]): one for one in cascade_of(document, history)}
+    led_to = [
+        one
+        for name, one in sorted(found.items(), reverse=True)
+        if name not in keeping and not one["undone"] and not one.get("takes_back")
+    ]
+    if at_work := [one for one in led_to if one["outcome"] == RUNNING]:
+        names = ", ".join(str(one["id"]) for one in at_work)
+        raise EditRefusedError(f"an agent is still at work in {names}; undo it when that is over")
+    return [one for one in led_to if has_ended(one) and history.writes_by(str(one["id"]))]
+
+
+def _keeping(history: History, note: VaultPath) -> dict[str, dict[str, object]]:
+    """The calls by which the module that made the note keeps it, by run, the oldest first."""
+    names = dict.fromkeys(one.run for one in trail_of(history, note) if one.run is not None)
+    calls = {
+        name: document
+        for name in names
+        if (document := history.run(name)) is not None
+        and str(document["agent"]).startswith(_MODULE)
+    }
+    owner = next((one["agent"] for one in calls.values()), None)
+    return {name: one for name, one in calls.items() if one["agent"] == owner}

@@ -6,13 +6,14 @@ following each line while it stays the same.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import zip_longest
 
 from parachuted.errors import NotFoundError
 from parachuted.history.undo import cascade_of
+from parachuted.texts.times import StoredTime
 from parachuted.vault import (
     BRINGS_BACK,
     Store,
@@ -24,35 +25,57 @@ from parachuted.vault import (
     printable,
     trail_of,
 )
+from parachuted.vault.merge import same_lines
+from parachuted.vault.trail import PERSON
 
 MOST_VERSIONS = 1000
 SHORT = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionChange:
-    """A version, and how it differs from the one before: lines added and removed, None where that
-    is unknown.
+class FileVersion:
+    """A version of a file: `version` is its digest (None: there was no file), `at` when it came
+    about, where that is known.
 
-    `kept`: its text is available.
+    `added` and `removed` count lines against the version before, where both texts are kept; `kept`:
+    it can be restored.
     """
 
-    version: TextVersion
+    version: str | None
+    path: VaultPath
+    source: VaultPath | None
+    kind: str
+    at: datetime | None
+    by: str
+    run: str | None
+    causes: tuple[str, ...]
     added: int | None
     removed: int | None
     kept: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileHistory:
+    """The latest versions of a file, newest first, of `count` in all; `since`: when the newest was
+    made of those no longer kept.
+    """
+
+    path: VaultPath
+    versions: list[FileVersion]
+    count: int
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileDiff:
     """What runs changed in one file: from the digest before to the one after, without what others
-    wrote in between; `source`: it moved.
+    wrote in between; `source` is where it was before, when it moved.
 
     Where others wrote in between, a file has several. `diff` says so when a text is no longer kept.
     """
 
-    path: str
-    source: str | None
+    path: VaultPath
+    source: VaultPath | None
     runs: tuple[str, ...]
     before: str | None
     after: str | None
@@ -80,18 +103,17 @@ class HistoryQueries:
 
     def changes(
         self, path: VaultPath, limit: int = 50, *, sees: Callable[[str], bool] = lambda _path: True
-    ) -> tuple[list[VersionChange], int]:
-        """The latest versions that the caller may see, newest first, and their total number. Raises
-        as `versions` does.
-        """
+    ) -> FileHistory:
+        """The latest versions that the caller may see. Raises as `versions` does."""
         versions = self.versions(path)
         seen = [number for number, one in enumerate(versions) if sees(one.path)]
         latest = seen[max(0, len(seen) - min(limit, MOST_VERSIONS)) :]
         found = [
             self._change(versions[number], versions[number - 1] if number else None, sees)
-            for number in latest
+            for number in reversed(latest)
         ]
-        return found[::-1], len(seen)
+        since = self._history.pruned(path)
+        return FileHistory(path=path, versions=found, count=len(seen), since=since)
 
     def runs(self, run: str, *, cascade: bool) -> list[dict[str, object]]:
         """The documents of the run, with `cascade` of those that followed too, newest first.
@@ -120,7 +142,7 @@ class HistoryQueries:
 
     def _change(
         self, version: TextVersion, before: TextVersion | None, sees: Callable[[str], bool]
-    ) -> VersionChange:
+    ) -> FileVersion:
         """What a version differs from is compared with where it is seen too."""
         text = self._text(version.digest)
         last = b"" if before is None and version.kind == "created" else None
@@ -128,8 +150,16 @@ class HistoryQueries:
             last = self._text(before.digest)
         changed = count_changed(last, text) if text is not None and last is not None else None
         added, removed = changed if changed is not None else (None, None)
-        return VersionChange(
-            version=version,
+        source = version.source
+        return FileVersion(
+            version=version.digest,
+            path=VaultPath(version.path),
+            source=VaultPath(source) if source is not None and sees(source) else None,
+            kind=version.kind,
+            at=version.at,
+            by=version.by,
+            run=version.run,
+            causes=version.causes,
             added=added,
             removed=removed,
             kept=version.digest is not None and version.digest in self._objects,
@@ -140,15 +170,10 @@ class HistoryQueries:
         takes its chain along.
         """
         chains: dict[str, list[_Chain]] = {}
-        left = {
-            one.id
-            for one in writes
-            if one.after is None and self._history.other_half(one) is not None
-        }
         for write in writes:
-            if write.id in left:
-                continue  # its other half, which came right before, has taken the chain along
             other = self._history.other_half(write)
+            if other is not None and write.after is None:
+                continue  # its other half, which came right before, has taken the chain along
             source = other.path if other is not None else write.path
             known = chains.get(source, [])
             before = other.before if other is not None else write.before
@@ -177,8 +202,8 @@ class HistoryQueries:
             diff = diff_of(texts[0], texts[1], chain.path, source=source)
             added, removed = count_changed(texts[0], texts[1]) or (None, None)
         return FileDiff(
-            path=chain.path,
-            source=source,
+            path=VaultPath(chain.path),
+            source=VaultPath(source) if source is not None else None,
             runs=tuple(dict.fromkeys(chain.runs)),
             before=chain.before,
             after=chain.after,
@@ -207,7 +232,7 @@ def _accounted(document: Mapping[str, object]) -> list[FileDiff]:
     wrote: list[Mapping[str, str]] = document.get("wrote", [])  # type: ignore[assignment]
     return [
         FileDiff(
-            path=one["path"],
+            path=VaultPath(one["path"]),
             source=None,
             runs=(str(document["id"]),),
             before=one.get("before"),
@@ -222,9 +247,7 @@ def _accounted(document: Mapping[str, object]) -> list[FileDiff]:
 
 _MOST_LINES = 5000
 _MOST_VERSIONS = 1000
-_MOST_COMPARED = 4_000_000
 _LONGEST_CHAIN = 50
-PERSON = "person"
 EARLIER = "earlier"
 
 _Lines = Sequence[bytes]
@@ -241,7 +264,7 @@ class LineOrigin:
     number: int
     text: str
     by: str
-    at: str | None
+    at: StoredTime | None
     run: str | None
 
 
@@ -263,21 +286,16 @@ class Why:
     def __init__(self, store: Store) -> None:
         self._store, self._objects, self._history = store, store.objects, store.history
 
-    def lines(
-        self, path: VaultPath, *, sees: Callable[[str], bool] = lambda _path: True
-    ) -> list[LineOrigin]:
+    def lines(self, path: VaultPath) -> list[LineOrigin]:
         """The origin of each line of the file, wherever the file was then.
 
-        What preceded the first known write is a person's, unless older records were dropped. What
-        the file was where `sees` does not see it counts as earlier. Blocks on the disk.
+        What preceded the first known write is a person's, unless older records were dropped. Blocks
+        on the disk.
         """
         content = self._store.read(path)
         present = _lines_of(content.data)
-        origins = _Tracing(self._versions(path, content.digest, present, sees)).trace()
+        origins = _Tracing(self._versions(path, content.digest, present)).trace()
         return [_origin(number, line, origins.get(number)) for number, line in enumerate(present)]
-
-    def run(self, run: str) -> Mapping[str, object] | None:
-        return self._history.run(run)
 
     def chain(self, run: str) -> list[Mapping[str, object]]:
         """The documents of the runs that led to that one, nearest first, back to the one that a
@@ -296,45 +314,32 @@ class Why:
             names += parents
         return found
 
-    def _versions(
-        self, path: VaultPath, digest: str, present: _Lines, sees: Callable[[str], bool]
-    ) -> list[_Version]:
+    def _versions(self, path: VaultPath, digest: str, present: _Lines) -> list[_Version]:
         """The known texts of the file, oldest first.
 
         One that is no longer kept hides who wrote what came with the next.
         """
         trail = trail_of(self._history, path, digest)
-        elsewhere = max(
-            (number + 1 for number, one in enumerate(trail) if not sees(one.path)), default=0
-        )
-        trail = trail[elsewhere:]
-        is_hidden = (
-            elsewhere > 0
-            or len(trail) > _MOST_VERSIONS
-            or any(self._history.pruned(one) for one in {path, *(one.path for one in trail)})
+        is_hidden = len(trail) > _MOST_VERSIONS or any(
+            self._history.pruned(one) for one in {path, *(one.path for one in trail)}
         )
         versions: list[_Version] = []
         known = trail[-_MOST_VERSIONS:]
         for version, following in zip_longest(known, known[1:]):
             lines = present if version.digest == digest else self._lines(version.digest)
-            if (
-                lines is None
-            ):  # what was only noticed is never kept; what our writer found or left was
+            if lines is None:
+                # what was only noticed is never kept; what our writer found or left was
                 is_hidden |= version.write is not None or (
                     following is not None and following.write is not None
                 )
             elif is_hidden:
-                versions, is_hidden = (
-                    [_Version(digest=version.digest, lines=lines, origin=None)],
-                    False,
-                )
+                versions = [_Version(digest=version.digest, lines=lines, origin=None)]
+                is_hidden = False
             elif not versions or versions[-1].digest != version.digest:
-                origin = (
-                    version if versions or version.kind != "moved" else _A_PERSONS
-                )  # who moved a text did not write it
-                versions = _followed_by(
-                    versions, _Version(digest=version.digest, lines=lines, origin=origin)
-                )
+                # who moved a text did not write it
+                origin = version if versions or version.kind != "moved" else _A_PERSONS
+                found = _Version(digest=version.digest, lines=lines, origin=origin)
+                versions = _followed_by(versions, found)
         return versions
 
     def _lines(self, digest: str | None) -> _Lines | None:
@@ -369,7 +374,7 @@ class _Tracing:
 
         An undo brings back older ones.
         """
-        same = _same_lines(older.lines, newer.lines)
+        same = same_lines(older.lines, newer.lines)
         came = {number: place for number, place in places.items() if place not in same}
         if came and newer.origin is not None and newer.origin.by in BRINGS_BACK:
             self._restored.append((newer, came))
@@ -381,7 +386,7 @@ class _Tracing:
         """Lines that an undo brought back, in an older text that has them."""
         found: dict[int, int] = {}
         for version, lost in self._restored:
-            same = _same_lines(older.lines, version.lines) if lost else {}
+            same = same_lines(older.lines, version.lines) if lost else {}
             for number in [number for number, place in lost.items() if place in same]:
                 found[number] = same[lost.pop(number)]
         return found
@@ -395,28 +400,6 @@ def _followed_by(versions: Sequence[_Version], version: _Version) -> list[_Versi
         (number for number, known in enumerate(versions) if known.digest == version.digest), None
     )
     return [*versions, version] if place is None else list(versions[: place + 1])
-
-
-def _same_lines(older: _Lines, newer: _Lines) -> dict[int, int]:
-    """For each line of the newer text that stands in the older one too, its place there."""
-    start = _common(older, newer)
-    stop = _common(older[start:][::-1], newer[start:][::-1])
-    same = {place: place for place in range(start)}
-    same |= {len(newer) - 1 - place: len(older) - 1 - place for place in range(stop)}
-    middle, new_middle = older[start : len(older) - stop], newer[start : len(newer) - stop]
-    if len(middle) * len(new_middle) <= _MOST_COMPARED:
-        for block in difflib.SequenceMatcher(
-            None, middle, new_middle, autojunk=False
-        ).get_matching_blocks():
-            same |= {start + block.b + step: start + block.a + step for step in range(block.size)}
-    return same
-
-
-def _common(one: _Lines, other: _Lines) -> int:
-    return next(
-        (number for number, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
-        min(len(one), len(other)),
-    )
 
 
 def _lines_of(data: bytes) -> _Lines:

@@ -6,21 +6,18 @@ number or `no` stays the text it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TypeAlias
 
 import yaml
 
+from parachuted.texts.yaml_events import MAX_BYTES, YamlRefusal, parse_events
+
 PlainValue: TypeAlias = "str | list[PlainValue] | dict[str, PlainValue] | None"
 
-MAX_BYTES = 64 * 1024
-MAX_DEPTH = 64
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
-_TAB_IN_BLOCK_TEXT = "found a tab character where an indentation space is expected"
-_TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"  # 1,000 levels, as PyYAML 6.0.4 bundles it
 BOM = "\ufeff"
 
 
@@ -66,70 +63,16 @@ def read_document(text: str, *, limit: int = MAX_BYTES, is_strict: bool = False)
     `is_strict` refuses a repeated key, and what may have been cut off, which could lack what
     narrows a right: the last line needs its end, and a text that begins with `---` needs `...`.
     """
-    if len(text) > limit:
-        raise YamlRejectedError(f"it is larger than {limit // 1024} KB")
     if is_strict and not text.endswith("\n"):
         raise YamlRejectedError("it is cut off: its last line has no end")
     if is_strict and text.startswith("---") and not text.rstrip().endswith("\n..."):
         raise YamlRejectedError("it is cut off: no `...` ends it")
-    events = iter(_parse(text.removeprefix(BOM)))
+    try:
+        events = iter(parse_events(text.removeprefix(BOM), limit=limit, most=limit))
+    except YamlRefusal as refusal:
+        raise YamlRejectedError(f"it {refusal.reason}", refusal.line) from refusal
     first = next(events, None)
     return None if first is None else _node(first, events, is_strict=is_strict)
-
-
-def _parse(text: str) -> list[yaml.Event]:
-    try:
-        try:
-            return _within_limits(yaml.parse(text, Loader=_LOADER))
-        except yaml.scanner.ScannerError as error:
-            if error.problem != _TAB_IN_BLOCK_TEXT:
-                raise
-            # libyaml refuses a block text whose first line begins with a tab after its indentation;
-            # PyYAML's own parser reads it.
-            return _within_limits(yaml.parse(text, Loader=yaml.SafeLoader))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else None
-        if error.problem == _TOO_DEEP_FOR_LIBYAML:
-            raise _too_deep(line) from error
-        hint = (
-            "; put a text that begins with * in quotes"
-            if error.context == "while scanning an alias"
-            else ""
-        )
-        raise YamlRejectedError(
-            f"it is not YAML: {error.problem or error.context}{hint}", line
-        ) from error
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
-        if isinstance(error, YamlRejectedError):
-            raise
-        raise YamlRejectedError(f"it is not YAML: {str(error).splitlines()[0]}") from error
-
-
-def _too_deep(line: int | None) -> YamlRejectedError:
-    return YamlRejectedError(f"it is nested more than {MAX_DEPTH} levels deep", line)
-
-
-def _within_limits(events: Iterable[yaml.Event]) -> list[yaml.Event]:
-    found: list[yaml.Event] = []
-    depth = documents = 0
-    for event in events:
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        documents += isinstance(event, yaml.DocumentStartEvent)
-        line = event.start_mark.line + 1 if event.start_mark else None
-        if depth > MAX_DEPTH:
-            raise _too_deep(line)
-        if documents > 1:
-            raise YamlRejectedError("it holds more than one YAML document", line)
-        if isinstance(event, yaml.AliasEvent):
-            name = f"*{event.anchor}"[:80]
-            raise YamlRejectedError(f"it uses an alias: put {name!r} in quotes", line)
-        if isinstance(
-            event, yaml.ScalarEvent | yaml.CollectionStartEvent | yaml.CollectionEndEvent
-        ):
-            found.append(event)
-    return found
 
 
 def _node(event: yaml.Event, events: Iterator[yaml.Event], *, is_strict: bool) -> YamlNode:

@@ -12,6 +12,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -234,9 +235,19 @@ def _as_read(value: Any) -> Any:  # noqa: ANN401  a value of any shape
 class HomeFile:
     """One file of a home. Calls read or write the disk, a few milliseconds at most."""
 
-    def __init__(self, home: Path, name: str, *, limit: int, is_secret: bool = False) -> None:
+    def __init__(
+        self,
+        home: Path,
+        name: str,
+        *,
+        limit: int,
+        is_secret: bool = False,
+        may_be_shared: bool = False,
+    ) -> None:
+        """Others may not read it where it `is_secret`, nor change it, unless it `may_be_shared`."""
         self.path, self.limit = home / name, limit
-        self._home, self._is_secret = home, is_secret
+        self._home = home
+        self._read = partial(read_private, is_secret=is_secret, may_be_shared=may_be_shared)
 
     def mark(self) -> tuple[int, ...] | None:
         return mark_at(self.path)
@@ -247,7 +258,7 @@ class HomeFile:
         Raises UntrustedFileError where others could have changed it or, where it is secret, read
         it.
         """
-        return read_private(self.path, self.limit, is_secret=self._is_secret)
+        return self._read(self.path, self.limit)
 
     def change(self, edit: Callable[[str | None], str]) -> None:
         """Replace its text, in one step, by what `edit` makes of it; nothing when that is the same.
@@ -266,6 +277,7 @@ class HomeFile:
                         f"{self.path.name} would be larger than {self.limit // 1024} KB; remove "
                         "entries that are no longer needed"
                     )
+                self._home.chmod(0o700)
                 replace_private(self.path.resolve(), text.encode())
         except OSError as error:
             raise StorageFailedError(

@@ -10,6 +10,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 _OTHERS_MAY_WRITE, _OTHERS_MAY_ANYTHING = 0o022, 0o077
@@ -19,27 +20,29 @@ class UntrustedFileError(Exception):
     """The file cannot be read, or not be believed; the message says why."""
 
 
-def read_private(path: Path, limit: int, *, is_secret: bool = False) -> str | None:
-    """The text of a file by which something is allowed; None: there is none.
-
-    Raises UntrustedFileError.
-
-    Others may not have been able to change it, nor, where it is secret, to read it.
+def read_private(
+    path: Path, limit: int, *, is_secret: bool = False, may_be_shared: bool = False
+) -> str | None:
+    """A file that others can't have changed, unless it may be shared, nor, where it is secret,
+    read; None: there is none. Raises UntrustedFileError.
     """
     try:
         with open(path, "rb", opener=without_waiting) as file:
-            _check(path.name, os.fstat(file.fileno()), is_secret=is_secret)
-            data = file.read(limit + 1)
+            at = os.fstat(file.fileno())
+            is_ours = may_be_shared and stat.S_ISREG(at.st_mode)
+            why = None if is_ours else why_untrusted(path, at, is_secret=is_secret)
+            if why is None and at.st_size > limit:
+                why = f"{path.name} is larger than {limit // 1024} KB"
+            text = "" if why else file.read(limit).decode()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UntrustedFileError(f"{path.name} cannot be read ({error.strerror})") from error
-    if len(data) > limit:
-        raise UntrustedFileError(f"{path.name} is larger than {limit // 1024} KB")
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise UntrustedFileError(f"{path.name} is not UTF-8 text") from error
+        why = f"{path.name} cannot be read ({error.strerror})"
+    except UnicodeDecodeError:
+        why = f"{path.name} is not UTF-8 text"
+    if why is not None:
+        raise UntrustedFileError(why)
+    return text
 
 
 def mark_of(at: os.stat_result) -> tuple[int, ...]:
@@ -48,22 +51,18 @@ def mark_of(at: os.stat_result) -> tuple[int, ...]:
 
 
 def mark_at(path: Path) -> tuple[int, ...] | None:
-    try:
-        return mark_of(os.stat(path))  # noqa: PTH116  half the time, and this is looked at twice a second
-    except FileNotFoundError:
-        return None
-    except OSError:
-        pass
-    try:  # a link that leads to itself is something, whose removal is a change
-        return mark_of(path.lstat())
-    except OSError:
-        return None
+    for look in (os.stat, os.lstat):  # a link that leads to itself is something, too
+        try:
+            return mark_of(look(path))
+        except FileNotFoundError:
+            return None
+        except OSError:
+            continue
+    return None
 
 
 def is_in(inner: Path, outer: Path) -> bool:
-    """Whether `inner` is the folder `outer` or below it, also where the disk takes other letters
-    for the same name. Both are resolved.
-    """
+    """Whether `inner` is `outer` or below it, also by another spelling. Both are resolved."""
     mark = mark_at(outer)
     places = (place[:2] for place in map(mark_at, (inner, *inner.parents)) if place is not None)
     return inner.is_relative_to(outer) or (mark is not None and mark[:2] in places)
@@ -88,15 +87,15 @@ def locked(home: Path, name: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def replace_private(path: Path, data: bytes) -> None:
-    """Put `data` in the place of that file, or of none, durably; its mode becomes 0600.
+def replace_private(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Put `data` in the place of that file, or of none, durably, with that mode.
 
     OSError when the disk refuses.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
-        with open(temporary, "xb", opener=_private) as file:
+        with open(temporary, "xb", opener=partial(as_private, mode=mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -111,15 +110,20 @@ def replace_private(path: Path, data: bytes) -> None:
         os.close(folder)
 
 
-def _check(name: str, at: os.stat_result, *, is_secret: bool) -> None:
-    if not stat.S_ISREG(at.st_mode) or at.st_uid not in {os.geteuid(), 0}:
-        raise UntrustedFileError(f"{name} is not a file of yours")
-    if at.st_mode & (_OTHERS_MAY_ANYTHING if is_secret else _OTHERS_MAY_WRITE):
-        raise UntrustedFileError(
-            f"others may {'read or ' if is_secret else ''}change {name}; `chmod 600` on it mends "
-            "that"
-        )
+def why_untrusted(
+    path: Path, at: os.stat_result, *, is_secret: bool = False, is_folder: bool = False
+) -> str | None:
+    """Why what is at that path is not to be believed, or None."""
+    if not (stat.S_ISDIR if is_folder else stat.S_ISREG)(at.st_mode):
+        return f"{path} is not a {'folder' if is_folder else 'file'}"
+    if at.st_uid not in {os.geteuid(), 0}:
+        return f"{path} belongs to someone else"
+    if is_secret and at.st_mode & _OTHERS_MAY_ANYTHING:
+        return f"others may read or change {path}; `chmod 600 {path}` mends that"
+    is_open = at.st_mode & _OTHERS_MAY_WRITE
+    return f"others may change {path}; `chmod go-w {path}` mends that" if is_open else None
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+def as_private(path: str, flags: int, mode: int = 0o600) -> int:
+    """An opener for `open`: no link is followed, and what is made is the person's alone."""
+    return os.open(path, flags | os.O_NOFOLLOW, mode)

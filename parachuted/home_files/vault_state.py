@@ -17,7 +17,7 @@ import os
 import re
 import secrets
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -90,6 +90,16 @@ def known_state_folder(home: Path, vault: Path) -> Path | None:
     except (VaultUnclearError, OSError):
         return None
     return record.folder if record.folder.is_dir() else None
+
+
+def same_vault(vault: Path) -> Callable[[int], bool]:
+    """Whether a folder, of which it is given a descriptor, holds the id that the vault has now."""
+    identity = _read_id(vault)
+
+    def is_same(folder: int) -> bool:
+        return bool(identity) and _read_id(folder) == identity
+
+    return is_same
 
 
 def refuse_unfit(home: Path, vault: Path) -> None:
@@ -294,20 +304,17 @@ def _write_record(record: _Record) -> None:
     replace_private(record.folder / _RECORD, json.dumps(document, indent=1).encode() + b"\n")
 
 
-def _read_id(vault: Path) -> str | None:
-    """The vault's id; None when it has none, and "" when the file holds something else."""
+def _read_id(vault: Path | int) -> str | None:
+    """The id of the vault, of a path or a descriptor; None when it has none, and "" when the file
+    holds something else.
+    """
     try:
-        with _control_folder(vault) as folder:
-            descriptor = os.open(ID_FILE, _READ, dir_fd=folder)
-            try:
-                line = (
-                    os.read(descriptor, _ID_BYTES)
-                    .decode("ascii", "replace")
-                    .partition("\n")[0]
-                    .strip()
-                )
-            finally:
-                os.close(descriptor)
+        with (
+            _control_folder(vault) as folder,
+            open(os.open(ID_FILE, _READ, dir_fd=folder), "rb", buffering=0) as file,  # noqa: PTH123  by descriptor
+        ):
+            data = file.read(_ID_BYTES) or b""  # None: of a pipe that holds nothing yet
+            line = data.decode("ascii", "replace").partition("\n")[0].strip()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
@@ -343,8 +350,12 @@ def _write_file(folder: int, name: str, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _control_folder(vault: Path) -> Iterator[int]:
-    descriptor = os.open(vault / CONTROL_FOLDER, _FOLDER)
+def _control_folder(vault: Path | int) -> Iterator[int]:
+    descriptor = (
+        os.open(CONTROL_FOLDER, _FOLDER, dir_fd=vault)
+        if isinstance(vault, int)
+        else os.open(vault / CONTROL_FOLDER, _FOLDER)
+    )
     try:
         yield descriptor
     finally:

@@ -12,17 +12,18 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import unified_diff
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.errors import ParachuteError, StorageFailedError
+from parachuted.errors import OutdatedError, StorageFailedError
 from parachuted.home_files.private import (
     UntrustedFileError,
     locked,
@@ -30,16 +31,16 @@ from parachuted.home_files.private import (
     mark_of,
     read_private,
     replace_private,
+    why_untrusted,
     without_waiting,
 )
 
 NAME = "hook-approvals.json"
 
 _LIMIT = 1 << 20
-_OTHERS = 0o022
-_CHUNK = 1 << 20
 _SETTLED_NS = 100_000_000
 _EMPTY = f"sha256:{hashlib.sha256().hexdigest()}"
+_UNSHOWN = "(it is larger than 1 MB, or no text: open it yourself before you approve it)\n"
 _PINS = TypeAdapter(dict[str, str])
 
 _Mark = tuple[int, ...]
@@ -49,21 +50,16 @@ class _UnfitError(Exception):
     """The file may not run, whatever it holds; the message says why."""
 
 
-class ScriptChangedError(ParachuteError):
-    """A script is not what was shown, so it was not approved."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptReview:
-    """A script as it is now beside what was approved. `now` and `before` are None for one that
-    cannot be read as text, or whose approved text was not kept; `digest` for one that may not run.
+    """A script of a hook. `hash` names it as it is now, null where it may not run; `diff` is from
+    what was approved, or from nothing where that was not kept.
     """
 
-    path: Path
-    digest: str | None
-    is_approved: bool
-    before: str | None
-    now: str | None
+    path: str
+    hash: str | None
+    state: Literal["approved", "changed", "unfit"]
+    diff: str
 
 
 class HookApprovals:
@@ -73,11 +69,7 @@ class HookApprovals:
         self, home: Path, name: str = NAME, command: str = "parachute hooks approve"
     ) -> None:
         """`name` is the file's, `command` what a person types to approve."""
-        self._home, self._name, self._path, self._command = home, name, home / name, command
-        self._unreadable = (
-            f"no script runs: {name} cannot be understood; `{command}` approves them as they are "
-            "now, and rewrites it"
-        )
+        self._home, self._path, self._command = home, home / name, command
         self._texts = self._path.with_suffix("")  # what was approved, each named by its digest
         self._lock = threading.RLock()
         self._digests: dict[Path, tuple[_Mark, str]] = {}
@@ -91,51 +83,39 @@ class HookApprovals:
         missing file that was never pinned is ignored: it may not be a script.
         """
         with self._lock:
+            self._look()
+            known = self._pins or {}
+            wanted = [file for file in files if str(file) in known or file.exists()]
+            if (refusal := self._differing({}, wanted)) is not None:
+                return refusal
+            found = {path: at for path, at in self.digests(wanted).items() if at != _EMPTY}
+            if found.keys() <= known.keys():
+                return None
             try:
-                self._look()
-                found = {
-                    str(file): self._digest(file)
-                    for file in files
-                    if self._is_pinned(file) or file.exists()
-                }
-            except _UnfitError as error:
-                return str(error)
-            if self._pins is None:
-                return self._unreadable
-            changed = [
-                path for path, digest in found.items() if self._pins.get(path, digest) != digest
-            ]
-            if changed:
-                return self._changed(changed)
-            return self._pin_new(
-                {path: digest for path, digest in found.items() if digest != _EMPTY}
-            )
+                self._pin(found, is_new=True)
+            except StorageFailedError as error:
+                return f"a script that is new here could not be approved: {error.message}"
+            return None if self._pins is not None else self._unreadable
 
     def objection(self, name: str, digest: str, files: Iterable[Path]) -> str | None:
         """Why what is declared as `name`, with these scripts, does not run, or None: nothing of it
         is pinned but by `approve`.
         """
         with self._lock:
-            try:
-                self._look()
-                found = {name: digest} | {str(file): self._digest(file) for file in files}
-            except _UnfitError as error:
-                return str(error)
-            if self._pins is None:
-                return self._unreadable
-            if name not in self._pins:
+            self._look()
+            if self._pins is not None and name not in self._pins:
                 return f"it has not been approved; `{self._command}` lets it run"
-            changed = [one for one, now in found.items() if self._pins.get(one) != now]
-            if not changed:
-                return None
-            return self._changed(changed)
+            return self._differing({name: digest}, files, must_know=True)
 
     def review(self, files: Iterable[Path]) -> list[ScriptReview]:
         """Each script, and what was approved of it."""
         with self._lock:
             self._look()
+            known = self._pins or {}
             return [
-                self._reviewed(file) for file in files if self._is_pinned(file) or file.exists()
+                self._reviewed(file, known.get(str(file)))
+                for file in files
+                if str(file) in known or file.exists()
             ]
 
     def approve(
@@ -145,24 +125,20 @@ class HookApprovals:
         shown: Mapping[str, str] | None = None,
     ) -> list[str]:
         """Let these scripts, and what is `declared` with its digest, run as they are now; returns
-        those for which that is news. Raises StorageFailedError, and ScriptChangedError where they
+        those for which that is news. Raises StorageFailedError, and OutdatedError where they
         are not all, and just as, `shown` says: digests by path. None: whatever they are.
 
         One that is not there, or that others may write to, stays refused.
         """
-        with self._lock, self._writing():
+        with self._lock:
             self._look()
-            pins = {} if self._pins is None else self._pins
             found = {**declared, **self.digests(files)}
             if changed := {} if shown is None else dict(shown.items() ^ found.items()):
-                raise ScriptChangedError(
+                raise OutdatedError(
                     f"{', '.join(sorted(changed))} changed since it was shown, so nothing was "
-                    "approved; look at it again"
+                    "approved"
                 )
-            news = sorted(path for path, digest in found.items() if pins.get(path) != digest)
-            if news or self._pins is None:
-                self._write({**pins, **found})
-            return news
+            return self._pin(found)
 
     def digests(self, files: Iterable[Path]) -> dict[str, str]:
         """What these files hold now, by path; one that is not there, or that others may write to,
@@ -175,123 +151,120 @@ class HookApprovals:
                     found[str(file)] = self._digest(file)
         return found
 
-    def _changed(self, names: Iterable[str]) -> str:
+    @property
+    def _unreadable(self) -> str:
         return (
-            f"{', '.join(names)} has changed since it was approved; `{self._command}` lets it run"
+            f"no script runs: {self._path.name} cannot be understood; `{self._command}` approves "
+            "them as they are now, and rewrites it"
         )
 
-    def _is_pinned(self, file: Path) -> bool:
-        return self._pins is not None and str(file) in self._pins
-
-    def _pin_new(self, found: dict[str, str]) -> str | None:
-        if self._pins is not None and found.keys() <= self._pins.keys():
-            return None
+    def _differing(
+        self, declared: Mapping[str, str], files: Iterable[Path], *, must_know: bool = False
+    ) -> str | None:
+        """Why these may not run as they are. `must_know`: what is not pinned may not."""
         try:
-            with self._writing():
+            found = {**declared, **{str(file): self._digest(file) for file in files}}
+        except _UnfitError as error:
+            return str(error)
+        if self._pins is None:
+            return self._unreadable
+        changed = [
+            name
+            for name, digest in found.items()
+            if self._pins.get(name, None if must_know else digest) != digest
+        ]
+        if not changed:
+            return None
+        return (
+            f"{', '.join(changed)} has changed since it was approved; `{self._command}` lets it run"
+        )
+
+    def _pin(self, found: Mapping[str, str], *, is_new: bool = False) -> list[str]:
+        """Write them down; returns those that differ from before. `is_new`: only what has no pin,
+        and not over pins that cannot be read. Raises StorageFailedError.
+        """
+        try:
+            with locked(self._home, self._path.with_suffix(".lock").name):
                 self._look()
-                if self._pins is None:
-                    return self._unreadable
-                self._write({**found, **self._pins})
-        except StorageFailedError as error:
-            return f"a script that is new here could not be approved: {error.message}"
-        return None
+                known = self._pins
+                if is_new and known is None:
+                    return []
+                pins = {**found, **(known or {})} if is_new else {**(known or {}), **found}
+                news = sorted(name for name in found if pins[name] != (known or {}).get(name))
+                if news or known is None:
+                    self._write(pins)
+                return news
+        except OSError as error:
+            raise StorageFailedError(
+                f"{self._path.name} could not be written: {error.strerror}", errno=error.errno
+            ) from error
+
+    def _write(self, pins: dict[str, str]) -> None:
+        data = json.dumps(dict(sorted(pins.items())), indent=1).encode() + b"\n"
+        if len(data) > _LIMIT:
+            raise StorageFailedError(f"{self._path.name} would be too large; remove it first")
+        replace_private(self._path, data)
+        self._pins, self._mark = pins, None
+        self._keep_texts(pins)
 
     def _look(self) -> None:
         """Read the pins again if the file may have changed; None where it cannot be understood."""
         mark = mark_at(self._path)
         if mark is not None and mark == self._mark:
             return
-        self._pins, self._mark = self._read(), mark
-
-    def _read(self) -> dict[str, str] | None:
         try:
             text = read_private(self._path, _LIMIT)
-        except UntrustedFileError:
-            return None
-        if text is None:
-            return {}
-        try:
-            return _PINS.validate_json(text, strict=True)
-        except ValidationError:
-            return None
-
-    def _write(self, pins: dict[str, str]) -> None:
-        data = json.dumps(dict(sorted(pins.items())), indent=1).encode() + b"\n"
-        if len(data) > _LIMIT:
-            raise StorageFailedError(
-                f"{self._name} would be too large; remove it, and approve what is there"
-            )
-        try:
-            replace_private(self._path, data)
-        except OSError as error:
-            raise StorageFailedError(
-                f"{self._name} could not be written: {error.strerror}", errno=error.errno
-            ) from error
-        self._pins, self._mark = pins, None
-        self._keep_texts(pins)
+            self._pins = {} if text is None else _PINS.validate_json(text, strict=True)
+        except (UntrustedFileError, ValidationError):
+            self._pins = None
+        self._mark = mark
 
     def _keep_texts(self, pins: Mapping[str, str]) -> None:
         """Keep what is approved, to compare a later script with it; what cannot be kept is not."""
         wanted = {digest.removeprefix("sha256:"): Path(path) for path, digest in pins.items()}
         with contextlib.suppress(OSError):
             self._texts.mkdir(mode=0o700, exist_ok=True)
-            kept = {one.name for one in self._texts.iterdir()}
+            kept = {file.name for file in self._texts.iterdir()}
             for name in kept.difference(wanted):
                 (self._texts / name).unlink()
             for name in wanted.keys() - kept:
-                with contextlib.suppress(_UnfitError, OSError):
+                with contextlib.suppress(OSError):
                     data = wanted[name].read_bytes()
                     if len(data) <= _LIMIT and hashlib.sha256(data).hexdigest() == name:
                         replace_private(self._texts / name, data)
 
-    def _reviewed(self, file: Path) -> ScriptReview:
-        try:
-            digest = self._digest(file)
-        except _UnfitError:
-            digest = None
-        pinned = (self._pins or {}).get(str(file))
-        before = self._texts / (pinned or "none").removeprefix("sha256:")
+    def _reviewed(self, file: Path, pinned: str | None) -> ScriptReview:
+        digest = self.digests([file]).get(str(file))
+        before = _text(self._texts / pinned.removeprefix("sha256:")) if pinned is not None else ""
+        now = _text(file) if digest is not None else ""
         return ScriptReview(
-            path=file,
-            digest=digest,
-            is_approved=digest is not None and digest == pinned,
-            before=_text(before) if pinned is not None else None,
-            now=_text(file) if digest is not None else None,
+            path=str(file),
+            hash=digest,
+            state="unfit" if digest is None else "approved" if digest == pinned else "changed",
+            diff=_UNSHOWN if now is None else _diff(before or "", now),
         )
 
     def _digest(self, path: Path) -> str:
-        """The content's digest, cached by stat once a change can no longer leave that unchanged."""
+        """The content's digest, cached by stat once a change can no longer leave that unchanged.
+        Raises _UnfitError.
+        """
         try:
             with open(path, "rb", opener=without_waiting) as file:
                 at = os.fstat(file.fileno())
-                _check(path, at)
-                mark = mark_of(at)
+                if (why := why_untrusted(path, at)) is not None:
+                    raise _UnfitError(why)
+                mark, began = mark_of(at), time.time_ns()
                 known = self._digests.get(path)
                 if known is not None and known[0] == mark:
                     return known[1]
-                began = time.time_ns()
-                digest = hashlib.sha256()
-                while chunk := file.read(_CHUNK):
-                    digest.update(chunk)
+                found = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
         except FileNotFoundError as error:
             raise _UnfitError(f"there is no {path}") from error
         except OSError as error:
             raise _UnfitError(f"{path} cannot be read: {error.strerror}") from error
-        found = f"sha256:{digest.hexdigest()}"
         if began - at.st_ctime_ns > _SETTLED_NS:
             self._digests[path] = mark, found
         return found
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        with contextlib.ExitStack() as held:
-            try:
-                held.enter_context(locked(self._home, self._path.with_suffix(".lock").name))
-            except OSError as error:
-                raise StorageFailedError(
-                    f"{self._name} could not be written: {error.strerror}", errno=error.errno
-                ) from error
-            yield
 
 
 def _text(path: Path) -> str | None:
@@ -303,10 +276,6 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _check(path: Path, at: os.stat_result) -> None:
-    if not stat.S_ISREG(at.st_mode):
-        raise _UnfitError(f"{path} is not a file")
-    if at.st_uid not in {os.geteuid(), 0}:
-        raise _UnfitError(f"{path} belongs to someone else, who may change it at any time")
-    if at.st_mode & _OTHERS:
-        raise _UnfitError(f"others may change {path}; `chmod go-w {path}` mends that")
+def _diff(before: str, now: str) -> str:
+    lines = before.splitlines(keepends=True), now.splitlines(keepends=True)
+    return "".join(unified_diff(*lines, "approved", "now"))

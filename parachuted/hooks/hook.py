@@ -1,5 +1,4 @@
-"""Hooks: one program that runs on an event, the names of events, and what a person is
-shown of it.
+"""Hooks: one program that runs on an event, and the names of events.
 
 Ours are dotted words, as in the catalogue. A script or settings block written for Claude Code keeps
 its own name for the same event.
@@ -10,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from parachuted.errors import NotFoundError
 from parachuted.events.catalog import CATALOG, CORE
 
 CLAUDE_NAMES: Mapping[str, str] = MappingProxyType(
@@ -30,9 +29,11 @@ NEVER_CLOSED = "stop.before"
 agent from ending.
 """
 
-_OURS: Mapping[str, str] = MappingProxyType({claude: ours for ours, claude in CLAUDE_NAMES.items()})
-_SHORT: Mapping[str, str] = MappingProxyType(
+DEFAULT_TIMEOUT_S = 30.0
+
+_OURS: Mapping[str, str] = MappingProxyType(
     {
+        **{claude: ours for ours, claude in CLAUDE_NAMES.items()},
         "daily-entry": "daily.entry.created",
         "context-limit": "context.limit.approaching",
         "project-mention": "brain.mention.detected",
@@ -42,38 +43,18 @@ _CLAUDE_NAME = re.compile(r"(?:[A-Z][a-z]+){1,4}")
 _DOTTED = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*)+")
 
 
-class UnknownEventError(ValueError):
-    """No event has that name; the message explains."""
-
-
-def is_blocking(event: str) -> bool:
-    return event in BLOCKING
-
-
-def claude_name(event: str) -> str | None:
-    """Claude Code's name for our event; None: it has none."""
-    return CLAUDE_NAMES.get(event)
-
-
 def parse_event(name: str) -> str:
-    """Our name for an event in settings, in either vocabulary. Raises UnknownEventError.
+    """Our name for an event in settings, in either vocabulary. Raises NotFoundError.
 
     An unknown dotted name may be a module's, so it is accepted, except in the core's own families.
     """
-    if name in _OURS:
-        return _OURS[name]
+    if name in CATALOG or ("-" not in name and name in _OURS):
+        return _OURS.get(name, name)
     if _CLAUDE_NAME.fullmatch(name):
-        raise UnknownEventError(
-            f"Claude Code's event {name} has no counterpart here, so its hooks do not run"
-        )
-    if name in CATALOG:
-        return name
-    if not _DOTTED.fullmatch(name):
-        raise UnknownEventError(f"there is no event {name[:80]!r}")
-    if name.endswith(".before") or name.partition(".")[0] in CORE:
-        raise UnknownEventError(
-            f"there is no event {name[:80]!r}; `parachute hooks docs` lists them"
-        )
+        raise NotFoundError(f"Claude Code's event {name} has no counterpart here")
+    is_core = name.endswith(".before") or name.partition(".")[0] in CORE
+    if is_core or not _DOTTED.fullmatch(name):
+        raise NotFoundError(f"there is no event {name[:80]!r}; `parachute hooks docs` lists them")
     return name
 
 
@@ -81,28 +62,29 @@ def parse_script_name(name: str) -> str | None:
     """The event that a script is for, by its file name; None if it is not a hook.
 
     `on-<event>` with any suffix or none: the event with dots or dashes, or in Claude Code's
-    spelling. Raises UnknownEventError.
+    spelling. Raises NotFoundError.
     """
     if not name.startswith("on-"):
         return None
     spelled = name.removeprefix("on-")
-    stem = spelled.rpartition(".")[0]
-    for candidate in filter(None, (spelled, stem)):
-        if found := _known(candidate):
-            return found
-    return parse_event(_dotted(stem or spelled))
-
-
-def _known(spelled: str) -> str | None:
+    stem = spelled.rpartition(".")[0] or spelled
     dashed = {event.replace(".", "-"): event for event in CATALOG}
-    return _OURS.get(spelled) or _SHORT.get(spelled) or dashed.get(spelled.replace(".", "-"))
+    for candidate in (spelled, stem):
+        if found := _OURS.get(candidate) or dashed.get(candidate.replace(".", "-")):
+            return found
+    is_spelled = "." in stem or _CLAUDE_NAME.fullmatch(stem)
+    return parse_event(stem if is_spelled else stem.replace("-", "."))
 
 
-def _dotted(stem: str) -> str:
-    return stem if "." in stem or _CLAUDE_NAME.fullmatch(stem) else stem.replace("-", ".")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookOptions:
+    """How many hooks may run at once, whether all that fail stop the act, and whether a script that
+    changed waits for approval.
+    """
 
-
-DEFAULT_TIMEOUT_S = 30.0
+    concurrency: int = 8
+    fails_closed: bool = False
+    must_approve: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +99,11 @@ class Hook:
     id: str
     event: str
     command: str | None = None
-    argv: tuple[str, ...] | None = None
+    argv: tuple[str, ...] = ()
     matcher: str | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
     is_async: bool = False
     blocks_on_failure: bool | None = None
-    order: int = 0
     files: tuple[Path, ...] = ()
     source: Literal["settings", "script"] = "settings"
     description: str | None = None
@@ -130,50 +111,8 @@ class Hook:
     @property
     def may_block(self) -> bool:
         """Whether it can stop what is about to happen: nothing waits for an asynchronous one."""
-        return is_blocking(self.event) and not self.is_async
+        return self.event in BLOCKING and not self.is_async
 
     @property
-    def shown(self) -> str:
-        return self.command if self.command is not None else " ".join(self.argv or ())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookStatus:
-    """A hook's state: `problem` is why it does not run, `claude` is Claude Code's name for its
-    event; the times are since the daemon started.
-    """
-
-    hook: Hook
-    claude: str | None
-    blocking: bool
-    problem: str | None = None
-    runs: int = 0
-    failures: int = 0
-    last_ms: float | None = None
-    slowest_ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookError:
-    """An error of a hook on that event."""
-
-    hook: str
-    message: str
-    timestamp: datetime
-    event: str = ""
-
-
-@dataclass(slots=True, kw_only=True)
-class HookCounts:
-    """How often a hook has run, and how long it took."""
-
-    runs: int = 0
-    failures: int = 0
-    last_ms: float | None = None
-    slowest_ms: float | None = None
-
-    def count(self, took_ms: float, *, is_failure: bool) -> None:
-        self.runs += 1
-        self.failures += is_failure
-        self.last_ms = took_ms
-        self.slowest_ms = max(took_ms, self.slowest_ms or 0.0)
+    def words(self) -> tuple[str, ...]:
+        return self.argv if self.command is None else ("/bin/sh", "-c", self.command)

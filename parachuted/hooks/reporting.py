@@ -4,21 +4,69 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Literal
 
-from parachuted.hooks.decision import HookAnswer, too_late
-from parachuted.hooks.hook import Hook, HookCounts, HookError, HookStatus, claude_name
+from parachuted.hooks.hook import CLAUDE_NAMES, Hook
 
 log = logging.getLogger(__name__)
 
 _ERRORS_KEPT = 100
+_ELSEWHERE = "it does not run; `parachute hooks list`, on its machine, says why"
 _OWN_EVENTS = frozenset({"hook.failed", "vault.problem"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookError:
+    hook: str
+    message: str
+    timestamp: datetime
+    event: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class HookCounts:
+    """How often a hook has run since the daemon started, and how long it took."""
+
+    runs: int = 0
+    failures: int = 0
+    last_ms: float | None = None
+    slowest_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookStatus:
+    """A hook, and how often it has run since the daemon started. `problem`: why it does not run.
+
+    `command`, and what names files of this machine in the problem: for those who may administer.
+    """
+
+    name: str
+    events: tuple[str, ...]
+    blocking: bool
+    description: str | None
+    claude: str | None
+    source: Literal["settings", "script"]
+    matcher: str | None
+    is_async: bool
+    timeout_s: float
+    command: str | None
+    problem: str | None
+    runs: int
+    failures: int
+    last_ms: float | None
+    slowest_ms: float | None
+
+    @property
+    def public(self) -> HookStatus:
+        """The same for everyone else."""
+        problem = None if self.problem is None else _ELSEWHERE
+        return replace(self, command=None, problem=problem)
+
+
 def subject_of(hook_id: str) -> str:
-    """The subject under which a hook's problem is reported."""
     return f"hooks:{hook_id}"
 
 
@@ -50,35 +98,37 @@ class HookReporter:
         for subject in self._reported.difference(subjects):
             self.say(subject, None)
 
+    def status_of(self, hook: Hook, problem: str | None) -> HookStatus:
+        return HookStatus(
+            name=hook.id,
+            events=(hook.event,),
+            blocking=hook.may_block,
+            description=hook.description,
+            claude=CLAUDE_NAMES.get(hook.event),
+            source=hook.source,
+            matcher=hook.matcher,
+            is_async=hook.is_async,
+            timeout_s=hook.timeout_s,
+            command=hook.command or " ".join(hook.argv),
+            problem=problem,
+            **asdict(self._counts.get(hook.id, HookCounts())),
+        )
+
     def note_run(self, hook_id: str, event: str, took_ms: float, failure: str | None) -> None:
         """Count a run; log its failure, or that the hook works again.
 
         Never reported about the hooks' own events, which would loop.
         """
         counts = self._counts.setdefault(hook_id, HookCounts())
-        counts.count(took_ms, is_failure=failure is not None)
+        counts.runs += 1
+        counts.failures += failure is not None
+        counts.last_ms, counts.slowest_ms = took_ms, max(took_ms, counts.slowest_ms or 0.0)
         if failure is not None:
-            self._fail(hook_id, event, failure)
+            self.fail(hook_id, event, failure)
         if event not in _OWN_EVENTS:
             self.say(subject_of(hook_id), failure)
 
-    def note_late(self, event: str, answers: Iterable[HookAnswer]) -> None:
-        """Log objections that came too late to count. Those of a broken hook are logged already."""
-        for answer in answers:
-            if answer.blocks is not None and answer.failure is None:
-                self._fail(answer.hook, event, too_late(event, answer.hook, answer.blocks))
-
-    def status_of(self, hook: Hook, problem: str | None) -> HookStatus:
-        """The hook's state; `problem` is why it may not run."""
-        return HookStatus(
-            hook=hook,
-            claude=claude_name(hook.event),
-            blocking=hook.may_block,
-            problem=problem,
-            **asdict(self._counts.get(hook.id, HookCounts())),
-        )
-
-    def _fail(self, hook: str, event: str, message: str) -> None:
+    def fail(self, hook: str, event: str, message: str) -> None:
         error = HookError(hook=hook, message=message, timestamp=self._clock(), event=event)
         self.errors.append(error)
         log.warning("a hook failed", extra={"hook": hook, "event": event, "problem": message})

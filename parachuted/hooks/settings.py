@@ -13,19 +13,19 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
+from parachuted.errors import NotFoundError
 from parachuted.home_files import YamlNode, YamlRejectedError, read_document
 from parachuted.hooks.hook import (
     BLOCKING,
     DEFAULT_TIMEOUT_S,
     Hook,
-    UnknownEventError,
     parse_event,
 )
 from parachuted.hooks.matching import compile_hook
@@ -48,7 +48,6 @@ _USER_CONFIG = "${user_config."
 _PLACE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _SIGNS = re.compile(r"[();<>|&]+")
 _LINE = re.compile(r"[\s();<>|&]")
-_MEANINGS = {"greater_than": "should be more than 0"}
 
 
 class _Command(BaseModel):
@@ -57,8 +56,9 @@ class _Command(BaseModel):
     Texts become what they should be, since the reader knows nothing but texts.
     """
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="allow")
 
+    type: Literal["command"] = "command"
     command: str = Field(min_length=1)
     args: list[str] | None = None
     matcher: str | None = None
@@ -67,29 +67,16 @@ class _Command(BaseModel):
         None, validation_alias=AliasChoices("onFailure", "on_failure")
     )
     is_async: bool = Field(False, alias="async")  # noqa: FBT003  the field's default
-    order: int = 0
     shell: Literal["bash"] | None = None
     description: str | None = None
     status: str | None = Field(None, alias="statusMessage")
 
 
-_KNOWN = frozenset(
-    {"type", "onFailure"} | {field.alias or name for name, field in _Command.model_fields.items()}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """What Claude Code's groups of hooks have in common."""
-
-    matcher: str | None
-
-
 @dataclass(slots=True, kw_only=True)
 class HookFile:
-    """What hooks.yaml says.
+    """The hooks in the order of declaration, and all problems, a sentence each.
 
-    `closed` are the events with a hook that cannot be started as it is written, each with why.
+    `closed` are the events with a hook that cannot be started as it is declared, each with why.
 
     `is_off`: it switches off every hook, dropped scripts too.
     """
@@ -106,7 +93,7 @@ def read_settings(text: str, *, places: Mapping[str, str]) -> HookFile:
     `places` are what `$HOME` and the like stand for, so that a script named that way is found.
     Raises YamlRejectedError when nothing can be read.
     """
-    root = read_document(json_as_yaml(text))
+    root = read_document(_json_as_yaml(text))
     if root is None:
         return HookFile()
     if root.entries is None:
@@ -124,170 +111,116 @@ class _Reader:
         self._counts: dict[str, int] = {}
 
     def take(self, key: str, node: YamlNode) -> None:
-        if key == "hooks":
-            self._events(node)
+        if key == "hooks" and node.entries is not None:
+            for name, listed in node.entries:
+                self._event(name, listed)
+        elif key == "hooks" and not node.is_nothing:
+            self._say(node, "hooks should be events, with a list under each")
+            self.found.closed.update(dict.fromkeys(BLOCKING, self.found.problems[-1]))
         elif key == "disableAllHooks":
-            self._switch(node)
+            self.found.is_off = node.text == "true"
+            if node.text != "false":
+                is_off = (
+                    "is true, so no hook runs" if self.found.is_off else "should be true or false"
+                )
+                self._say(node, f"disableAllHooks {is_off}")
         elif "." in key or key[:1].isupper():
             self._event(key, node)
-        elif not key.startswith("$"):
-            self._tell(node, f"{key[:80]!r} means nothing here")
+        elif key != "hooks" and not key.startswith("$"):
+            self._say(node, f"{key[:80]!r} means nothing here")
 
-    def _tell(self, node: YamlNode, what: str) -> None:
+    def _say(self, node: YamlNode, what: str) -> None:
         self.found.problems.append(f"line {node.line}: {what}")
 
     def _close(self, event: str, hook: YamlNode, at: YamlNode, what: str) -> None:
-        """Tell of a hook that cannot be started, so that its event has a guard that cannot be
-        asked; one that is async guards nothing.
+        """Say what is wrong with a hook that cannot be started, so that its event has a guard that
+        cannot be asked; one that is async guards nothing.
         """
-        self._tell(at, what)
-        if not any(key == "async" and value.text == "true" for key, value in hook.entries or ()):
+        self._say(at, what)
+        if ("async", "true") not in {(key, value.text) for key, value in hook.entries or ()}:
             self.found.closed.setdefault(event, self.found.problems[-1])
-
-    def _switch(self, node: YamlNode) -> None:
-        if node.text not in {"true", "false"}:
-            self._tell(node, "disableAllHooks should be true or false")
-        elif node.text == "true":
-            self.found.is_off = True
-            self._tell(node, "disableAllHooks is true, so no hook runs")
-
-    def _events(self, node: YamlNode) -> None:
-        if node.is_nothing:
-            return
-        if node.entries is None:
-            self._tell(node, "hooks should be events, with a list under each")
-            self.found.closed.update(dict.fromkeys(BLOCKING, self.found.problems[-1]))
-            return
-        for name, listed in node.entries:
-            self._event(name, listed)
 
     def _event(self, name: str, node: YamlNode) -> None:
         try:
             event = parse_event(name)
-        except UnknownEventError as error:
-            self._tell(node, str(error))
+        except NotFoundError as error:
+            self._say(node, str(error))
             return
-        if node.items is None:
-            if not node.is_nothing:
-                self._close(
-                    event,
-                    node,
-                    node,
-                    f"{name} should be a list: each of its hooks begins with a dash",
-                )
-            return
-        for item in node.items:
+        if node.items is None and not node.is_nothing:
+            self._close(
+                event, node, node, f"{name} should be a list: each of its hooks begins with a dash"
+            )
+        for item in node.items or ():
             number = self._counts[name] = self._counts.get(name, -1) + 1
             self._item(f"{name}[{number}]", event, item)
 
     def _item(self, name: str, event: str, node: YamlNode) -> None:
-        if node.entries is None:
-            self._close(
-                event,
-                node,
-                node,
-                f"{name} should be a hook, with `type: command` and a command, or a group with "
-                "`hooks`",
-            )
-            return
-        entries = dict(node.entries)
+        entries = dict(node.entries or ())
         if "hooks" not in entries:
             self._hook(name, event, node)
             return
         for key in entries.keys() - {"hooks", "matcher"}:
-            self._tell(entries[key], f"{name}: {key[:80]!r} means nothing in a group")
+            self._say(entries[key], f"{name}: {key[:80]!r} means nothing in a group")
         matcher, listed = entries.get("matcher"), entries["hooks"]
-        if (
-            matcher is not None and matcher.text is None and not matcher.is_nothing
-        ) or listed.items is None:
+        is_text = matcher is None or matcher.text is not None or matcher.is_nothing
+        if not is_text or listed.items is None:
             self._close(event, node, node, f"{name}: matcher should be a text, and hooks a list")
             return
         for number, item in enumerate(listed.items):
-            self._hook(
-                f"{name}.{number}", event, item, group=_Group(matcher.text if matcher else None)
-            )
+            of_group = (("matcher", matcher),) if matcher is not None else ()
+            own = tuple((key, value) for key, value in item.entries or () if key != "matcher")
+            if len(own) < len(item.entries or ()):
+                self._say(item, f"{name}.{number}: the matcher of its group counts, not its own")
+            hook = item if item.entries is None else replace(item, entries=(*own, *of_group))
+            self._hook(f"{name}.{number}", event, hook)
 
-    def _hook(self, name: str, event: str, node: YamlNode, *, group: _Group | None = None) -> None:
+    def _hook(self, name: str, event: str, node: YamlNode) -> None:
         if node.entries is None:
             self._close(
                 event, node, node, f"{name} should be a hook, with `type: command` and a command"
             )
             return
         entries = {key: value for key, value in node.entries if not value.is_nothing}
-        if not self._is_command(name, event, node, entries):
+        if len(dict(node.entries)) < len(node.entries):
+            self._say(node, f"{name} has a key twice, of which the last counts")
+        kind = entries["type"].text if "type" in entries else None
+        if kind in _ELSEWHERE:
+            self._say(entries["type"], f"{name}: hooks of the type {kind} do not run here")
             return
-        for key, value in node.entries:
-            if key not in _KNOWN:
-                self._tell(value, f"{name}: {key[:80]!r} means nothing here; the rest of it holds")
-        twice = {key for key, _ in node.entries if [one for one, _ in node.entries].count(key) > 1}
-        for key in sorted(twice):
-            self._tell(entries.get(key, node), f"{name}: {key!r} stands twice; the last counts")
         try:
             written = _Command.model_validate(
                 {key: value.plain() for key, value in entries.items()}
             )
         except ValidationError as error:
-            for mistake in error.errors():
+            for mistake in error.errors(include_input=False):
                 at = str(mistake["loc"][0])
-                means = _MEANINGS.get(mistake["type"], _worded(mistake["msg"]))
+                what = mistake["msg"].replace("Input should", "should")
                 self._close(
-                    event, node, entries.get(at, node), f"{name}: {at} {means}; it does not run"
+                    event, node, entries.get(at, node), f"{name}: {at}: {what}; it does not run"
                 )
             return
-        if group is not None and written.matcher is not None:
-            self._tell(entries["matcher"], f"{name}: the matcher of its group counts, not its own")
-        self._add(
-            name,
-            event,
-            node,
-            written if group is None else written.model_copy(update={"matcher": group.matcher}),
-        )
-
-    def _is_command(
-        self, name: str, event: str, node: YamlNode, entries: Mapping[str, YamlNode]
-    ) -> bool:
-        kind = (
-            entries["type"].text
-            if "type" in entries
-            else "command"
-            if "command" in entries
-            else None
-        )
-        if kind == "command":
-            return True
-        if kind in _ELSEWHERE:
-            self._tell(
-                entries["type"],
-                f"{name}: hooks of the type {kind} are not supported yet; it does not run",
+        for key in written.model_extra or ():
+            self._say(
+                entries[key], f"{name}: {key[:80]!r} means nothing here; the rest of it holds"
             )
-        else:
-            instead = f", not {kind[:80]!r}" if kind else ""
-            self._close(
-                event,
-                node,
-                entries.get("type", node),
-                f"{name}: type should be command{instead}; it does not run",
-            )
-        return False
+        self._add(name, event, node, written)
 
     def _add(self, name: str, event: str, node: YamlNode, written: _Command) -> None:
         if written.args is None and _USER_CONFIG in written.command:
-            what = (
-                f"{name}: {_USER_CONFIG}...}} in a line for the shell would be run as code; "
-                "give it in args. It does not run"
-            )
-            self._close(event, node, node, what)
+            what = f"{name}: {_USER_CONFIG}...}} in a line for the shell would be run as code"
+            self._close(event, node, node, f"{what}; give it in args. It does not run")
             return
+        places = {**self._places, "PARACHUTE_EVENT": event}
+        words = [] if written.args is None else [written.command, *written.args]
         hook = Hook(
             id=name,
             event=event,
             command=written.command if written.args is None else None,
-            argv=_argv(written, {**self._places, "PARACHUTE_EVENT": event}),
+            argv=tuple(_expand(word, places) for word in words),
             matcher=written.matcher,
             timeout_s=min(written.timeout_s, _LONGEST_S),
             is_async=written.is_async,
             blocks_on_failure=None if written.on_failure is None else written.on_failure == "block",
-            order=written.order,
             files=tuple(dict.fromkeys(_files(written, self._places))),
             description=written.description or written.status,
         )
@@ -296,15 +229,6 @@ class _Reader:
         except ValueError as error:
             self._close(event, node, node, f"{name} never runs: {error}")
         self.found.hooks.append(hook)
-
-
-def _argv(written: _Command, places: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The words to run with no shell, each filled in by itself."""
-    return (
-        None
-        if written.args is None
-        else (_at_home(written.command, places), *(expand(word, places) for word in written.args))
-    )
 
 
 def _files(written: _Command, places: Mapping[str, str]) -> Iterator[Path]:
@@ -323,7 +247,7 @@ def _named(word: str, places: Mapping[str, str]) -> Iterator[Path]:
     there later is looked at before it runs.
     """
     try:
-        path = Path(places.get("PARACHUTE_VAULT", "/"), _at_home(word, places))
+        path = Path(places.get("PARACHUTE_VAULT", "/"), _expand(word, places))
         is_file, is_there = path.is_file(), path.exists()
     except (OSError, ValueError):
         return  # no name of a file
@@ -334,21 +258,14 @@ def _named(word: str, places: Mapping[str, str]) -> Iterator[Path]:
         yield path
 
 
-def _at_home(word: str, places: Mapping[str, str]) -> str:
-    spelled = expand(word, places)
-    return (
-        f"{places['HOME']}{spelled[1:]}"
-        if spelled.startswith("~/") and "HOME" in places
-        else spelled
-    )
-
-
-def expand(word: str, places: Mapping[str, str]) -> str:
-    """The word with `$NAME` and `${NAME}` replaced, for the names that are known.
+def _expand(word: str, places: Mapping[str, str]) -> str:
+    """The word with `$NAME`, `${NAME}` and a leading `~/` replaced, for the names that are known.
 
     Never for a shell.
     """
-    return _PLACE.sub(lambda found: places.get(found[1] or found[2], found[0]), word)
+    spelled = _PLACE.sub(lambda found: places.get(found[1] or found[2], found[0]), word)
+    is_at_home = spelled.startswith("~/") and "HOME" in places
+    return f"{places['HOME']}{spelled[1:]}" if is_at_home else spelled
 
 
 def _words(command: str) -> list[str]:
@@ -358,7 +275,7 @@ def _words(command: str) -> list[str]:
     try:
         pieces = list(lexer)
     except ValueError:
-        return [piece for piece in re.split(r"[\s();<>|&]+", command) if piece]
+        return [piece for piece in _LINE.split(command) if piece]
     return [
         piece
         for before, piece in pairwise(["", *pieces])
@@ -366,29 +283,16 @@ def _words(command: str) -> list[str]:
     ]
 
 
-def _worded(message: str) -> str:
-    words = message.replace("Input should", "should")
-    return words[:1].lower() + words[1:]
-
-
-_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-
-
-def json_as_yaml(text: str) -> str:
-    """JSON as YAML, line by line; any other text as it is.
-
-    Tabs are space in JSON, and its strings hold characters that YAML spells otherwise.
-    """
+def _json_as_yaml(text: str) -> str:
+    """JSON with its strings in YAML's spelling and no tabs; any other text as it is."""
     if not text.lstrip("\ufeff \t\r\n").startswith("{"):
         return text
     try:
         json.loads(text.lstrip("\ufeff"))
     except (ValueError, RecursionError):
         return text  # braces are YAML too
-    return _STRING.sub(_respelled, text).replace("\t", " ")
-
-
-def _respelled(found: re.Match[str]) -> str:
-    spelled = json.dumps(json.loads(found[0]), ensure_ascii=False)
-    return _BREAKS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", spelled)
+    return re.sub(
+        r'"(?:[^"\\\n]|\\.)*"',
+        lambda found: json.dumps(json.loads(found[0]), ensure_ascii=False),
+        text,
+    ).replace("\t", " ")

@@ -6,25 +6,13 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from parachuted.errors import HookRefusedError
-from parachuted.hooks.decision import HookDecision
 from parachuted.hooks.hook_event import HookEvent, cause_data, event_data, module_of
+from parachuted.hooks.hooks import Hooks
 from parachuted.vault import WriteIntent, printable
 
 EVENT = "write.before"
-
-
-class ThreadHooks(Protocol):
-    """The hooks, as a writing thread asks them."""
-
-    def wants(self, event: str) -> bool: ...
-
-    def ask_from_thread(
-        self, hook_event: HookEvent, loop: asyncio.AbstractEventLoop
-    ) -> HookDecision:
-        """Run the matching hooks on the loop, and wait for their decision."""
 
 
 class WriteHooks:
@@ -35,7 +23,7 @@ class WriteHooks:
 
     def __init__(
         self,
-        hooks: ThreadHooks,
+        hooks: Hooks,
         *,
         vault: Path,
         loop: asyncio.AbstractEventLoop,

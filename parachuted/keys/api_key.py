@@ -16,6 +16,7 @@ from typing import TypeGuard
 from parachuted.home_files import PlainValue
 from parachuted.keys.path_globs import PathGlob
 from parachuted.keys.scopes import CAPABILITIES, NOBODY, Identity, Scope
+from parachuted.texts.times import time_of
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _MODULE = re.compile(r"\*|[a-z][a-z0-9_-]{0,63}")
@@ -131,11 +132,7 @@ def key_document(key: ApiKey) -> dict[str, object]:
 
 def time_text(at: datetime | None) -> str | None:
     """A time to the second, in UTC, as it is written."""
-    return (
-        None
-        if at is None
-        else at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    )
+    return None if at is None else time_of(at, "seconds")
 
 
 def parse_time(text: str) -> datetime:
@@ -229,14 +226,9 @@ def parse_words(words: str, paths: Sequence[str]) -> Scope:
             f"{words[:80]!r} should be a module and what may be done there, such as "
             "daily:read,write"
         )
-    scope = parse_scope(
-        {"module": module, "capabilities": [one.strip() for one in capabilities.split(",")]}
-    )
-    return Scope(
-        module=scope.module,
-        capabilities=scope.capabilities,
-        paths=tuple(map(PathGlob, paths)) if paths else None,
-    )
+    named = [one.strip() for one in capabilities.split(",")]
+    scope = {"module": module, "capabilities": named}
+    return parse_scope({**scope, "paths": paths} if paths else scope)
 
 
 def parse_end(words: str, now: datetime) -> datetime:

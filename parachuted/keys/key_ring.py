@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.errors import NotFoundError, OutdatedError, ParachuteError, UntrustedError
 from parachuted.home_files import (
     REMOVED,
     CannotEditError,
@@ -33,16 +33,9 @@ from parachuted.keys.api_key import ApiKey, hash_of, key_document, parse_key, ti
 from parachuted.keys.scopes import Identity
 
 NAME = "keys.yaml"
+_NONE = "no key opens anything"
 _LIST = "api_keys"
 _LIMIT = 256 * 1024
-
-
-class KeysRefusedError(ParachuteError):
-    """keys.yaml cannot be trusted, so no key opens anything."""
-
-
-class NameTakenError(ParachuteError):
-    """Another key has that name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +58,7 @@ class KeyFile:
     def load(self) -> LoadedKeys:
         """The keys; none when there is no file.
 
-        Raises KeysRefusedError for one that is not to be trusted.
+        Raises UntrustedError for one that is not to be trusted.
         """
         keys: dict[str, ApiKey] = {}
         faults: list[str] = []
@@ -89,7 +82,7 @@ class KeyFile:
     def add(self, key: ApiKey) -> None:
         """Write one more.
 
-        Raises NameTakenError, KeysRefusedError and StorageFailedError, having changed nothing.
+        Raises OutdatedError, UntrustedError and StorageFailedError, having changed nothing.
 
         No two are called the same, since people revoke a key by its name and the audit tells of it
         by that.
@@ -97,10 +90,7 @@ class KeyFile:
 
         def added(entries: list[PlainValue]) -> Changes:
             if any(_field(one, "name") == key.name for one in entries):
-                raise NameTakenError(
-                    f"there is a key {key.name!r} already; revoke that one first, or take another "
-                    "name"
-                )
+                raise OutdatedError(f"there is a key {key.name!r} already; revoke that one first")
             return {(_LIST,): {len(entries): key_document(key)}}
 
         self._change(added)
@@ -110,7 +100,7 @@ class KeyFile:
         browsers that it signed in; returns its id.
 
         An entry that is not understood can be taken away too. Raises NotFoundError,
-        KeysRefusedError and StorageFailedError.
+        UntrustedError and StorageFailedError.
         """
         removed: list[str] = []
 
@@ -143,7 +133,7 @@ class KeyFile:
         return removed[0]
 
     def note_uses(self, used: Mapping[str, datetime]) -> None:
-        """Write when keys were last used, by id. Raises KeysRefusedError and StorageFailedError."""
+        """Write when keys were last used, by id. Raises UntrustedError and StorageFailedError."""
 
         def noted(entries: list[PlainValue]) -> Changes:
             return {
@@ -158,8 +148,9 @@ class KeyFile:
     def _load(self) -> list[PlainValue]:
         try:
             text = self._file.read()
-        except UntrustedFileError as error:
-            raise KeysRefusedError(f"no key opens anything: {error}") from error
+        except UntrustedFileError as error:  # callers of the API read it, so it names no folder
+            said = str(error).replace(f"{self.path.parent}/", "")
+            raise UntrustedError(f"{_NONE}: {said}") from error
         return [] if text is None else _entries(text)
 
     def _change(self, change: Callable[[list[PlainValue]], Changes]) -> None:
@@ -170,23 +161,21 @@ class KeyFile:
         try:
             self._file.change(edited)
         except UntrustedFileError as error:
-            raise KeysRefusedError(f"no key opens anything: {error}") from error
+            raise UntrustedError(f"{_NONE}: {error}") from error
         except CannotEditError as error:
-            raise KeysRefusedError(f"{NAME} cannot be changed: {error}; edit it by hand") from error
+            raise UntrustedError(f"{NAME} cannot be changed: {error}; edit it by hand") from error
 
 
 def _entries(text: str) -> list[PlainValue]:
     try:
         document = read_document(text, limit=_LIMIT, is_strict=True)
     except YamlRejectedError as error:
-        raise KeysRefusedError(
-            f"no key opens anything: {NAME} cannot be understood: {error}"
-        ) from error
+        raise UntrustedError(f"{_NONE}: {NAME} cannot be understood: {error}") from error
     children = document.children if document is not None else {}
     listed = children[_LIST].plain() if set(children) == {_LIST} else None
     if not isinstance(listed, list):
-        raise KeysRefusedError(
-            f"no key opens anything: {NAME} should hold `{_LIST}:` with a list, and nothing else"
+        raise UntrustedError(
+            f"{_NONE}: {NAME} should hold `{_LIST}:` with a list, and nothing else"
         )
     return listed
 
@@ -246,7 +235,7 @@ class KeyRing:
         try:
             self._held = self.file.load()
             self.problem = "; ".join(self._held.faults) or None
-        except KeysRefusedError as error:
+        except UntrustedError as error:
             self._held, self.problem = LoadedKeys(), error.message
         self._keep()
 
@@ -315,7 +304,7 @@ class KeyRing:
         )
 
     def flush(self) -> None:
-        """Write the times of use. In a thread. Raises KeysRefusedError and StorageFailedError."""
+        """Write the times of use. In a thread. Raises UntrustedError and StorageFailedError."""
         used, self._used = self._used, {}
         known = {key.id for key in self._held.keys}
         try:

@@ -4,12 +4,11 @@ A scope names a module (`*`: all), capabilities, and optionally patterns of path
 implies another. A scope on a module that keeps its notes in a folder of the vault (daily, chat,
 brain) is also one on the vault's own routes, for that folder alone.
 
-Also whether a new key provably has no more rights than its maker; when in doubt, it is not.
+Also whether a new key has no more rights than its maker.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -61,17 +60,6 @@ class AccessGrant:
             for every in self.alternatives
         )
 
-    @property
-    def word(self) -> str:
-        """The same word for grants of the same patterns; "" for every path."""
-        if self.alternatives is None:
-            return ""
-        patterns = sorted(
-            sorted({tuple(sorted({repr(glob) for glob in globs})) for globs in every})
-            for every in self.alternatives
-        )
-        return hashlib.sha256(repr(patterns).encode()).hexdigest()[:16]
-
     def both(self, other: AccessGrant) -> AccessGrant:
         if self.alternatives is None or other.alternatives is None or self == other:
             return self if other.alternatives is None else other
@@ -95,6 +83,17 @@ class Identity:
     def api_key(self) -> str:
         """The id of the API key, or empty where none was needed."""
         return self.id if self.kind == "key" else ""
+
+    @property
+    def has_paths(self) -> bool:
+        """Whether it is a key with paths: it reaches files and nothing else."""
+        return any(scope.paths is not None for scope in self.scopes)
+
+    def is_beyond(self, grant: AccessGrant, *, for_path_keys: bool) -> bool:
+        """Whether a call, which its scopes allow with that grant, is beyond it all the same: it
+        reaches some paths, and the call is not for keys with paths. BEYOND_PATHS says so.
+        """
+        return not for_path_keys and (self.has_paths or grant != EVERYWHERE)
 
     @property
     def limited_key(self) -> str:
@@ -127,6 +126,10 @@ def granted(scopes: tuple[Scope, ...], module: str, capability: Capability) -> A
     return EVERYWHERE if () in found else AccessGrant(alternatives=tuple(found))
 
 
+BEYOND_PATHS = (
+    "a key with paths reaches notes, files, sync, search, links, the history of files and their "
+    "events; this needs a key without paths"
+)
 EVERYWHERE = AccessGrant(alternatives=None)
 NOWHERE = AccessGrant(alternatives=())
 EVERYTHING = (Scope(module="*", capabilities=frozenset(CAPABILITIES)),)
@@ -134,26 +137,9 @@ NOBODY = Identity(kind="nobody", id="", name="nobody")
 
 
 def is_narrower(new: Sequence[Scope], maker: Identity) -> bool:
-    """Whether all that `new` allows, on each route and each path, is allowed to `maker` too."""
+    """Whether `maker`, for whom a scope names no paths, may do all that `new` allows."""
     return all(
-        _is_allowed(scope, capability, maker) for scope in new for capability in scope.capabilities
+        maker.grant(scope.module, capability) == EVERYWHERE
+        for scope in new
+        for capability in scope.capabilities
     )
-
-
-def _is_allowed(scope: Scope, capability: Capability, maker: Identity) -> bool:
-    """A maker's scope on daily is one on a part of the vault too; then so is the new one's, and no
-    more than it.
-    """
-    grant = maker.grant(scope.module, capability)
-    if grant is None or (scope.paths is None and grant.alternatives is not None):
-        return False
-    if scope.paths is None or grant.alternatives is None:
-        return True
-    return all(
-        any(all(_covers(globs, path) for globs in every) for every in grant.alternatives)
-        for path in scope.paths
-    )
-
-
-def _covers(globs: tuple[PathGlob, ...], path: PathGlob) -> bool:
-    return any(glob.covers(path) for glob in globs)

@@ -10,20 +10,16 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Literal
 
-from parachuted.access.authority import Authority
-from parachuted.access.grant import Grant
-from parachuted.access.origin import Taint
-from parachuted.access.origins import Origins
-from parachuted.errors import EditRefusedError
+from parachuted.access.caller import Caller, CallRecord, WorkChain, WorkRequest
+from parachuted.access.grant import CallerGrant, Grant
+from parachuted.access.strangers import Taint
 from parachuted.history.run_account import CLIENT, Operation, new_act
 from parachuted.keys import NOWHERE, Identity
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
@@ -31,23 +27,14 @@ from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_files import VaultUser
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.runs.note_tools import SeenNotes
-from parachuted.runs.run_guard import RunGuard
+from parachuted.runs.run_guard import RunGuard, RunSuggestions
 from parachuted.runs.run_request import CurrentRun
-from parachuted.suggestions import Proposal
+from parachuted.suggestions import SuggestingRun
 from parachuted.suggestions.payload import ProposalSink
-from parachuted.vault import (
-    Author,
-    Caller,
-    VaultPath,
-    WriteResult,
-    new_id,
-    printable,
-)
+from parachuted.vault import Author, Requester, VaultPath, WriteResult
 
 MOST_CLIENTS = 256
-IDLE_S = 1800.0
 _LONGEST_NAME = 40
-_LONGEST_REASON = 300
 _ODD = re.compile(r"[^a-z0-9._-]+")
 
 
@@ -59,27 +46,17 @@ class ClientSources:
     """
 
     vaults: GrantedVaults
-    origins: Origins
     suggestions: ProposalSink
     hooks: RunHooks
     holds: Callable[[Identity], bool]
     clock: Callable[[], datetime]
 
 
-@dataclass(slots=True)
-class _Act:
-    """One call that may write: started in the history with its first write."""
-
-    record: Operation
-    is_begun: bool = False
-
-
 class McpClient:
     """One connected client.
 
-    `id` names its session; `by` is how the history and the audit name it. `subscribed` are
-    addresses of notes, and `listeners` counts the streams on which it hears of changes. `hooks` are
-    asked about its tool calls.
+    `id` names its session; `by` is how the history and the audit name it. `hooks` are asked about
+    its tool calls.
     """
 
     def __init__(self, sources: ClientSources, identity: Identity, name: str) -> None:
@@ -87,43 +64,49 @@ class McpClient:
         self.by = _name_of(name, identity)
         self.taint = Taint()
         self.seen = SeenNotes()
-        self.subscribed: set[str] = set()
-        self.used_at, self.listeners = time.monotonic(), 0
         reads = identity.grant("vault", "read") or NOWHERE
         writes = identity.grant("vault", "write") or NOWHERE
         grant = Grant(agent=self.by, reads=reads, writes=writes, lane=NOWHERE)
-        holds = partial(sources.holds, identity)
-        self.authority = Authority(
-            reads=reads,
-            writes=writes,
-            holds=holds,
-            entry="http",
-            asked_by="person",
-            caller=identity.api_key,
+        is_valid = partial(sources.holds, identity)
+        caller = Caller(
+            request=WorkRequest(by="person", entry="http", key=identity.api_key, is_valid=is_valid),
+            grant=CallerGrant(reads, writes),
             taint=self.taint,
-            within=CurrentRun(grant=grant, asker=Authority(holds=holds)),
+            chain=WorkChain(
+                within=CurrentRun(grant=grant, asker=Caller(request=WorkRequest(is_valid=is_valid)))
+            ),
         )
         self.hooks = AgentHooks(
             shared=sources.hooks, session_id=self.id, agent=self.by, taint=self.taint
         )
         self._sources, self._turn = sources, asyncio.Lock()
-        self._act: _Act | None = None
+        self._act: Operation | None = None
+        self._has_written = False
+        strangers = sources.vaults.strangers
+        suggesting = SuggestingRun(
+            agent=self.by,
+            sees=self._sees,
+            is_tainted=lambda: bool(self.taint),
+            read=self.seen.digests,
+        )
+        self.suggestions = RunSuggestions(sink=sources.suggestions, run=suggesting, who="client")
         guard = RunGuard(
             run=self.id,
-            session=None,
             grant=grant,
             taint=self.taint,
-            origins=sources.origins,
-            permissions=None,
-            put_forward=self._put_forward,
+            strangers=strangers,
+            put_forward=self.suggestions.put_forward,
         )
         user = VaultUser(
-            authority=lambda: self.authority,
-            author=lambda _call: self._author(),
+            caller=lambda: caller,
+            author=self._author,
             writing=self._recorded,
             run=guard,
+            strangers=strangers,
         )
-        bounds = ModuleBounds(who=f"the client {self.by}", reads=reads, writes=writes, lacks=_LACKS)
+        bounds = ModuleBounds(
+            who=f"the client {self.by}", reads=reads, writes=writes, lacks="its API key's scopes"
+        )
         self.vault = GrantedVault(sources.vaults, bounds, user)
 
     @asynccontextmanager
@@ -133,80 +116,38 @@ class McpClient:
         One at a time for each client.
         """
         async with self._turn:
-            record = new_act(
+            act = self._act = new_act(
                 self.by,
                 self._sources.clock(),
                 watcher=path,
                 reason=f"{what} {path}",
                 carries=True,
-                caller=self._caller(request_id),
+                requester=Requester("agent", self.by, request_id, self.identity.limited_key),
             )
-            act = self._act = _Act(record)
+            self._has_written = False
             try:
-                yield record.run
+                yield act.run
             finally:
                 self._act = None
-                if act.is_begun:
-                    await asyncio.to_thread(self._end, act)
+                if self._has_written:
+                    store = self._sources.vaults.store
+                    await asyncio.to_thread(act.end, store, act.reason, is_durable=False)
 
-    def _end(self, act: _Act) -> None:
-        store = self._sources.vaults.store
-        now, record = self._sources.clock(), act.record
-        record.end(store.history, store.objects, now, record.reason, is_durable=False)
+    def _sees(self, path: str) -> bool:
+        return self.vault.files.bounds.may_read(path)
 
-    def _author(self) -> Author:
-        return (
-            self._act.record.author
-            if self._act is not None
-            else Author(
-                by=self.by,
-                causes=(new_id("c", self._sources.clock()),),
-                key=self.identity.limited_key,
-                caller=self._caller(""),
-            )
-        )
-
-    def _caller(self, request_id: str) -> Caller:
-        return Caller("agent", self.by, request_id, self.identity.limited_key)
+    def _author(self, _call: CallRecord | None) -> Author:
+        if self._act is None:
+            raise RuntimeError("a client writes inside of `writing`")
+        return self._act.author
 
     @contextmanager
     def _recorded(self, _path: VaultPath) -> Iterator[Callable[[WriteResult], None]]:
-        act = self._act
-        if act is not None and not act.is_begun:
-            act.record.begin(self._sources.vaults.store.history, is_durable=False)
-            act.is_begun = True
+        """The run is in the history from its first write on."""
+        if self._act is not None and not self._has_written:
+            self._act.begin(self._sources.vaults.store, is_durable=False)
+            self._has_written = True
         yield lambda _written: None
-
-    async def _put_forward(
-        self,
-        action: Literal["create", "update", "delete"],
-        path: str,
-        base: str | None,
-        data: bytes | None,
-        why: str,
-    ) -> str:
-        """A change that the client may not make now, as a suggestion; its id."""
-        payload: dict[str, object] = {}
-        if data is not None:
-            try:
-                payload = {"text": data.decode("utf-8")}
-            except UnicodeDecodeError as error:
-                raise EditRefusedError(f"{printable(path)} would not be text") from error
-        suggestion = await self._sources.suggestions.propose(
-            Proposal(
-                source_agent=self.by,
-                action=action,
-                path=path,
-                payload=payload,
-                reasoning=f"The client would have done this at once, but {why[:_LONGEST_REASON]}.",
-                base=base,
-                origin=self.taint.origin,
-            )
-        )
-        return suggestion.id
-
-
-_LACKS = "its API key's scopes"
 
 
 def _name_of(name: str, identity: Identity) -> str:
@@ -223,35 +164,36 @@ def _plain(name: str) -> str:
 class ClientTable:
     """The clients that are connected, each found by its session and the identity that began it.
 
-    At most `most`: the one that was used least recently makes room. One that asks nothing for
-    `idle_s` seconds is forgotten, unless it listens for changes.
+    At most `most`: the one that was used least recently makes room.
     """
 
-    def __init__(
-        self, sources: ClientSources, *, most: int = MOST_CLIENTS, idle_s: float = IDLE_S
-    ) -> None:
-        self.sources, self._most, self._idle_s = sources, most, idle_s
+    def __init__(self, sources: ClientSources, *, most: int = MOST_CLIENTS) -> None:
+        self.sources, self._most = sources, most
         self._clients: OrderedDict[str, McpClient] = OrderedDict()
 
     def make(self, identity: Identity, name: str) -> McpClient:
         return McpClient(self.sources, identity, name)
 
-    def keep(self, client: McpClient) -> None:
-        self._keep(client.id, client)
+    def keep(self, client: McpClient, key: str = "") -> None:
+        """To be found by its session, or that key."""
+        self._clients[key or client.id] = client
+        self._clients.move_to_end(key or client.id)
+        if len(self._clients) > self._most:
+            self._clients.popitem(last=False)
 
     def find(self, session: str, identity: Identity) -> McpClient | None:
         """The client of that session; None where there is none, or it is another identity's."""
         client = self._clients.get(session)
         if client is None or client.identity != identity:
             return None
-        self._keep(session, client)
+        self._clients.move_to_end(session)
         return client
 
     def sessionless(self, identity: Identity, name: str) -> McpClient:
         """The client of requests that name no session: one for each identity and name."""
         key = f"{identity.id} {name}"
         client = self.find(key, identity) or self.make(identity, name)
-        self._keep(key, client)
+        self.keep(client, key)
         return client
 
     def end(self, session: str) -> None:
@@ -261,20 +203,3 @@ class ClientTable:
         for key, client in tuple(self._clients.items()):
             if not self.sources.holds(client.identity):
                 del self._clients[key]
-
-    def __iter__(self) -> Iterator[McpClient]:
-        return iter(tuple(self._clients.values()))
-
-    def __len__(self) -> int:
-        return len(self._clients)
-
-    def _keep(self, key: str, client: McpClient) -> None:
-        client.used_at = time.monotonic()
-        self._clients[key] = client
-        self._clients.move_to_end(key)
-        oldest = client.used_at - self._idle_s
-        for other, one in tuple(self._clients.items()):
-            if one.used_at >= oldest and len(self._clients) <= self._most:
-                break  # those that follow were used later
-            if other != key and not one.listeners:
-                del self._clients[other]

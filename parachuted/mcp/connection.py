@@ -21,9 +21,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp.types import Implementation, Tool, jsonrpc_message_adapter
 
+from parachuted.agents.job import ToolResult
 from parachuted.agents.sandbox import Container
 from parachuted.errors import AgentUnavailableError, ModuleFailedError
-from parachuted.mcp.definition import ServerDefinition
+from parachuted.mcp.registry import ServerDefinition
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +56,10 @@ class ServerConnection:
         try:
             async with asyncio.timeout(_START_S):
                 await asyncio.shield(connection._client)
-        except TimeoutError as error:
+        except BaseException as error:
             await connection.close()
-            raise connection._failed(f"it did not begin within {_START_S:g} s") from error
-        except BaseException:
-            await connection.close()
+            if isinstance(error, TimeoutError):
+                raise connection._failed(f"it did not begin within {_START_S:g} s") from error
             raise
         return connection
 
@@ -82,18 +82,18 @@ class ServerConnection:
             for tool in found[:_MOST_TOOLS]
         ]
 
-    async def call(self, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
-        """What a tool answers as text, and whether it failed. Raises ModuleFailedError."""
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
+        """What a tool answers, as text. Raises ModuleFailedError."""
         client = await self._client
         with self._failing():
             answer = await client.call_tool(tool, dict(arguments))
         texts = [_text_of(block) for block in answer.content]
         if not any(texts) and answer.structured_content is not None:
             texts = [json.dumps(answer.structured_content, ensure_ascii=False)]
-        return "\n\n".join(filter(None, texts)), answer.is_error is True
+        text = "\n\n".join(filter(None, texts))
+        return ToolResult(text=text, is_error=answer.is_error is True)
 
     async def close(self) -> None:
-        """End it."""
         self._closing.set()
         if not self._client.done():
             self._life.cancel()
@@ -169,13 +169,19 @@ async def container_of(
                 except ValueError:
                     continue  # anything else was printed
                 await heard.send(SessionMessage(message))
-            raise ModuleFailedError(f"it ended with code {await container.wait()}")
+            raise await ended()
+
+    async def ended() -> ModuleFailedError:
+        return ModuleFailedError(f"it ended with code {await container.wait()}")
 
     async def speak() -> None:
         async with asked:
             async for sent in asked:
                 text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await container.write(text.encode() + b"\n")
+                try:
+                    await container.write(text.encode() + b"\n")
+                except BrokenPipeError:
+                    raise await ended() from None
 
     async with running as container, anyio.create_task_group() as group:
         group.start_soon(listen)

@@ -1,84 +1,41 @@
-"""Protocol: the `mcp` package, which answers each message by our tools, notes and prompts.
+"""Protocol: the `mcp` package, which answers each message by our tools and notes.
 
 It is heavy, so it is loaded when the first client connects. It keeps nothing from one request to
-the next: sessions, rights and subscriptions are ours.
+the next: sessions and rights are ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+import asyncio
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from urllib.parse import quote, unquote
 
+import httpx2
+from aiohttp import web
 from mcp import types
-from mcp.server import NotificationOptions, Server, ServerRequestContext
-from mcp.server.models import InitializationOptions
+from mcp.server import Server, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.subscriptions import (
-    ListenHandler,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ServerEvent,
-    ToolsListChanged,
-)
 from mcp.shared.exceptions import MCPError
 
 from parachuted import __version__
 from parachuted.api.http.route import ApiCall
-from parachuted.errors import ParachuteError
+from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.mcp.clients import McpClient
-from parachuted.mcp.resources import SCHEME, ClientChanges, NoteResources, VaultChanges
-from parachuted.mcp.tools import McpTools, ServedTool
+from parachuted.mcp.tools import McpTools
+from parachuted.runs.granted_vault import GrantedVaults
+from parachuted.search import NoteQuery
+from parachuted.tools.definitions import ToolDescription
+from parachuted.vault import printable
 
-_LONGEST = 2_000
-
-
-def _prompt(name: str, description: str, argument: str, says: str, text: str) -> _Prompt:
-    asked = types.PromptArgument(name=argument, description=says, required=True)
-    return types.Prompt(name=name, description=description, arguments=[asked]), argument, text
-
-
-_Prompt: TypeAlias = tuple[types.Prompt, str, str]
-_PROMPTS = (  # `{argument}` in a text stands for the one thing that it asks for
-    _prompt(
-        "journal",
-        "Write what happened into today's journal.",
-        "what",
-        "What happened.",
-        "Write this into my journal of today, in my own words. Use daily-create where there is "
-        "such a tool, else append it to Daily/journals/ with today's date:\n\n{argument}",
-    ),
-    _prompt(
-        "recall",
-        "Answer a question from the notes, with the notes it comes from.",
-        "question",
-        "The question.",
-        "Answer from my notes alone. Search them with several wordings, read what you find, "
-        "and name the path of each note that you rely on. Where the notes do not say, say "
-        "so.\n\n{argument}",
-    ),
-    _prompt(
-        "why",
-        "Explain where a note's lines come from.",
-        "path",
-        "The note.",
-        "Explain with the tools `why` and `history` who wrote what stands in the note "
-        "{argument}, in which runs and because of what. Name the run that I would undo to take "
-        "the last change back, and do not undo it yourself.",
-    ),
-)
-
-
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
-IDEMPOTENCY_KEY = "parachute/idempotencyKey"
-"""The entry of a call's `_meta` by which a repeated one is known."""
-
 _ASKED = "parachute.asked"
+_ACCEPT = (b"accept", b"application/json, text/event-stream")  # what clients say changes nothing
+_OF_CONNECTION = frozenset({"content-length", "connection"})
 _MARKDOWN = "text/markdown"
+_SCHEME = "note:///"
+_PAGE = 200
 _INSTRUCTIONS = (
     "A vault of markdown notes. Every write is one run: `why` explains lines, `undo` takes a run "
     "back."
@@ -93,17 +50,18 @@ class _Asked:
     api: ApiCall
 
 
+def address_of(path: str) -> str:
+    return _SCHEME + quote(path)
+
+
+def path_at(address: str) -> str:
+    return unquote(address.removeprefix(_SCHEME)) if address.startswith(_SCHEME) else ""
+
+
 class McpProtocol:
-    def __init__(
-        self,
-        tools: McpTools,
-        resources: NoteResources,
-        changes: VaultChanges,
-        *,
-        largest_body: int,
-    ) -> None:
-        self._tools, self._resources, self._changes = tools, resources, changes
-        self._server = _Server(
+    def __init__(self, tools: McpTools, vaults: GrantedVaults) -> None:
+        self._tools, self._vaults = tools, vaults
+        self._server = Server[Any](
             "parachute",
             version=__version__,
             instructions=_INSTRUCTIONS,
@@ -112,44 +70,42 @@ class McpProtocol:
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
-            on_subscribe_resource=self._subscribe,
-            on_unsubscribe_resource=self._unsubscribe,
-            on_subscriptions_listen=self._listen,
-            on_list_prompts=self._list_prompts,
-            on_get_prompt=self._get_prompt,
         )
-        self._largest_body = largest_body
 
-    async def answer(
-        self, client: McpClient, api: ApiCall, scope: Message, receive: Receive, send: Send
-    ) -> None:
+    async def answer(self, client: McpClient, api: ApiCall, body: bytes) -> web.Response:
         """Nothing is kept from one request to the next, so each has a manager of its own."""
         manager = StreamableHTTPSessionManager(
             self._server,
             json_response=True,
             stateless=True,
-            max_request_body_size=self._largest_body,
+        )
+
+        async def serve(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  as ASGI has it
+            await manager.handle_request({**scope, _ASKED: _Asked(client, api)}, receive, send)
+
+        sent = [header for header in api.request.raw_headers if header[0].lower() != b"accept"]
+        request = httpx2.Request(
+            "POST", "http://localhost/mcp", headers=[_ACCEPT, *sent], content=body
         )
         async with manager.run():
-            await manager.handle_request({**scope, _ASKED: _Asked(client, api)}, receive, send)
+            answer = await httpx2.ASGITransport(serve).handle_async_request(request)
+        headers = {
+            name: value for name, value in answer.headers.items() if name not in _OF_CONNECTION
+        }
+        return web.Response(status=answer.status_code, headers=headers, body=await answer.aread())
 
     async def _list_tools(
         self, ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         offered = self._tools.offered(_asked(ctx).client.identity)
-        return types.ListToolsResult(tools=[definition(tool) for tool in offered])
+        return types.ListToolsResult(tools=[_definition(tool.shown) for tool in offered])
 
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         asked = _asked(ctx)
-        key = (ctx.meta or {}).get(IDEMPOTENCY_KEY)
         result = await self._tools.call(
-            asked.client,
-            asked.api,
-            params.name,
-            params.arguments or {},
-            key if isinstance(key, str) else None,
+            asked.client, asked.api, params.name, params.arguments or {}
         )
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=result.text)],
@@ -160,29 +116,32 @@ class McpProtocol:
     async def _list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
+        """Some notes by path, without strangers' unless the client has read one."""
+        client = _asked(ctx).client
+        query = NoteQuery(limit=_PAGE, after=params.cursor if params is not None else None)
+        sees = client.vault.files.bounds.may_read
         try:
-            found, following = await self._resources.page(
-                _asked(ctx).client, params.cursor if params is not None else None
-            )
+            page = await asyncio.to_thread(self._vaults.search.catalogue.notes, query, sees)
         except ValueError as error:
             raise MCPError(types.INVALID_PARAMS, "invalid cursor") from error
         resources = [
             types.Resource(
-                uri=one.address,
-                name=one.name,
-                title=one.title,
+                uri=address_of(printable(row.path)),
+                name=printable(row.path),
+                title=row.title,
                 mime_type=_MARKDOWN,
-                size=one.size,
+                size=row.size,
             )
-            for one in found
+            for row in page.rows
+            if client.taint or not self._vaults.strangers.is_row(row.path, row.typed)
         ]
-        return types.ListResourcesResult(resources=resources, next_cursor=following)
+        return types.ListResourcesResult(resources=resources, next_cursor=page.next)
 
     async def _list_templates(
         self, _ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         template = types.ResourceTemplate(
-            uri_template=f"{SCHEME}{{+path}}",
+            uri_template=f"{_SCHEME}{{+path}}",
             name="note",
             description="A note, by its path in the vault.",
             mime_type=_MARKDOWN,
@@ -192,108 +151,39 @@ class McpProtocol:
     async def _read_resource(
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
+        client, path = _asked(ctx).client, path_at(params.uri)
         try:
-            text = await self._resources.read(_asked(ctx).client, params.uri)
+            if not path:
+                raise NotFoundError(
+                    f"{params.uri[:200]} is not a note's address; those begin {_SCHEME}"
+                )
+            data, digest = await client.vault.read_with_digest(path)
         except ParachuteError as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from error
+        client.seen.add(path, digest)
+        text = data.decode("utf-8", "replace")
         content = types.TextResourceContents(uri=params.uri, mime_type=_MARKDOWN, text=text)
         return types.ReadResourceResult(contents=[content])
 
-    async def _subscribe(
-        self, ctx: Context, params: types.SubscribeRequestParams
-    ) -> types.EmptyResult:
-        self._resources.subscribe(_asked(ctx).client, params.uri)
-        return types.EmptyResult()
 
-    async def _unsubscribe(
-        self, ctx: Context, params: types.UnsubscribeRequestParams
-    ) -> types.EmptyResult:
-        _asked(ctx).client.subscribed.discard(params.uri)
-        return types.EmptyResult()
-
-    async def _listen(
-        self, ctx: Context, params: types.SubscriptionsListenRequestParams
-    ) -> types.SubscriptionsListenResult:
-        """What this client may hear, on the stream that answers it."""
-        return await ListenHandler(_ChangesOfOne(self._changes, _asked(ctx).client))(ctx, params)
-
-    async def _list_prompts(
-        self, _ctx: Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=[prompt for prompt, _, _ in _PROMPTS])
-
-    async def _get_prompt(
-        self, _ctx: Context, params: types.GetPromptRequestParams
-    ) -> types.GetPromptResult:
-        found = [entry for entry in _PROMPTS if entry[0].name == params.name]
-        if not found:
-            raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name[:80]}")
-        ((prompt, argument, text),) = found
-        value = (params.arguments or {}).get(argument, "").strip()
-        if not 0 < len(value) <= _LONGEST:
-            why = f"{argument} should be a text of 1 to {_LONGEST} characters"
-            raise MCPError(types.INVALID_PARAMS, why)
-        content = types.TextContent(type="text", text=text.replace("{argument}", value))
-        said = types.PromptMessage(role="user", content=content)
-        return types.GetPromptResult(description=prompt.description, messages=[said])
-
-
-class _ChangesOfOne:
-    """The changes that one client may hear of, as the package takes them."""
-
-    def __init__(self, changes: VaultChanges, client: McpClient) -> None:
-        self._changes, self._client = changes, client
-
-    async def publish(self, _event: ServerEvent) -> None:
-        """Not used: changes come from the vault."""
-
-    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        def tell(changes: ClientChanges) -> None:
-            for address in sorted(changes.updated):
-                listener(ResourceUpdated(uri=address))
-            if changes.has_new_list:
-                listener(ResourcesListChanged())
-            if changes.has_new_tools:
-                listener(ToolsListChanged())
-
-        return self._changes.subscribe(self._client, tell)
-
-
-class _Server(Server[Any]):
-    """Says that its lists may change."""
-
-    def create_initialization_options(
-        self,
-        _notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
-        extensions: dict[str, dict[str, Any]] | None = None,
-    ) -> InitializationOptions:
-        return super().create_initialization_options(
-            NotificationOptions(tools_changed=True, resources_changed=True),
-            experimental_capabilities,
-            extensions,
-        )
-
-
-def definition(tool: ServedTool) -> types.Tool:
+def _definition(shown: ToolDescription) -> types.Tool:
+    is_read_only = shown.capability == "read"
     hints = types.ToolAnnotations(
-        read_only_hint=tool.is_read_only,
-        destructive_hint=None if tool.is_read_only else tool.is_destructive,
-        idempotent_hint=True if tool.is_idempotent else None,
+        read_only_hint=is_read_only,
+        destructive_hint=None if is_read_only else shown.is_destructive,
+        idempotent_hint=True if shown.is_idempotent else None,
     )
     return types.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=dict(tool.takes),
-        output_schema=dict(tool.answers) or None,
+        name=shown.name,
+        description=shown.description,
+        input_schema=dict(shown.takes),
+        output_schema=dict(shown.answers) or None,
         annotations=hints,
     )
 
 
 def _asked(ctx: Context) -> _Asked:
-    if ctx.request is None:
-        raise RuntimeError("a message came without its request")
-    asked = ctx.request.scope[_ASKED]
+    asked = ctx.request.scope[_ASKED] if ctx.request is not None else None
     if not isinstance(asked, _Asked):
         raise TypeError("a request does not say who asks")
     return asked

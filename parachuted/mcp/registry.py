@@ -1,14 +1,19 @@
-"""Server registry: the MCP servers that a person added, in the home, and those of the vault's
-`.mcp.json`.
+"""Server registry: other people's MCP servers: those that a person added, in the home, and those
+of the vault's `.mcp.json`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from parachuted.errors import (
     ActRefusedError,
@@ -16,26 +21,83 @@ from parachuted.errors import (
     EditRefusedError,
     NotFoundError,
     ParachuteError,
-    StorageFailedError,
+    storage_errors,
 )
 from parachuted.home_files.private import UntrustedFileError, locked, read_private, replace_private
-from parachuted.mcp.definition import ServerDefinition, read_definition, servers_in
 from parachuted.vault import VaultPath, VaultRoot, printable
 
 FILE: Final = "mcp-servers.json"
 IN_VAULT: Final = VaultPath(".mcp.json")
+OWN_SERVER: Final = "parachute"
+_OWN_SERVERS: Final = frozenset({OWN_SERVER, "vault", "curator"})
+_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?")
 _LARGEST: Final = 4 << 20
 _LOCK: Final = "mcp-servers.lock"
+
+_Text = Annotated[str, Field(max_length=4_000, pattern=r"^[^\x00]*$")]
+_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+_Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,100}$")]
+
+
+class ServerDefinition(BaseModel):
+    """A program that speaks MCP on its standard input and output, or the `url` of a server that
+    does over HTTP. `env` and `headers` may hold secrets.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: Literal["stdio", "http", "streamable-http"] | None = None
+    command: _Text = ""
+    args: Annotated[tuple[_Text, ...], Field(max_length=100)] = ()
+    env: dict[_Variable, _Text] = {}
+    url: _Text = ""
+    headers: dict[_Header, _Text] = {}
+
+    @model_validator(mode="after")
+    def _is_one_of_two(self) -> Self:
+        if not self.url:
+            if not self.command.strip() or self.headers or self.type not in {None, "stdio"}:
+                raise ValueError("a server is a program with a command, or has a url (http)")
+        elif self.command or self.args or self.env or self.type == "stdio":
+            raise ValueError("a server with a url speaks MCP's streamable HTTP (type: http)")
+        elif not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", self.url):
+            raise ValueError("url should be an address such as https://example.org/mcp")
+        elif not all(value.isprintable() for value in self.headers.values()):
+            raise ValueError("headers should be an object of texts")
+        return self
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What a person is shown of it."""
+        return (self.url,) if self.url else (self.command, *self.args)
+
+    @property
+    def digest(self) -> str:
+        parts: list[object] = [self.command, self.args, dict(sorted(self.env.items()))]
+        if self.url:
+            parts += [self.url, dict(sorted(self.headers.items()))]
+        return digest_of(parts)
+
+    def document(self) -> dict[str, object]:
+        """As it is written."""
+        if self.url:
+            return {"type": "http", "url": self.url, "headers": self.headers}
+        return {"command": self.command, "args": list(self.args), "env": self.env}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownServer:
-    """One server; `definition` is None where there is a `problem` with it."""
+    """One server; `definition` is None where there is a `problem` with it. `tools` are those that
+    it had when it was approved; `is_trusted`: a person lets it run with their own rights, outside
+    of a container.
+    """
 
     name: str
     source: Literal["home", "vault"]
-    definition: ServerDefinition | None
+    definition: ServerDefinition | None = None
     problem: str | None = None
+    tools: Sequence[Mapping[str, object]] = ()
+    is_trusted: bool = False
 
 
 class ServerRegistry:
@@ -49,11 +111,11 @@ class ServerRegistry:
 
     def all(self) -> list[KnownServer]:
         """All of them by name; a person's own comes before one of the vault."""
-        found = {one.name: one for one in self._of_vault()}
         own, problem = self._document()
+        found = self._of_vault(own)
         if problem is not None:
-            found[FILE] = KnownServer(name=FILE, source="home", definition=None, problem=problem)
-        found |= {name: _known(name, "home", said) for name, said in own["servers"].items()}
+            found[FILE] = KnownServer(name=FILE, source="home", problem=problem)
+        found |= {name: _known(name, "home", said, own) for name, said in own["servers"].items()}
         return [found[name] for name in sorted(found)]
 
     def get(self, name: str) -> KnownServer:
@@ -68,18 +130,13 @@ class ServerRegistry:
         name.
         """
         try:
-            definition = read_definition(name, said)
+            definition = _read_definition(name, said)
         except ValueError as error:
             raise EditRefusedError(str(error)) from error
         if any(one.name == name for one in self.all()):
-            raise ConflictError(
-                f"there is an MCP server {name} already",
-                base=b"",
-                ours=b"",
-                theirs=b"",
-                is_known=False,
-            )
-        self._change(lambda document: document["servers"].update({name: definition.document()}))
+            raise conflict(f"there is an MCP server {name} already")
+        with self._changing() as document:
+            document["servers"][name] = definition.document()
         return KnownServer(name=name, source="home", definition=definition)
 
     def remove(self, name: str) -> None:
@@ -87,42 +144,28 @@ class ServerRegistry:
         if self.get(name).source == "vault":
             raise ActRefusedError(f"{name} is declared in {IN_VAULT}; take it out there")
 
-        def drop(document: dict[str, Any]) -> None:
+        with self._changing() as document:
             document["servers"].pop(name, None)
             document["tools"].pop(name, None)
-
-        self._change(drop)
-
-    def tools_of(self, name: str) -> Sequence[Mapping[str, object]]:
-        """Its tools as they were when it was approved."""
-        kept = self._document()[0]["tools"].get(name)
-        return kept if isinstance(kept, list) else []
-
-    def is_trusted(self, name: str) -> bool:
-        """Whether a person lets it run with their own rights, outside of a container."""
-        return name in self._document()[0].get("trusted", [])
 
     def keep_tools(
         self, name: str, tools: Sequence[Mapping[str, object]], *, is_trusted: bool
     ) -> None:
         """A person approved these tools of it."""
-
-        def keep(document: dict[str, Any]) -> None:
+        with self._changing() as document:
             document["tools"][name] = list(tools)
             others = set(document.get("trusted", [])) - {name}
             document["trusted"] = sorted({*others, name} if is_trusted else others)
 
-        self._change(keep)
-
-    def _of_vault(self) -> list[KnownServer]:
+    def _of_vault(self, own: Mapping[str, Any]) -> dict[str, KnownServer]:
         try:
-            servers = servers_in(json.loads(self._root.read(IN_VAULT).data))
+            servers = _servers_in(json.loads(self._root.read(IN_VAULT).data))
         except NotFoundError:
-            return []
+            return {}
         except (ParachuteError, ValueError, RecursionError) as error:
             problem = f"{IN_VAULT} cannot be read: {error}"[:300]
-            return [KnownServer(name=IN_VAULT, source="vault", definition=None, problem=problem)]
-        return [_known(name, "vault", said) for name, said in servers.items()]
+            return {IN_VAULT: KnownServer(name=IN_VAULT, source="vault", problem=problem)}
+        return {name: _known(name, "vault", said, own) for name, said in servers.items()}
 
     def _document(self) -> tuple[dict[str, Any], str | None]:
         """What the home's file holds, and why it cannot be believed."""
@@ -136,22 +179,63 @@ class ServerRegistry:
             return empty, f"{FILE} cannot be used: it has another shape"
         return found, None
 
-    def _change(self, act: Any) -> None:  # noqa: ANN401  a function that changes a document
-        try:
-            with locked(self._home, _LOCK):
-                document, problem = self._document()
-                if problem is not None:
-                    raise EditRefusedError(problem)
-                act(document)
-                replace_private(self._path, json.dumps(document, indent=1).encode() + b"\n")
-        except OSError as error:
-            raise StorageFailedError(
-                f"{FILE} could not be written: {error.strerror}", errno=error.errno
-            ) from error
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Any]]:
+        with storage_errors(f"{FILE} could not be written"), locked(self._home, _LOCK):
+            document, problem = self._document()
+            if problem is not None:
+                raise EditRefusedError(problem)
+            yield document
+            replace_private(self._path, json.dumps(document, indent=1).encode() + b"\n")
 
 
-def _known(name: str, source: Literal["home", "vault"], said: object) -> KnownServer:
+def digest_of(parts: Sequence[object]) -> str:
+    return f"sha256:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}"
+
+
+def conflict(message: str) -> ConflictError:
+    return ConflictError(message, base=b"", ours=b"", theirs=b"", is_known=False)
+
+
+def _known(
+    name: str, source: Literal["home", "vault"], said: object, own: Mapping[str, Any]
+) -> KnownServer:
+    """`own` is what the home's file holds."""
     try:
-        return KnownServer(name=name, source=source, definition=read_definition(name, said))
+        definition, problem = _read_definition(name, said), None
     except ValueError as error:
-        return KnownServer(name=name, source=source, definition=None, problem=str(error))
+        definition, problem = None, str(error)
+    tools = own["tools"].get(name)
+    return KnownServer(
+        name=name,
+        source=source,
+        definition=definition,
+        problem=problem,
+        tools=tools if isinstance(tools, list) else (),
+        is_trusted=name in own.get("trusted", ()),
+    )
+
+
+def _read_definition(name: str, said: object) -> ServerDefinition:
+    """The server of that name. Raises ValueError, with what is wrong."""
+    if not _NAME.fullmatch(name):
+        raise ValueError("a name has up to 32 letters, digits and dashes")
+    if name in _OWN_SERVERS:
+        raise ValueError(f"{name} is the name of the daemon's own tools")
+    if isinstance(said, Mapping):  # some programs write what they leave out as null
+        said = {key: value for key, value in said.items() if value is not None}
+    try:
+        return ServerDefinition.model_validate(said)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, found["loc"]))
+        raise ValueError(f"{place}: {found['msg']}".removeprefix(": ")[:300]) from error
+
+
+def _servers_in(document: object) -> Mapping[str, object]:
+    """The servers of a `.mcp.json`: its keys, or those of `mcpServers`. Raises ValueError."""
+    if isinstance(document, Mapping) and isinstance(document.get("mcpServers"), Mapping):
+        document = document["mcpServers"]
+    if not isinstance(document, Mapping):
+        raise ValueError(".mcp.json should hold an object of servers")  # noqa: TRY004  a caller's mistake
+    return {str(name): said for name, said in document.items()}

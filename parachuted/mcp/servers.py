@@ -9,31 +9,27 @@ person trusts it, as a plain process; a server with a URL is asked over the netw
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from parachuted.access.paths import is_hidden
-from parachuted.access.private_parts import may_be_private
-from parachuted.access.private_text import without_private
-from parachuted.agents import ToolResult
+from parachuted.agents.job import ToolResult
 from parachuted.agents.sandbox import ContainerProgram, Sandboxes
-from parachuted.errors import (
-    ActRefusedError,
-    AgentUnavailableError,
-    ConflictError,
-    ParachuteError,
-)
-from parachuted.heavy import load_heavy
+from parachuted.errors import ActRefusedError, AgentUnavailableError, ParachuteError
 from parachuted.home_files.private import is_in
 from parachuted.hooks import HookApprovals
-from parachuted.mcp.definition import ServerDefinition
-from parachuted.mcp.registry import KnownServer, ServerRegistry
+from parachuted.mcp.registry import (
+    KnownServer,
+    ServerDefinition,
+    ServerRegistry,
+    conflict,
+    digest_of,
+)
+from parachuted.processes.heavy import load_heavy
 from parachuted.runs.agent_tools import ServerTool
 
 if TYPE_CHECKING:  # it brings mcp, which is loaded at its first use
@@ -41,12 +37,12 @@ if TYPE_CHECKING:  # it brings mcp, which is loaded at its first use
 
 APPROVALS: Final = "mcp-approvals.json"
 COMMAND: Final = "parachute mcp approve NAME"
+_APPROVE: Final = "parachute mcp approve {0}"
 _NO_CONTAINER: Final = (
     "the MCP server {0} runs in a container, and there is none here: {1}. Install and start "
-    f"Docker, or trust it on the command line: `{COMMAND} --trusted`"
+    f"Docker, or trust it on the command line: `{_APPROVE} --trusted`"
 )
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt")
-_SECRET: Final = frozenset({".ssh", ".gnupg"})
 _BETWEEN: Final = "__"
 _LONGEST_NAME: Final = 64
 _LONGEST_LINE: Final = 256
@@ -54,33 +50,27 @@ _LONGEST_LINE: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Program:
-    """A server as it would be started: its words, the files that it names, what it may read, and
-    what it is. One with a URL has none of these.
+    """A server as it would be started: its words, the files that it names, and what it has besides
+    the system's programs. One with a URL has none of these.
     """
 
     server: KnownServer
     definition: ServerDefinition
     words: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
-    readable: tuple[Path, ...] = ()
-    runnable: tuple[Path, ...] = ()
+    mounted: tuple[Path, ...] = ()
 
     @property
     def pin(self) -> str:
         """What its approval is kept under."""
         return f"{self.server.source}:{self.server.name}"
 
-    def mounted(self) -> tuple[Path, ...]:
-        """What its container has besides the system's programs."""
-        wanted = dict.fromkeys((*self.readable, *self.runnable))
-        return tuple(path for path in wanted if not _is_of_system(path))
-
     def digest(self, *, is_trusted: bool) -> str:
         """What is pinned: the definition, which of its words are files that it gets, and whether
         it is trusted.
         """
         parts: list[object] = [self.definition.digest, self.words, list(map(str, self.files))]
-        return _digest_of([*parts, "trusted"] if is_trusted else parts)
+        return digest_of([*parts, "trusted"] if is_trusted else parts)
 
 
 class McpServers:
@@ -107,23 +97,20 @@ class McpServers:
             program = self._program(server)
         except ActRefusedError as error:
             return error.message
-        pinned = program.digest(is_trusted=self.registry.is_trusted(server.name))
+        pinned = program.digest(is_trusted=server.is_trusted)
         return self._approvals.objection(program.pin, pinned, program.files)
 
     def tools(self) -> list[ServerTool]:
         """The tools of all servers that may run, as they were approved. Blocks on the disk."""
-        found: list[ServerTool] = []
-        for server in self.registry.all():
-            if self.problem(server) is None:
-                found += _tools(server.name, self.registry.tools_of(server.name))
-        return found
+        runnable = (one for one in self.registry.all() if self.problem(one) is None)
+        return [tool for server in runnable for tool in callable_tools(server)]
 
     def digest(self, server: KnownServer) -> str | None:
         """What names all that `approve` pins: its definition, and each file that this names; None
         for one that cannot run. Blocks on the disk.
         """
         try:
-            return _digest_of(sorted(self._pins(self._program(server)).items()))
+            return digest_of(sorted(self._pins(self._program(server)).items()))
         except ActRefusedError:
             return None
 
@@ -138,92 +125,93 @@ class McpServers:
         one that cannot be read, ModuleFailedError for one that does not start: then it is not
         approved.
         """
-        server = await asyncio.to_thread(self.registry.get, name)
-        program = await asyncio.to_thread(self._program, server)
-        pins = await asyncio.to_thread(self._pins, program)
-        if _digest_of(sorted(pins.items())) != digest:
-            raise ConflictError(
+        program, pins = await asyncio.to_thread(
+            self._approvable, name, digest, is_here=is_here, is_trusted=is_trusted
+        )
+        tools = await self._listed(program)
+        pins[program.pin] = program.digest(is_trusted=is_trusted)
+        await asyncio.to_thread(self._approvals.approve, (), pins)
+        await asyncio.to_thread(self.registry.keep_tools, name, tools, is_trusted=is_trusted)
+        await asyncio.to_thread(self._runnable, name, "{} is not approved: {}")
+        return callable_tools(replace(program.server, tools=tools))
+
+    def _approvable(
+        self, name: str, digest: str, *, is_here: bool, is_trusted: bool
+    ) -> tuple[_Program, dict[str, str]]:
+        """The program, and the files that it names with their digests."""
+        server = replace(self.registry.get(name), is_trusted=is_trusted)
+        program = self._program(server)
+        pins = self._pins(program)
+        if digest_of(sorted(pins.items())) != digest:
+            raise conflict(
                 f"{name} has changed since it was shown; look at it again in `parachute mcp "
-                "servers`",
-                base=b"",
-                ours=b"",
-                theirs=b"",
-                is_known=False,
+                "servers`"
             )
         if is_trusted and (not is_here or program.definition.url):
             raise ActRefusedError(
                 f"{name} is a program to be trusted only on the command line of this machine, with "
-                f"`{COMMAND} --trusted`"
+                f"`{_APPROVE.format(name)} --trusted`"
             )
-        outside = await asyncio.to_thread(self._outside, program)
+        outside = self._outside(program)
         if outside and not is_here:
             raise ActRefusedError(
                 f"{name} names {', '.join(outside)}, outside the vault; it is approved on the "
-                f"command line of this machine, with `{COMMAND}`"
+                f"command line of this machine, with `{_APPROVE.format(name)}`"
             )
-        tools = await self._listed(program, is_trusted=is_trusted)
-        pins[program.pin] = program.digest(is_trusted=is_trusted)
-        await asyncio.to_thread(self._approvals.approve, (), pins)
-        await asyncio.to_thread(self.registry.keep_tools, name, tools, is_trusted=is_trusted)
-        problem = await asyncio.to_thread(self.problem, server)
-        if problem is not None:
-            raise ActRefusedError(f"{name} is not approved: {problem}")
-        return _tools(name, tools)
+        return program, pins
 
     async def look(self, name: str) -> list[ServerTool]:
         """Start an approved one, and list the tools that it has now.
 
         NotFoundError; ActRefusedError where it may not run; ModuleFailedError.
         """
-        program, is_trusted = await asyncio.to_thread(self._ready, name)
-        return _tools(name, await self._listed(program, is_trusted=is_trusted))
+        program = await asyncio.to_thread(self._runnable, name)
+        return callable_tools(replace(program.server, tools=await self._listed(program)))
 
     def open(self) -> ServerCalls:
-        """What one run calls them by."""
         return ServerCalls(self)
 
     async def connect(self, name: str) -> ServerConnection:
         """Start an approved one. Raises what `look` raises."""
-        program, is_trusted = await asyncio.to_thread(self._ready, name)
-        return await self._connect(program, is_trusted=is_trusted)
+        program = await asyncio.to_thread(self._runnable, name)
+        return await self._connect(program)
 
     def _pins(self, program: _Program) -> dict[str, str]:
+        """What is approved: the definition, and each file that it names, trusted or not."""
         own = {program.pin: program.digest(is_trusted=False)}
         return own | self._approvals.digests(program.files)
 
-    def _ready(self, name: str) -> tuple[_Program, bool]:
+    def _runnable(self, name: str, why_not: str = "the MCP server {} does not run: {}") -> _Program:
         server = self.registry.get(name)
         problem = self.problem(server)
         if problem is not None:
-            raise ActRefusedError(f"the MCP server {name} does not run: {problem}")
-        return self._program(server), self.registry.is_trusted(name)
+            raise ActRefusedError(why_not.format(name, problem))
+        return self._program(server)
 
-    async def _listed(self, program: _Program, *, is_trusted: bool) -> list[dict[str, object]]:
-        connection = await self._connect(program, is_trusted=is_trusted)
+    async def _listed(self, program: _Program) -> list[dict[str, object]]:
+        connection = await self._connect(program)
         try:
             return await connection.tools()
         finally:
             await connection.close()
 
-    async def _connect(self, program: _Program, *, is_trusted: bool) -> ServerConnection:
+    async def _connect(self, program: _Program) -> ServerConnection:
         made = await load_heavy("mcp_client")
         name, definition = program.server.name, program.definition
         env = {"PATH": self._env.get("PATH", os.defpath)}
         if definition.url:
             transport = made.address_of(definition)
-        elif is_trusted:
+        elif program.server.is_trusted:
             logs = self._home / "logs"
             await asyncio.to_thread(logs.mkdir, mode=0o700, exist_ok=True)
             transport = made.process_of(definition, env, self._vault, logs / f"mcp-{name}.log")
         elif self._sandboxes is None:
             raise ActRefusedError(_NO_CONTAINER.format(name, "no Docker engine is used here"))
         else:
-            env |= definition.env
-            transport = made.container_of(
-                self._sandboxes.run(
-                    ContainerProgram(command=program.words, env=env, readable=program.mounted())
-                )
+            contained = ContainerProgram(
+                command=program.words, env=env | definition.env, readable=program.mounted
             )
+            transport = made.container_of(self._sandboxes.run(contained))
         try:
             connection: ServerConnection = await made.ServerConnection.open(name, transport)
         except AgentUnavailableError as error:
@@ -231,78 +219,66 @@ class McpServers:
         return connection
 
     def _program(self, server: KnownServer) -> _Program:
-        """Raises ActRefusedError for a program that is not there, or a folder that is kept out."""
+        """Raises ActRefusedError for a program that is not there, or a file that is not for it."""
         definition = server.definition
         if definition is None:
             raise ActRefusedError(server.problem)
         if definition.url:
             return _Program(server=server, definition=definition)
-        named = Path(definition.command).expanduser()
         if "/" in definition.command:
-            found: Path | None = self._vault / named
+            found: Path | None = self._vault / Path(definition.command).expanduser()
         else:
             which = shutil.which(definition.command, path=self._env.get("PATH"))
             found = Path(which) if which else None
         if found is None or not found.is_file():
             raise ActRefusedError(f"there is no program {definition.command[:200]}")
-        files, readable, words = [], [], [str(found)]
-        self._refuse_kept_out(found)
-        if not _is_of_system(found):
-            files.append(found)
+        self._check_file(found)
+        words, named = [str(found)], list[Path]()
         for text in definition.args:
-            path = self._vault / Path(text).expanduser() if _may_be_path(text) else None
-            if path is None or not path.exists():
-                words.append(text)
-                continue
-            self._refuse_kept_out(path)
-            words.append(str(path))
-            readable.append(path)
-            files.append(path)
+            is_path = text and not text.startswith("-") and "://" not in text
+            path = self._vault / Path(text).expanduser() if is_path else None
+            if path is not None and path.is_file():
+                self._check_file(path)
+                named.append(path)
+            words.append(str(path) if path in named else text)
         runs = (found, *_interpreter_of(found))
-        libraries = [library for program in runs for library in _libraries(program)]
-        libraries = [one for one in libraries if not self._is_kept_out(one.resolve())]
+        libraries = [path for program in runs for path in _libraries(program)]
+        around = [path for path in libraries if not self._is_ours(path.resolve())]
+        wanted = (*named, *around, *runs, *(program.resolve() for program in runs))
+        own = [] if _is_of_system(found) else [found]
         return _Program(
             server=server,
             definition=definition,
             words=tuple(words),
-            files=tuple(files),
-            readable=tuple(readable),
-            runnable=(*libraries, *runs, *(program.resolve() for program in runs)),
+            files=(*own, *named),
+            mounted=tuple(path for path in dict.fromkeys(wanted) if not _is_of_system(path)),
         )
 
-    def _refuse_kept_out(self, path: Path) -> None:
-        """A file is what was approved; a folder may hold more tomorrow, and some files are for no
-        server.
-        """
+    def _check_file(self, path: Path) -> None:
+        """Raises ActRefusedError for what is a note, hidden, or the home's."""
         real = path.resolve()
-        if self._holds_kept_out(real) or is_in(real, self._home):
-            raise ActRefusedError(
-                f"{path} is, or holds, the vault or the home of parachuted, which no MCP server "
-                "reads"
-            )
-        if not real.is_file():
-            raise ActRefusedError(f"{path} is not a file; an MCP server reads only single files")
-        if is_in(real, self._vault):
-            inside = real.relative_to(self._vault).as_posix()
-            if is_hidden(inside) or is_hidden(path.name) or _holds_private(real):
-                raise ActRefusedError(
-                    f"{path} is hidden or private, and no MCP server reads what is"
-                )
-        elif not _SECRET.isdisjoint(real.parts):
-            raise ActRefusedError(f"{path} lies among keys, which no MCP server reads")
+        if is_in(real, self._home):
+            raise ActRefusedError(f"{path} is in the home of parachuted, which no MCP server reads")
+        if not is_in(real, self._vault):
+            return
+        inside = real.relative_to(self._vault).as_posix()
+        if is_hidden(inside) or is_hidden(path.name) or real.suffix.lower() == ".md":
+            raise ActRefusedError(f"{path} is a note or hidden, and no MCP server reads what is")
 
     def _outside(self, program: _Program) -> list[str]:
-        """The files that it names and that lie neither in the vault nor among the system's."""
-        real = [one.resolve() for one in program.readable]
-        return [str(one) for one in real if not _is_of_system(one) and not is_in(one, self._vault)]
+        """The files that its arguments name and that lie neither in the vault nor among the
+        system's.
+        """
+        files = {str(path): path.resolve() for path in program.files}
+        return [
+            name
+            for name, real in files.items()
+            if name in program.words[1:] and not (_is_of_system(real) or is_in(real, self._vault))
+        ]
 
-    def _is_kept_out(self, path: Path) -> bool:
-        return self._holds_kept_out(path) or any(
-            is_in(path, kept) for kept in (self._home, self._vault)
-        )
-
-    def _holds_kept_out(self, path: Path) -> bool:
-        return any(is_in(kept, path.resolve()) for kept in (self._home, self._vault))
+    def _is_ours(self, path: Path) -> bool:
+        """Whether the vault or the home is there, or around or below it."""
+        return any(is_in(path, own) or is_in(own, path) for own in (self._home, self._vault))
 
 
 class ServerCalls:
@@ -316,14 +292,11 @@ class ServerCalls:
     async def call(self, server: str, tool: str, arguments: Mapping[str, object]) -> ToolResult:
         """What the tool answers; a failure is an answer too."""
         try:
-            connection = await self._connection(server)
-            text, is_error = await connection.call(tool, arguments)
+            return await (await self._connection(server)).call(tool, arguments)
         except ParachuteError as error:
             return ToolResult.of_error(error)
-        return ToolResult(text=text, is_error=is_error)
 
     async def close(self) -> None:
-        """End them all."""
         for connection in self._open.values():
             await connection.close()
         self._open.clear()
@@ -335,39 +308,25 @@ class ServerCalls:
             return self._open[server]
 
 
-def _digest_of(parts: Sequence[object]) -> str:
-    return f"sha256:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}"
-
-
-def _tools(server: str, tools: Sequence[Mapping[str, object]]) -> list[ServerTool]:
-    """As agents call them; one whose name is too long for a model has none."""
+def callable_tools(server: KnownServer) -> list[ServerTool]:
+    """Its tools as agents call them; one whose name is too long for a model has none."""
     return [
         ServerTool(
             name=name,
-            server=server,
+            server=server.name,
             tool=str(one["name"]),
-            description=f"(MCP server {server}) {one['description']}",
+            description=f"(MCP server {server.name}) {one['description']}",
             schema=schema,
         )
-        for one in tools
-        if len(name := f"{server}{_BETWEEN}{one['name']}") <= _LONGEST_NAME
+        for one in server.tools
+        if len(name := f"{server.name}{_BETWEEN}{one['name']}") <= _LONGEST_NAME
         and isinstance(schema := one.get("schema"), dict)
     ]
-
-
-def _may_be_path(text: str) -> bool:
-    return bool(text) and not text.startswith("-") and "://" not in text
 
 
 def _is_of_system(path: Path) -> bool:
     """Whether every program may read it anyway."""
     return str(path).startswith(tuple(f"{one}/" for one in _SYSTEM))
-
-
-def _holds_private(file: Path) -> bool:
-    """Whether a note, or a part of it, is for no agent."""
-    data = file.read_bytes() if file.suffix.lower() == ".md" else b""
-    return may_be_private(data) and without_private(data) != data
 
 
 def _interpreter_of(script: Path) -> tuple[Path, ...]:

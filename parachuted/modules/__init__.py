@@ -3,131 +3,74 @@
 The daemon's parts are imported from their own files.
 """
 
-from parachuted.access.agent_config import AgentConfig, SandboxConfig
-from parachuted.access.narrowing import AgentNarrowing
-from parachuted.access.notes import (
-    Activity,
-    AppendSection,
-    ContextPart,
-    ContextPreview,
-    Hit,
-    LinkRow,
-    Note,
-    NoteChange,
-    NoteEdit,
-    NoteLink,
-    NotePage,
-    NoteRow,
-    NoteSection,
-    NoteStream,
-    RemoveKey,
-    ReplaceSpan,
-    SetKey,
-    SetSection,
-    Upload,
-)
-from parachuted.conflict_copies import is_conflict_copy
-from parachuted.modules.agent_runs import (
-    AgentPermissionRequest,
-    AgentQuestion,
-    AgentResources,
-    AgentResult,
-    AgentRun,
-    AgentSession,
-    AgentSkill,
-    AgentStep,
-    AgentText,
-    AgentTextDelta,
-    AgentThinkingDelta,
-    AgentToolCall,
-    AgentToolUse,
-    AgentUsage,
-    is_shortened,
-    visible_to_agents,
-)
-from parachuted.modules.declare import command, event, hook, interface, mcp_tool, route, schedule
-from parachuted.modules.module import Module
-from parachuted.modules.reading import read_each, reading
-from parachuted.modules.results import BytesResponse, FileResponse, Finding, HookResult, Response
-from parachuted.modules.scheduling import Schedules, ScheduleStatus
-from parachuted.modules.services import (
-    ActivityAccess,
-    ContextAccess,
-    CurrentCall,
-    FolderAccess,
-    Services,
-    StateAccess,
-)
-from parachuted.modules.streams import Body, Form, FormPart, ServerEvent, Stream
-from parachuted.runs.granted_vault import GrantedVault as VaultAccess
+from parachuted.access.agent_config import AgentConfig as AgentConfig
+from parachuted.access.agent_config import SandboxConfig as SandboxConfig
+from parachuted.access.narrowing import AgentNarrowing as AgentNarrowing
+from parachuted.access.notes import Activity as Activity
+from parachuted.access.notes import AppendSection as AppendSection
+from parachuted.access.notes import ContextPart as ContextPart
+from parachuted.access.notes import ContextPreview as ContextPreview
+from parachuted.access.notes import Hit as Hit
+from parachuted.access.notes import LinkRow as LinkRow
+from parachuted.access.notes import Note as Note
+from parachuted.access.notes import NoteChange as NoteChange
+from parachuted.access.notes import NoteEdit as NoteEdit
+from parachuted.access.notes import NoteLink as NoteLink
+from parachuted.access.notes import NotePage as NotePage
+from parachuted.access.notes import NoteRow as NoteRow
+from parachuted.access.notes import NoteSection as NoteSection
+from parachuted.access.notes import NoteStream as NoteStream
+from parachuted.access.notes import RemoveKey as RemoveKey
+from parachuted.access.notes import ReplaceSpan as ReplaceSpan
+from parachuted.access.notes import SetKey as SetKey
+from parachuted.access.notes import SetSection as SetSection
+from parachuted.access.notes import Upload as Upload
+from parachuted.agents import job as _job
+from parachuted.agents.job import AgentResult as AgentResult
+from parachuted.modules.agent_runs import AgentResources as AgentResources
+from parachuted.modules.agent_runs import AgentRun as AgentRun
+from parachuted.modules.agent_runs import AgentSkill as AgentSkill
+from parachuted.modules.agent_runs import AgentStep as AgentStep
+from parachuted.modules.agent_runs import AgentToolCall as AgentToolCall
+from parachuted.modules.agent_runs import is_shortened as is_shortened
+from parachuted.modules.agent_runs import visible_to_agents as visible_to_agents
+from parachuted.modules.declare import command as command
+from parachuted.modules.declare import event as event
+from parachuted.modules.declare import hook as hook
+from parachuted.modules.declare import interface as interface
+from parachuted.modules.declare import mcp_tool as mcp_tool
+from parachuted.modules.declare import route as route
+from parachuted.modules.declare import schedule as schedule
+from parachuted.modules.module import Module as Module
+from parachuted.modules.results import BytesResponse as BytesResponse
+from parachuted.modules.results import FileResponse as FileResponse
+from parachuted.modules.results import Finding as Finding
+from parachuted.modules.results import HookResult as HookResult
+from parachuted.modules.results import Response as Response
+from parachuted.modules.results import read_each as read_each
+from parachuted.modules.results import reading as reading
+from parachuted.modules.scheduling import Schedules as Schedules
+from parachuted.modules.scheduling import ScheduleStatus as ScheduleStatus
+from parachuted.modules.services import ActivityAccess as ActivityAccess
+from parachuted.modules.services import ContextAccess as ContextAccess
+from parachuted.modules.services import CurrentCall as CurrentCall
+from parachuted.modules.services import FolderAccess as FolderAccess
+from parachuted.modules.services import Services as Services
+from parachuted.modules.services import StateAccess as StateAccess
+from parachuted.modules.streams import Body as Body
+from parachuted.modules.streams import Form as Form
+from parachuted.modules.streams import FormPart as FormPart
+from parachuted.modules.streams import ServerEvent as ServerEvent
+from parachuted.modules.streams import Stream as Stream
+from parachuted.runs import granted_vault as _granted_vault
+from parachuted.vault.conflict_copies import is_conflict_copy as is_conflict_copy
 
-__all__ = [
-    "Activity",
-    "ActivityAccess",
-    "AgentConfig",
-    "AgentNarrowing",
-    "AgentPermissionRequest",
-    "AgentQuestion",
-    "AgentResources",
-    "AgentResult",
-    "AgentRun",
-    "AgentSession",
-    "AgentSkill",
-    "AgentStep",
-    "AgentText",
-    "AgentTextDelta",
-    "AgentThinkingDelta",
-    "AgentToolCall",
-    "AgentToolUse",
-    "AgentUsage",
-    "AppendSection",
-    "Body",
-    "BytesResponse",
-    "ContextAccess",
-    "ContextPart",
-    "ContextPreview",
-    "CurrentCall",
-    "FileResponse",
-    "Finding",
-    "FolderAccess",
-    "Form",
-    "FormPart",
-    "Hit",
-    "HookResult",
-    "LinkRow",
-    "Module",
-    "Note",
-    "NoteChange",
-    "NoteEdit",
-    "NoteLink",
-    "NotePage",
-    "NoteRow",
-    "NoteSection",
-    "NoteStream",
-    "RemoveKey",
-    "ReplaceSpan",
-    "Response",
-    "SandboxConfig",
-    "ScheduleStatus",
-    "Schedules",
-    "ServerEvent",
-    "Services",
-    "SetKey",
-    "SetSection",
-    "StateAccess",
-    "Stream",
-    "Upload",
-    "VaultAccess",
-    "command",
-    "event",
-    "hook",
-    "interface",
-    "is_conflict_copy",
-    "is_shortened",
-    "mcp_tool",
-    "read_each",
-    "reading",
-    "route",
-    "schedule",
-    "visible_to_agents",
-]
+AgentPermissionRequest = _job.PermissionStep
+AgentQuestion = _job.QuestionStep
+AgentSession = _job.SessionStep
+AgentTextDelta = _job.TextDelta
+AgentText = _job.TextStep
+AgentThinkingDelta = _job.ThinkingDelta
+AgentToolUse = _job.ToolUseStep
+AgentUsage = _job.UsageStep
+VaultAccess = _granted_vault.GrantedVault

@@ -1,19 +1,60 @@
-"""What a person does with modules, with documents as results: for the command, with or
-without a daemon, and for the app.
-"""
+"""What a person does with modules: for the command, with or without a daemon, and for the app."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parachuted.errors import NotFoundError
+from pydantic import TypeAdapter
+
+from parachuted.errors import NotFoundError, OutdatedError
 from parachuted.modules.hosting.module_state import delete_module_data, has_module_data
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
-from parachuted.modules.registry.approved import ApprovalRefusedError, ModuleEntry, TrustLevel
+from parachuted.modules.registry.approved import FolderState, ModuleEntry, TrustLevel
 from parachuted.modules.registry.consent import Consent
+from parachuted.texts.visible import visible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledModule:
+    """A module that lies in the vault now, and what approving it would allow; `hash` is what an
+    approval names. Nothing of it has run.
+    """
+
+    module: ModuleStatus
+    hash: str
+    consent: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleReview:
+    """What approving a module's folder would allow, and how it differs from what was approved;
+    `hash` is what an approval names.
+    """
+
+    name: str
+    state: FolderState
+    hash: str
+    diff: str
+    consent: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedModule:
+    """A module that is gone.
+
+    Its folder stays in the vault where a person has changed it, or put it there; `has_data` says
+    whether it still has files of its own outside the vault.
+    """
+
+    name: str
+    removed: bool = True
+    folder_removed: bool
+    data_deleted: bool = False
+    has_data: bool
 
 
 class ModuleActions:
@@ -25,13 +66,13 @@ class ModuleActions:
     def __init__(self, trust: ModuleApprovals) -> None:
         self._trust = trust
 
-    def listing(self) -> list[dict[str, Any]]:
+    def listing(self) -> list[ModuleStatus]:
         """Every module, installed or only present in the vault's `Modules/`, without running
         any.
         """
-        return [_described(entry) for entry in self._trust.entries()]
+        return [_status(entry) for entry in self._trust.entries()]
 
-    def consent(self, name: str, trust: TrustLevel | None = None) -> dict[str, Any]:
+    def consent(self, name: str, trust: TrustLevel | None = None) -> ModuleReview:
         """What approving its present folder with that trust would allow, and the difference from
         the approved version. Raises NotFoundError.
         """
@@ -42,44 +83,36 @@ class ModuleActions:
             )
         # of one reading: what is shown is what the digest names
         consent, diff = self._trust.review(name, trust)
-        return {
-            "name": name,
-            "hash": consent.digest,
-            "state": entry.state,
-            "diff": diff,
-        } | _consent(consent)
+        return ModuleReview(
+            name=name, state=entry.state, hash=consent.digest, diff=diff, consent=_shown(consent)
+        )
 
     def install(
         self, source: str, *, dev: bool, path: str | None, trust: TrustLevel | None = None
-    ) -> dict[str, Any]:
+    ) -> InstalledModule:
         """Copy it into the vault's `Modules/`, unless it is there, and return what approving it
         would allow with that trust. Nothing runs.
         """
-        name = None if dev or path else self._lying(source)
-        if name is None:
-            entry, _ = self._trust.install(source, dev=dev, path=path, trust=trust)
+        found = [one for one in self._trust.entries() if Path(source) == one.folder]
+        if found and not (dev or path):
+            entry = self._trust.entry(found[0].name)
         else:
-            entry = self._trust.entry(name)
+            entry = self._trust.install(source, dev=dev, path=path)
         consent = self._trust.consent(entry.name, trust)
-        return {"module": _described(entry), "hash": consent.digest} | _consent(consent)
+        return InstalledModule(module=_status(entry), hash=consent.digest, consent=_shown(consent))
 
-    def _lying(self, source: str) -> str | None:
-        return next(
-            (entry.name for entry in self._trust.entries() if Path(source) == entry.folder), None
-        )
-
-    def approve(self, name: str, digest: str, trust: TrustLevel | None) -> dict[str, Any]:
+    def approve(self, name: str, digest: str, trust: TrustLevel | None) -> ModuleStatus:
         """Approve the very bytes that were shown under that digest."""
-        return _described(self._trust.approve(name, digest, trust=trust))
+        return _status(self._trust.approve(name, digest, trust=trust))
 
-    def enable(self, name: str) -> dict[str, Any]:
-        return _described(self._trust.enable(name))
+    def enable(self, name: str) -> ModuleStatus:
+        return _status(self._trust.enable(name))
 
-    def disable(self, name: str) -> dict[str, Any]:
+    def disable(self, name: str) -> ModuleStatus:
         """Let it run no more; its approval stays."""
-        return _described(self._trust.disable(name))
+        return _status(self._trust.disable(name))
 
-    def remove(self, name: str) -> dict[str, Any]:
+    def remove(self, name: str) -> RemovedModule:
         """Forget it.
 
         Its folder goes too if it is what `install` put there, unchanged since: what a person wrote
@@ -91,20 +124,15 @@ class ModuleActions:
             if not self._has_data(name):  # else it was removed earlier, without its data
                 raise
             folder_removed = True
-        return {
-            "name": name,
-            "removed": True,
-            "folder_removed": folder_removed,
-            "data_deleted": False,
-            "has_data": self._has_data(name),
-        }
+        has_data = self._has_data(name)
+        return RemovedModule(name=name, folder_removed=folder_removed, has_data=has_data)
 
     def delete_data(self, name: str) -> bool:
         """Delete what a module that is not approved any more keeps outside the vault; whether there
-        was any. Raises ApprovalRefusedError and StorageFailedError.
+        was any. Raises OutdatedError and StorageFailedError.
         """
         if any(one.name == name and one.approved_digest for one in self._trust.entries()):
-            raise ApprovalRefusedError(
+            raise OutdatedError(
                 f"{name} is still approved, so its data stays; "
                 f"`parachute modules remove {name} --data` removes both"
             )
@@ -116,46 +144,28 @@ class ModuleActions:
         return state is not None and has_module_data(state, name)
 
 
-def status_document(status: ModuleStatus) -> dict[str, Any]:
-    """One module as JSON: `status` is how it runs, `state` how its folder compares with the
-    approved version.
-    """
+def as_document(value: object) -> dict[str, Any]:
+    """What the API would answer of such a value, as JSON."""
+    document: dict[str, Any] = TypeAdapter(type(value)).dump_python(value, mode="json")
+    return document
+
+
+def _status(entry: ModuleEntry) -> ModuleStatus:
+    return status_of(entry, problem=entry.problem)
+
+
+def _shown(consent: Consent) -> Mapping[str, object]:
+    """Every text has its hidden characters spelled out; `text` is what a terminal shows."""
+    manifest = consent.manifest
     return {
-        "name": status.name,
-        "version": status.version,
-        "description": status.description,
-        "trust_level": status.trust,
-        "status": status.state,
-        "serving": status.is_serving,
-        "where": status.where,
-        "limits": status.limits,
-        "state": status.folder_state,
-        "source": status.source,
-        "dev": status.is_dev,
-        "hash": status.approved_digest,
-        "found_hash": status.found_digest,
-        "problem": status.problem,
-        "notes": list(status.notes),
-        "prefix": status.prefix,
-        "pages": status.pages,
-        "provides": sorted(choice.interface for choice in status.interfaces),
-        "interfaces": [asdict(choice) for choice in status.interfaces],
-        "routes": list(status.routes),
-        "tools": list(status.tools),
-        "events": list(status.events),
-        "schedules": list(status.schedules),
-        "agents": list(status.agents),
-        "commands": [
-            {"name": one.name, "help": one.help, "schema": dict(one.schema)}
-            for one in status.commands
-        ],
-        "settings": [asdict(setting) for setting in status.settings],
+        "name": manifest.name,
+        "version": visible(manifest.version),
+        "description": visible(manifest.description),
+        "digest": consent.digest,
+        "source": consent.source,
+        "commit": consent.commit,
+        "trust": consent.trust,
+        "lines": consent.lines,
+        "added": consent.added,
+        "text": consent.text(),
     }
-
-
-def _described(entry: ModuleEntry) -> dict[str, Any]:
-    return status_document(status_of(entry, problem=entry.problem))
-
-
-def _consent(consent: Consent) -> dict[str, Any]:
-    return {"consent": asdict(consent) | {"text": consent.text()}}

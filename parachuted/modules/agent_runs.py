@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol, TypeAlias
 
 from parachuted.access.by_kind import ByKind
+from parachuted.agents.job import (
+    AgentResult,
+    PermissionStep,
+    QuestionStep,
+    SessionStep,
+    TextDelta,
+    TextStep,
+    ThinkingDelta,
+    ToolUseStep,
+    UsageStep,
+)
 from parachuted.errors import AgentFailedError
-from parachuted.heavy import load_heavy, load_heavy_here
+from parachuted.processes.heavy import load_heavy, load_heavy_here
 
 _NAMED = "private"
 
@@ -36,13 +47,6 @@ _MOST_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentText:
-    """The agent says something."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentToolCall:
     """The agent called a tool, and has its answer. `id` is that of its `AgentToolUse`, if any."""
 
@@ -53,110 +57,18 @@ class AgentToolCall:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentTextDelta:
-    """A part of a text, as it comes from the model; its `AgentText` follows whole."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentThinkingDelta:
-    """A part of what the model thinks before it says something, as it comes."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentToolUse:
-    """The model asks for a tool, which has not run yet."""
-
-    id: str
-    tool: str
-    arguments: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSession:
-    """The session in which the run works. `is_resumed`: it is the one that was asked for, and the
-    model knows what was said there. `tools` are what the agent can call, `model` is which one
-    answers, as far as they are known.
-    """
-
-    session_id: str
-    is_resumed: bool
-    tools: Sequence[str] = ()
-    model: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentUsage:
-    """What the run took until now, in tokens and US dollars; `input_tokens` counts those that were
-    read from the cache too.
-
-    `context_tokens` is how full the model's window is.
-    """
-
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cost_usd: float
-    context_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentQuestion:
-    """The agent asks the person, and waits for `run.answer(id, {question: answer})`.
-
-    Each of `questions` has `question`, `header`, `options` (of `label` and `description`) and
-    `multiSelect`.
-    """
-
-    id: str
-    questions: Sequence[Mapping[str, object]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentPermissionRequest:
-    """The agent asks for more than it was granted, and waits for `run.answer(id, value)`: `allow`
-    (this once), `deny`, or `{"pattern": one of patterns}` for as long as the session lasts.
-    """
-
-    id: str
-    tool: str
-    arguments: Mapping[str, object] = field(default_factory=dict)
-    patterns: Sequence[str] = ()
-
-
 AgentStep: TypeAlias = Annotated[
-    AgentText
+    TextStep
     | AgentToolCall
-    | AgentTextDelta
-    | AgentThinkingDelta
-    | AgentToolUse
-    | AgentSession
-    | AgentUsage
-    | AgentQuestion
-    | AgentPermissionRequest,
+    | TextDelta
+    | ThinkingDelta
+    | ToolUseStep
+    | SessionStep
+    | UsageStep
+    | QuestionStep
+    | PermissionStep,
     ByKind(),
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentResult:
-    """What a run came to: the agent's last words, what it changed (`changed`, `unchanged`,
-    `suggested`), the session to go on with, its cost in US dollars, and its suggestions' ids.
-
-    `warning` is what it had to do without.
-    """
-
-    text: str
-    run_id: str
-    outcome: str
-    session_id: str | None = None
-    cost_usd: float = 0.0
-    suggestions: tuple[str, ...] = ()
-    warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,41 +99,32 @@ class RunAccess(Protocol):
 
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         """Start one, and return its id."""
-        ...
 
     async def next(self, run: str) -> AgentStep | None:
         """The next step, or None when there is no other."""
-        ...
 
     async def result(self, run: str) -> AgentResult:
         """What it came to, once it has ended. Raises what `Module.run_agent` raises."""
-        ...
 
     async def stop(self, run: str) -> bool:
         """End it; whether it was at work."""
-        ...
 
     async def inject(self, run: str, text: str) -> bool:
         """Say that to the agent while it works; whether it still listens."""
-        ...
 
     async def answer(self, run: str, name: str, value: object) -> bool:
         """Answer what it asked; whether that waited."""
-        ...
 
     async def ask(
         self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
     ) -> str:
         """A model's answer; `conversation`: for one, whose budget pays."""
-        ...
 
     async def resources(self, agent: str, options: Mapping[str, object]) -> AgentResources:
         """What a turn of a conversation that is started with these options would have."""
-        ...
 
     async def skill(self, name: str) -> str:
         """The text of a skill of the vault; a stranger's marks who reads it. NotFoundError."""
-        ...
 
 
 class AgentRun:

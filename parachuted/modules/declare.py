@@ -41,6 +41,7 @@ def _each_once(path: str) -> str:
     return path
 
 
+DeclaredName: TypeAlias = Annotated[str, Field(max_length=200)]
 RoutePath: TypeAlias = Annotated[
     str,
     Field(max_length=500),
@@ -66,11 +67,7 @@ Interface: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class RouteMark:
-    """A method answers at that path, below the module's own prefix or `prefix`.
-
-    `tolerant`: names it does not know are ignored, and `entryId` is `entry_id`. Who shows the
-    module's secret in the header `secret_header` needs no key.
-    """
+    """A method answers at that path, as `route` says."""
 
     method: Method
     path: RoutePath
@@ -84,9 +81,7 @@ class RouteMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ToolMark:
-    """Agents may call it by that name; `in_runs_only`: those alone that the daemon runs; `agent`:
-    the module's agent of that name alone. `writes`: none that may not write notes.
-    """
+    """Agents may call it by that name, as `mcp_tool` says."""
 
     name: ToolName
     description: str | None = None
@@ -97,10 +92,13 @@ class ToolMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class EventMark:
-    """A listener for that event. `is_async`: the publisher does not wait."""
+    """A listener for that event. `is_async`: the publisher does not wait. `handler` is the method,
+    once that is known, as in the other marks.
+    """
 
     event: EventName
     is_async: bool = True
+    handler: DeclaredName = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
@@ -108,6 +106,7 @@ class HookMark:
     """It is asked before that happens, and may object."""
 
     event: ModuleHookEvent
+    handler: DeclaredName = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
@@ -115,6 +114,7 @@ class ScheduleMark:
     """It runs at these times."""
 
     timing: Annotated[Timing, AfterValidator(check_timing)]
+    handler: DeclaredName = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
@@ -188,15 +188,9 @@ def mcp_tool(
     nothing else. `writes`: all it does is to write notes, so agents of other modules that may not
     are not offered it.
     """
-    return _marking(
-        "@mcp_tool",
-        ToolMark,
-        name=name,
-        description=description,
-        in_runs_only=in_runs_only or bool(agent),
-        agent=agent,
-        writes=writes,
-    )
+    only = in_runs_only or bool(agent)
+    fields = {"description": description, "in_runs_only": only, "agent": agent, "writes": writes}
+    return _marking("@mcp_tool", ToolMark, name=name, **fields)
 
 
 def event(name: str, *, is_async: bool = True) -> Callable[[_F], _F]:

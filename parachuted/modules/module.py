@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from parachuted.access.agent_config import AgentConfig
+from parachuted.errors import ModuleFailedError
 from parachuted.modules.agent_runs import ModuleAgent, read_answer, with_schema
 from parachuted.modules.results import Finding, to_json
 from parachuted.modules.scheduling import Schedules
@@ -44,11 +46,12 @@ class Module:
         self.vault = services.vault
         self.folders = services.folders
         self.config = services.config
-        self.settings: Any = read_settings(type(self).Settings, services.config, {})
+        self.settings: Any = read_settings(type(self).Settings, services.config)
         self.state = services.state
         self.log = services.log
         self.activity = services.activity
         self.schedules = Schedules(self, services.schedules)
+        self._spawned = ModuleTasks(lambda error: self.log.error("its work failed", exc_info=error))
 
     async def route_secret(self, path: str) -> str:
         """What callers of the route at that path show in its `secret_header`; empty: no one is let
@@ -127,7 +130,8 @@ class Module:
 
         `payload` is `{"text": ...}`, `{"section": ..., "content": ..., "append": True}`, `{"key":
         ..., "value": ...}` or, for a link, `{"to": ...}`. The module must be able to read the file;
-        it need not be able to write it. `base`: the digest that it decided on.
+        it need not be able to write it. `base`: the digest that it decided on. ActRefusedError,
+        EditRefusedError, NotFoundError, PathRefusedError.
         """
         return await self._services.suggest(action, path, payload or {}, reasoning, base)
 
@@ -182,11 +186,7 @@ class Module:
 
         It ends with the module, and its failure is the module's problem.
         """
-        task = asyncio.get_running_loop().create_task(
-            work(*args), name=name or getattr(work, "__name__", None)
-        )
-        task.add_done_callback(_report_failure)
-        return task
+        return self._spawned.begin(work(*args), name or getattr(work, "__name__", None))
 
     async def doctor(self) -> Sequence[Finding]:
         """What is wrong with the module's own files, for `parachute doctor`: override it."""
@@ -214,15 +214,49 @@ class Module:
         return dict.fromkeys(self.provides, self)
 
 
-def _report_failure(task: asyncio.Task[Any]) -> None:
-    """Tell the loop, which knows whose task it is, at once: one that is kept in a variable would
-    fail unseen.
+class ModuleTasks:
+    """Tasks of a module's code that have not ended; `failed` is called with each error."""
+
+    def __init__(self, failed: Callable[[BaseException], None] = lambda _error: None) -> None:
+        self.running = set[asyncio.Task[Any]]()
+        self.failed = failed
+
+    def begin(
+        self,
+        work: Coroutine[Any, Any, Result],
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[Result]:
+        task = asyncio.get_running_loop().create_task(_contained(work), name=name, context=context)
+        self.running.add(task)
+        task.add_done_callback(lambda _task: work.close())  # it may be cancelled before it begins
+        task.add_done_callback(self._end)
+        return task
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        self.running.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.failed(error)
+
+
+def spawned_by(module: Module) -> ModuleTasks:
+    """The tasks that it started by `spawn`."""
+    return module._spawned  # noqa: SLF001  of this file
+
+
+async def _contained(work: Coroutine[Any, Any, Result]) -> Result:
+    """Convert errors like SystemExit, which the loop would pass on, so that a module cannot end the
+    daemon.
     """
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        task.get_loop().call_exception_handler(
-            {"message": f"{task.get_name()} failed", "exception": error, "future": task}
-        )
+    try:
+        return await work
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        raise ModuleFailedError(
+            f"the module raised {type(error).__name__}; only the daemon may end the process"
+        ) from error
 
 
 def is_every_modules(name: str, found: object = None) -> bool:

@@ -1,30 +1,35 @@
-"""Converts what a handler returns into plain JSON before it leaves the module."""
+"""What a handler returns, as plain JSON before it leaves the module; and one way to read what may
+hold anything: item by item, where one that cannot be read is a finding, and the others go on.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, time
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
-from parachuted.errors import ModuleFailedError
-from parachuted.json_limits import MOST_DEPTH
-from parachuted.times import moment_text
+from parachuted.errors import ModuleFailedError, ParachuteError
+from parachuted.texts.json_limits import MOST_DEPTH
+from parachuted.texts.times import moment_text
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
+Raw = TypeVar("Raw")
+Value = TypeVar("Value")
 _Where: TypeAlias = "tuple[_Where, object] | None"
 
-_MOST_DEPTH = MOST_DEPTH
 _LARGEST = 2**63
-_ALONE = frozenset({bool, type(None)})
+_EXPECTED = (ParachuteError, ValueError, OverflowError, RecursionError, OSError)
 MOST_BYTES = 16 << 20
 _MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,80}(; ?charset=[a-zA-Z0-9-]{1,40})?")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -131,9 +136,9 @@ def to_json(value: object) -> Json:
 
 
 def _plain(value: Any, where: _Where, depth: int) -> Json:  # noqa: ANN401, PLR0911  one for each kind
-    if depth > _MOST_DEPTH:
+    if depth > MOST_DEPTH:
         raise WrongResultError(
-            f"{_spelled(where)} is nested more than {_MOST_DEPTH} levels deep, or holds itself."
+            f"{_spelled(where)} is nested more than {MOST_DEPTH} levels deep, or holds itself."
         )
     kind = type(value)
     if kind is str:
@@ -142,11 +147,8 @@ def _plain(value: Any, where: _Where, depth: int) -> Json:  # noqa: ANN401, PLR0
         return _object(value, where, depth)
     if kind is list:
         return _list(value, where, depth)
-    if kind in _ALONE or (kind is int and -_LARGEST <= value < _LARGEST):
-        found: Json = value
-        return found
-    if kind is float:
-        return _number(value, where)
+    if value is None or kind is bool:
+        return None if value is None else bool(value)
     if isinstance(value, Enum):
         return _plain(value.value, where, depth + 1)
     if isinstance(value, int | float):
@@ -160,12 +162,12 @@ def _composed(value: object, where: _Where, depth: int) -> Json:
     if isinstance(value, Mapping):
         return _object(value, where, depth)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _object(
-            {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}, where, depth
-        )
-    dump = getattr(
-        type(value), "model_dump", None
-    )  # a pydantic model, without importing pydantic for the modules that have none
+        held: dict[object, object] = {
+            one.name: getattr(value, one.name) for one in dataclasses.fields(value)
+        }
+        return _object(held, where, depth)
+    # a pydantic model, without importing pydantic for the modules that have none
+    dump = getattr(type(value), "model_dump", None)
     if callable(dump):
         return _plain(dump(value, mode="json"), where, depth + 1)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -173,15 +175,14 @@ def _composed(value: object, where: _Where, depth: int) -> Json:
             f"{_spelled(where)} is bytes, which JSON has not: make it a text (base64), or return "
             "the path of a file."
         )
-    if isinstance(value, Sequence | AbstractSet):
-        return _list(
-            sorted(value, key=repr) if isinstance(value, AbstractSet) else value, where, depth
-        )
-    message = (
+    if isinstance(value, AbstractSet):
+        return _list(sorted(value, key=repr), where, depth)
+    if isinstance(value, Sequence):
+        return _list(value, where, depth)
+    raise WrongResultError(
         f"{_spelled(where)} is a {type(value).__name__}, which has no form in JSON: return "
         "dicts, lists, texts, numbers or dataclasses."
     )
-    raise WrongResultError(message)
 
 
 def _object(value: Mapping[object, object], where: _Where, depth: int) -> Json:
@@ -243,3 +244,62 @@ def _spelled(where: _Where) -> str:
         where, key = where
         parts.append(f"[{key}]" if type(key) is int else f".{key}")
     return "".join(reversed(parts)).strip(".") or "It"
+
+
+def read_each(
+    items: Iterable[tuple[str, Raw]], read: Callable[[Raw], Value]
+) -> tuple[list[Value], list[Finding]]:
+    """What `read` makes of each item, and a finding for each that it raises for.
+
+    An item is the path that a finding names, and what `read` is given.
+    """
+    values, findings = list[Value](), list[Finding]()
+    for path, raw in items:
+        with reading(path, findings):
+            values.append(read(raw))
+    return values, findings
+
+
+@contextmanager
+def reading(path: str, findings: list[Finding], line: int | None = None) -> Iterator[None]:
+    """Turn what the block raises into a finding about that file, and go on after the block.
+
+    `line` is where in the file the block reads; where the error knows better, its line holds. An
+    error that no content explains is a mistake of the code, which the log has with its traceback.
+    """
+    try:
+        yield
+    except Exception as error:  # whatever it is, the other items are read
+        said = _said(error)
+        if not (isinstance(error, _EXPECTED) or type(error).__module__.startswith("yaml.")):
+            logging.getLogger(__name__).exception("%s could not be read", path)
+            said = f"it could not be read, by a mistake of the module: {said} (see its log)"
+        findings.append(Finding(path=path, line=_line_of(error) or line, problem=said))
+
+
+def _said(error: Exception) -> str:
+    match error:
+        case UnicodeDecodeError():
+            return f"it is not {error.encoding.upper()} text"
+        case RecursionError():
+            return "it is nested too deeply"
+        case OSError() if error.strerror:
+            return error.strerror
+        case KeyError():
+            return repr(error)
+        case _:
+            return " ".join(str(error).split()) or type(error).__name__
+
+
+def _line_of(error: BaseException | None) -> int | None:
+    """The line, counted from 1, where the text of JSON or YAML went wrong, or was no text."""
+    while error is not None:
+        mark, line = getattr(error, "problem_mark", None), getattr(error, "lineno", None)
+        if mark is not None:
+            return int(mark.line) + 1
+        if isinstance(line, int) and isinstance(error, ValueError):
+            return line
+        if isinstance(error, UnicodeDecodeError):
+            return error.object.count(b"\n", 0, error.start) + 1
+        error = error.__cause__
+    return None

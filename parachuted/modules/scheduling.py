@@ -93,8 +93,7 @@ def zone_of(name: str) -> ZoneInfo:
 def next_time(timing: Timing, last: datetime) -> datetime:
     """When a schedule that last ran, or was first seen, at `last` is due.
 
-    In the past: now, once for all that were missed. A time of day that the clock skips is as much
-    later; of one that occurs twice, the first counts.
+    In the past: now, once for all that were missed.
     """
     if timing.every_s is not None:
         return last.astimezone(UTC) + timedelta(seconds=timing.every_s)
@@ -102,14 +101,7 @@ def next_time(timing: Timing, last: datetime) -> datetime:
     if timing.at is None:
         return _next_by_cron(last, str(timing.cron), zone)
     hour, minute = map(int, timing.at.split(":"))
-    wall = last.astimezone(zone).replace(
-        hour=hour, minute=minute, second=0, microsecond=0, fold=0, tzinfo=None
-    )
-    # Not `astimezone`, which puts a time that the machine's own clock skips as much earlier (Python
-    # 3.11).
-    while (due := datetime.fromtimestamp(wall.replace(tzinfo=zone).timestamp(), UTC)) <= last:
-        wall += timedelta(days=1)
-    return due
+    return _next_by_cron(last, f"{minute} {hour} * * *", zone)
 
 
 def _next_by_cron(last: datetime, expression: str, zone: tzinfo | None = None) -> datetime:
@@ -187,15 +179,12 @@ class ScheduleAccess(Protocol):
         self, name: str, method: str, arguments: Mapping[str, object], timing: Timing
     ) -> None:
         """Keep it. Raises EditRefusedError, StorageFailedError."""
-        ...
 
     async def remove(self, name: str) -> bool:
         """Forget it; whether there was one."""
-        ...
 
     async def list(self) -> list[ScheduleStatus]:
         """Those that are set, by name."""
-        ...
 
 
 class Schedules:

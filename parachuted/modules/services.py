@@ -9,11 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from parachuted.access.notes import (
-    Activity,
-    ContextPreview,
-    Paths,
-)
+from parachuted.access.notes import Activity, ContextPreview, Paths
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.runs.granted_vault import GrantedVault
@@ -35,7 +31,6 @@ class ActivityAccess(Protocol):
 
         EditRefusedError: the summary is too long. StorageFailedError.
         """
-        ...
 
     async def read(self, day: str) -> list[Activity]:
         """What was logged on that day of UTC, such as 2026-11-23, oldest first.
@@ -43,7 +38,6 @@ class ActivityAccess(Protocol):
         ActRefusedError: only for a trusted module or one that may read the whole vault, and not on
         behalf of a key that is limited to some paths.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +45,14 @@ class CurrentCall:
     """On whose behalf the code works now.
 
     `run` is the id of the agent's run that called a tool, or None: a person, the clock or another
-    module called. `origin` is whose words what it writes counts as: `you`, `agent`, or a stranger's
-    (`bot`, `imported`, `web`), where `is_strangers` is true. `key` is the id of the API key that
-    asked; empty for a person at the machine, a schedule and the module itself. `is_limited`: it
-    reaches only some paths of the vault. `own_run` is the id of the run that this call's writes are
-    recorded as, which `parachute undo` takes back; None before its first write.
+    module called. `is_strangers`: strangers' text led to it, so what it writes is marked. `key` is
+    the id of the API key that asked; empty for a person at the machine, a schedule and the module
+    itself. `is_limited`: it reaches only some paths of the vault. `own_run` is the id of the run
+    that this call's writes are recorded as, which `parachute undo` takes back; None before its
+    first write.
     """
 
     run: str | None
-    origin: str
     is_strangers: bool = False
     key: str = ""
     is_limited: bool = False
@@ -77,11 +70,9 @@ class FolderAccess(Protocol):
 
     async def read(self, path: str) -> str:
         """The text of a file of at most 4 MB. NotFoundError, EditRefusedError."""
-        ...
 
     async def list(self, path: str, pattern: str = "*") -> Paths:
         """The files below that folder whose paths from there match, sorted. NotFoundError."""
-        ...
 
 
 class StateAccess(Protocol):
@@ -92,19 +83,15 @@ class StateAccess(Protocol):
 
     async def get(self, key: str, default: object = None) -> object:
         """What was put there, or the default."""
-        ...
 
     async def put(self, key: str, value: object) -> None:
         """Keep a JSON value."""
-        ...
 
     async def delete(self, key: str) -> None:
         """Forget it, if it is there."""
-        ...
 
     async def keys(self) -> list[str]:
         """All keys, sorted."""
-        ...
 
 
 class ContextAccess(Protocol):
@@ -117,73 +104,36 @@ class ContextAccess(Protocol):
         Over `max_tokens` the farthest are left out first. What is read marks the caller's work.
         PathRefusedError.
         """
-        ...
 
 
 class Services(Protocol):
-    """What a `Module` uses.
+    """What a `Module` uses; its methods of the same names say what each does and raises."""
 
-    `config` is its `config:` in modules.yaml.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def config(self) -> Mapping[str, object]: ...
-
-    @property
-    def log(self) -> logging.Logger: ...
-
-    @property
-    def vault(self) -> GrantedVault: ...
-
-    @property
-    def folders(self) -> FolderAccess:
-        """The person's folders outside the vault that it may read."""
-        ...
-
-    @property
-    def state(self) -> StateAccess: ...
+    name: str
+    config: Mapping[str, object]
+    log: logging.Logger
+    vault: GrantedVault
+    folders: FolderAccess
+    state: StateAccess
+    has_model: bool
+    schedules: ScheduleAccess
+    contexts: ContextAccess
+    runs: RunAccess
+    activity: ActivityAccess
 
     @property
     def data_folder(self) -> Path: ...
-
-    @property
-    def has_model(self) -> bool: ...
-
-    @property
-    def schedules(self) -> ScheduleAccess: ...
-
-    @property
-    def contexts(self) -> ContextAccess: ...
-
-    @property
-    def runs(self) -> RunAccess: ...
-
-    @property
-    def activity(self) -> ActivityAccess: ...
 
     @property
     def current_call(self) -> CurrentCall: ...
 
     def on_behalf_of(
         self, person: str, *, is_strangers: bool = False
-    ) -> AbstractContextManager[None]:
-        """Inside, and in all that begins there, the module acts for that person.
+    ) -> AbstractContextManager[None]: ...
 
-        ActRefusedError: its manifest does not say `people: true`, it is not trusted, or something
-        else than the module began the work.
-        """
-        ...
+    def publish(self, event: str, data: Mapping[str, object]) -> None: ...
 
-    def publish(self, event: str, data: Mapping[str, object]) -> None:
-        """Say that something happened; the name begins with the module's own."""
-        ...
-
-    def get_interface(self, name: str) -> object | None:
-        """The object that provides that interface now, or None."""
-        ...
+    def get_interface(self, name: str) -> object | None: ...
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str: ...
 
@@ -194,16 +144,6 @@ class Services(Protocol):
         payload: Mapping[str, object],
         reasoning: str,
         base: str | None = None,
-    ) -> str:
-        """Put a change before a person, and return its id.
+    ) -> str: ...
 
-        ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError.
-        """
-        ...
-
-    async def resolve_suggestion(self, suggestion_id: str, decision: str) -> str:
-        """Decide on one for the person on whose behalf the module acts; returns its status.
-
-        ActRefusedError, EditRefusedError, NotFoundError.
-        """
-        ...
+    async def resolve_suggestion(self, suggestion_id: str, decision: str) -> str: ...

@@ -30,10 +30,6 @@ SettingValue: TypeAlias = str | bool | float | None
 """One value as modules.yaml has it; None: the default."""
 
 
-class SettingsRefusedError(ModuleFailedError):
-    """What a person wrote for a module does not fit; the module does not start."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingSpec:
     """One setting for a person: its name, its kind of value, its default as JSON, and what it
@@ -73,38 +69,25 @@ def setting_specs(settings: type | None) -> tuple[SettingSpec, ...]:
         ) from error
 
 
-def read_settings(
-    settings: type | None, config: Mapping[str, object], lines: Mapping[str, int]
-) -> Any:  # noqa: ANN401  of the module's own class
+def read_settings(settings: type | None, config: Mapping[str, object]) -> Any:  # noqa: ANN401  of the module's own class
     """What the person wrote, as that class; None where the module has none.
 
-    `lines` are those of modules.yaml, by the keys of `config`, dotted. Raises SettingsRefusedError
-    with all that does not fit, each with its line.
+    Raises ModuleFailedError with all that does not fit.
     """
     if settings is None:
         return None
     adapter: TypeAdapter[Any] = TypeAdapter(settings)
     known = adapter.json_schema().get("properties", {})
     problems = [
-        _placed(key, f"unknown setting{_near(key, known)}", lines)
-        for key in config
-        if key not in known
+        f"config.{key}: unknown setting{_near(key, known)}" for key in config if key not in known
     ]
     try:
         found = adapter.validate_python(dict(config))
     except ValidationError as error:
-        problems += [_placed(where, says, lines) for where, says in mistakes_in(error)]
+        problems += [f"config.{where}: {says}" for where, says in mistakes_in(error)]
     if problems:
-        raise SettingsRefusedError("; ".join(problems))
+        raise ModuleFailedError("; ".join(f"modules.yaml: {problem}" for problem in problems))
     return found
-
-
-def _placed(key: str, problem: str, lines: Mapping[str, int]) -> str:
-    place = key
-    while place and place not in lines:
-        place = place.rpartition(".")[0]
-    where = f"modules.yaml, line {lines[place]}" if place else "modules.yaml"
-    return f"{where}: config.{key}: {problem}"
 
 
 def _near(key: str, known: Mapping[str, object]) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
@@ -42,6 +42,30 @@ class BodySource(Protocol):
 
     async def next_part(self) -> PartHead | None:
         """Leave what is left of the present part, and begin the next; None: there is no more."""
+
+
+class MemoryBody:
+    """A `BodySource` that is in memory: bytes, or the parts of a form, in pieces of that size."""
+
+    def __init__(
+        self,
+        content_type: str,
+        data: bytes = b"",
+        parts: Sequence[tuple[PartHead, bytes]] | None = None,
+        piece: int = _READ,
+    ) -> None:
+        self.content_type, self.size = content_type, len(data) if parts is None else None
+        self._left, self._parts, self._piece = data, list(parts or ()), piece
+
+    async def read(self) -> bytes:
+        piece, self._left = self._left[: self._piece], self._left[self._piece :]
+        return piece
+
+    async def next_part(self) -> PartHead | None:
+        if not self._parts:
+            return None
+        head, self._left = self._parts.pop(0)
+        return head
 
 
 class Body:

@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Iterator, Mapping
 
 from parachuted.errors import DaemonError
 
@@ -21,14 +22,27 @@ _RECORD = "daemon.json"
 _LOCK = "daemon.lock"
 _PROBED_S = 0.3
 _STEP_S = 0.01
+_ONE = "a vault has one writer"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
+
+
+def home_of(env: Mapping[str, str]) -> str:
+    """The machine-local home: $PARACHUTE_HOME, else ~/.parachute."""
+    return absolute(env.get("PARACHUTE_HOME") or "~/.parachute", env)
+
+
+def absolute(path: str, env: Mapping[str, str]) -> str:
+    """The path from the root on, `~` taken for the person's home."""
+    if path == "~" or path.startswith("~/"):
+        path = (env.get("HOME") or os.path.expanduser("~")) + path[1:]
+    return os.path.abspath(path)
 
 
 class Presence:
     """Held by the daemon while it lives; released by the system however it ends."""
 
     def __init__(self, home: str, vault: str) -> None:
-        """Take both locks.
+        """Take the locks.
 
         Raises DaemonError when another daemon has one of them, or when they cannot be taken.
         """
@@ -36,11 +50,12 @@ class Presence:
         self._held: list[int] = []
         try:
             os.makedirs(self._run, mode=0o700, exist_ok=True)
-            self._hold(os.path.join(self._run, _LOCK), os.O_RDWR | os.O_CREAT, _for_home(home))
-            self._forget()  # of a killed daemon, or it would be taken for ours
-            self._hold(vault, _FOLDER, _for_vault(vault))
-            for above in _folders_above(vault):
-                self._hold(above, _FOLDER, _for_folder_above(vault, above), fcntl.LOCK_SH)
+            for lock in _locks(home, vault):
+                self._held.append(_wait_for(*lock))
+                self._forget()  # of a killed daemon, or its record would be taken for ours
+        except DaemonError:
+            self._let_go()
+            raise
         except OSError as error:
             self._let_go()
             raise DaemonError(
@@ -67,20 +82,6 @@ class Presence:
         if os.path.exists(record):
             os.unlink(record)
 
-    def _hold(self, path: str, flags: int, taken: str, kind: int = fcntl.LOCK_EX) -> None:
-        """Take one lock.
-
-        A process that checks whether a daemon runs holds it for a moment too, so one refusal is
-        none.
-        """
-        deadline = time.monotonic() + _PROBED_S
-        while (descriptor := _locked(path, flags, kind)) is None:
-            if time.monotonic() > deadline:
-                self._let_go()
-                raise DaemonError(taken)
-            time.sleep(_STEP_S)
-        self._held.append(descriptor)
-
     def _let_go(self) -> None:
         while self._held:
             os.close(self._held.pop())
@@ -97,7 +98,7 @@ def running_daemon(home: str) -> dict[str, object] | None:
     """
     run = os.path.join(home, "run")
     try:
-        if not _is_held(os.path.join(run, _LOCK), os.O_RDWR):
+        if not _is_held(os.path.join(run, _LOCK)):
             return None
         with open(os.path.join(run, _RECORD), encoding="utf-8") as file:
             record = json.load(file)
@@ -109,7 +110,7 @@ def running_daemon(home: str) -> dict[str, object] | None:
 def is_locked(home: str) -> bool:
     """Whether a daemon has this home: also one that is starting, or ending, and has no record."""
     try:
-        return _is_held(os.path.join(home, "run", _LOCK), os.O_RDWR)
+        return _is_held(os.path.join(home, "run", _LOCK))
     except OSError:
         return False
 
@@ -118,43 +119,46 @@ def refuse_second(home: str, vault: str) -> None:
     """Raise the DaemonError that `Presence` would, as far as it is known already: long before a
     daemon is built.
     """
-    deadline = time.monotonic() + _PROBED_S
-    for path, flags, taken, kind in (
-        (os.path.join(home, "run", _LOCK), os.O_RDWR, _for_home(home), fcntl.LOCK_EX),
-        (vault, _FOLDER, _for_vault(vault), fcntl.LOCK_EX),
-        *(
-            (above, _FOLDER, _for_folder_above(vault, above), fcntl.LOCK_SH)
-            for above in _folders_above(vault)
-        ),
-    ):
+    for lock in _locks(home, vault):
         try:
-            while _is_held(path, flags, kind):
-                if time.monotonic() > deadline:
-                    raise DaemonError(taken)
-                time.sleep(_STEP_S)  # another command may have asked at the same moment
+            os.close(_wait_for(*lock))
         except OSError:
             continue  # `Presence` will say what is wrong with it
 
 
-def _for_home(home: str) -> str:
-    return (
-        f"a daemon is already running for {home}; `parachute status` tells more, `parachute "
-        "stop` ends it"
+def _locks(home: str, vault: str) -> Iterator[tuple[str, int, int, str]]:
+    """What a daemon locks: path, flags and kind, and what is said where another one has it."""
+    yield (
+        os.path.join(home, "run", _LOCK),
+        os.O_RDWR | os.O_CREAT,
+        fcntl.LOCK_EX,
+        f"a daemon is already running for {home}; `parachute stop` ends it",
     )
-
-
-def _for_vault(vault: str) -> str:
-    return (
-        f"another daemon is already at work on {vault}, or on a folder inside it; a vault has "
-        "one writer, for all its folders"
+    yield (
+        vault,
+        _FOLDER,
+        fcntl.LOCK_EX,
+        f"another daemon is already at work on {vault}, or on a folder inside it; {_ONE}",
     )
+    for above in _folders_above(vault):
+        yield (
+            above,
+            _FOLDER,
+            fcntl.LOCK_SH,
+            f"another daemon is already at work on {above}, which holds {vault}; {_ONE}",
+        )
 
 
-def _for_folder_above(vault: str, above: str) -> str:
-    return (
-        f"another daemon is already at work on {above}, which holds {vault}; a vault has one "
-        "writer, for all its folders"
-    )
+def _wait_for(path: str, flags: int, kind: int, taken: str) -> int:
+    """The lock's descriptor. A process that checks whether a daemon runs holds it for a moment too,
+    so one refusal is none. Raises DaemonError.
+    """
+    deadline = time.monotonic() + _PROBED_S
+    while (descriptor := _locked(path, flags, kind)) is None:
+        if time.monotonic() > deadline:
+            raise DaemonError(taken)
+        time.sleep(_STEP_S)
+    return descriptor
 
 
 def _folders_above(vault: str) -> list[str]:
@@ -169,8 +173,8 @@ def _folders_above(vault: str) -> list[str]:
     return found
 
 
-def _is_held(path: str, flags: int, kind: int = fcntl.LOCK_EX) -> bool:
-    descriptor = _locked(path, flags, kind)
+def _is_held(path: str) -> bool:
+    descriptor = _locked(path, os.O_RDWR, fcntl.LOCK_EX)
     if descriptor is not None:
         os.close(descriptor)
     return descriptor is None

@@ -22,21 +22,6 @@ def signal_group(leader: int, number: int) -> None:
         os.killpg(leader, number)
 
 
-def count_group(leader: int) -> int:
-    """How many live processes the group has; without /proc, 1 where there are any."""
-    try:
-        os.killpg(leader, 0)
-    except (ProcessLookupError, PermissionError):
-        return 0
-    if not _PROC.is_dir():
-        return 1
-    return sum(is_alive and group == leader for *_, group, _session, is_alive in processes())
-
-
-def kill_group(leader: int) -> None:
-    signal_group(leader, signal.SIGKILL)
-
-
 def kill_family(leader: int, mark: str) -> None:
     """End the session of `leader`, its descendants, and whatever has `mark` in its environment;
     reads all of /proc.

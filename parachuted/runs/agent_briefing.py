@@ -4,21 +4,55 @@ prompt, the files that go with it, and its tools.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Sequence
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import PurePosixPath
+from typing import Any, cast
 
-from parachuted.access.run_records import QuotedPaths
-from parachuted.agents import Job
+from parachuted.access.grant import Grant
+from parachuted.agents.job import (
+    ConversationInput,
+    PromptFile,
+    QuestionStep,
+    Step,
+    Tool,
+    ToolResult,
+)
 from parachuted.context import ContextAssembly
-from parachuted.errors import ParachuteError
-from parachuted.history.run_account import RunAccount
-from parachuted.runs.agent_toolset import AgentTools
-from parachuted.runs.conversations import Attachments, load_attachments
+from parachuted.errors import ActRefusedError, ParachuteError
+from parachuted.runs.agent_tools import (
+    MCP_SERVERS,
+    DeclaredTool,
+    ModuleTools,
+    ServerTools,
+    is_for,
+    module_tools,
+    server_tools,
+)
+from parachuted.runs.note_tools import NoteTools
 from parachuted.runs.requested_run import RequestedRun
-from parachuted.runs.skills import AgentSkills, Skill, listed
+from parachuted.runs.skills import AgentSkills, Skill, listed, skill_tool
+from parachuted.suggestions import Suggestions, suggestion_tool
+from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
+from parachuted.tools.definitions import an_object
 from parachuted.vault import printable
 
+_MEDIA_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".pdf": "application/pdf",
+}
+_MOST_FILES = 20
+_LARGEST_FILE, _LARGEST_ALL = 5 << 20, 16 << 20  # as the Messages API takes them
+_LONGEST_TEXT = 100_000
 _LONGEST_CONTEXT = 64_000
 _CONTEXT_FILES = ("AGENTS.md", "CLAUDE.md")
 _IN_A_BOX = """
@@ -27,70 +61,46 @@ ended, as far as you may write there; what you may not write is proposed to the 
 """  # noqa: E501
 
 
+@dataclass(frozen=True, slots=True)
 class AgentBriefing:
     """`contexts` loads the context files of folders."""
 
-    def __init__(
-        self, skills: AgentSkills, tools: AgentTools, contexts: ContextAssembly | None = None
-    ) -> None:
-        self.skills, self.tools, self._contexts = skills, tools, contexts
+    skills: AgentSkills
+    tools: AgentTools
+    contexts: ContextAssembly
 
     async def prepare(self, run: RequestedRun) -> None:
-        """Give the run its account and its job. Raises ActRefusedError when a hook objects to the
-        prompt.
-        """
-        request, services = run.request, run.services
-        run.taint.read_words("the prompt", request.origin)
-        if request.session is not None:
-            run.guards.recall(request.session, run.taint)
+        """Give the run its account and its job. Raises ActRefusedError as a hook objects."""
+        request, config = run.request, run.request.definition.config
+        if request.is_strangers:
+            run.taint.read("the prompt")
+        if request.session is not None and run.guards.taints is not None:
+            run.guards.taints.recall(request.session, run.taint)
         prompt = await self._prompt(run)
-        skills = await self.skills.find(request.definition.config, request.scope.folder, run.bounds)
-        if (named := request.scope.narrowing.skills) is not None:
+        skills = await self.skills.find(config, request.options.folder, run.bounds)
+        if (named := request.options.narrowing.skills) is not None:
             skills = tuple(skill for skill in skills if skill.name in named)
         system = await self._system_prompt(run, skills)
-        attached = await self._attachments(run)
+        words, files = await self._attachments(run)
         tools = await self.tools.of_run(run, skills)
-        now, model = services.clock(), request.definition.config.model
-        run.account = RunAccount(
-            task=run.task,
-            backend=services.backend.name,
-            model=model or services.model,
-            started=now,
-            changes=(),
-            prompt=prompt,
-            written=run.written,
-            agent=run.agent,
-            system_prompt=system,
-            quoted=QuotedPaths(None),
-        )
-        conversation = request.conversation
-        run.job = Job(
-            id=run.id,
-            watcher=run.task.watcher,
-            system_prompt=system,
-            prompt=f"{attached.words}{prompt}",
-            tools=run.hooks.tools(run.audit.tools(tools)),
-            limits=request.budget.limits,
-            changes=(),
-            at=now,
+        run.brief(prompt, system, tools, request.limits, written=run.written, model=config.model)
+        held = partial(run.services.active_runs.hold, run.active)
+        run.job = replace(
+            run.job,
+            prompt=f"{words}{prompt}",
             session_id=request.session,
-            agent=run.agent,
-            causes=run.task.causes,
-            model=model,
-            ended=run.hooks.ended,
             compacting=run.compacting,
-            conversation=conversation.input if conversation is not None else None,
-            files=attached.files,
+            conversation=request.input,
+            files=files,
             history=request.options.history,
-            pool=request.budget.pool,
-            hold=partial(services.active_runs.hold, run.active) if conversation else None,
+            pool=request.pool,
+            hold=held if request.input is not None else None,
             grant=run.grant,
         )
 
     async def _prompt(self, run: RequestedRun) -> str:
-        """The prompt with what hooks add. Raises ActRefusedError."""
         request = run.request
-        if request.conversation is None:
+        if request.input is None:
             return await run.hooks.prompt(request.prompt)
         source = run.sessions.start_of(request.session and run.talks_in)
         context = () if source is None else await run.hooks.session_started(source)
@@ -110,10 +120,8 @@ class AgentBriefing:
         )
 
     async def _folder_context(self, run: RequestedRun) -> str:
-        """What the context file of the folder that it works in says, for an agent that is given it
-        and may read it.
-        """
-        folder = run.request.scope.folder
+        """What the context file of the folder that it works in says, where it may read that."""
+        folder = run.request.options.folder
         if not run.request.definition.config.load_cwd_claude_md or folder is None:
             return ""
         for name in _CONTEXT_FILES:
@@ -126,18 +134,239 @@ class AgentBriefing:
         return ""
 
     async def _conversation_context(self, run: RequestedRun) -> str:
-        """The context files of the folders that the conversation is about, as far as the agent may
-        read them.
-        """
+        """The context files of the folders that the conversation is about, where it may read."""
         folders = run.request.options.context_folders
-        if not folders or self._contexts is None:
+        if not folders:
             return ""
-        loaded = await self._contexts.load(folders, sees=run.bounds.may_read, read=run.vault.read)
+        loaded = await self.contexts.load(folders, sees=run.bounds.may_read, read=run.vault.read)
         return f"\n{loaded.text}" if loaded.text else ""
 
-    async def _attachments(self, run: RequestedRun) -> Attachments:
-        """The files that go with the prompt, as far as the agent may read them."""
+    async def _attachments(self, run: RequestedRun) -> tuple[str, tuple[PromptFile, ...]]:
         paths = run.request.options.attachments
         if paths:
             run.tell_follower()  # who follows it answers what reading them asks
+            run.taint.read("an attachment")
         return await load_attachments(paths, run.vault.read_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTools:
+    """Which tools the agent of a run has, and what each may do there: the daemon's, those of
+    modules, and those of other people's MCP servers.
+    """
+
+    modules: ModuleTools
+    servers: ServerTools | None = None
+
+    def callable_tools(self, asked: Sequence[str], agent: str) -> tuple[str, ...]:
+        """The tools that a manifest asks for by name and that are not for other agents than this
+        one, with those of the MCP servers that a person approved where it asks for these. Blocks on
+        the disk.
+        """
+        known = [(spec.name, is_for(of, spec, agent)) for of, spec in self.modules.tools()]
+        asked = [name for name in asked if (name, True) in known or (name, False) not in known]
+        if MCP_SERVERS not in asked:
+            return tuple(asked)
+        of_servers = [tool.name for tool in self.servers.tools()] if self.servers else []
+        return (*(name for name in asked if name != MCP_SERVERS), *of_servers)
+
+    def server_names(self, grant: Grant) -> tuple[str, ...]:
+        """The MCP servers whose tools a run of that grant could call. Blocks on the disk."""
+        offered, allowed = self.servers.tools() if self.servers else (), set(grant.tools)
+        return tuple(sorted({tool.server for tool in offered if tool.name in allowed}))
+
+    async def of_run(self, run: RequestedRun, skills: Sequence[Skill]) -> Sequence[Tool]:
+        request, definition = run.request, run.request.definition
+        if not definition.has_tools:
+            return ()
+        notes = NoteTools(vault=run.vault, writing=lambda _what, _path: nullcontext(run.id))
+        tools = [
+            *(notes.tools(may_write=request.may_write) if request.may_read else ()),
+            *([skill_tool(skills, run.taint)] if skills else []),
+            *(definition.tools(run.taint) if definition.tools else ()),
+        ]
+        if request.input is not None:
+            tools.append(question_tool(request.input, run.stepped, run.guards.answer_s))
+        if run.suggestions is not None and request.may_read:
+            suggesting = replace(run.suggestions.run, read=notes.seen.digests)
+            tools.append(suggestion_tool(run.suggestions, suggesting))
+            tools += _orchestrating_tools(run)
+
+        async def call_module(module: str, tool: str, arguments: Mapping[str, object]) -> object:
+            """Its rights are its own, but it writes nothing that the run may not write now."""
+            answer = await self.modules.call_tool(module, tool, arguments, run.tool_caller())
+            if not self.modules.trust_of(module).is_trusted:
+                run.taint.read(f"an answer of {tool}, of the module {module}")
+            return answer
+
+        taken = [tool.name for tool in tools]
+        tools += module_tools(
+            self._offered(run), run.grant.tools, definition.module or "", taken, call_module
+        )
+        return [*tools, *await self._of_servers(run, tools)]
+
+    def _offered(self, run: RequestedRun) -> Iterator[tuple[str, DeclaredTool]]:
+        """The tools of modules that are for this agent: all of its own module's; of others those
+        that may do what they are for and, where its interfaces are listed, provide one of these.
+        """
+        allowed, definition = run.grant.interfaces, run.request.definition
+        for module, spec in self.modules.tools():
+            if not is_for(module, spec, definition.name):
+                continue
+            is_provided = allowed is None or not set(allowed).isdisjoint(
+                self.modules.trust_of(module).provides
+            )
+            may_act = run.request.may_write or not spec.writes
+            if module == definition.module or (may_act and is_provided):
+                yield module, spec
+
+    async def _of_servers(self, run: RequestedRun, present: Sequence[Tool]) -> Sequence[Tool]:
+        """The tools of other people's MCP servers. They were approved for the whole vault: a run
+        that may read only some of it has none.
+        """
+        if self.servers is None or run.request.caller.grant.is_limited:
+            return ()
+        if not any("__" in name for name in run.grant.tools):
+            return ()
+        offered = await asyncio.to_thread(self.servers.tools)
+        if not offered:
+            return ()
+        run.server_calls = self.servers.open()
+        return server_tools(offered, run.grant.tools, present, run.server_calls, run.taint)
+
+
+def _orchestrating_tools(run: RequestedRun) -> tuple[Tool, ...]:
+    config, grant, suggestions = run.request.definition.config, run.grant, run.guards.suggestions
+    if not config.orchestrates or not isinstance(suggestions, Suggestions):
+        return ()
+    scope = OrchestratorScope(
+        agent=run.agent,
+        sees=grant.may_read,
+        writes=grant.may_write,
+        lane=lambda path: grant.may_write(path, tainted=True),
+        of=config.orchestrates,
+        run=run.id,
+        causes=run.task.causes,
+        taint=run.taint,
+    )
+    return Orchestrator(suggestions, scope).tools()
+
+
+async def load_attachments(
+    paths: Sequence[str], read: Callable[[str], Awaitable[bytes]]
+) -> tuple[str, tuple[PromptFile, ...]]:
+    """The files at these paths: texts as words before the prompt, pictures and documents as they
+    are. Raises ActRefusedError for what no model takes, and what `read` raises.
+    """
+    if len(paths) > _MOST_FILES:
+        raise ActRefusedError(f"at most {_MOST_FILES} files go with a message")
+    words, files, size = [], [], 0
+    for path in paths:
+        data = await read(path)
+        size += len(data)
+        media_type = _MEDIA_TYPES.get(PurePosixPath(path).suffix.lower())
+        if len(data) > _LARGEST_FILE or size > _LARGEST_ALL:
+            raise ActRefusedError(
+                f"{printable(path)} is too large: a file that goes with a message has at most "
+                f"{_LARGEST_FILE >> 20} MB, and all together {_LARGEST_ALL >> 20}"
+            )
+        if media_type is not None:
+            files.append(PromptFile(path=path, media_type=media_type, data=data))
+        else:
+            words.append(_words(path, data))
+    return "".join(words), tuple(files)
+
+
+def _words(path: str, data: bytes) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ActRefusedError(
+            f"{printable(path)} is neither text nor a picture (png, jpeg, gif, webp) nor a PDF, "
+            "and no model reads it"
+        ) from error
+    cut = "\n(it goes on; read_note reads all of it)" if len(text) > _LONGEST_TEXT else ""
+    return f"The file {printable(path)}:\n\n{text[:_LONGEST_TEXT]}{cut}\n\n"
+
+
+QUESTION_TOOL = "AskUserQuestion"
+_UNANSWERED = "The person has not answered. Go on without the answer, or say what you need."
+_LONGEST_ANSWER = 32_000
+_OPTION = an_object("label", label="string", description="string")
+_QUESTION = an_object(
+    "question",
+    question={"type": "string", "description": "The whole question."},
+    header={"type": "string", "description": "One or two words for it."},
+    options={"type": "array", "maxItems": 4, "items": _OPTION},
+    multiSelect="boolean",
+)
+_QUESTIONS = an_object(
+    "questions", questions={"type": "array", "minItems": 1, "maxItems": 4, "items": _QUESTION}
+)
+
+
+def question_tool(said: ConversationInput, tell: Callable[[Step], None], wait_s: float) -> Tool:
+    """The tool by which the agent asks the person, and waits so many seconds for the answer."""
+
+    async def ask(arguments: Mapping[str, object]) -> ToolResult:
+        questions = tuple(map(_question, cast("list[Any]", arguments["questions"])))
+        name = f"q-{secrets.token_hex(4)}"
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def take(value: object) -> bool:
+            if answer.done():
+                return False
+            answer.set_result(_answers(value))
+            return True
+
+        said.expect(name, take)
+        tell(QuestionStep(id=name, questions=questions))
+        try:
+            async with asyncio.timeout(wait_s):
+                return ToolResult(text=await answer)
+        except TimeoutError:
+            return ToolResult(text=_UNANSWERED, is_error=True)
+        finally:
+            said.forget(name)
+
+    return Tool(
+        name=QUESTION_TOOL,
+        description="Ask the person up to four questions, each with options to choose from, and "
+        "wait for the answers.",
+        schema=_QUESTIONS,
+        call=ask,
+    )
+
+
+def _question(asked: Mapping[str, Any]) -> dict[str, object]:
+    """A question as apps read it; that it fits the schema was checked before the call."""
+    return {
+        "question": asked["question"],
+        "header": asked.get("header", ""),
+        "options": [
+            {"label": option["label"], "description": option.get("description", "")}
+            for option in asked.get("options", ())
+        ],
+        "multiSelect": asked.get("multiSelect", False),
+    }
+
+
+def _answers(value: object) -> str:
+    """A text, or by question a text or a list of texts. Raises ActRefusedError for all else."""
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, Mapping) and value:
+        text = "\n".join(f"{question}: {_answer(one)}" for question, one in value.items())
+    else:
+        raise ActRefusedError("an answer should be a text, or a mapping of question to answer")
+    if len(text) > _LONGEST_ANSWER:
+        raise ActRefusedError(f"an answer is of at most {_LONGEST_ANSWER:,} characters")
+    return text
+
+
+def _answer(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
+        return ", ".join(value)
+    raise ActRefusedError("an answer should be a text, or a list of texts")

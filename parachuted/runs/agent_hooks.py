@@ -1,4 +1,5 @@
-"""An agent's prompt and tool calls as hooks see them, and how hooks may change them.
+"""An agent's prompt and tool calls as hooks see them, and how hooks may change them; the sessions
+of conversation as hooks and other listeners hear of them.
 
 An objection reaches the agent as a tool's error, in the hook's own words. Hooks can only restrict:
 changed arguments pass the tool's schema and the grant like the agent's own.
@@ -10,67 +11,42 @@ import asyncio
 import itertools
 import json
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
-from typing import Protocol
 
-from parachuted.access.authority import NO_AUTHORITY, Authority
-from parachuted.access.origin import Taint
-from parachuted.access.origins import Origins
-from parachuted.agents import CompactionAnswer, Tool, ToolResult, call_tool
+from parachuted.access.caller import NO_CALLER, Caller
+from parachuted.access.strangers import Strangers, Taint
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import CompactionAnswer, PermissionStep, QuestionStep, Tool, ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount
-from parachuted.hooks import HookDecision, HookEvent
-from parachuted.hooks.tool_names import FULL_NAME, WRITING_TOOLS
-from parachuted.runs.session_events import SessionEvents
+from parachuted.hooks import FULL_NAME, HookDecision, HookEvent, Hooks
 from parachuted.tasks import RunOutcome
 from parachuted.vault import Store, VaultPath, printable
 
 _SHOWN = 2000
-
-
-class HookAsker(Protocol):
-    """Runs hooks. `wants` is cheap: nothing is put together without a hook for it."""
-
-    def wants(self, event: str) -> bool: ...
-
-    async def ask(self, hook_event: HookEvent) -> HookDecision:
-        """Run the hooks that it concerns, and wait for what they say."""
-
-    def tell(self, hook_event: HookEvent) -> None: ...
-
-
-class NoHooks:
-    """There are no hooks."""
-
-    def wants(self, event: str) -> bool:
-        del event
-        return False
-
-    async def ask(self, hook_event: HookEvent) -> HookDecision:
-        del hook_event
-        return HookDecision()
-
-    def tell(self, hook_event: HookEvent) -> None: ...
+_WRITING_TOOLS = frozenset(  # ours and Claude Code's
+    {"edit_section", "move_note", "set_key", "update_context", "write_note"}
+    | {"Edit", "MultiEdit", "NotebookEdit", "Write"}
+)
+_MOST_SESSIONS = 2_000
+_IDLE_S = 1_800.0
 
 
 class RunHooks:
-    """What the hooks of all runs share. `sessions` are those of conversation; `origins` says whose
-    texts are a stranger's.
+    """What the hooks of all runs share. `sessions` are those of conversation; `strangers` says
+    which files hold strangers' text.
     """
 
     def __init__(
-        self,
-        store: Store,
-        bus: Bus,
-        asker: HookAsker | None = None,
-        origins: Origins | None = None,
+        self, store: Store, bus: Bus, asker: Hooks | None = None, strangers: Strangers | None = None
     ) -> None:
-        self.store, self.origins = store, origins
-        self.publish, self.asker = bus.publish, asker or NoHooks()
+        self.store, self.strangers = store, strangers or Strangers()
+        self.publish, self.asker = bus.publish, asker
         self.sessions = SessionEvents(bus, store.clock)
 
 
@@ -80,8 +56,7 @@ class AgentHooks:
 
     `session_id` is the run's, `conversation_id` what hooks know its conversation by, `agent` and
     `module` who works, `folder` where. What a hook shows the agent of a file counts as read by it
-    (`taint`); `added` is called before the agent is shown words of a hook, which may be of any
-    note. Modules that take part act with the `authority`, and share the taint.
+    (`taint`). Modules that take part act with the `caller`, and share the taint.
     """
 
     shared: RunHooks
@@ -92,8 +67,7 @@ class AgentHooks:
     conversation_id: str | None = None
     folder: str | None = None
     cause: Mapping[str, object] | None = None
-    added: Callable[[], object] = lambda: None
-    authority: Callable[[], Authority] = lambda: NO_AUTHORITY
+    caller: Callable[[], Caller] = lambda: NO_CALLER
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _ends: list[str] = field(default_factory=list)
     _refusals: list[str] = field(default_factory=list)
@@ -102,14 +76,20 @@ class AgentHooks:
     def vault(self) -> Path:
         return self.shared.store.folder
 
+    @property
+    def known_as(self) -> str:
+        """The session that hooks know this work by."""
+        return self.conversation_id or self.session_id
+
     def wants(self, event: str) -> bool:
-        return self.shared.asker.wants(event)
+        """Whether a hook is for it; else nothing is put together."""
+        return self.shared.asker is not None and self.shared.asker.wants(event)
 
     async def ask(
         self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
     ) -> HookDecision:
         """What hooks say of something of this agent's work. Their words may reach the agent."""
-        if not self.wants(event):
+        if self.shared.asker is None or not self.wants(event):
             return HookDecision()
         hook_event = HookEvent(
             event=event,
@@ -121,44 +101,32 @@ class AgentHooks:
             data={**data, "agent_id": self.session_id, "agent_type": self.agent},
             cause=self.cause,
             diff=diff,
-            authority=replace(self.authority(), taint=self.taint),
+            caller=replace(self.caller(), taint=self.taint),
         )
         decision = await self.shared.asker.ask(hook_event)
-        has_words = decision.context or decision.sources or decision.updated_output is not None
-        if has_words or not decision.allowed:
-            self.added()
-            if decision.sources:
-                await asyncio.to_thread(self._read_sources, decision.sources)
+        if decision.sources:
+            await asyncio.to_thread(self._read_sources, decision.sources)
         return decision
 
     def _read_sources(self, sources: Iterable[str]) -> None:
-        """The agent is shown words from these files, each a path of the vault or a whole one.
-
-        What cannot be read there is taken for a stranger's. Blocks on the disk.
-        """
-        store, origins = self.shared.store, self.shared.origins
+        """The agent is shown words from these files; one that cannot be read is a stranger's."""
+        store = self.shared.store
         for source in sources:
             try:
                 path = VaultPath.parse(source.removeprefix(f"{store.folder}/"))
                 content = store.read(path)
             except ParachuteError:
-                self.taint.read(source, "imported")
+                self.taint.read(source)
                 continue
-            known = origins and origins.of_text(path, content.data, content.digest)
-            self.taint.read(path, known or "you")
-
-    @property
-    def known_as(self) -> str:
-        """The session that hooks know this work by."""
-        return self.conversation_id or self.session_id
+            if self.shared.strangers.is_text(path, content.data):
+                self.taint.read(path)
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         return tuple(replace(tool, call=self._hooked_call(tool)) for tool in tools)
 
     async def prompt(self, prompt: str, *, source: str = "system") -> str:
-        """What the agent is to be asked: the prompt, with what hooks add to it.
-
-        `source` is `user` for a person's words. Raises ActRefusedError.
+        """The prompt with what hooks add to it; `source` is `user` for a person's words. Raises
+        ActRefusedError.
         """
         decision = await self.ask("prompt.before", {"prompt": prompt, "source": source})
         if not decision.allowed:
@@ -166,30 +134,23 @@ class AgentHooks:
         return "\n\n".join([prompt, *decision.context])
 
     async def session_started(self, source: str) -> tuple[str, ...]:
-        """A session of conversation starts, or goes on after a while (`source` is `startup` or
-        `resume`); what hooks have the agent know.
-        """
+        """A session starts (`startup`) or goes on after a while (`resume`); what hooks add."""
         about = {"session_id": self.known_as, "module": self.module}
         self.shared.publish("session.start", **about, working_directory=self.folder or "")
-        whole = str(self.vault / (self.folder or ""))
-        decision = await self.ask(
-            "session.start", {"source": source, **about, "working_directory": whole}
-        )
-        return decision.context
+        about["working_directory"] = str(self.vault / (self.folder or ""))
+        return (await self.ask("session.start", {"source": source, **about})).context
 
     async def stopping(self, last_said: str | None, *, is_again: bool = False) -> HookDecision:
-        """The agent is done.
-
-        The caller may let it go on when a hook objects to its end; `is_again`: it has already.
+        """The agent is done; the caller may let it go on when a hook objects (`is_again`: it has
+        already).
         """
         data = {"stop_hook_active": is_again, "last_assistant_message": last_said or ""}
         return await self.ask("stop.before", data)
 
     async def compacting(self, trigger: str, instructions: str | None) -> CompactionAnswer:
         """The older part of the session is about to be summed up; what hooks say of it."""
-        decision = await self.ask(
-            "compact.before", {"trigger": trigger, "custom_instructions": instructions}
-        )
+        data = {"trigger": trigger, "custom_instructions": instructions}
+        decision = await self.ask("compact.before", data)
         if not decision.allowed:
             return CompactionAnswer(objection=f"a hook objected: {decision.reason}")
         return CompactionAnswer(instructions="\n\n".join(decision.context))
@@ -197,25 +158,20 @@ class AgentHooks:
     async def before_call(
         self, name: str, arguments: Mapping[str, object], use: str
     ) -> tuple[str | None, tuple[str, ...]]:
-        """What hooks say of a call of a tool that is not ours: the objection, if there is one, and
-        what the agent is to know besides.
-
-        Such a call is made as it is or not at all: a hook that wants other arguments objects to
-        these.
+        """What hooks say of a call of a tool that is not ours: the objection, or None, and what the
+        agent is to know besides. A hook that wants other arguments objects to these.
         """
-        decision = await self._before(name, arguments, use)
+        decision = await self._before(_call_data(name, arguments, use))
         if not decision.allowed:
             return _refusal(name, decision), ()
-        if decision.updated_input is not None and dict(decision.updated_input) != dict(arguments):
-            return (
-                (
-                    f"a hook wants {name} to be called otherwise, so nothing was done: call it "
-                    "with "
-                    f"{_shown(decision.updated_input)}"
-                ),
-                (),
-            )
-        return None, decision.context
+        wanted = decision.updated_input
+        if wanted is None or dict(wanted) == dict(arguments):
+            return None, decision.context
+        shown = json.dumps(wanted, ensure_ascii=False, default=repr)
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+        return (
+            f"a hook wants {name} to be called otherwise, so nothing was done: call it with {shown}"
+        ), ()
 
     async def after_call(
         self,
@@ -224,54 +180,38 @@ class AgentHooks:
         use: str,
         result: ToolResult,
         took: float,
-        more: Mapping[str, object] = MappingProxyType({}),
+        full_name: str | None = None,
     ) -> HookDecision:
-        """What hooks add once a call has ended, after so many milliseconds. `more`: further
-        fields of the event.
-
-        It has happened: an objection to it is one more text.
+        """What hooks add once a call has ended, after so many milliseconds; an objection is one
+        more text.
         """
-        fields: dict[str, object] = {
-            "tool_name": name,
-            "tool_input": dict(arguments),
-            "tool_use_id": use,
-            "duration_ms": round(took, 3),
-        }
+        data = _call_data(name, arguments, use) | {"duration_ms": round(took, 3)}
+        more: dict[str, object] = {"is_interrupt": False} if result.is_error else {}
         if result.is_error:
-            event, fields["error"], fields["is_interrupt"] = "tool.failed", result.text, False
+            event, data["error"] = "tool.failed", result.text
         else:
-            response = (
-                [{"type": "text", "text": result.text}]
-                if result.response is None
-                else result.response
-            )
-            event, fields["tool_response"] = "tool.after", response
-        self.shared.publish(
-            event, **_brief({key: value for key, value in fields.items() if key != "is_interrupt"})
-        )
-        decision = await self.ask(event, {**fields, **more})
+            event = "tool.after"
+            text = [{"type": "text", "text": result.text}]
+            data["tool_response"] = text if result.response is None else result.response
+        self.shared.publish(event, **_brief(data))
+        decision = await self.ask(event, {**data, **more, **_full(full_name)})
         self._may_end(decision)
         return decision
 
     def outcome(
         self, account: RunAccount, otherwise: str, *, suggested: Sequence[str] = ()
     ) -> RunOutcome:
-        """How a run that came to its end ended: by what it wrote, what hooks refused to have
-        written, and what it suggested.
-        """
+        """How a run ended by what it wrote, what hooks kept it from writing, what it suggested."""
         objection = self._refusals[-1] if self._refusals else None
         if account.net:
             updated = f"updated {', '.join(printable(path) for path in account.net)}"
-            return RunOutcome(
-                result="changed", reason=f"{updated}; {objection}" if objection else updated
-            )
+            reason = f"{updated}; {objection}" if objection else updated
+            return RunOutcome(result="changed", reason=reason)
         if suggested:
             return RunOutcome(result="suggested", reason=f"suggested {', '.join(suggested)}")
-        return (
-            RunOutcome(result="failed", reason=objection)
-            if objection
-            else RunOutcome(result="unchanged", reason=otherwise)
-        )
+        if objection:
+            return RunOutcome(result="failed", reason=objection)
+        return RunOutcome(result="unchanged", reason=otherwise)
 
     def refused(self, words: str) -> None:
         self._refusals.append(words)
@@ -284,39 +224,28 @@ class AgentHooks:
         async def call(arguments: Mapping[str, object]) -> ToolResult:
             if (reason := self.ended()) is not None:
                 return ToolResult(text=f"nothing was done: {reason}", is_error=True)
-            use = f"{self.session_id}-{next(self._numbers)}"
-            more = {FULL_NAME: tool.full_name}
-            decision = await self._before(tool.name, arguments, use, more)
+            name, use = tool.name, f"{self.session_id}-{next(self._numbers)}"
+            decision = await self._before(_call_data(name, arguments, use) | _full(tool.full_name))
             if not decision.allowed:
-                return ToolResult(text=_refusal(tool.name, decision), is_error=True)
+                return ToolResult(text=_refusal(name, decision), is_error=True)
             given = arguments if decision.updated_input is None else decision.updated_input
             began = time.perf_counter()
             result = await (
-                tool.call(given) if given is arguments else call_tool((tool,), tool.name, given)
+                tool.call(given) if given is arguments else call_tool((tool,), name, given)
             )
             took = (time.perf_counter() - began) * 1000
             if result.hook_refused:
                 self.refused(result.text)
-            after = await self.after_call(tool.name, given, use, result, took, more)
-            shown = _text_of(after.updated_output) if not result.is_error else None
-            return _with_context(
-                result if shown is None else replace(result, text=shown, response=None),
-                (*decision.context, *after.context),
-            )
+            after = await self.after_call(name, given, use, result, took, tool.full_name)
+            words = [result.text, *decision.context, *after.context]
+            return replace(result, text="\n\n".join(words)) if words[1:] else result
 
         return call
 
-    async def _before(
-        self,
-        name: str,
-        arguments: Mapping[str, object],
-        use: str,
-        more: Mapping[str, object] = MappingProxyType({}),
-    ) -> HookDecision:
-        fields = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
-        decision = await self.ask("tool.before", {**fields, **more})
+    async def _before(self, data: Mapping[str, object]) -> HookDecision:
+        decision, name = await self.ask("tool.before", data), data["tool_name"]
         self._may_end(decision)
-        if not decision.allowed and name in WRITING_TOOLS:
+        if not decision.allowed and name in _WRITING_TOOLS:
             self.refused(f"a hook refused {name}: {decision.reason}")
         return decision
 
@@ -325,34 +254,17 @@ class AgentHooks:
             self._ends.append(f"a hook ended the run: {decision.reason}")
 
 
+def _call_data(name: str, arguments: Mapping[str, object], use: str) -> dict[str, object]:
+    return {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
+
+
+def _full(name: str | None) -> dict[str, object]:
+    return {} if name is None else {FULL_NAME: name}
+
+
 def _refusal(name: str, decision: HookDecision) -> str:
-    return "\n\n".join(
-        [f"a hook refused {name}, so nothing was done: {decision.reason}", *decision.context]
-    )
-
-
-def _with_context(result: ToolResult, context: Sequence[str]) -> ToolResult:
-    return replace(result, text="\n\n".join([result.text, *context])) if context else result
-
-
-def _text_of(output: object) -> str | None:
-    """What a hook gives in place of an answer, a text or a list of content blocks, as a tool's
-    text; None: it is neither.
-    """
-    if isinstance(output, str):
-        return output
-    if not isinstance(output, list):
-        return None
-    texts = [block.get("text") if isinstance(block, Mapping) else None for block in output]
-    return "\n".join(
-        text if isinstance(text, str) else json.dumps(block)
-        for block, text in zip(output, texts, strict=True)
-    )
-
-
-def _shown(arguments: Mapping[str, object]) -> str:
-    text = json.dumps(arguments, ensure_ascii=False, default=repr)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    words = f"a hook refused {name}, so nothing was done: {decision.reason}"
+    return "\n\n".join([words, *decision.context])
 
 
 def _brief(value: Mapping[str, object]) -> dict[str, object]:
@@ -366,3 +278,84 @@ def _brief_value(value: object) -> object:
     if isinstance(value, bool | int | float) or value is None:
         return value
     return _brief(value) if isinstance(value, dict) else repr(value)[:_SHOWN]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Session:
+    began: datetime
+    run: str
+    messages: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+    def stop_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class SessionEvents:
+    """The sessions that go on, and their events. All on the event loop.
+
+    A session ends when it is closed, or so many seconds after its last turn. One that goes on when
+    the daemon ends is resumed later.
+    """
+
+    def __init__(self, bus: Bus, clock: Callable[[], datetime], idle_s: float = _IDLE_S) -> None:
+        self._publish, self._clock, self._idle_s = bus.publish, clock, idle_s
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+
+    def start_of(self, session: str | None) -> str | None:
+        """How a session starts with this turn: `startup`, or `resume` where it has ended or is the
+        first since the daemon started; None: it goes on.
+        """
+        if session is None:
+            return "startup"
+        known = self._sessions.get(session)
+        if known is None:
+            return "resume"
+        known.stop_timer()
+        return None
+
+    def ended_turn(self, session: str, run: str, began: datetime) -> None:
+        """That run was a turn of the session: a prompt and its answer."""
+        known = self._sessions.setdefault(session, _Session(began=began, run=run))
+        self._sessions.move_to_end(session)
+        known.run, known.messages = run, known.messages + 2
+        known.stop_timer()
+        known.timer = asyncio.get_running_loop().call_later(self._idle_s, self._end, session)
+        while len(self._sessions) > _MOST_SESSIONS:
+            self._end(next(iter(self._sessions)))
+
+    def close(self, run: str) -> None:
+        """The session whose last turn was that run is closed."""
+        for session in [name for name, known in self._sessions.items() if known.run == run]:
+            self._end(session)
+
+    def approach(self, session: str, tokens: int, window: int) -> None:
+        """Publish that the session's context is nearly full."""
+        event = "context.limit.approaching"
+        self._publish(event, session_id=session, token_count=tokens, threshold=window)
+
+    def notify(self, session: str, agent: str, step: QuestionStep | PermissionStep) -> None:
+        """Publish that the agent waits for the person."""
+        if isinstance(step, PermissionStep):
+            kind, title = "permission_prompt", "A permission"
+            message = f"{agent} needs your permission to use {step.tool}"
+        else:
+            kind, title = "agent_needs_input", "A question"
+            message = "\n".join(str(asked.get("question") or "") for asked in step.questions)
+        self._publish(
+            "session.notification",
+            session_id=session,
+            notification_type=kind,
+            title=title,
+            message=message,
+        )
+
+    def _end(self, session: str) -> None:
+        ended = self._sessions.pop(session)
+        ended.stop_timer()
+        duration = round((self._clock() - ended.began).total_seconds(), 3)
+        self._publish(
+            "session.end", session_id=session, message_count=ended.messages, duration=duration
+        )

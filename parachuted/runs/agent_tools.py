@@ -7,29 +7,31 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from parachuted.access.authority import Authority
-from parachuted.access.origin import Taint
-from parachuted.agents import Tool, ToolResult
-from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.access.caller import Caller
+from parachuted.access.strangers import Taint
+from parachuted.agents.job import Tool, ToolResult
+from parachuted.errors import ParachuteError
 
 _LARGEST_ANSWER = 256 << 10
 
 
 @runtime_checkable
 class AnswerWithStatus(Protocol):
-    """A module's answer that has a status of HTTP's beside its body."""
+    """A module's answer that has a status of HTTP's, from 200 to 599, beside its body."""
 
     @property
-    def status(self) -> int:
-        """From 200 to 599."""
-        ...
+    def status(self) -> int: ...
 
     @property
     def body(self) -> object: ...
 
 
 class DeclaredTool(Protocol):
-    """A module's tool, as it declares it."""
+    """A module's tool, as it declares it.
+
+    `agent` is that of its module that it is for; empty: all. One that `writes` is of no use to an
+    agent that may not write notes.
+    """
 
     @property
     def name(self) -> str: ...
@@ -41,14 +43,10 @@ class DeclaredTool(Protocol):
     def schema(self) -> Mapping[str, object]: ...
 
     @property
-    def agent(self) -> str:
-        """The agent of its module that it is for; empty: all."""
-        ...
+    def agent(self) -> str: ...
 
     @property
-    def writes(self) -> bool:
-        """Whether it is of no use to an agent that may not write notes."""
-        ...
+    def writes(self) -> bool: ...
 
 
 CallTool = Callable[[str, str, Mapping[str, object]], Awaitable[object]]
@@ -73,11 +71,11 @@ def module_tools(
     by_name: dict[str, list[tuple[str, DeclaredTool]]] = {}
     for module, spec in offered:
         by_name.setdefault(spec.name, []).append((module, spec))
-    names = set(taken)
-    made = []
+    made, names = [], set(taken)
     for name in dict.fromkeys(allowed):
-        found = [one for one in by_name.get(name, ()) if one[0] == own] or by_name.get(name, [])
-        if len(found) == 1 and name not in names:
+        found = [] if name in names else by_name.get(name, [])
+        found = [one for one in found if one[0] == own] or found
+        if len(found) == 1:
             made.append(_module_tool(*found[0], call))
     return tuple(made)
 
@@ -103,17 +101,15 @@ def _module_tool(module: str, spec: DeclaredTool, call: CallTool) -> Tool:
 
 
 def _cut(text: str) -> str:
-    return (
-        text
-        if len(text) <= _LARGEST_ANSWER
-        else f"{text[:_LARGEST_ANSWER]}\n(cut: there are {len(text)} characters)"
-    )
+    if len(text) <= _LARGEST_ANSWER:
+        return text
+    return f"{text[:_LARGEST_ANSWER]}\n(cut: there are {len(text)} characters)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleTrust:
-    """What an agent's run must know of a module whose tool it calls: whether a person trusts it,
-    and the interfaces that it provides.
+    """What an agent's run must know of a module whose tool it calls: whether a person trusts it
+    (one that may not run is not trusted), and the interfaces that it provides.
     """
 
     is_trusted: bool = True
@@ -121,19 +117,17 @@ class ModuleTrust:
 
 
 class ModuleTools(Protocol):
-    """The running modules, to agents."""
+    """The running modules, to agents. `call_tool` raises NotFoundError where there is no such
+    tool.
+    """
 
     def tools(self) -> Iterable[tuple[str, DeclaredTool]]: ...
 
     async def call_tool(
-        self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority
-    ) -> object:
-        """Call one. Raises NotFoundError where there is none of that name."""
-        ...
+        self, module: str, tool: str, arguments: Mapping[str, object], caller: Caller
+    ) -> object: ...
 
-    def trust_of(self, module: str) -> ModuleTrust:
-        """How a module stands; one that may not run is not trusted."""
-        ...
+    def trust_of(self, module: str) -> ModuleTrust: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,27 +144,21 @@ class ServerTool:
 
 
 class ServerToolCalls(Protocol):
-    """How one run calls them."""
+    """How one run calls them: a failure is an answer too. `close` ends what the calls began."""
 
-    async def call(self, server: str, tool: str, arguments: Mapping[str, object]) -> ToolResult:
-        """What the tool answers; a failure is an answer too."""
-        ...
+    async def call(self, server: str, tool: str, arguments: Mapping[str, object]) -> ToolResult: ...
 
-    async def close(self) -> None:
-        """End what the calls began."""
-        ...
+    async def close(self) -> None: ...
 
 
 class ServerTools(Protocol):
-    """The MCP servers that are not ours."""
+    """The MCP servers that are not ours: the tools of those that a person approved (which blocks on
+    the disk), and, for one run, how it calls them.
+    """
 
-    def tools(self) -> Sequence[ServerTool]:
-        """The tools of those that a person approved. Blocks on the disk."""
-        ...
+    def tools(self) -> Sequence[ServerTool]: ...
 
-    def open(self) -> ServerToolCalls:
-        """For one run."""
-        ...
+    def open(self) -> ServerToolCalls: ...
 
 
 MCP_SERVERS = "mcp_servers"
@@ -195,7 +183,7 @@ def server_tools(
 def _server_tool(one: ServerTool, calls: ServerToolCalls, taint: Taint) -> Tool:
     async def called(arguments: Mapping[str, object]) -> ToolResult:
         answer = await calls.call(one.server, one.tool, arguments)
-        taint.read_words(f"the MCP server {one.server}", "web")
+        taint.read(f"the MCP server {one.server}")
         return replace(answer, text=_cut(answer.text))
 
     return Tool(
@@ -205,20 +193,3 @@ def _server_tool(one: ServerTool, calls: ServerToolCalls, taint: Taint) -> Tool:
         call=called,
         server=one.server,
     )
-
-
-class NoModuleTools:
-    """There are no modules."""
-
-    def tools(self) -> Sequence[tuple[str, DeclaredTool]]:
-        return ()
-
-    async def call_tool(
-        self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority
-    ) -> object:
-        del arguments, authority
-        raise NotFoundError(f"there is no tool {tool} of a module {module}")
-
-    def trust_of(self, module: str) -> ModuleTrust:
-        del module
-        return ModuleTrust(is_trusted=False)

@@ -11,15 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from parachuted.access.filter import ignored
-from parachuted.access.grant import Grant, all_of, any_of, exactly, grant_of
+from parachuted.access.grant import CallerGrant, Grant, any_of, exactly, grant_of
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ActRefusedError, PathRefusedError
 from parachuted.keys import AccessGrant
 from parachuted.vault import VaultPath, printable
-
-
-def _nothing(_path: str) -> bool:
-    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +28,7 @@ class ModuleBounds:
     reads: AccessGrant
     writes: AccessGrant
     lacks: str = "permissions.{}"
-    hides: Callable[[str], bool] = _nothing
+    hides: Callable[[str], bool] = lambda _path: False
 
     @classmethod
     def of_module(cls, name: str, *, read: Iterable[str], write: Iterable[str]) -> Self:
@@ -41,38 +37,29 @@ class ModuleBounds:
 
     @classmethod
     def of_agent(cls, who: str, grant: Grant) -> Self:
-        return cls(
-            who=who,
-            reads=grant.reads,
-            writes=grant.writes,
-            lacks="its paths or capabilities, or the module's permissions.{},",
-        )
+        lacks = "its paths or capabilities, or the module's permissions.{},"
+        return cls(who=who, reads=grant.reads, writes=grant.writes, lacks=lacks)
 
-    def limited(self, reads: AccessGrant, writes: AccessGrant) -> ModuleBounds:
-        if reads.alternatives is None and writes.alternatives is None:
+    def limited(self, grant: CallerGrant) -> Self:
+        if not grant.is_limited:
             return self
-        lacks = (
-            f"{self.lacks.removesuffix(',')}, with the paths of the module or the key that called,"
-        )
-        return ModuleBounds(
-            who=self.who,
-            reads=all_of(self.reads, reads),
-            writes=all_of(self.writes, writes),
-            lacks=lacks,
-            hides=self.hides,
+        callers = "with the paths of the module or the key that called,"
+        return replace(
+            self,
+            reads=self.reads.both(grant.reads),
+            writes=self.writes.both(grant.writes),
+            lacks=f"{self.lacks.removesuffix(',')}, {callers}",
         )
 
-    def with_files(self, what: Literal["read", "write"], files: Iterable[str]) -> ModuleBounds:
+    def with_files(self, what: Literal["read", "write"], files: Iterable[str]) -> Self:
         """The same, and these files besides, which a person has just allowed.
 
         What is a program's stays so.
         """
         more = exactly(files)
-        return (
-            replace(self, reads=any_of(self.reads, more))
-            if what == "read"
-            else replace(self, writes=any_of(self.writes, more))
-        )
+        if what == "read":
+            return replace(self, reads=any_of(self.reads, more))
+        return replace(self, writes=any_of(self.writes, more))
 
     def may_read(self, path: str) -> bool:
         is_known = not is_hidden(path) and not is_code(path) and not self.hides(path)
@@ -92,36 +79,28 @@ class ModuleBounds:
         Raises PathRefusedError or ActRefusedError.
         """
         if is_hidden(path):
-            raise PathRefusedError(
-                f"{printable(path)} is hidden: files and folders that begin with a dot are no notes"
-            )
+            why = "is hidden: files and folders that begin with a dot are no notes"
+            raise PathRefusedError(f"{printable(path)} {why}")
         if is_code(path):
             raise PathRefusedError(f"{printable(path)} is a module's code, which no module reads")
         self._check(path, real, "read", self.may_read)
 
     def check_write(self, path: VaultPath, real: VaultPath) -> None:
         if is_control(path):
-            raise PathRefusedError(
-                f"{printable(path)} belongs to a program, to a module's code, or to a person, and "
-                "no module writes it"
+            why = (
+                "belongs to a program, to a module's code, or to a person, and no module writes it"
             )
+            raise PathRefusedError(f"{printable(path)} {why}")
         self._check(path, real, "write", self.may_write)
 
     def _check(
-        self,
-        path: VaultPath,
-        real: VaultPath,
-        what: str,
-        may: Callable[[str], bool],
+        self, path: VaultPath, real: VaultPath, what: str, may: Callable[[str], bool]
     ) -> None:
         if self.hides(path):
             raise ignored(path)
+        refusal = f"{self.who} may not {what}"
         if not may(path):
-            raise ActRefusedError(
-                f"{self.who} may not {what} {printable(path)}: {self.lacks.format(what)} does not "
-                "name it"
-            )
+            lacks = self.lacks.format(what)
+            raise ActRefusedError(f"{refusal} {printable(path)}: {lacks} does not name it")
         if path != real and not may(real):  # where it leads is not told
-            raise ActRefusedError(
-                f"{self.who} may not {what} what the link {printable(path)} leads to"
-            )
+            raise ActRefusedError(f"{refusal} what the link {printable(path)} leads to")

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from parachuted.access.authority import Authority, CallRecord, RunRestrictions
+from parachuted.access.caller import Caller, CallRecord, RunRestrictions
 from parachuted.access.notes import Writer
-from parachuted.access.origin import Origin
-from parachuted.access.origins import Origins
 from parachuted.access.private_text import edit_keeping_private, without_private
-from parachuted.access.run_records import ProposedChange, RunWatch
+from parachuted.access.run_watch import ProposedChange, RunWatch
+from parachuted.access.strangers import MARK, Strangers, Taint, marked, says_stranger
 from parachuted.audit.chain import AuditRecorder
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import (
@@ -26,14 +26,12 @@ from parachuted.errors import (
     ConflictError,
     EditRefusedError,
     NotFoundError,
-    ParachuteError,
     StorageFailedError,
 )
 from parachuted.history.acts import ActStep
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.note_values import FileChange, has_spans
-from parachuted.runs.text_watch import TextWatch
-from parachuted.tools import Mover, MoveResult, Writing
+from parachuted.tools.move import Mover, MoveResult, Writing
 from parachuted.vault import (
     BRINGS_BACK,
     NOTE_SUFFIXES,
@@ -43,6 +41,7 @@ from parachuted.vault import (
     FileContent,
     IncomingFile,
     ReplaceAll,
+    SeveralEdits,
     Store,
     VaultPath,
     WriteResult,
@@ -61,20 +60,25 @@ _FRONTMATTER = 1 << 20
 class VaultUser:
     """Who uses the vault: a module's code, a run of an agent, or a connected client.
 
-    `authority` finds on whose behalf it acts now, and `author` whose a write is that belongs to
+    `caller` finds on whose behalf it acts now, and `author` whose a write is that belongs to
     the record of a call. `writing` is entered for each write, and gives what is called with its
     result, before the write can be noticed. `run` is the guard of a run or a client; for a module
-    it is None, `module` its name, `origins` says whose texts are a stranger's, and `own` what the
-    texts count as that it writes itself.
+    it is None, and `module` its name. `strangers` says which files hold strangers' text;
+    `is_strangers`: a stranger wrote the module.
     """
 
-    authority: Callable[[], Authority]
+    caller: Callable[[], Caller]
     author: Callable[[CallRecord | None], Author]
     writing: Writing
     run: RunWatch | None = None
     module: str = ""
-    origins: Origins | None = None
-    own: Origin = "agent"
+    strangers: Strangers = field(default_factory=Strangers)
+    is_strangers: bool = False
+
+    @property
+    def taint(self) -> Taint:
+        """What says whether it has read strangers' text."""
+        return self.caller().taint if self.run is None else self.run.taint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +94,7 @@ class GrantedFiles:
     def __init__(
         self, store: Store, grant: ModuleBounds, user: VaultUser, audit: AuditRecorder
     ) -> None:
-        self.store, self._grant, self._user, self._audit = store, grant, user, audit
-        self.watch = TextWatch(user.run, user.authority, user.origins, user.own, self._hit)
+        self.store, self._grant, self.user, self._audit = store, grant, user, audit
         self._bases: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     @property
@@ -99,10 +102,10 @@ class GrantedFiles:
         """What may be read and written now. Raises ActRefusedError when the caller's rights have
         ended.
         """
-        caller = self._user.authority()
+        caller = self.user.caller()
         caller.check()
-        bounds = self._grant.limited(caller.reads, caller.writes)
-        if self._user.run is not None or caller.within is not None or caller.is_limited:
+        bounds = self._grant.limited(caller.grant)
+        if self.user.run is not None or caller.chain.within is not None or caller.grant.is_limited:
             bounds = replace(bounds, hides=self.store.root.ignore.hides)
         return bounds
 
@@ -127,14 +130,14 @@ class GrantedFiles:
         """`keep`, or `see` while the machine goes on: the text may be the base of a later write."""
         real = self.find(path, beyond)
         with self.store.root.straight():
-            self.refuse_large(path, real)
+            self._refuse_large(real)
             content = self.store.read(real, keep=keep)
         if see:
             with suppress(OSError):
                 self.store.bases.see([(real, content.data)])
         if keep or see:
             self.remember(real, content.digest)
-        self.watch.read(real, content.data, content.digest)
+        self._record_text(real, content.data)
         return self.visible(real, content)
 
     def remember(self, path: VaultPath, digest: str) -> None:
@@ -145,7 +148,7 @@ class GrantedFiles:
 
     def count_as_read(self, path: VaultPath, content: FileContent) -> None:
         """A text that was read by its path counts as `read` does."""
-        self.watch.read(path, content.data, content.digest)
+        self._record_text(path, content.data)
         self.remember(path, content.digest)
 
     def visible(self, real: VaultPath, content: FileContent) -> FileContent:
@@ -175,13 +178,6 @@ class GrantedFiles:
             return "person"
         return "module" if author.by.startswith("module:") and "/" not in author.by else "agent"
 
-    def refuse_large(self, path: VaultPath, real: VaultPath) -> None:
-        if self.store.root.size(real) > _LARGEST_READ:
-            raise EditRefusedError(
-                f"{printable(path)} is larger than {_LARGEST_READ >> 20} MB, which is not read at "
-                "once"
-            )
-
     def write(
         self,
         change: FileChange,
@@ -192,49 +188,47 @@ class GrantedFiles:
         """Make the change, as part of that call or else of the present one; or say why the run may
         not.
         """
-        call = call or self._user.authority().call
+        call = call or self.user.caller().chain.call
         real = self.check_write(change.path, beyond=beyond, is_named=change.edit is None)
         run = self._guard
         if run is not None and (why := run.objection(real)) is not None:
             with self.store.root.straight():
                 return Objection(run=run, change=self._plan(real, change), why=why)
-        author = self._user.author
-        with self._written(real, call, reason) as wrote:
-            if change.edit is None:
-                written = self.store.delete(real, author(call), base=change.base)
-            else:
-                with self.watch.writing(real, change.origin) as record:
-                    written = self._made(real, change, change.edit, lambda: author(call))
-                    record(written.after if written.changed else None)
-            wrote(written)
-        return written
+        author = self.user.author
+        return self._written(
+            real, call, lambda: self._made(real, change, author(call)), reason=reason
+        )
 
     def upload(self, path: VaultPath, incoming: IncomingFile) -> WriteResult:
         """Put a file of pieces there."""
         real = self.check_write(path)
-        self._refuse_tainted(real)
-        call = self._user.authority().call
-        with self._written(real, call) as wrote, self.watch.writing(real) as record:
-            self._refuse_watching(real, b"", incoming.beginning(_FRONTMATTER))
-            author = self._user.author(call)
-            written = place_incoming(self.store, real, incoming, author, is_new=True)
-            record(written.after)
-            wrote(written)
-        return written
+        self._refuse_tainted()
+        beginning = incoming.beginning(_FRONTMATTER)
+        if self._needs_mark and marked(real, beginning) is not beginning:
+            raise ActRefusedError(
+                f"{printable(real)} would not say that strangers' text led to it; write it as a "
+                "text, which is marked"
+            )
+        call = self.user.caller().chain.call
+
+        def placed() -> WriteResult:
+            self._refuse_watching(real, b"", beginning)
+            author = self.user.author(call)
+            return place_incoming(self.store, real, incoming, author, is_new=True)
+
+        return self._written(real, call, placed)
 
     def steps(self, changes: Sequence[FileChange]) -> list[ActStep]:
         """What the changes come to, their texts kept. Raises what making them would; an agent's run
         is asked about each by itself, so of that there is none.
         """
         guard = self._guard
-        if guard is not None and (guard is self._user.run or guard.is_tainted):
+        if guard is not None and (guard is self.user.run or guard.taint):
             return []
         steps: list[ActStep] = []
         for change in changes:
             real = self.check_write(change.path, is_named=change.edit is None)
             with self.store.root.straight(), self._conflicts_as_seen(real):
-                if not change.is_new and change.edit is not None:
-                    self.refuse_large(real, real)
                 planned, objects = self._plan(real, change), self.store.objects
                 if planned.data is not None:
                     before = b"" if planned.base is None else objects.get(planned.base) or b""
@@ -251,24 +245,24 @@ class GrantedFiles:
         files: Sequence[VaultPath],
         linking: Callable[[str], set[str]],
     ) -> MoveResult:
-        """What is moved to where others may read it is read by the move. `linking` finds the notes
-        with links to a file.
+        """A strangers' text that leaves its folder says from then on what it is. `linking` finds
+        the notes with links to a file.
         """
         bounds, guard = self.bounds, self._guard
         old, new = (self.check_write(path, is_named=True) for path in (source, target))
         bounds.check_read(source, old)
-        for path in (old, new):
-            self._refuse_tainted(path)
-        call = self._user.authority().call
+        self._refuse_tainted()
+        call = self.user.caller().chain.call
         with self.store.root.straight(), self._in_call(old, call), self._conflicts_as_seen(new):
-            self.refuse_large(source, old)
+            self._refuse_large(old)
             data = self.store.read(old).data
             before = data if old.endswith(NOTE_SUFFIXES) else b""
             self._refuse_watching(new, before, data, was=old)
+            data = self._marked_to_move(old, new, data, self.user.author(call))
             moved = Mover(self.store, linking).move(
                 old,
                 new,
-                self._user.author(call),
+                self.user.author(call),
                 base=digest_of(data),
                 files=filter(bounds.may_read, files),
                 may_write=lambda note: (
@@ -278,9 +272,7 @@ class GrantedFiles:
                 ),
                 are_all=False,
                 writing=self._recorded,
-                origin=self.watch.origin,
             )
-        self.watch.moved(old, new, digest_of(data))
         for written in (moved.written, *moved.rewritten):
             self.remember(written.path, str(written.after))
         return moved
@@ -291,15 +283,15 @@ class GrantedFiles:
         """The file that is meant. Raises when it may not be written now."""
         if self._audit.refusal is not None:
             raise StorageFailedError(self._audit.refusal)
-        self._user.authority().check_circle(f"writing {printable(path)}")
+        self.user.caller().check_circle(f"writing {printable(path)}")
         real, within, bounds = self.place(path, is_named=is_named), self._calling_run, self.bounds
-        if within is not None and not within.may_write_by(self._user.module):
+        if within is not None and not within.may_write_by(self.user.module):
             raise ActRefusedError(
                 f"{bounds.who} may not write {printable(path)} for an agent that may not write "
                 "notes itself"
             )
         if within is not None and self._guard is within.watch:
-            bounds = self._grant.limited(within.asker.reads, within.asker.writes)
+            bounds = replace(self._grant.limited(within.asker.grant), hides=bounds.hides)
         bounds.with_files("write", beyond).check_write(path, real)
         return real
 
@@ -308,11 +300,11 @@ class GrantedFiles:
         """The run of an agent that has called one of this module's tools; what an event of that
         leads to is the module's own.
         """
-        caller = self._user.authority()
-        within = caller.within
-        if within is None or within.watch is None or within.asker.events != caller.events:
+        caller = self.user.caller()
+        within = caller.chain.within
+        if within is None or within.watch is None:
             return None
-        return within
+        return within if within.asker.chain.events == caller.chain.events else None
 
     @property
     def _guard(self) -> RunWatch | None:
@@ -320,125 +312,167 @@ class GrantedFiles:
         another module than its own.
         """
         within = self._calling_run
-        if within is None or within.module == self._user.module:
-            return self._user.run
+        if within is None or within.module == self.user.module:
+            return self.user.run
         return within.watch
 
     def _sees_private(self, real: VaultPath) -> bool:
         """Whether its private parts are for this reader: a module's own code that may write it,
         outside an agent's run.
         """
-        is_agents = self._user.run is not None or self._user.authority().within is not None
+        is_agents = self.user.run is not None or self.user.caller().chain.within is not None
         return not is_agents and self._grant.may_write(real)
 
-    def _hit(self, path: str) -> FileContent | None:
-        """The note that a search found; None: it is gone, too large, or a link by now."""
-        with suppress(ParachuteError), self.store.root.straight():
-            self.refuse_large(VaultPath(path), VaultPath(path))
-            return self.store.read(VaultPath(path))
-        return None
+    def _record_text(self, path: str, data: bytes) -> None:
+        """Before a text is handed out."""
+        if not self.user.taint and self.user.strangers.is_text(path, data):
+            self.record_strangers(path)
 
-    @contextmanager
-    def _written(
-        self, real: VaultPath, call: CallRecord | None, reason: str = ""
-    ) -> Iterator[Callable[[WriteResult], None]]:
-        """Around a write: links are not followed, the call's record holds it, and its outcome
-        is remembered.
+    def record_strangers(self, path: str) -> None:
+        """What a module reads is not named: its caller may not be allowed to read that."""
+        self.user.taint.read("a note that a module read" if self.user.run is None else path)
+
+    @property
+    def _needs_mark(self) -> bool:
+        """Whether what is written now is strangers' text."""
+        return self.user.is_strangers or bool(self.user.taint)
+
+    def _marking(
+        self, path: VaultPath, edit: Edit, before: bytes, after: bytes | None, *, is_persons: bool
+    ) -> Edit:
+        """An edit of `before` that would make it `after`, as far as that is known: it adds the mark
+        where strangers' text was read, unless the words are a person's, and takes none away.
         """
-        results: list[WriteResult] = []
+        needs_mark = says_stranger(before) or (self._needs_mark and not is_persons)
+        if not needs_mark or not path.endswith(NOTE_SUFFIXES):
+            return edit
+        if after is not None and says_stranger(after):
+            return edit
+        if isinstance(edit, ReplaceAll):
+            return ReplaceAll(data=marked(path, edit.data))
+        return SeveralEdits(edits=(edit, MARK))
+
+    def _written(
+        self,
+        real: VaultPath,
+        call: CallRecord | None,
+        write: Callable[[], WriteResult],
+        *,
+        reason: str = "",
+    ) -> WriteResult:
+        """Links are not followed, the call's record holds it, and its outcome is remembered."""
         with (
             self.store.root.straight(),
             self._in_call(real, call, reason),
-            self._user.writing(real) as wrote,
+            self._recorded(real) as wrote,
             self._conflicts_as_seen(real),
         ):
-            yield results.append
-            if results[0].changed:
-                wrote(results[0])
-        if results[0].after is not None:
-            self.remember(results[0].path, results[0].after)
+            written = write()
+            wrote(written)
+        if written.after is not None:
+            self.remember(written.path, written.after)
+        return written
+
+    def _refuse_large(self, real: VaultPath) -> None:
+        if self.store.root.size(real) > _LARGEST_READ:
+            raise EditRefusedError(
+                f"{printable(real)} is larger than {_LARGEST_READ >> 20} MB, which is not read at "
+                "once"
+            )
 
     @contextmanager
     def _recorded(self, path: VaultPath) -> Iterator[Callable[[WriteResult], None]]:
-        """Around one write of a move."""
-        with self._user.writing(path) as wrote, self.watch.writing(path) as record:
-
-            def publish(written: WriteResult) -> None:
-                record(written.after if written.changed else None)
-                if written.changed:
-                    wrote(written)
-
-            yield publish
+        with self.user.writing(path) as wrote:
+            yield lambda written: wrote(written) if written.changed else None
 
     def _in_call(
         self, path: str, call: CallRecord | None, reason: str = ""
     ) -> AbstractContextManager[None]:
         if call is None:
             return nullcontext()
-        return call.writing(self._user.author(call).by, path, reason)
+        return call.writing(self.user.author(call).by, path, reason)
 
-    def _refuse_tainted(self, real: VaultPath) -> None:
+    def _refuse_tainted(self) -> None:
         """A move, or a file of many pieces, is not suggested."""
         guard = self._guard
-        if guard is not None and (why := guard.objection(real)) is not None:
-            raise ActRefusedError(why)
+        if guard is not None and guard.taint:
+            raise ActRefusedError(f"{guard.taint.why()}, so it may not move or upload files")
 
-    def _made(
-        self, real: VaultPath, change: FileChange, edit: Edit, author: Callable[[], Author]
-    ) -> WriteResult:
-        data = edit.data if isinstance(edit, ReplaceAll) else b""
+    def _marked_to_move(self, old: VaultPath, new: VaultPath, data: bytes, author: Author) -> bytes:
+        """The text that moves, marked first where nothing else would say whose it is."""
+        is_place = self.user.strangers.is_place
+        leaves = is_place(old) and not is_place(new)
+        if not leaves and not self._needs_mark:
+            return data
+        if leaves and not old.endswith(NOTE_SUFFIXES):
+            raise ActRefusedError(
+                f"{printable(old)} holds strangers' text, and is no note that could say so "
+                "elsewhere; a person can move it"
+            )
+        after = marked(old, data)
+        if after is not data:
+            with self._recorded(old) as wrote:
+                wrote(self.store.replace(old, after, author, base=digest_of(data)))
+        return after
+
+    def _made(self, real: VaultPath, change: FileChange, author: Author) -> WriteResult:
+        edit, base = change.edit, change.base
+        if edit is None:
+            return self.store.delete(real, author, base=base)
         if change.source is not None:
             source = self.check_write(change.source, is_named=True)
-            before = self.store.objects.get(str(change.base)) or b""
-            self._refuse_watching(real, before, data, was=source)
-            return self.store.move(source, real, author(), base=change.base)
+            before = self.store.objects.get(str(base)) or b""
+            self._refuse_watching(real, before, _whole(edit) or b"", was=source)
+            return self.store.move(source, real, author, base=base)
         if not change.is_new:
             try:
-                return self._edited(real, edit, change.base, author())
+                return self._edited(real, change, edit, author)
             except NotFoundError:
-                if change.base is not None or not isinstance(edit, ReplaceAll):
+                if base is not None or _whole(edit) is None:
                     raise
+        data = _whole(edit) or b""
+        if self._needs_mark and not change.is_persons:
+            data = marked(real, data)
         self._refuse_watching(real, b"", data)
-        return self.store.create(real, data, author())
+        return self.store.create(real, data, author)
 
-    def _edited(self, real: VaultPath, edit: Edit, base: str | None, author: Author) -> WriteResult:
-        self.refuse_large(real, real)
-        before, edit = self._present(real, edit, base)
-        if base not in {None, before.digest} and self.store.bases.text(real, str(base)) is None:
-            raise ConflictError(
-                f"{printable(real)} changed since it was read, and that text is not kept; read it "
-                "again",
-                base=b"",
-                ours=b"",
-                theirs=before.data,
-            )
+    def _edited(
+        self, real: VaultPath, change: FileChange, edit: Edit, author: Author
+    ) -> WriteResult:
+        after = None
+        before, edit = self._present(real, edit, change.base)
         # what is refused here the store refuses too, with what the caller is to know
         with suppress(NotFoundError, ConflictError, EditRefusedError):
-            self._refuse_watching(real, before.data, self._applied(real, edit, base, before))
-        return self.store.edit(real, edit, author, base=base)
+            after = self._applied(real, edit, change.base, before)
+            self._refuse_watching(real, before.data, after)
+        edit = self._marking(real, edit, before.data, after, is_persons=change.is_persons)
+        return self.store.edit(real, edit, author, base=change.base)
 
     def _plan(self, real: VaultPath, change: FileChange) -> ProposedChange:
         """What the change would do. A whole text was decided on its base; a part of one is put
         where it belongs now.
         """
-        path, edit, base = str(real), change.edit, change.base
-        whole = edit.data if isinstance(edit, ReplaceAll) else None
-        new = ProposedChange(path=path, action="create", base=None, data=whole)
-        if change.is_new:
-            return new
+        plan, edit, base = partial(ProposedChange, path=str(real)), change.edit, change.base
         if edit is None:
-            gone = self.store.read(real, keep=True).digest
-            return ProposedChange(path=path, action="delete", base=gone, data=None)
-        try:
-            before, edit = self._present(real, edit, base, keep=True)
-        except NotFoundError:
-            if base is not None or whole is None:
-                raise
-            return new
-        if base is not None and isinstance(edit, ReplaceAll):
-            return ProposedChange(path=path, action="update", base=base, data=edit.data)
-        data = self._applied(real, edit, base if has_spans(edit) else None, before)
-        return ProposedChange(path=path, action="update", base=before.digest, data=data)
+            return plan(action="delete", base=self.store.read(real, keep=True).digest, data=None)
+        before, whole = None, _whole(edit)
+        if whole is not None and self._needs_mark:
+            whole = marked(real, whole)
+        if not change.is_new:
+            try:
+                before, edit = self._present(real, edit, base, keep=True)
+            except NotFoundError:
+                if base is not None or whole is None:
+                    raise
+        if before is None:
+            return plan(action="create", base=None, data=whole)
+        if base is not None and whole is not None:
+            return plan(action="update", base=base, data=whole)
+        since = base if has_spans(edit) else None
+        data = self._applied(real, edit, since, before)
+        edit = self._marking(real, edit, before.data, data, is_persons=False)
+        data = self._applied(real, edit, since, before)
+        return plan(action="update", base=before.digest, data=data)
 
     def _present(
         self, real: VaultPath, edit: Edit, base: str | None, *, keep: bool = False
@@ -448,6 +482,7 @@ class GrantedFiles:
         Any kept text can be named by its digest, and a merge with it would reveal it, so the base
         is one that was read here.
         """
+        self._refuse_large(real)
         before = self.store.read(real, keep=keep)
         has_moved = base not in {None, before.digest}
         if has_moved and (real, base) not in self._bases:
@@ -488,15 +523,17 @@ class GrantedFiles:
         try:
             yield
         except ConflictError as error:
-            is_known, theirs = error.is_known and self.bounds.may_read(path), error.theirs
+            is_known = error.is_known and self.bounds.may_read(path)
+            ours, theirs = error.ours, error.theirs if is_known else b""
             if is_known:
-                self.watch.read(path, theirs, digest_of(theirs))
+                self._record_text(path, theirs)
             if not self._sees_private(path):
-                theirs = without_private(theirs)
+                ours, theirs = without_private(ours), without_private(theirs)
             raise ConflictError(
-                error.message,
-                base=b"",
-                ours=error.ours,
-                theirs=theirs if is_known else b"",
-                is_known=is_known,
+                error.message, base=b"", ours=ours, theirs=theirs, is_known=is_known
             ) from None
+
+
+def _whole(edit: Edit) -> bytes | None:
+    """The text that an edit of the whole file makes."""
+    return edit.data if isinstance(edit, ReplaceAll) else None

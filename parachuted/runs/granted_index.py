@@ -5,12 +5,12 @@ the lists of files blocks on the disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from parachuted.access.notes import LinkRow, Links, Note, NoteBatch, NotePage, Paths
 from parachuted.access.private_parts import may_be_private
-from parachuted.access.run_records import RunWatch
+from parachuted.access.strangers import says_stranger
 from parachuted.errors import ActRefusedError, ParachuteError, StorageFailedError
 from parachuted.keys import PathGlob
 from parachuted.runs.granted_files import GrantedFiles
@@ -20,34 +20,32 @@ from parachuted.vault import FileNames, VaultIndex, VaultPath, printable, resolv
 
 BATCH = 200
 _AT_ONCE = 2_000
-_LARGEST_IN_BATCH = 10 << 20
+_LARGEST_IN_BATCH, _LARGEST_READ = 10 << 20, 64 << 20
 _INDEX_S, _LINKS_S = 0.2, 5.0
 
 
 class GrantedIndex:
     """`strangers_left_out` counts what the last list or search has left out."""
 
-    def __init__(
-        self, index: VaultIndex, search: Search, files: GrantedFiles, run: RunWatch | None
-    ) -> None:
-        self._index, self._search, self._files, self._run = index, search, files, run
+    def __init__(self, index: VaultIndex, search: Search, files: GrantedFiles) -> None:
+        self._index, self._search, self._files = index, search, files
         self.strangers_left_out = 0
 
     async def listed(self, wanted: PathGlob) -> Paths:
-        bounds, watch = self._files.bounds, self._files.watch
-        self.strangers_left_out = 0
+        """The files that match; in a run strangers' only where the pattern names a folder."""
+        bounds, self.strangers_left_out = self._files.bounds, 0
 
         def may(path: str) -> bool:
             if not (wanted.matches(path) and bounds.may_read(path)):
                 return False
-            may_be_named = watch.may_be_named(path, by_name=bool(wanted.folder))
-            self.strangers_left_out += not may_be_named
-            return may_be_named
+            is_left_out = not wanted.folder and self._is_hidden(path)
+            self.strangers_left_out += is_left_out
+            return not is_left_out
 
         found = await self.paths(
             wanted.folder, lambda folder: wanted.enters(folder) and bounds.may_enter(folder), may
         )
-        watch.read_names(found)
+        self._record(filter(self._files.user.strangers.is_place, found))  # names are texts, too
         return sorted(found, key=printable)
 
     async def paths(
@@ -130,7 +128,7 @@ class GrantedIndex:
         self._files.store.root.size(real)  # which raises where there is none
         self._search.settle(_INDEX_S)
         rows = self._search.catalogue.links_to(real, self.can_see())
-        visible = self._files.watch.visible(list(dict.fromkeys(row.source for row in rows)))
+        visible = self.visible([row.source for row in rows])
         titles = self._titles(sorted(visible))
         return [
             LinkRow(
@@ -150,21 +148,44 @@ class GrantedIndex:
         return {row.source for row in self._search.catalogue.links_to(path, may_read)}
 
     def visible(self, paths: Sequence[str], *, is_asked: bool = False) -> set[str]:
-        visible = self._files.watch.visible(paths, is_asked=is_asked)
-        self.strangers_left_out = len(paths) - len(visible)
-        return visible
+        """The notes whose words a search or a list may show: all to a module's code, which that
+        taints; to a run trusted ones, or all once it is tainted. `is_asked`: a run asks for
+        strangers' too.
+        """
+        user, found = self._files.user, set(paths)
+        strangers = [] if user.taint else list(self._of_strangers(sorted(found)))
+        if user.run is None or is_asked:
+            self._record(strangers)
+            strangers = []
+        self.strangers_left_out = len(strangers)
+        return found.difference(strangers)
+
+    def _of_strangers(self, paths: Iterable[str]) -> Iterator[str]:
+        """Those of them; also what is gone, too large, or a link by now."""
+        is_place = self._files.user.strangers.is_place
+        notes = map(VaultPath, paths)
+        for path, content in self._files.store.root.read_each(notes, _LARGEST_READ):
+            if isinstance(content, ParachuteError) or is_place(path) or says_stranger(content.data):
+                yield path
+
+    def _record(self, strangers: Iterable[str]) -> None:
+        """Before the names of these are handed out."""
+        found = next(iter(strangers), None)
+        if found is not None and not self._files.user.taint:
+            self._files.record_strangers(found)
+
+    def _is_hidden(self, path: str) -> bool:
+        """Whether a run may not learn yet that the file exists, as strangers may have named it."""
+        user = self._files.user
+        return user.run is not None and not user.taint and user.strangers.is_place(path)
 
     def can_see(self) -> Callable[[str], bool]:
         """Whether a file is there for the reader; no run learns strangers' names by links."""
-        may_read, run = self._files.bounds.may_read, self._run
-        if run is None:
-            return may_read
-        return lambda path: (
-            may_read(path) and (run.is_tainted or not run.is_stranger(path, None, None))
-        )
+        may_read = self._files.bounds.may_read
+        return lambda path: may_read(path) and not self._is_hidden(path)
 
     def _titles(self, paths: Sequence[str]) -> Mapping[str, str]:
-        wanted = sorted(self._files.watch.visible(list(dict.fromkeys(paths))))
+        wanted = sorted(self.visible(paths))
         found: dict[str, str] = {}
         for first in range(0, len(wanted), BATCH):
             rows = self._search.catalogue.notes_at(wanted[first : first + BATCH])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from parachuted.access.authority import Authority, CallRecord, current
+from parachuted.access.caller import Caller, CallRecord, current
 from parachuted.access.notes import (
     AppendSection,
     Hit,
@@ -25,10 +25,9 @@ from parachuted.access.notes import (
     Upload,
     Writer,
 )
-from parachuted.access.origin import UNTRUSTED, Origin
-from parachuted.access.origins import Origins
 from parachuted.access.paths import is_code, is_control, is_hidden
-from parachuted.access.run_records import RunWatch
+from parachuted.access.run_watch import RunWatch
+from parachuted.access.strangers import Strangers, says_stranger
 from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
 from parachuted.errors import (
     ActRefusedError,
@@ -47,6 +46,7 @@ from parachuted.runs.granted_index import BATCH, GrantedIndex
 from parachuted.runs.note_values import (
     FileChange,
     checked,
+    decoded,
     encoded,
     file_change,
     key_filters,
@@ -54,27 +54,26 @@ from parachuted.runs.note_values import (
     vault_edit,
 )
 from parachuted.search import NoteQuery, QueryError, Search, parse_query
-from parachuted.tools import Writing, unwatched
+from parachuted.tools.move import Writing, unwatched
 from parachuted.vault import (
     NOTE_SUFFIXES,
     Author,
-    Caller,
     FileContent,
     FileNames,
     IncomingFile,
     ReplaceAll,
+    Requester,
     SetFrontmatterKey,
     Store,
     VaultIndex,
     VaultPath,
     WriteResult,
     apply_edit,
-    declared_origin,
     printable,
 )
 
 _MOST_FOUND, _MOST_ROWS = 100, 1_000
-_AT_ONCE, _LARGEST_UPLOAD = 2_000, 4 << 30
+_LARGEST_UPLOAD = 4 << 30
 _LONGEST_REASON = 1_000
 _STRANGERS = "strangers"  # a cursor, since another argument of a tool would be in every prompt
 
@@ -95,8 +94,8 @@ class GrantedVault:
     def __init__(self, vaults: GrantedVaults, grant: ModuleBounds, user: VaultUser) -> None:
         self._store, self._index, self._search = vaults.store, vaults.index, vaults.search
         self.files = GrantedFiles(vaults.store, grant, user, vaults.audit)
-        self._user, self._watch = user, self.files.watch
-        self._known = GrantedIndex(vaults.index, vaults.search, self.files, user.run)
+        self._user = user
+        self._known = GrantedIndex(vaults.index, vaults.search, self.files)
 
     @property
     def strangers_left_out(self) -> int:
@@ -105,13 +104,7 @@ class GrantedVault:
 
     async def read(self, path: str) -> str:
         """The text of a note."""
-        data = await self.read_bytes(path)
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise EditRefusedError(
-                f"{printable(path)} is not UTF-8 text; read_bytes reads it"
-            ) from error
+        return decoded(path, await self.read_bytes(path))
 
     async def read_bytes(self, path: str) -> bytes:
         """The content of a binary file."""
@@ -131,28 +124,10 @@ class GrantedVault:
 
         An agent's run gets names that strangers gave only of a folder that the pattern begins with.
         """
-        folder = _glob(pattern).folder
-        if looks and folder:
-            await self._store.notice([f"{VaultPath.parse(folder)}/"])
-        return [printable(path) for path in await self._known.listed(_glob(pattern))]
-
-    async def scope(self) -> str:
-        """A word for what the present caller may read: "" for all that the module may, else the
-        same for callers that are limited to the same paths.
-        """
-        caller = self._user.authority()
-        caller.check()
-        return caller.reads.word
-
-    async def readable(self, paths: Sequence[str]) -> Paths:
-        """Those of these paths that the present caller may read, in their order. No file is looked
-        at, and none counts as read.
-        """
-        bounds, found = self.files.bounds, list[str]()
-        for first in range(0, len(paths), _AT_ONCE):
-            found += filter(bounds.may_read, paths[first : first + _AT_ONCE])
-            await asyncio.sleep(0)  # the loop is everybody's
-        return found
+        wanted = _glob(pattern)
+        if looks and wanted.folder:
+            await self._store.notice([f"{VaultPath.parse(wanted.folder)}/"])
+        return [printable(path) for path in await self._known.listed(wanted)]
 
     async def search(self, query: str, limit: int = 20) -> Hits:
         """The best notes for these words, among those that may be read."""
@@ -162,11 +137,11 @@ class GrantedVault:
             raise ActRefusedError(str(error)) from error
         most, may_read = max(1, min(limit, _MOST_FOUND)), self.files.bounds.may_read
         found = await asyncio.to_thread(self._search.find, parsed, most, may_read)
-        hits = [hit for hit in found.hits if may_read(hit.path)]
-        visible = await run_uninterrupted(self._known.visible, [hit.path for hit in hits])
+        paths = [hit.path for hit in found.hits]
+        visible = await run_uninterrupted(self._known.visible, paths)
         return [
             Hit(path=printable(hit.path), title=hit.title, snippet=hit.snippet)
-            for hit in hits
+            for hit in found.hits
             if hit.path in visible
         ]
 
@@ -196,18 +171,27 @@ class GrantedVault:
         added is what the person wrote, who asks for it and claims it; it counts as theirs then.
         ConflictError: there is one already.
         """
-        data, origin = encoded(text), self._watch.origin_of_import(is_own=is_own)
-        if origin in UNTRUSTED and not UNTRUSTED.intersection(declared_origin(data)):
-            data = apply_edit(SetFrontmatterKey(key="origin", value=origin), data)
+        data, is_persons = encoded(text), is_own and self._is_persons()
+        if not is_persons and not says_stranger(data):
+            data = apply_edit(SetFrontmatterKey(key="origin", value="imported"), data)
         return await self._write(
             FileChange(
                 path=VaultPath.parse(path),
                 edit=ReplaceAll(data=data),
                 base=base,
                 is_new=base is None,
-                origin=origin,
+                is_persons=is_persons,
             )
         )
+
+    def _is_persons(self) -> bool:
+        """Whether the person may claim an import for theirs: at their own request, to which nothing
+        but a trusted module of theirs answers.
+        """
+        caller = self._user.caller()
+        chain = caller.chain
+        is_asked = caller.request.by == "person" and chain.within is None and not chain.runs
+        return is_asked and self._user.run is None and not self._user.is_strangers
 
     async def append(self, path: str, section: str, text: str) -> str:
         """Put text at the end of a section, which is made if need be."""
@@ -301,33 +285,27 @@ class GrantedVault:
             raise EditRefusedError("there is nothing to change")
         if len({change.path for change in changes}) != len(changes):
             raise EditRefusedError("a file is named twice; put its edits into one change")
-        caller, reason = self._user.authority(), reason[:_LONGEST_REASON]
-        parent = caller.call
+        caller, reason = self._user.caller(), reason[:_LONGEST_REASON]
+        parent = caller.chain.call
         causes = parent.causes if parent is not None and parent.run else caller.causes
-        call = CallRun(self._store, "", replace(caller, runs=caller.led_by, causes=causes))
+        chain = replace(caller.chain, runs=caller.chain.led_by)
+        call = CallRun(self._store, "", replace(caller, chain=chain, causes=causes))
         wanted = list(map(file_change, changes))
         steps = await run_uninterrupted(self.files.steps, wanted)
-        done, number = 0, None
+        done, run = 0, ""
         try:
-            number = await run_uninterrupted(self._begin_act, call, steps, reason)
-            for change in wanted:
-                await self._write(change, call, reason)
-                done += 1
-        except asyncio.CancelledError:  # who asked has gone, and the act is done all the same
-            await run_uninterrupted(self._end_act, call, number, is_finished=False)
-            raise
-        except Exception as error:
-            run = call.run
-            await run_uninterrupted(self._end_act, call, number)
-            if not done or not isinstance(error, ParachuteError):
+            async with self._recorded_act(call, steps, reason):
+                for change in wanted:
+                    await self._write(change, call, reason)
+                    done, run = done + 1, str(call.run)
+        except ParachuteError as error:
+            if not done:
                 raise
             raise EditRefusedError(
                 f"{error}; {done} of {len(changes)} files were changed before that: "
                 f"`parachute undo {run}` takes it back"
             ) from error
-        run = call.run
-        await run_uninterrupted(self._end_act, call, number)
-        return str(run)
+        return run
 
     async def delete(self, path: str) -> None:
         """Remove a file; it can be undone. A link is not removed, nor what it leads to."""
@@ -406,15 +384,14 @@ class GrantedVault:
 
         Never for programs' files, nor for what the caller's key does not reach.
         """
-        run, caller = self._user.run, self._user.authority()
+        run, caller = self._user.run, self._user.caller()
         if run is None:
             return ()
         real = await run_uninterrupted(self.files.place, path, is_named=is_named)
         bounds = self.files.bounds
-        is_reading = what == "read"
-        may, limit = (
-            (bounds.may_read, caller.reads) if is_reading else (bounds.may_write, caller.writes)
-        )
+        is_reading, grant = what == "read", caller.grant
+        may = bounds.may_read if is_reading else bounds.may_write
+        limit = grant.reads if is_reading else grant.writes
         files = [file for file in dict.fromkeys((path, real)) if not may(file)]
         for file in files:
             is_programs = is_hidden(file) or is_code(file) if is_reading else is_control(file)
@@ -437,20 +414,34 @@ class GrantedVault:
         for first in range(0, len(paths), BATCH):
             yield await run_uninterrupted(self._known.batch, paths[first : first + BATCH], names)
 
+    @asynccontextmanager
+    async def _recorded_act(
+        self, call: CallRun, steps: Sequence[ActStep], reason: str
+    ) -> AsyncIterator[None]:
+        """Around the writes of an act. One whose caller has gone is done all the same."""
+        number, is_whole = None, True
+        try:
+            number = await run_uninterrupted(self._begin_act, call, steps, reason)
+            yield
+        except asyncio.CancelledError:
+            is_whole = False
+            raise
+        finally:
+            await run_uninterrupted(self._end_act, call, number, is_whole=is_whole)
+
     def _begin_act(self, call: CallRun, steps: Sequence[ActStep], reason: str) -> int | None:
         if not steps:
             return None
         by = self._user.author(call).by
         with call.writing(by, steps[0].path, reason):  # from here on the run has an id
             what, author = f"what {by} was doing ({reason})", self._user.author(call)
-            act = Act(what=what, author=author, steps=steps, origin=self._watch.origin)
-            return begin_act(self._store, act)
+            return begin_act(self._store, Act(what=what, author=author, steps=steps))
 
-    def _end_act(self, call: CallRun, number: int | None, *, is_finished: bool = True) -> None:
-        if number is not None and is_finished:
+    def _end_act(self, call: CallRun, number: int | None, *, is_whole: bool) -> None:
+        if number is not None and is_whole:
             end_act(self._store, number)
         elif number is not None:
-            ActFinisher(self._store, self._watch.origins).finish(number)
+            ActFinisher(self._store).finish(number)
         call.close()
 
 
@@ -462,37 +453,37 @@ class GrantedVaults:
     index: VaultIndex
     search: Search
     audit: AuditRecorder = NullAuditRecorder()  # noqa: RUF009  it holds nothing
+    strangers: Strangers = field(default_factory=Strangers)
 
     def of_module(
         self,
         name: str,
         grant: ModuleBounds,
         *,
-        authority: Callable[[], Authority] = current,
+        caller: Callable[[], Caller] = current,
         writing: Writing = unwatched,
-        origins: Origins | None = None,
-        own: Origin = "agent",
+        is_strangers: bool = False,
     ) -> GrantedVault:
         """For a module's code; `VaultUser` says what each means."""
 
         def author(call: CallRecord | None) -> Author:
-            caller = authority()
+            present = caller()
             return Author(
                 by=f"module:{name}",
                 run=None if call is None else call.run,
                 causes=(() if call is None else call.causes)
-                or caller.causes_at(self.store.clock()),
-                key=caller.caller if caller.is_limited else "",
-                caller=Caller("module", name, caller.request_id),
+                or present.causes_at(self.store.clock()),
+                key=present.request.key if present.grant.is_limited else "",
+                requester=Requester("module", name, present.request.id),
             )
 
         user = VaultUser(
-            authority=authority,
+            caller=caller,
             author=author,
             writing=writing,
             module=name,
-            origins=origins,
-            own=own,
+            strangers=self.strangers,
+            is_strangers=is_strangers,
         )
         return GrantedVault(self, grant, user)
 
@@ -502,15 +493,16 @@ class GrantedVaults:
         author: Author,
         *,
         run: RunWatch,
-        authority: Callable[[], Authority],
+        caller: Callable[[], Caller],
         wrote: Callable[[WriteResult], None],
     ) -> GrantedVault:
         """For a run of an agent; `wrote` hears of each write."""
         user = VaultUser(
-            authority=authority,
+            caller=caller,
             author=lambda _call: author,
             writing=lambda _path: nullcontext(wrote),
             run=run,
+            strangers=self.strangers,
         )
         return GrantedVault(self, grant, user)
 

@@ -7,16 +7,17 @@ answered as text and changes nothing. The definitions are part of every prompt, 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from parachuted.access.notes import AppendSection, SetSection
-from parachuted.agents import Tool
+from parachuted.agents.job import Tool
 from parachuted.errors import NotFoundError
 from parachuted.runs.granted_vault import GrantedVault
-from parachuted.times import time_of
+from parachuted.texts.times import time_of
 from parachuted.tools.definitions import agent_tools, an_object, plain, tool, tools_in
 from parachuted.vault import parse_note
 
@@ -154,14 +155,12 @@ class NoteTools:
                 f"{path} is there already, and you have not read it; read it, then decide what its "
                 "whole text is to be"
             )
-        async with self.writing("wrote", path) as run:
-            digest = await (
-                self.vault.create(path, text)
-                if base is None
-                else self.vault.write(path, text, base=base)
-            )
-        self.seen.add(path, digest)
-        return _written(path, digest, run)
+        write = (
+            partial(self.vault.create, path, text)
+            if base is None
+            else partial(self.vault.write, path, text, base=base)
+        )
+        return await self._changed("wrote", path, write, is_whole=True)
 
     @tool(
         "Replace a section, or append to it; made if missing.",
@@ -177,18 +176,12 @@ class NoteTools:
         text: str,
         append: bool = False,  # noqa: FBT001, FBT002  by name
     ) -> Mapping[str, object]:
-        text = plain(text)
-        async with self.writing("added to" if append else "edited", path) as run:
-            if append:
-                digest = await self.vault.edit(path, [AppendSection(section, text)])
-            else:
-                base = self.seen.digests.get(path)
-                digest = await self.vault.edit(path, [SetSection(section, text)], base=base)
         if append:
-            self.seen.forget(path)
-        else:
-            self.seen.add(path, digest, is_whole=self.seen.whole(path) is not None)
-        return _written(path, digest, run)
+            added = AppendSection(section, plain(text))
+            return await self._changed("added to", path, partial(self.vault.edit, path, [added]))
+        base, is_whole = self.seen.digests.get(path), self.seen.whole(path) is not None
+        write = partial(self.vault.edit, path, [SetSection(section, plain(text))], base=base)
+        return await self._changed("edited", path, write, is_whole=is_whole)
 
     @tool(
         "Set a frontmatter key; null removes it.",
@@ -199,22 +192,30 @@ class NoteTools:
         is_idempotent=True,
     )
     async def set_key(self, path: str, key: str, value: Any) -> Mapping[str, object]:  # noqa: ANN401  any JSON
-        async with self.writing(f"set {key[:80]} in", path) as run:
-            digest = await self.vault.set_key(path, key, value)
-        self.seen.forget(path)
-        return _written(path, digest, run)
+        write = partial(self.vault.set_key, path, key, value)
+        return await self._changed(f"set {key[:80]} in", path, write)
 
     @tool("Move a note; links to it follow.", "vault", "write", _WRITTEN)
     async def move_note(self, path: str, to: str) -> Mapping[str, object]:
-        async with self.writing("moved", path) as run:
-            digest = await self.vault.move(path, to)
-        self.seen.forget(path)
-        return _written(to, digest, run)
+        moved = await self._changed("moved", path, partial(self.vault.move, path, to))
+        return {**moved, "path": to}
 
     def _left_out(self) -> Mapping[str, object]:
         left_out = self.vault.strangers_left_out
         return {"note": f"{left_out} {_LEFT_OUT}"} if left_out else {}
 
-
-def _written(path: str, digest: str, run: str | None) -> Mapping[str, object]:
-    return {"path": path, "digest": digest, **({"run": run} if run else {})}
+    async def _changed(
+        self,
+        what: str,
+        path: str,
+        write: Callable[[], Awaitable[str]],
+        *,
+        is_whole: bool | None = None,
+    ) -> Mapping[str, object]:
+        """Write, and forget what was seen, unless all or a part of the new text is known."""
+        async with self.writing(what, path) as run:
+            digest = await write()
+        self.seen.forget(path)
+        if is_whole is not None:
+            self.seen.add(path, digest, is_whole=is_whole)
+        return {"path": path, "digest": digest, **({"run": run} if run else {})}

@@ -20,7 +20,6 @@ from parachuted.access.notes import (
     SetKey,
     SetSection,
 )
-from parachuted.access.origin import Origin
 from parachuted.errors import EditRefusedError
 from parachuted.search import CatalogueNote as IndexedRow
 from parachuted.search import KeyFilter, row_of
@@ -56,12 +55,7 @@ def make_note(
     `indexed` is what the index has of the same content, if it has; `resolve` finds the files that
     links lead to. Raises EditRefusedError where it is not text.
     """
-    try:
-        text = content.data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise EditRefusedError(
-            f"{printable(path)} is not UTF-8 text; read_bytes reads it"
-        ) from error
+    text = decoded(path, content.data)
     row = indexed or row_of(path, content.data, content.status.st_mtime)
     frontmatter = row.typed
     modified = _moment(content.status.st_mtime)
@@ -99,15 +93,14 @@ def key_filters(where: Mapping[str, object]) -> tuple[KeyFilter, ...]:
 
     Raises EditRefusedError for a value that no key has.
     """
-    return tuple(_filter(key, value) for key, value in where.items())
-
-
-def _filter(key: str, value: object) -> KeyFilter:
-    if value is None:
-        return KeyFilter(key=key, op="exists", value=False)
-    if isinstance(value, list | tuple):
-        return KeyFilter(key=key, op="in", value=tuple(map(_word, value)))
-    return KeyFilter(key=key, op="eq", value=_word(value))
+    return tuple(
+        KeyFilter(key=key, op="exists", value=False)
+        if value is None
+        else KeyFilter(key=key, op="in", value=tuple(map(_word, value)))
+        if isinstance(value, list | tuple)
+        else KeyFilter(key=key, op="eq", value=_word(value))
+        for key, value in where.items()
+    )
 
 
 def _word(value: object) -> str:
@@ -144,8 +137,8 @@ def vault_edit(edits: Sequence[NoteEdit], base: str | None) -> Edit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
     """One write. Without an `edit` the file is removed; `is_new`: there may be no file yet. `base`
-    is the digest of the text that it was decided on; `origin` whose text it is, where that does not
-    follow from what was read; `source` where the file is that the text is to move from, with no
+    is the digest of the text that it was decided on; `is_persons`: it is the person's own words,
+    whatever was read before; `source` where the file is that the text is to move from, with no
     link rewritten.
     """
 
@@ -153,7 +146,7 @@ class FileChange:
     edit: Edit | None
     base: str | None = None
     is_new: bool = False
-    origin: Origin | None = None
+    is_persons: bool = False
     source: VaultPath | None = None
 
 
@@ -270,6 +263,15 @@ def checked(data: bytes) -> bytes:
     if len(data) > _LARGEST_WRITE:
         raise EditRefusedError(f"it is larger than {_LARGEST_WRITE >> 20} MB; nothing was written")
     return data
+
+
+def decoded(path: str, data: bytes) -> str:
+    """The text of a note. Raises EditRefusedError where it is none."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        why = "is not UTF-8 text; read_bytes reads it"
+        raise EditRefusedError(f"{printable(path)} {why}") from error
 
 
 def encoded(text: str) -> bytes:

@@ -1,42 +1,54 @@
 """Requested run: a run of a module's agent, of a conversation's, or of one of the daemon's own: on
-whose behalf it works, what follows its steps, and what its end settles.
+whose behalf it works, in which container, what follows its steps, and what its end settles.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
+from pathlib import Path
 
-from parachuted.access.authority import Authority, pass_on
-from parachuted.access.grant import Grant
-from parachuted.access.origin import Taint
-from parachuted.agents import (
+from parachuted.access.caller import Caller
+from parachuted.access.grant import CallerGrant, Grant
+from parachuted.access.own_folders import OwnFolders
+from parachuted.access.strangers import Taint
+from parachuted.agents.job import (
+    AgentResult,
     CompactionAnswer,
-    NativeTools,
+    Job,
     PermissionStep,
     QuestionStep,
+    RunFolder,
+    RunSandbox,
     SessionStep,
     Step,
     TextDelta,
     TextStep,
     UsageStep,
 )
-from parachuted.agents.active_runs import Reach
 from parachuted.agents.permission import PendingPermission
-from parachuted.errors import StorageFailedError
+from parachuted.agents.sandbox.archive import ArchiveWriter
+from parachuted.agents.sandbox.proxy import Proxy, open_proxy
+from parachuted.agents.sandbox.sandboxes import Sandboxes
+from parachuted.errors import StorageFailedError, storage_errors
 from parachuted.hooks import cause_data
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.agent_tools import ServerToolCalls
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.checkout import Checkout, CheckoutResult
 from parachuted.runs.granted_vault import GrantedVaults
+from parachuted.runs.outside_folders import OutsideCopies, copy_outside
 from parachuted.runs.run import Run, RunServices
-from parachuted.runs.run_guard import RunGuards
-from parachuted.runs.run_request import CurrentRun, RunReport, RunRequest
+from parachuted.runs.run_guard import NativeGate, RunGuard, RunGuards, RunSuggestions
+from parachuted.runs.run_request import CurrentRun, RunRequest
+from parachuted.suggestions import SuggestingRun
 from parachuted.tasks import RunOutcome
-from parachuted.vault import Author, WriteResult, new_id
+from parachuted.vault import Author, Store, VaultIndex, WriteResult
 
 log = logging.getLogger(__name__)
 
@@ -48,163 +60,145 @@ _ASKED = {
     "trusted": ("Agent", "name"),
 }
 _NEARLY_FULL = 160_000  # tokens: 80 % of the window that models have at least
+_MOST_TOLD = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedSandbox:
-    """A run's container. `prompt` is what the system prompt says of what is in it."""
+@dataclass(kw_only=True)
+class RunParts:
+    """From what each requested run is made. `boxes` None: there are no containers."""
 
-    native: NativeTools
-    prompt: str
-
-
-class SandboxProvider(Protocol):
-    """Gives runs their containers."""
-
-    async def problem(self) -> str | None:
-        """Why no container can be had here, and what to install or do; None: one can."""
-        ...
-
-    def open(self, run: RequestedRun) -> AbstractAsyncContextManager[OpenedSandbox]:
-        """The run's private copy of what it was granted, and the CLI's own tools over it.
-
-        What it made is checked in when this is left without an error, once no container works in
-        it any more, and dropped with one. Raises AgentUnavailableError.
-        """
-        ...
+    services: RunServices
+    vaults: GrantedVaults
+    hooks: RunHooks
+    guards: RunGuards
+    boxes: AgentSandboxes | None = None
 
 
 class RequestedRun(Run):
-    """One run of an agent that was asked for. An `AgentBriefing` prepares it.
-
-    `missing` is what the agent asked for and cannot have here.
-    """
+    """One run of an agent that was asked for. `missing` is what it wanted and cannot have here."""
 
     cancelled = "it was ended, because its caller no longer waits"
     missing: str | None = None
     server_calls: ServerToolCalls | None = None
 
-    def __init__(
-        self,
-        request: RunRequest,
-        grant: Grant,
-        *,
-        services: RunServices,
-        vaults: GrantedVaults,
-        hooks: RunHooks,
-        guards: RunGuards,
-        boxes: SandboxProvider | None,
-    ) -> None:
-        definition, options = request.definition, request.options
-        now = services.clock()
-        task = request.task(new_id("r", now), now)
+    def __init__(self, request: RunRequest, grant: Grant, parts: RunParts) -> None:
+        definition, options, caller = request.definition, request.options, request.caller
+        task, guards = request.task(parts.services.clock()), parts.guards
         self.request, self.grant = request, grant
         self.entry, self.follower = request.entry, request.follower
-        self.guards, self.sessions, self._boxes = guards, hooks.sessions, boxes
+        self.guards, self.sessions, self._boxes = guards, parts.hooks.sessions, parts.boxes
         self.taint = Taint()
-        pass_on(request.authority.taint, self.taint)  # the prompt may hold what the caller has read
+        self.taint.read_by(caller.taint, "by who asked it")  # the prompt may hold it
         self.written: list[WriteResult] = []
-        self.suggested: list[str] = []
         self.talks_in = options.conversation_id or request.session or ""
         self._answer, self._has_ended, self._is_nearly_full = "", False, False
         self._within = CurrentRun(
-            grant=grant,
-            asker=request.authority,
-            module=definition.module,
-            may_write=request.may_write,
+            grant=grant, asker=caller, module=definition.module, may_write=request.may_write
         )
         own_hooks = AgentHooks(
-            shared=hooks,
+            shared=parts.hooks,
             session_id=str(task.run),
             agent=definition.name,
             cause=cause_data(
-                task.causes,
-                actor=definition.name,
-                run=task.run,
-                depth=1 + len(task.parents),
+                task.causes, actor=definition.name, run=task.run, depth=1 + len(task.parents)
             ),
             taint=self.taint,
             module=definition.module,
-            folder=request.scope.folder or options.about_folder,
-            authority=self._lent_authority,
+            folder=options.folder or options.about_folder,
+            caller=self._lent_caller,
             conversation_id=options.conversation_id,
         )
-        super().__init__(services, own_hooks, task, agent=definition.name, module=definition.module)
+        super().__init__(
+            parts.services, own_hooks, task, agent=definition.name, module=definition.module
+        )
         self.author = Author(
             by=f"module:{self.agent}" if self.module else f"agent:{self.agent}",
             run=self.id,
             causes=task.causes,
-            key=request.authority.caller if request.authority.is_limited else "",
+            key=caller.request.key if caller.grant.is_limited else "",
         )
-        self.guard = guards.of_run(
-            self.id,
+        self.suggestions: RunSuggestions | None = None
+        if guards.suggestions is not None:
+            suggesting = SuggestingRun(
+                agent=self.agent,
+                sees=lambda path: grant.may_read(path) or grant.may_write(path),
+                session=request.session or "",
+                run=self.id,
+                causes=task.causes,
+                is_tainted=lambda: bool(self.taint),
+            )
+            self.suggestions = RunSuggestions(sink=guards.suggestions, run=suggesting)
+        self.guard = RunGuard(
+            run=self.id,
             session=request.session,
             grant=grant,
             taint=self.taint,
-            causes=task.causes,
-            suggested=self.suggested.append,
-            opened=self._ask_permission if request.conversation is not None else None,
+            strangers=guards.strangers,
+            permissions=guards.permissions,
+            put_forward=self.suggestions.put_forward if self.suggestions is not None else None,
+            wait_s=guards.answer_s if request.input is not None else None,
+            opened=self._ask_permission,
         )
         self.bounds = ModuleBounds.of_agent(definition.who, grant)
-        self.vault = vaults.of_run(
-            self.bounds,
-            self.author,
-            run=self.guard,
-            authority=self.authority,
-            wrote=self.written.append,
+        self.vault = parts.vaults.of_run(
+            self.bounds, self.author, run=self.guard, caller=self.caller, wrote=self.written.append
         )
 
-    def authority(self) -> Authority:
+    def caller(self) -> Caller:
         """On whose behalf its tools work: the caller's, until the run ends."""
-        asked = self.request.authority
+        asked = self.request.caller
+
+        def is_valid() -> bool:
+            return not self._has_ended and asked.request.is_valid()
+
+        depth = asked.chain.depth + 1
         return replace(
             asked,
             causes=self.task.causes,
-            runs=(self.id,),
             taint=self.taint,
-            within=self._within,
-            call=None,
-            depth=asked.depth + 1,
-            holds=lambda: not self._has_ended and asked.holds(),
+            chain=replace(
+                asked.chain, runs=(self.id,), within=self._within, depth=depth, call=None
+            ),
+            request=replace(asked.request, is_valid=is_valid),
         )
 
-    def _lent_authority(self) -> Authority:
-        """What a module acts with that the run leads to: one that has read strangers' texts lends
-        no more than it may write itself.
-        """
-        own = self.authority()
-        return own.narrowed(own.reads, self.grant.lane) if self.taint else own
+    def _lent_caller(self) -> Caller:
+        """What a module acts with: a run that read strangers' texts lends what it may write."""
+        own = self.caller()
+        return own.narrowed(CallerGrant(writes=self.grant.lane)) if self.taint else own
 
-    def tool_authority(self) -> Authority:
+    def tool_caller(self) -> Caller:
         """The same for a module whose tool it calls."""
-        return replace(self._lent_authority(), within=replace(self._within, watch=self.guard))
+        lent, watched = self._lent_caller(), replace(self._within, watch=self.guard)
+        return replace(lent, chain=replace(lent.chain, within=watched))
 
-    def reach(self) -> Reach:
-        asked, grant = self.request.authority, self.grant
-        writes = grant.lane if self.taint else grant.writes
-        return grant.reads.both(asked.reads), writes.both(asked.writes)
+    def reach(self) -> CallerGrant:
+        grant = self.grant
+        own = CallerGrant(grant.reads, grant.lane if self.taint else grant.writes)
+        return own.both(self.request.caller.grant)
 
     def may_go_on(self) -> bool:
-        return self.request.authority.holds()
+        return self.request.caller.request.is_valid()
 
     async def may_begin(self) -> bool:
         """Whether a person allows it to begin; asked in the conversation, where there is one."""
-        if self.request.conversation is not None:
+        if self.request.input is not None:
             self.tell_follower()  # who follows it sees the question, and answers it
         return await self.guard.may_begin(self.request.definition.who)
 
     async def work(self) -> RunOutcome:
-        """Do the job. What the agent did in its container is taken over before this ends."""
+        """What the agent did in its container is taken over before this ends."""
         if not self.grant.needs_container or self._boxes is None:
             self._answer = await self.follow(self.job)
         else:
-            async with self._boxes.open(self) as opened:
-                system = f"{self.job.system_prompt}\n{opened.prompt}"
-                self._answer = await self.follow(
-                    replace(self.job, native=opened.native, system_prompt=system)
-                )
+            async with self._boxes.open(self) as job:
+                self._answer = await self.follow(job)
         otherwise = "it answered, and changed nothing"  # its words are for the caller
         return self.hooks.outcome(self.account, otherwise, suggested=self.suggested)
+
+    @property
+    def suggested(self) -> tuple[str, ...]:
+        return tuple(self.suggestions.names) if self.suggestions is not None else ()
 
     def add_words(self, words: str) -> None:
         """After the agent's last words: what became of its work."""
@@ -218,11 +212,11 @@ class RequestedRun(Run):
         request, self._has_ended = self.request, True
         if self.server_calls is not None:
             await self.server_calls.close()
-        if request.conversation is not None:
-            request.conversation.input.close()
+        if request.input is not None:
+            request.input.close()
             if talked_in := self.talks_in or self.session:
                 self.sessions.ended_turn(talked_in, self.id, self.account.started)
-        pass_on(self.taint, request.authority.taint)  # what it has read, its answer may hold
+        self._taint_caller()
         # a run that was ended tells of no session, and may have gone on with one
         sessions = list(dict.fromkeys(filter(None, (self.session, request.session))))
         try:
@@ -237,14 +231,15 @@ class RequestedRun(Run):
             )
         return True
 
-    def report(self, outcome: RunOutcome) -> RunReport:
-        return RunReport(
-            words=self._answer,
-            run=self.id,
-            outcome=outcome,
-            cost=self.account.cost,
-            session=self.session,
-            suggested=tuple(self.suggested),
+    def result(self, outcome: RunOutcome) -> AgentResult:
+        cost = self.account.cost
+        return AgentResult(
+            text=self._answer,
+            run_id=self.id,
+            outcome=outcome.result,
+            session_id=self.session,
+            cost_usd=cost.cost_usd if cost is not None else 0.0,
+            suggestions=self.suggested,
             warning=self.missing,
         )
 
@@ -257,8 +252,12 @@ class RequestedRun(Run):
         elif isinstance(step, QuestionStep | PermissionStep):
             self.sessions.notify(self.talks_in, self.agent, step)
         if self.follower is not None:
-            pass_on(self.taint, self.request.authority.taint)
+            self._taint_caller()
         super().stepped(step)
+
+    def _taint_caller(self) -> None:
+        """What it has read, its answer may hold."""
+        self.request.caller.taint.read_by(self.taint, f"an answer of {self.agent}")
 
     def _approach(self, tokens: int) -> None:
         """Publish once that the context is nearly full, where it is."""
@@ -267,25 +266,124 @@ class RequestedRun(Run):
             self.sessions.approach(self.talks_in, tokens, _NEARLY_FULL)
 
     async def compacting(self, trigger: str, instructions: str | None) -> CompactionAnswer:
-        """What hooks say of it. One long message can fill the rest of the window at once, so that
-        no usage has told before that it is nearly full.
-        """
+        """What hooks say of it. A long message can fill the window before any usage was told."""
         if trigger == "auto":
             self._approach(_NEARLY_FULL)
         return await self.hooks.compacting(trigger, instructions)
 
     def _ask_permission(self, question: PendingPermission) -> None:
         """A person who follows the conversation may answer there, too."""
-        conversation = self.request.conversation
-        if conversation is None:
+        said = self.request.input
+        if said is None:
             return
-        conversation.input.expect(question.id, lambda value: self.guards.answer(question, value))
-        tool, argument = _ASKED[question.request.kind]
-        self.stepped(
-            PermissionStep(
-                id=question.id,
-                tool=tool,
-                arguments={argument: question.request.what},
-                patterns=question.patterns,
+        said.expect(question.id, lambda value: self.guards.answer(question, value))
+        tool, argument = _ASKED[question.kind]
+        arguments, patterns = {argument: question.what}, question.patterns
+        step = PermissionStep(id=question.id, tool=tool, arguments=arguments, patterns=patterns)
+        self.stepped(step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSandboxes:
+    """Gives runs their containers. `private` folders are never copied into one."""
+
+    sandboxes: Sandboxes
+    store: Store
+    index: VaultIndex
+    user_home: Path
+    private: tuple[Path, ...] = ()
+    own_folders: OwnFolders | None = None
+
+    async def problem(self) -> str | None:
+        """Why no container can be had here, and what to install or do; None: one can."""
+        return (await self.sandboxes.status()).problem
+
+    @asynccontextmanager
+    async def open(self, run: RequestedRun) -> AsyncIterator[Job]:
+        """The run's job, with the CLI's own tools over a private copy of what it was granted.
+
+        What it made is checked in when this is left without an error, once no container works in
+        it any more, and dropped with one. Raises AgentUnavailableError.
+        """
+        is_conversation, config = run.request.pool == "conversation", run.grant.sandbox
+        async with self.sandboxes.prepare(is_conversation=is_conversation) as folder:
+            checkout = Checkout(
+                run.vault.files,
+                self.index,
+                run.grant,
+                run.guard,
+                folder=folder,
+                owner=self.sandboxes.user if config.workspace_access == "rw" else None,
+                hook_refused=run.hooks.refused,
             )
-        )
+            filled = await checkout.fill()
+            outside = await run_uninterrupted(self._copy_outside, run, folder)
+            sandbox = RunSandbox(config=config, folder=folder, network=run.grant.network)
+            async with _open_network(run, folder.sockets) as proxy:
+                gate = NativeGate(
+                    guard=run.guard,
+                    hooks=run.hooks,
+                    audit=run.audit,
+                    cut_network=proxy.cut if proxy is not None else lambda: None,
+                )
+                system = f"{run.job.system_prompt}\n{_prompt_of(filled, outside)}"
+                yield replace(run.job, native=gate.tools(sandbox), system_prompt=system)
+            if words := (await checkout.check_in()).words():
+                run.add_words(words)
+
+    def _copy_outside(self, run: RequestedRun, folder: RunFolder) -> OutsideCopies:
+        """Copy the folders beside the vault; what is not the person's own counts as read."""
+        own = self.own_folders or OwnFolders((), self.user_home)
+        with (
+            storage_errors("folders beside the vault could not be copied"),
+            closing(ArchiveWriter(folder.outside, None)) as into,
+        ):
+            copies = copy_outside(
+                run.grant.outside,
+                into,
+                user_home=self.user_home,
+                never=(self.store.root.folder, *self.private),
+                own=own,
+            )
+        for path in copies.strange:
+            run.taint.read(f"a copy of {path} ({own.advice(path.removesuffix('/**'))})")
+        return copies
+
+
+@asynccontextmanager
+async def _open_network(run: RequestedRun, sockets: Path) -> AsyncIterator[Proxy | None]:
+    """The filtering proxy, for a run that was granted any network.
+
+    What a host answers is a stranger's text, after which there is no new connection, and of those
+    that are open only the one that answered goes on, so that the answer comes whole.
+    """
+    grant, taint = run.grant, run.taint
+    if grant.network in ("none", ()):
+        yield None
+        return
+
+    async def allowed(_host: str, _port: int) -> str | None:
+        return f"{taint.why()}, so it may reach no network any more" if taint else None
+
+    async def beyond(host: str, port: int) -> str | None:
+        is_allowed = not taint and await run.guard.beyond("network", f"{host}:{port}")
+        return None if is_allowed else f"{grant.agent} was not granted {host}:{port}"
+
+    def reached(host: str) -> None:
+        taint.read(f"an answer of {host}")
+
+    proxy = Proxy(grant.network, allowed=allowed, beyond=beyond, reached=reached)
+    loop = asyncio.get_running_loop()
+    taint.at_first(lambda: loop.call_soon_threadsafe(partial(proxy.cut, but_answered=True)))
+    async with open_proxy(sockets, proxy):
+        yield proxy
+
+
+def _prompt_of(filled: CheckoutResult, outside: OutsideCopies) -> str:
+    lines = [f"Your copy has {filled.files} files."]
+    lines += [f"/outside/{name} is a copy of {path}, to read." for path, name in outside.copied]
+    left_out = [*filled.left_out, *outside.left_out]
+    lines += ["Left out of it:"] if left_out else []
+    lines += [f"- {path}: {why}" for path, why in left_out[:_MOST_TOLD]]
+    lines += [f"- and {len(left_out) - _MOST_TOLD} more"] if left_out[_MOST_TOLD:] else []
+    return "\n".join(lines) + "\n"

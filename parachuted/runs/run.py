@@ -1,8 +1,7 @@
-"""Run: one agent's work, from its grant to its receipt.
+"""Run: one agent's work, from its grant to its receipt, with its lines in the audit.
 
-`Run.perform` is the whole story, and the same for each agent: a curator's, a module's, a
-conversation's, maintenance. Kinds differ in how their prompt is built before, and in what the end
-settles.
+`Run.perform` is the one life cycle of every agent's run: a curator's, a module's, a conversation's,
+maintenance. Kinds differ in how their prompt is built before, and in what the end settles.
 """
 
 from __future__ import annotations
@@ -10,30 +9,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from parachuted.access.grant import Entry
-from parachuted.agents import Backend, Job, Step, TextStep, ToolCallStep
-from parachuted.agents.active_runs import ActiveRun, ActiveRuns, Reach
-from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
+from parachuted.access.grant import CallerGrant, Entry
+from parachuted.access.private_text import left_out_of
+from parachuted.agents.active_runs import ActiveRun, ActiveRuns
+from parachuted.agents.job import (
+    Backend,
+    ChangedNote,
+    Job,
+    RunLimits,
+    Step,
+    TextStep,
+    Tool,
+    ToolCallStep,
+    ToolResult,
+)
+from parachuted.audit.chain import AuditEvent, AuditRecorder, EventType, NullAuditRecorder
 from parachuted.errors import AgentFailedError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.run_audit import RunAudit
 from parachuted.tasks import RunOutcome, Task
-from parachuted.vault import printable
+from parachuted.vault import WriteResult, printable
 
 log = logging.getLogger(__name__)
 
 _GRACE_S = 30.0
 _MOST_OBJECTIONS = 8
+_SHOWN = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +73,8 @@ class RunFollower(Protocol):
 
 
 class Run(ABC):
-    """One run. Whoever makes it sets `account` and `job` before it is performed.
-
-    `cancelled` is the reason that is recorded when its caller is cancelled.
+    """One run, to be briefed and then performed. `cancelled` is the reason that is recorded when
+    its caller is cancelled.
     """
 
     account: RunAccount
@@ -83,19 +94,54 @@ class Run(ABC):
     ) -> None:
         self.services, self.hooks, self.task = services, hooks, task
         self.id, self.agent, self.module = str(task.run), agent, module
-        self.audit = RunAudit(
-            services.audit,
-            services.clock,
-            task,
-            agent=agent,
-            backend=services.backend.name,
-            module=module or agent,
-        )
+        self.audit = RunAudit(services, task, agent=agent, module=module or agent)
         self._words: list[str] = []
         self._last_text = ""
 
+    def brief(
+        self,
+        prompt: str,
+        system_prompt: str,
+        tools: Sequence[Tool],
+        limits: RunLimits,
+        *,
+        written: Sequence[WriteResult],
+        changes: Sequence[ChangedNote] = (),
+        model: str | None = None,
+    ) -> None:
+        """What the agent is asked, what it may call, and what is recorded of it. `written` is what
+        its tools write, as it grows.
+        """
+        now = self.services.clock()
+        self.account = RunAccount(
+            task=self.task,
+            backend=self.services.backend.name,
+            model=model or self.services.model,
+            started=now,
+            changes=changes,
+            prompt=prompt,
+            system_prompt=system_prompt,
+            written=written,
+            agent=self.agent,
+        )
+        self.job = Job(
+            id=self.id,
+            watcher=printable(self.task.watcher),
+            system_prompt=system_prompt,
+            prompt=prompt,
+            tools=self.hooks.tools(self.audit.tools(tools)),
+            limits=limits,
+            changes=tuple(changes),
+            at=now,
+            agent=self.agent,
+            causes=self.task.causes,
+            model=model,
+            ended=self.hooks.ended,
+            compacting=self.hooks.compacting,
+        )
+
     async def perform(
-        self, *, since: int, place: AbstractAsyncContextManager[None] | None = None
+        self, *, since: int, place: AbstractContextManager[None] | None = None
     ) -> RunOutcome:
         """Record the start, let the agent work, record and publish how it ended.
 
@@ -103,7 +149,7 @@ class Run(ABC):
         not begin. `place` is its place in the budgets, which it holds until its start is recorded.
         Raises what its work raises.
         """
-        async with place or nullcontext():
+        with place or nullcontext():
             # from here on it counts in budgets, and the next start of the daemon ends it if need be
             await run_uninterrupted(self.services.accounts.open, self.account)
         self.tell_follower()
@@ -130,13 +176,12 @@ class Run(ABC):
 
     @abstractmethod
     async def settle(self, outcome: RunOutcome, error: BaseException | None) -> bool:
-        """Record the end, after the error that the work raised if it did.
-
-        False: the run has not ended, for it is tried again.
+        """Record the end, after the error that the work raised if it did. False: the run has not
+        ended, for it is tried again.
         """
 
     @abstractmethod
-    def reach(self) -> Reach:
+    def reach(self) -> CallerGrant:
         """What it may read and write just now."""
 
     def may_go_on(self) -> bool:
@@ -144,12 +189,10 @@ class Run(ABC):
         return True
 
     def tell_follower(self) -> None:
-        """Who follows it knows it from now on."""
         if self.follower is not None:
             self.follower.began(self.id)
 
     def stepped(self, step: Step) -> None:
-        """The agent has said or done that."""
         if self.follower is not None:
             self.follower.stepped(step)
 
@@ -172,9 +215,9 @@ class Run(ABC):
     async def follow(self, job: Job) -> str:
         """Let the backend do the job; the agent's words after its last tool call.
 
-        The backend keeps the limits; one that does not is ended some time later. In a conversation
-        the agent goes on as long as a hook objects to its end, some times at most. Raises
-        AgentFailedError, also for whatever else the backend raises.
+        A backend that does not keep the limits is ended some time later. In a conversation the
+        agent goes on while a hook objects to its end, some times at most. Raises AgentFailedError,
+        also for whatever else the backend raises.
         """
         for objections in range(_MOST_OBJECTIONS + 1):
             await self._follow_once(job)
@@ -206,7 +249,8 @@ class Run(ABC):
         except AgentFailedError:
             raise
         except asyncio.CancelledError as error:
-            if _is_cancelled():
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # the run itself is to end
                 raise
             raise self._broken("it was cancelled from within") from error
         except Exception as error:  # a backend is another's code
@@ -227,27 +271,113 @@ class Run(ABC):
         return AgentFailedError(f"the backend {self.services.backend.name} broke: {why}")
 
     def _publish(self, outcome: RunOutcome) -> None:
-        account, watcher = self.account, printable(self.task.watcher)
-        extra = {
+        account = self.account
+        ended = {
             "run": self.id,
-            "agent": account.agent,
-            "watcher": watcher,
+            "watcher": printable(self.task.watcher),
             "outcome": outcome.result,
             "reason": outcome.reason,
         }
-        log.info("run ended", extra=extra)
-        self.services.bus.publish(
-            "run.finished",
-            run=self.id,
-            watcher=watcher,
-            outcome=outcome.result,
-            reason=outcome.reason,
-            paths=[printable(path) for path in account.net],
-            cost_usd=account.cost.cost_usd if account.cost else 0.0,
+        log.info("run ended", extra={**ended, "agent": account.agent})
+        paths = [printable(path) for path in account.net]
+        cost = account.cost.cost_usd if account.cost else 0.0
+        self.services.bus.publish("run.finished", **ended, paths=paths, cost_usd=cost)
+
+
+class RunAudit:
+    """The lines of one run in the audit: its start, its calls, its end. `module` is whose tools the
+    agent calls.
+    """
+
+    def __init__(self, services: RunServices, task: Task, *, agent: str, module: str) -> None:
+        self._services, self._task, self._agent, self._module = services, task, agent, module
+        self._backend = f"agents.{services.backend.name}"
+        self._calls: Counter[tuple[str, bool]] = Counter()
+        self._started_at = time.perf_counter()
+
+    def record_start(self) -> None:
+        self._record("agent_start", "agents", self._backend, self._task.watcher)
+
+    def record_end(self, outcome: RunOutcome) -> None:
+        took = (time.perf_counter() - self._started_at) * 1000
+        error = outcome.reason if outcome.result == "failed" else None
+        endpoint = f"{self._backend}: {outcome.result}"
+        self._record("agent_end", "agents", endpoint, self._task.watcher, took=took, error=error)
+
+    def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        return tuple(replace(tool, call=self._counted_call(tool)) for tool in tools)
+
+    def record_refused(self, step: Step) -> None:
+        """Record a call that no tool has seen: of a name that no tool has, or with arguments that
+        the tool does not take.
+        """
+        if not isinstance(step, ToolCallStep):
+            return
+        key = (step.tool, step.result.is_error)
+        if self._calls[key]:
+            self._calls[key] -= 1
+        elif step.result.is_error:
+            self.record_call(step.tool, step.arguments, step.result, 0.0)
+            self._calls[key] -= 1
+
+    def record_call(
+        self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float
+    ) -> None:
+        """The agent called a tool, which took so many milliseconds."""
+        self._calls[name, result.is_error] += 1
+        path = arguments.get("file_path", arguments.get("path"))
+        self._record(
+            "mcp_call",
+            self._module,
+            f"{self._module}.{name[:_SHOWN]}{left_out_of(result.text)}",
+            *([path[:_SHOWN]] if isinstance(path, str) else []),
+            took=took,
+            error=result.text[:_SHOWN] if result.is_error else None,
+        )
+
+    def _counted_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
+        async def call(arguments: Mapping[str, object]) -> ToolResult:
+            started = time.perf_counter()
+            result = ToolResult(text="the call was cut short", is_error=True)
+            try:
+                result = await tool.call(arguments)
+            finally:
+                took = (time.perf_counter() - started) * 1000
+                self.record_call(tool.name, arguments, result, took)
+            return result
+
+        return call
+
+    def _record(
+        self,
+        kind: EventType,
+        module: str,
+        endpoint: str,
+        *paths: str,
+        took: float = 0.0,
+        error: str | None = None,
+    ) -> None:
+        self._services.audit.record(
+            AuditEvent(
+                timestamp=self._services.clock(),
+                event_type=kind,
+                source_type="agent",
+                source_id=self._agent,
+                target_module=module,
+                target_endpoint=endpoint,
+                duration_ms=took,
+                success=error is None,
+                error=error,
+                paths=[_printable(path) for path in paths],
+                causes=self._task.causes,
+                run=self._task.run,
+            )
         )
 
 
-def _is_cancelled() -> bool:
-    """Whether the run itself is to end, and not just something inside the backend."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+def _printable(path: str) -> str:
+    """A path that an agent named need not be one: half of a character cannot be encoded."""
+    try:
+        return printable(path)
+    except UnicodeEncodeError:
+        return path.encode("utf-8", "backslashreplace").decode()

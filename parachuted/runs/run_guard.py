@@ -1,40 +1,53 @@
-"""Tracks what an agent's run has read, and turns writes that it may no longer make into
-suggestions.
+"""Run guard: what holds one agent's run: writes that it may no longer make become suggestions, a
+person is asked for more, and each call of the CLI's own tools is checked.
 
-The rule is in access/origin.py: a run that read untrusted text writes only to its trusted paths
-until it ends.
+The rule is in access/strangers.py: a run that read strangers' text writes only to its lane until it
+ends. Before a call of a native tool, these are checked: the grant, what the run has read, the gate
+of shell commands, the path of a file tool, and hooks, which see Claude Code's names and the vault's
+paths.
 """
 
 from __future__ import annotations
 
+import json
+import posixpath
+import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
+from parachuted.access.bash_rules import check_command
 from parachuted.access.grant import Grant
-from parachuted.access.origin import UNTRUSTED, Origin, SessionTaints, Taint
-from parachuted.access.origins import Origins
-from parachuted.access.run_records import ProposedChange
+from parachuted.access.paths import is_control, is_hidden
+from parachuted.access.run_watch import ProposedChange
+from parachuted.access.strangers import SessionTaints, Strangers, Taint
+from parachuted.agents.job import NativeTools, RunSandbox, ToolResult
 from parachuted.agents.permission import (
     Answer,
     PendingPermission,
     PermissionRequest,
     PermissionRequests,
+    WishKind,
 )
 from parachuted.errors import ActRefusedError, EditRefusedError
-from parachuted.suggestions import Proposal
+from parachuted.runs.agent_hooks import AgentHooks
+from parachuted.runs.run import RunAudit
+from parachuted.suggestions import Proposal, SuggestingRun, Suggestion
 from parachuted.suggestions.payload import ProposalSink
-from parachuted.vault import printable
+from parachuted.vault import NOTE_SUFFIXES, printable
 
-PutForward: TypeAlias = Callable[
-    [Literal["create", "update", "delete"], str, str | None, bytes | None, str], Awaitable[str]
-]
+PutForward: TypeAlias = Callable[[ProposedChange, str], Awaitable[str]]
+_SHOWN_CHARS = 200
 _LONGEST_TOLD = 300
-
-
-def _not_told(question: PendingPermission) -> None:
-    del question
+_VAULT = "/vault"
+_READABLE = (_VAULT, "/outside", "/tmp")  # noqa: S108  the container's own
+_WRITERS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+_READERS = frozenset({"Read", "Glob", "Grep", "LS"})
+_REACHERS = frozenset({"Bash", "WebFetch", "WebSearch"})
+_PLACES = ("file_path", "notebook_path", "path")
+_PLACES_TOLD = frozenset({"file", "filePath", "filenames"})
+_MOST_WAITING = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,68 +59,41 @@ class RunGuard:
     """
 
     run: str
-    session: str | None
     grant: Grant
     taint: Taint
-    origins: Origins | None
-    permissions: PermissionRequests | None
-    put_forward: PutForward | None
+    strangers: Strangers
+    session: str | None = None
+    permissions: PermissionRequests | None = None
+    put_forward: PutForward | None = None
     wait_s: float | None = None
-    opened: Callable[[PendingPermission], None] = _not_told
-
-    @property
-    def is_tainted(self) -> bool:
-        return bool(self.taint)
-
-    @property
-    def origin(self) -> Origin:
-        return self.taint.origin
-
-    def is_stranger(self, path: str, digest: str | None, data: bytes | None) -> bool:
-        return self._origin(path, digest, data) in UNTRUSTED
-
-    def has_read(self, path: str, digest: str | None, data: bytes | None) -> None:
-        """Taint the run, before it gets that text or name."""
-        self.taint.read(path, self._origin(path, digest, data))
+    opened: Callable[[PendingPermission], None] = lambda _question: None
 
     def objection(self, path: str) -> str | None:
         """Why the run may not write that file now, though its grant names it."""
-        if not self.taint or self.grant.lane.sees(path):
+        if not self.taint or (self.grant.lane.sees(path) and path.endswith(NOTE_SUFFIXES)):
             return None
-        return (
-            f"{self.taint.why(self.grant.may_read)}, so it may not write {printable(path)} any more"
-        )
+        return f"{self.taint.why()}, so it may not write {printable(path)} any more"
 
     async def instead(self, change: ProposedChange, why: str) -> str:
         """File the change as a suggestion, or say that this is not possible."""
         if self.put_forward is None:
             return why
-        name = await self.put_forward(change.action, change.path, change.base, change.data, why)
+        name = await self.put_forward(change, why)
         return (
             f"{why}; instead it is suggested to a person as {name}, who decides on it. Nothing "
             "has changed yet, and you can go on"
         )
 
-    async def beyond(self, what: Literal["read", "write"], path: str) -> bool:
-        return await self._asked(PermissionRequest(kind=what, what=path))
-
-    async def host(self, host: str) -> bool:
-        """Whether a person allows it that host and port now."""
-        return await self._asked(PermissionRequest(kind="network", what=host))
-
-    async def command(self, command: str) -> bool:
-        return await self._asked(PermissionRequest(kind="bash", what=command))
-
-    async def _asked(self, request: PermissionRequest) -> bool:
-        """A run without a waiting caller asks no person."""
-        return self.grant.asks and await self._ask(request)
+    async def beyond(self, what: WishKind, path: str) -> bool:
+        """Whether a person, asked now, allows that path, command or host; a run without a waiting
+        caller asks no one.
+        """
+        return self.grant.asks and await self._ask(PermissionRequest(kind=what, what=path))
 
     async def may_begin(self, who: str) -> bool:
         """Whether a person allows an agent to begin that is asked about for each session."""
-        what = self.grant.agent
-        return await self._ask(
-            PermissionRequest(kind="trusted", what=what, why=f"{who} asks to begin")
-        )
+        why = f"{who} asks to begin"
+        return await self._ask(PermissionRequest(kind="trusted", what=self.grant.agent, why=why))
 
     async def _ask(self, request: PermissionRequest) -> bool:
         return self.permissions is not None and await self.permissions.ask(
@@ -119,154 +105,251 @@ class RunGuard:
             opened=self.opened,
         )
 
-    def writing(self, path: str) -> AbstractContextManager[Callable[[str | None], None]]:
-        """What a run that has read strangers' texts writes is not trusted by the next one."""
-        if self.origins is None:
-            return nullcontext(lambda _digest: None)
-        return self.origins.writing(path, self.taint.origin)
 
-    def _origin(self, path: str, digest: str | None, data: bytes | None) -> Origin:
-        if self.origins is None:
-            return "you"
-        return (
-            self.origins.of(path, digest)
-            if data is None
-            else self.origins.of_text(path, data, digest)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSuggestions:
+    """Files the suggestions of one run, or of one client, and remembers their `names`."""
+
+    sink: ProposalSink
+    run: SuggestingRun
+    who: str = "agent"
+    names: list[str] = field(default_factory=list)
+
+    async def propose(self, proposal: Proposal) -> Suggestion:
+        suggestion = await self.sink.propose(proposal)
+        self.names.append(suggestion.id)
+        return suggestion
+
+    async def put_forward(self, change: ProposedChange, why: str) -> str:
+        """File what it would have done; its id. Raises EditRefusedError for what is no text."""
+        try:
+            payload = {} if change.data is None else {"text": change.data.decode("utf-8")}
+        except UnicodeDecodeError as error:
+            raise EditRefusedError(
+                f"{printable(change.path)} would not be text, which a person could not review"
+            ) from error
+        proposal = Proposal(
+            source_agent=self.run.agent,
+            source_session=self.run.session,
+            action=change.action,
+            path=change.path,
+            payload=payload,
+            reasoning=f"The {self.who} would have done this at once, but {why[:_LONGEST_TOLD]}.",
+            base=change.base,
+            run=self.run.run,
+            causes=self.run.causes,
+            is_strangers=self.run.is_tainted(),
         )
+        return (await self.propose(proposal)).id
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunGuards:
-    """Makes the guard of each run, and remembers what was read in each session.
-
-    `origins` says whose texts are a stranger's, `taints` which sessions have read one,
-    `suggestions` takes what may not be written at once, and `permissions` asks a person.
+    """What the guards of all runs share. `strangers` says which files taint, `taints` which
+    sessions are; a conversation's question waits `answer_s` seconds.
     """
 
-    def __init__(
-        self,
-        *,
-        origins: Origins | None = None,
-        taints: SessionTaints | None = None,
-        suggestions: ProposalSink | None = None,
-        permissions: PermissionRequests | None = None,
-        answer_s: float = 1500.0,
-    ) -> None:
-        """`answer_s`: how many seconds a question of a conversation waits for the person."""
-        self.answer_s = answer_s
-        self.origins, self.suggestions = origins, suggestions
-        self._taints, self._permissions = taints, permissions
-
-    def of_run(
-        self,
-        run: str,
-        *,
-        session: str | None,
-        grant: Grant,
-        taint: Taint,
-        causes: tuple[str, ...],
-        suggested: Callable[[str], None],
-        opened: Callable[[PendingPermission], None] | None = None,
-    ) -> RunGuard:
-        """The guard of that run; `suggested` hears the id of each suggestion, `opened` of each
-        permission request, where the run is a conversation's.
-        """
-        sink = self.suggestions
-        source = Proposal(
-            source_agent=grant.agent,
-            source_session=session or "",
-            action="update",
-            path="",
-            payload={},
-            reasoning="",
-            run=run,
-            causes=causes,
-        )
-        put_forward = None if sink is None else _forward_to(sink, source, taint, suggested)
-        return RunGuard(
-            run=run,
-            session=session,
-            grant=grant,
-            taint=taint,
-            origins=self.origins,
-            permissions=self._permissions,
-            put_forward=put_forward,
-            wait_s=None if opened is None else self.answer_s,
-            opened=opened or _not_told,
-        )
+    strangers: Strangers = field(default_factory=Strangers)
+    taints: SessionTaints | None = None
+    suggestions: ProposalSink | None = None
+    permissions: PermissionRequests | None = None
+    answer_s: float = 1500.0
 
     def answer(self, question: PendingPermission, value: object) -> bool:
-        """Answer a permission request as a conversation does: `allow`, `deny` or a pattern.
-
-        An agent that asks to begin is allowed for the session.
-        Raises ActRefusedError for anything else.
+        """Answer a permission request as a conversation does: `allow`, `deny` or a pattern; an
+        agent that asks to begin is allowed for the session. Raises ActRefusedError.
         """
-        if self._permissions is None:
+        if self.permissions is None:
             return False
         if value in ("allow", "deny"):
-            allowed: Answer = "session" if question.request.kind == "trusted" else "once"
-            self._permissions.answer(question.id, allowed if value == "allow" else "deny")
+            allowed: Answer = "session" if question.kind == "trusted" else "once"
+            self.permissions.answer(question.id, allowed if value == "allow" else "deny")
         elif isinstance(value, Mapping) and isinstance(value.get("pattern"), str):
-            self._permissions.answer(question.id, "session", pattern=str(value["pattern"]))
+            self.permissions.answer(question.id, "session", pattern=str(value["pattern"]))
         else:
             raise ActRefusedError('a permission request takes "allow", "deny" or {"pattern": ...}')
         return True
 
-    def owner(self, session: str) -> str | None:
-        """The agent whose session that is, as far as it is known."""
-        return None if self._taints is None else self._taints.owner(session)
-
-    def recall(self, session: str, taint: Taint) -> None:
-        """Mark a run with all that was read in the session that it goes on with."""
-        if self._taints is not None:
-            self._taints.recall(session, taint)
-
     def end(self, run: str, sessions: Sequence[str], taint: Taint, agent: str) -> None:
-        """A run has ended: what it read was read in these sessions, and it asks for nothing more.
-
-        Raises StorageFailedError.
-        """
-        if self._permissions is not None:
-            self._permissions.end_run(run, next(iter(sessions), None))
-        if self._taints is not None:
+        """A run has ended: its sessions are as tainted as it is, and it asks for nothing more."""
+        if self.permissions is not None:
+            self.permissions.end_run(run, next(iter(sessions), None))
+        if self.taints is not None:
             for session in sessions:
-                self._taints.keep(session, taint, agent=agent)
+                self.taints.keep(session, taint, agent=agent)
 
 
-def _forward_to(
-    sink: ProposalSink, source: Proposal, taint: Taint, suggested: Callable[[str], None]
-) -> PutForward:
-    """Takes what a run would have done to where a person decides. `source` says which run.
-
-    Raises EditRefusedError for what is not text, and what `propose` raises.
+@dataclass(slots=True, kw_only=True)
+class NativeGate:
+    """One run's. `cut_network` leaves no way out open for the next call, once the run has read a
+    stranger's text.
     """
 
-    async def put_forward(
-        action: Literal["create", "update", "delete"],
-        path: str,
-        base: str | None,
-        data: bytes | None,
-        why: str,
-    ) -> str:
-        proposal = replace(
-            source,
-            action=action,
-            path=path,
-            payload={} if data is None else {"text": _text(path, data)},
-            reasoning=f"The agent would have done this at once, but {why[:_LONGEST_TOLD]}.",
-            base=base,
-            origin=taint.origin,
+    guard: RunGuard
+    hooks: AgentHooks
+    audit: RunAudit
+    cut_network: Callable[[], object]
+    # calls that were let through: the number of each, when it began, what hooks told the agent
+    _waiting: dict[str, list[tuple[str, float, tuple[str, ...]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _number: int = 0
+
+    def tools(self, sandbox: RunSandbox) -> NativeTools:
+        """The CLI's own tools in that container."""
+        native = self.guard.grant.native
+        return NativeTools(tools=native, sandbox=sandbox, before=self.before, after=self.after)
+
+    async def before(self, name: str, arguments: Mapping[str, object]) -> str | None:
+        grant, taint = self.guard.grant, self.guard.taint
+        if taint:
+            self.cut_network()
+        if await self._is_allowed_by_person(name, arguments):
+            grant = replace(grant, bash=True)
+        reason = call_objection(name, arguments, grant, taint)
+        if reason is not None:
+            return reason
+        self._number += 1
+        use = f"{self.hooks.session_id}-n{self._number}"
+        named = _hook_arguments(arguments, self.hooks)
+        reason, context = await self.hooks.before_call(name, named, use)
+        if reason is not None:
+            return reason
+        if taint and name in _REACHERS:  # a call beside this one read it while hooks worked
+            return call_objection(name, arguments, grant, taint)
+        if len(self._waiting) < _MOST_WAITING:
+            self._waiting[_key(name, arguments)].append((use, time.perf_counter(), context))
+        return None
+
+    async def _is_allowed_by_person(self, name: str, arguments: Mapping[str, object]) -> bool:
+        """A command beyond the list, this once; a run that read strangers' text asks for none."""
+        command, grant = arguments.get("command"), self.guard.grant
+        if name != "Bash" or not isinstance(command, str) or "Bash" not in grant.native:
+            return False
+        if self.guard.taint or check_command(command, grant.bash) is None:
+            return False
+        return await self.guard.beyond("bash", command)
+
+    async def after(self, name: str, arguments: Mapping[str, object], result: ToolResult) -> str:
+        """What hooks want the agent to know."""
+        if self.guard.taint:
+            self.cut_network()
+        calls = self._waiting.get(key := _key(name, arguments))
+        now = time.perf_counter()
+        use, began, context = calls.pop(0) if calls else (f"{self.hooks.session_id}-n0", now, ())
+        if not calls:
+            self._waiting.pop(key, None)
+        took = (now - began) * 1000
+        if name in {"WebFetch", "WebSearch"}:
+            self.guard.taint.read(f"an answer to {name}")
+        self.audit.record_call(name, _in_vault(arguments), result, took)
+        result = replace(result, response=_in_shown_places(result.response, self.hooks))
+        named = _hook_arguments(arguments, self.hooks)
+        decision = await self.hooks.after_call(name, named, use, result, took)
+        return "\n\n".join((*context, *decision.context))
+
+
+def call_objection(
+    name: str, arguments: Mapping[str, object], grant: Grant, taint: Taint
+) -> str | None:
+    """Why that call of a native tool may not be made, hooks aside."""
+    if name not in grant.native:
+        return f"this agent does not have {name[:80]}"
+    if taint and name in _REACHERS:
+        return (
+            f"{taint.why()}, so it may run no shell and reach no network any more; "
+            "suggest_change proposes a change to a person"
         )
-        suggestion = await sink.propose(proposal)
-        suggested(suggestion.id)
-        return suggestion.id
+    if name == "Bash":
+        return _bash_objection(arguments, grant)
+    if name in {"WebFetch", "WebSearch"}:
+        return "this agent has no network" if grant.network in ("none", ()) else None
+    return _place_objection(name, arguments, grant)
 
-    return put_forward
+
+def _bash_objection(arguments: Mapping[str, object], grant: Grant) -> str | None:
+    command = arguments.get("command")
+    if not isinstance(command, str):
+        return "command must be a text"
+    if arguments.get("run_in_background"):
+        return "background commands are not allowed here, because nothing would end them"
+    return check_command(command, grant.bash)
 
 
-def _text(path: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise EditRefusedError(
-            f"{printable(path)} would not be text, which a person could not review"
-        ) from error
+def _place_objection(name: str, arguments: Mapping[str, object], grant: Grant) -> str | None:
+    """A link in the copy that leads elsewhere leads to the container's own files, of which there
+    are none.
+    """
+    for field_name in _PLACES:
+        place = arguments.get(field_name)
+        if place is None:
+            continue
+        if not isinstance(place, str) or "\0" in place:
+            return f"{field_name} must be a path"
+        reason = _objection_to(name, posixpath.normpath(posixpath.join(_VAULT, place)), grant)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _objection_to(name: str, place: str, grant: Grant) -> str | None:
+    root = next((top for top in _READABLE if f"{place}/".startswith(f"{top}/")), None)
+    if root is None or (name in _WRITERS and root == "/outside"):
+        return f"{shown(place)} is not among the notes, which are under {_VAULT}"
+    path = place.removeprefix(_VAULT).strip("/")
+    if root != _VAULT or not path:
+        return None
+    if name in _WRITERS and is_control(path):
+        return f"{shown(path)} belongs to a program or to a person, and no agent writes it"
+    if name in _WRITERS and not grant.may_write(path):
+        return f"{grant.agent} may not write {shown(path)}"
+    if name in _READERS and is_hidden(path):
+        return f"{shown(path)} is hidden: a name that begins with a dot is not a note"
+    return None
+
+
+def _hook_arguments(arguments: Mapping[str, object], hooks: AgentHooks) -> dict[str, object]:
+    """The arguments with the vault's own paths, as a hook's rules and scripts know them."""
+    given = dict(arguments)
+    for name, path in _in_vault(arguments).items():
+        if name in _PLACES and isinstance(path, str) and path != arguments.get(name):
+            given[name] = posixpath.join(hooks.vault, path)
+    return given
+
+
+def shown(path: str) -> str:
+    """A path that an agent chose, as messages may show it: bounded, and without what a terminal
+    would obey.
+    """
+    text = printable(path)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+def _in_shown_places(response: object, hooks: AgentHooks) -> object:
+    """An answer with the vault's own paths, where one of the CLI's tools names them."""
+    if isinstance(response, str) and f"{response}/".startswith(f"{_VAULT}/"):
+        return posixpath.join(hooks.vault, response.removeprefix(_VAULT).lstrip("/"))
+    if isinstance(response, list):
+        return [_in_shown_places(part, hooks) for part in response]
+    if isinstance(response, Mapping):
+        return {
+            name: _in_shown_places(one, hooks) if name in _PLACES_TOLD else one
+            for name, one in response.items()
+        }
+    return response
+
+
+def _in_vault(arguments: Mapping[str, object]) -> dict[str, object]:
+    given = dict(arguments)
+    for name in _PLACES:
+        place = given.get(name)
+        if isinstance(place, str):
+            whole = posixpath.normpath(posixpath.join(_VAULT, place))
+            given[name] = (
+                whole.removeprefix(f"{_VAULT}/") if whole.startswith(f"{_VAULT}/") else place
+            )
+    return given
+
+
+def _key(name: str, arguments: Mapping[str, object]) -> str:
+    return f"{name} {json.dumps(arguments, sort_keys=True, default=repr)}"

@@ -1,26 +1,137 @@
-"""Run request: what one run of an agent is to be, by whichever way it is asked for, and its
-report. What narrows it may only take away.
+"""Run request: what one run of an agent is to be, by whichever way it is asked for, with the
+options of its caller, and its report. What narrows it may only take away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.authority import Authority
-from parachuted.access.grant import Entry, Grant, Network, all_of, in_both, narrower
+from parachuted.access.caller import Caller
+from parachuted.access.grant import Entry, Grant, Network, in_both, narrower, narrowing_configs
 from parachuted.access.narrowing import WIDEST, AgentNarrowing
-from parachuted.access.origin import Origin, Taint
-from parachuted.access.run_records import RunWatch
-from parachuted.agents import ConversationInput, RunLimits, RunResult, Tool
+from parachuted.access.run_watch import RunWatch
+from parachuted.access.strangers import Taint
+from parachuted.agents.job import ConversationInput, RunLimits, Tool
+from parachuted.errors import ActRefusedError, PathRefusedError
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run import RunFollower
-from parachuted.runs.run_options import RunOptions
-from parachuted.tasks import RunOutcome, Task
-from parachuted.vault import new_id
+from parachuted.tasks import Task
+from parachuted.vault import VaultPath, new_id
+
+_WILD = frozenset("*?$")
+_Number: TypeAlias = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+_Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=2_000)]
+_LongText: TypeAlias = Annotated[str, Field(max_length=1_000_000)]
+_Model: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]{0,199}$")]
+_Paths: TypeAlias = Annotated[tuple[_Text, ...], Field(max_length=100)]
+
+
+@checked_dataclass(
+    frozen=True, slots=True, kw_only=True, config=ConfigDict(defer_build=True, extra="forbid")
+)
+class RunOptions:
+    """Of any run: where it works, whose words its prompt is, what its caller takes from the agent,
+    and what it may take at most.
+
+    Of a run that is followed: `session_id` is an earlier one's to go on with, and a run that serves
+    a conversation can take its `budget`.
+
+    Of a run of a conversation, the rest: `attachments` are files of the vault, `context_folders`
+    those whose context files go before the conversation, `history` what was said before, for a
+    session that cannot be resumed, `context` what goes ahead of the prompt and is not the person's
+    words. Hooks and listeners know the conversation by `conversation_id`, and that it is about
+    `conversation_folder`, which gives the agent no right.
+    """
+
+    working_directory: str | None = None
+    origin: Literal["you", "agent", "bot", "imported", "web", "stranger"] = "you"
+    narrowing: AgentNarrowing = WIDEST
+    timeout_s: _Number | None = None
+    max_turns: _Number | None = None
+    max_cost_usd: _Number | None = None
+    session_id: str | None = None
+    budget: Literal["conversation"] | None = None
+    model: _Model | None = None
+    system_prompt: _LongText | None = None
+    attachments: _Paths = ()
+    context_folders: _Paths = ()
+    history: _LongText = ""
+    context: _LongText = ""
+    conversation_id: _Text | None = None
+    conversation_folder: _Text | None = None
+
+    def limits(self, most: RunLimits) -> RunLimits:
+        """What the run may take, within what any may."""
+        return RunLimits(
+            timeout_s=min(self.timeout_s or most.timeout_s, most.timeout_s),
+            max_turns=max(1, int(min(self.max_turns or most.max_turns, most.max_turns))),
+            max_cost_usd=min(self.max_cost_usd or most.max_cost_usd, most.max_cost_usd),
+        )
+
+    @property
+    def folder(self) -> str | None:
+        """The folder of the vault where it works. Raises PathRefusedError."""
+        place = self.working_directory
+        return None if place is None else str(VaultPath.parse(place.rstrip("/")))
+
+    @property
+    def about_folder(self) -> str | None:
+        """The folder of the vault that a conversation is about, as far as it is one: a session's
+        file can say anything.
+        """
+        about = self.conversation_folder
+        with contextlib.suppress(PathRefusedError):
+            return about and str(VaultPath.parse(about.rstrip("/")))
+        return None
+
+
+_OPTIONS = TypeAdapter(RunOptions)
+_OF_ANY = frozenset(
+    {"working_directory", "origin", "narrowing", "timeout_s", "max_turns", "max_cost_usd"}
+)
+_TAKEN = {
+    "run_agent": _OF_ANY,
+    "start": _OF_ANY | {"session_id", "budget"},
+    "conversation": frozenset(RunOptions.__dataclass_fields__),
+}
+
+
+def read_options(
+    options: Mapping[str, object], kind: Literal["run_agent", "start", "conversation"] = "run_agent"
+) -> RunOptions:
+    """The options of such a run. None stands for one that is left out. Raises ActRefusedError."""
+    call = "run_agent" if kind == "run_agent" else "start"
+    named = {name: value for name, value in options.items() if value is not None}
+    if kind == "conversation" and named.get("working_directory") == "":
+        del named["working_directory"]
+    if unknown := [name for name in named if name not in _TAKEN[kind]]:
+        raise ActRefusedError(
+            f"{call} takes {', '.join(sorted(_TAKEN[kind]))}, and not "
+            f"{', '.join(map(str, unknown))[:200]}"
+        )
+    try:
+        found = _OPTIONS.validate_python(named)
+        narrowing_configs(found.narrowing)  # it raises for capabilities that do not exist
+        folder = found.folder
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ActRefusedError(f"{call}: {place}: {first['msg']}") from error
+    except ValueError as error:
+        raise ActRefusedError(f"{call}: narrowing: {error}") from error
+    except PathRefusedError as error:
+        raise ActRefusedError(f"{call}: working_directory: {error.message}") from error
+    if not _WILD.isdisjoint(folder or ""):  # it becomes part of patterns
+        raise ActRefusedError(f"{call}: working_directory should be a folder of the vault")
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,107 +161,60 @@ class AgentDefinition:
             return f"the {self.name} agent"
         return f"the agent {self.name.removeprefix(f'{self.module}/')} of the module {self.module}"
 
-    @property
-    def watcher(self) -> str:
-        """What its runs are listed under."""
-        return self.name if self.module is None else f"Modules/{self.module}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunBudget:
-    """What a run may take, and whose budget and room it takes: a conversation's where a person
-    waits for it.
-    """
-
-    limits: RunLimits
-    pool: Literal["work", "conversation"] = "work"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunScope:
-    """Where a run works, and what is taken from its agent there: `overrides` are a person's, and
-    `narrowing` its caller's.
-    """
-
-    folder: str | None = None
-    overrides: tuple[AgentConfig, ...] = ()
-    narrowing: AgentNarrowing = WIDEST
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunConversation:
-    """What a run of a conversation has beside its prompt: what the person says meanwhile, and the
-    options that it was started with.
-    """
-
-    input: ConversationInput
-    options: RunOptions = field(default_factory=RunOptions)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """One run to be.
 
-    `origin` is whose words the prompt is, `session` an earlier one to go on with, `authority` on
-    whose behalf it is asked for; `follower` hears of its steps.
+    `limits` is what it may take, `pool` whose budget and room that is: a conversation's where a
+    person waits for it. `overrides` are what a person took from the agent. `is_strangers`: the
+    prompt is strangers' text. `session` is an earlier one to go on with, `caller` on whose behalf
+    it is asked for; `follower` hears of its steps. `input`, of a run of a conversation, is what the
+    person says meanwhile.
     """
 
     definition: AgentDefinition
     prompt: str
     entry: Entry
-    budget: RunBudget
-    scope: RunScope = field(default_factory=RunScope)
-    origin: Origin = "you"
+    limits: RunLimits
+    pool: Literal["work", "conversation"] = "work"
+    options: RunOptions = field(default_factory=RunOptions)
+    overrides: tuple[AgentConfig, ...] = ()
+    is_strangers: bool = False
     session: str | None = None
-    authority: Authority = field(default_factory=Authority)
+    caller: Caller = field(default_factory=Caller)
     follower: RunFollower | None = None
-    conversation: RunConversation | None = None
+    input: ConversationInput | None = None
 
     @property
-    def options(self) -> RunOptions:
-        """Those of its conversation; without one, none are set."""
-        return self.conversation.options if self.conversation else RunOptions()
+    def narrowings(self) -> tuple[AgentConfig, ...]:
+        """What a person and what its caller take from the agent."""
+        return (*self.overrides, *narrowing_configs(self.options.narrowing))
 
     @property
     def may_read(self) -> bool:
         """Whether it has capabilities for notes at all, whichever those are."""
-        return all(config.may_read for config in (self.definition.config, *self.scope.overrides))
+        return all(config.may_read for config in (self.definition.config, *self.narrowings))
 
     @property
     def may_write(self) -> bool:
         """Whether it may write notes, whichever those are."""
-        return all(config.may_write for config in (self.definition.config, *self.scope.overrides))
+        return all(config.may_write for config in (self.definition.config, *self.narrowings))
 
-    def task(self, run: str, now: datetime) -> Task:
+    def task(self, now: datetime) -> Task:
         """What stands for the run where a curator's has a task."""
+        definition = self.definition
         return Task(
             id=new_id("t", now),
-            watcher=self.definition.watcher,
+            watcher=f"Modules/{definition.module}" if definition.module else definition.name,
             state="running",
-            causes=self.authority.causes_at(now),
-            parents=self.authority.led_by,
+            causes=self.caller.causes_at(now),
+            parents=self.caller.chain.led_by,
             first_at=now,
             last_at=now,
             due_at=now,
-            run=run,
+            run=new_id("r", now),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
-    """What a run came to: the agent's last words, what it cost, the session to go on with, the
-    suggestions that it made.
-
-    `warning` is what it had to do without, and why.
-    """
-
-    words: str
-    run: str
-    outcome: RunOutcome
-    cost: RunResult | None
-    session: str | None
-    suggested: tuple[str, ...] = ()
-    warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,13 +227,13 @@ class CurrentRun:
     """
 
     grant: Grant
-    asker: Authority = field(default_factory=Authority)
+    asker: Caller = field(default_factory=Caller)
     module: str | None = None
     may_write: bool = True
     watch: RunWatch | None = None
 
     def may_write_by(self, module: str) -> bool:
-        outer = self.asker.within
+        outer = self.asker.chain.within
         return self.watch is None or (
             (self.may_write or module == self.module)
             and (outer is None or outer.may_write_by(module))
@@ -182,9 +246,9 @@ class CurrentRun:
         lost |= {"WebFetch"} if network == "none" else set()
         return replace(
             grant,
-            reads=all_of(grant.reads, mine.reads),
-            writes=all_of(grant.writes, mine.writes),
-            lane=all_of(grant.lane, mine.lane),
+            reads=grant.reads.both(mine.reads),
+            writes=grant.writes.both(mine.writes),
+            lane=grant.lane.both(mine.lane),
             outside=tuple(path for path in grant.outside if path in mine.outside),
             interfaces=in_both(grant.interfaces, mine.interfaces),
             native=tuple(tool for tool in grant.native if tool not in lost),

@@ -13,32 +13,19 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.origin import UNTRUSTED, Origin, Taint
-from parachuted.access.origins import Origins
-from parachuted.agents import Tool, ToolResult
+from parachuted.access.strangers import Strangers, Taint
+from parachuted.agents.job import Tool, ToolResult
 from parachuted.errors import ParachuteError
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.vault import (
-    ParsedNote,
-    VaultPath,
-    VaultRoot,
-    digest_of,
-    parse_note,
-    printable,
-    refusal,
-)
+from parachuted.vault import ParsedNote, VaultPath, VaultRoot, parse_note, printable, refusal
 
-FOLDER = ".claude/skills"
-FOLDERS = (FOLDER, ".skills")
+FOLDERS = (".claude/skills", ".skills")
 TOOL = "use_skill"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_SKILL = "SKILL.md"
-_SUFFIX = ".md"
 _MOST = 100
 _LOOKED_AT = 1_000
 _LARGEST = 64 << 10
@@ -50,43 +37,41 @@ _LEFT_OUT = (
     "more lie among files of strangers and are left out: the person who asks you can name one; "
     "after reading it you may write no more than your own lane, and suggest the rest"
 )
-DESCRIPTION = (
+_DESCRIPTION = (
     "Get the instructions of one of your skills, by its name as it stands in the list. "
     "Do so before you begin on what it is about."
 )
+_SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "description": "The skill's name."}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """One skill: its name, when to use it, and its text without the frontmatter; where it is, and
-    where its text came from.
-    """
+    """One skill: when to use it, and its text without the frontmatter."""
 
     name: str
     description: str
     text: str
     path: str = ""
-    origin: Origin = "you"
+    is_strangers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillFolder:
-    """A folder that may hold `.claude/skills`: of a root, the vault or a person's home, the path
-    there.
-
-    `origin` says where the text of a skill at a path came from.
-    """
+    """A folder of a root that may hold skills. `is_strangers` says it of the text at a path."""
 
     root: VaultRoot
     folder: str = ""
-    origin: Callable[[str, bytes], Origin] = lambda _path, _data: "you"
+    is_strangers: Callable[[str, bytes], bool] = lambda _path, _data: False
 
 
 def find_skills(places: Iterable[SkillFolder]) -> tuple[Skill, ...]:
     """The skills of these places, by name; the first place wins, but an untrusted skill never
-    replaces another.
-
-    Blocks on the disk.
+    replaces another. Blocks on the disk.
     """
     own: dict[str, Skill] = {}
     strangers: dict[str, Skill] = {}
@@ -94,7 +79,7 @@ def find_skills(places: Iterable[SkillFolder]) -> tuple[Skill, ...]:
         for name, file in _files(place):
             if name in own or (skill := _load(place, name, file)) is None:
                 continue
-            kind = strangers if skill.origin in UNTRUSTED else own
+            kind = strangers if skill.is_strangers else own
             if len(kind) < _MOST:
                 kind.setdefault(name, skill)
     found = strangers | own
@@ -102,10 +87,7 @@ def find_skills(places: Iterable[SkillFolder]) -> tuple[Skill, ...]:
 
 
 def listed(skills: Sequence[Skill], taint: Taint) -> str:
-    """The list of its skills for an agent; empty if it has none.
-
-    Untrusted skills are left out for an untainted run.
-    """
+    """The list of its skills for an agent, or ""; untrusted ones only for a tainted run."""
     if not skills:
         return ""
     shown = _shown(skills, taint)
@@ -126,69 +108,38 @@ def skill_tool(skills: Sequence[Skill], taint: Taint) -> Tool:
             names = ", ".join(skill.name for skill in _shown(skills, taint)) or "none"
             return ToolResult(text=f"unknown skill; the skills are {names}", is_error=True)
         skill = by_name[name]
-        taint.read(f"the skill {skill.path}", skill.origin)
+        if skill.is_strangers:
+            taint.read(f"the skill {skill.path}")
         return ToolResult(text=skill.text)
 
-    schema = {
-        "type": "object",
-        "properties": {"name": {"type": "string", "description": "The skill's name."}},
-        "required": ["name"],
-        "additionalProperties": False,
-    }
-    return Tool(name=TOOL, description=DESCRIPTION, schema=schema, call=call)
+    return Tool(name=TOOL, description=_DESCRIPTION, schema=_SCHEMA, call=call)
 
 
 def _shown(skills: Sequence[Skill], taint: Taint) -> list[Skill]:
-    return [skill for skill in skills if taint or skill.origin not in UNTRUSTED]
+    return [skill for skill in skills if taint or not skill.is_strangers]
 
 
 class AgentSkills:
-    """Finds the skills of each agent. `origins` says whose texts are a stranger's; `user_home` is
-    the person's.
-    """
+    """Finds the skills of each agent; `user_home` is the person's."""
 
-    def __init__(self, root: VaultRoot, user_home: Path, origins: Origins | None = None) -> None:
-        self._root, self._user_home, self._origins = root, user_home, origins
+    def __init__(self, root: VaultRoot, user_home: Path, strangers: Strangers) -> None:
+        self._vault = SkillFolder(root=root, is_strangers=strangers.is_text)
+        self._user_home = SkillFolder(root=VaultRoot(user_home))
 
     async def find(
         self, config: AgentConfig, folder: str | None, bounds: ModuleBounds
     ) -> tuple[Skill, ...]:
-        places = self._places(config, folder, bounds)
-        return await asyncio.to_thread(find_skills, places) if places else ()
-
-    async def of_vault(self) -> tuple[Skill, ...]:
-        """Those of the vault itself."""
-        place = SkillFolder(root=self._root, origin=partial(self._origin, ""))
-        return await asyncio.to_thread(find_skills, [place])
-
-    def _places(
-        self, config: AgentConfig, folder: str | None, bounds: ModuleBounds
-    ) -> list[SkillFolder]:
         places = []
         if config.allow_workspace_skills:
             if folder and bounds.may_enter(folder):
-                places.append(
-                    SkillFolder(
-                        root=self._root, folder=folder, origin=partial(self._origin, folder)
-                    )
-                )
-            places.append(SkillFolder(root=self._root, origin=partial(self._origin, "")))
+                places.append(replace(self._vault, folder=folder))
+            places.append(self._vault)
         if config.allow_user_skills:
-            places.append(SkillFolder(root=VaultRoot(self._user_home)))
-        return places
+            places.append(self._user_home)
+        return await asyncio.to_thread(find_skills, places)
 
-    def _origin(self, folder: str, path: str, data: bytes) -> Origin:
-        """Where that skill's text came from.
-
-        What lies hidden in a folder came with its files, and no scan sees it.
-        """
-        origins = self._origins
-        if origins is None:
-            return "you"
-        found = origins.of_text(path, data)
-        if found in UNTRUSTED or not folder or origins.is_trusted(path, digest_of(data)):
-            return found
-        return origins.of_folder(folder)
+    async def of_vault(self) -> tuple[Skill, ...]:
+        return await asyncio.to_thread(find_skills, [self._vault])
 
 
 def _files(place: SkillFolder) -> list[tuple[str, VaultPath]]:
@@ -210,13 +161,13 @@ def _files_in(place: SkillFolder, start: str) -> dict[str, VaultPath]:
     ):
         for entry, _number in zip(entries, range(_LOOKED_AT), strict=False):
             is_folder = entry.is_dir(follow_symlinks=False)
-            name = entry.name if is_folder else entry.name.removesuffix(_SUFFIX)
-            if not _NAME.fullmatch(name) or not (is_folder or entry.name.endswith(_SUFFIX)):
+            name = entry.name if is_folder else entry.name.removesuffix(".md")
+            if not _NAME.fullmatch(name) or not (is_folder or entry.name.endswith(".md")):
                 continue
-            if is_folder or name not in found:
-                found[name] = VaultPath(
-                    f"{start}/{entry.name}/{_SKILL}" if is_folder else f"{start}/{entry.name}"
-                )
+            if is_folder:
+                found[name] = VaultPath(f"{start}/{name}/SKILL.md")
+            else:
+                found.setdefault(name, VaultPath(f"{start}/{entry.name}"))
     return found
 
 
@@ -235,7 +186,7 @@ def _load(place: SkillFolder, name: str, file: VaultPath) -> Skill | None:
         description=_description(note, text),
         text=text + cut,
         path=printable(file),
-        origin=place.origin(file, data),
+        is_strangers=place.is_strangers(file, data),
     )
 
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from parachuted.bubbling import PendingChange, PendingChanges
 from parachuted.errors import StorageFailedError
 from parachuted.history.acts import ActFinisher
 from parachuted.history.run_account import has_ended, save
-from parachuted.history.undo import Undo, UndoLimits
+from parachuted.history.undo import Undo
 from parachuted.state import StateStore
 from parachuted.tasks import Queue, Task
 from parachuted.vault import History, VaultIndex, printable
@@ -20,74 +21,65 @@ from parachuted.vault import History, VaultIndex, printable
 _PIECE = 250
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReviews:
     """Marks what a run reviews, so that what changes meanwhile stays open, and closes it.
 
     What is many goes in pieces of one batch each, between which others have their turn.
     """
 
-    def __init__(
-        self,
-        *,
-        state: StateStore,
-        pending: PendingChanges,
-        queue: Queue,
-        index: VaultIndex,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._state, self._pending, self._queue = state, pending, queue
-        self._index, self._clock = index, clock
+    state: StateStore
+    pending: PendingChanges
+    queue: Queue
+    index: VaultIndex
+    clock: Callable[[], datetime]
 
     async def look(self, watcher: str) -> list[PendingChange]:
         looked: list[PendingChange] = []
-        open_now = [change for change in self._pending.of(watcher) if not change.is_in_conflict]
+        open_now = [change for change in self.pending.of(watcher) if not change.is_in_conflict]
         for piece in in_pieces(open_now):
-            with self._state.batch():
+            with self.state.batch():
                 looked += [
-                    self._pending.look_at(change, self._digest(change.path)) for change in piece
+                    self.pending.look_at(change, self._digest(change.path)) for change in piece
                 ]
             await asyncio.sleep(0)
         return looked
 
     async def close(self, task: Task, looked: Sequence[PendingChange], *, failed: bool) -> None:
-        """A run has ended: what it reviewed is closed, unless it failed, and the task goes.
-
-        May be cut short, and gone through again.
+        """What it reviewed is closed, unless it failed, and the task goes. May be cut short, and
+        gone through again.
         """
-        await self._settle_in_pieces(looked, failed=failed)
-        self._queue.finish(task)
-
-    async def release(self, looked: Sequence[PendingChange]) -> None:
-        """The run is tried again: what it reviewed is open as before."""
-        await self._settle_in_pieces(looked, failed=True)
+        await self.settle(looked, failed=failed)
+        self.queue.finish(task)
 
     def close_at_start(self, task: Task, *, failed: bool) -> None:
         """The same as `close` for a task of the last daemon, all at once."""
-        with self._state.batch():
-            self._settle(self._pending.looking(task.watcher), failed=failed)
-            self._queue.finish(task)
+        with self.state.batch():
+            self._settle(self.pending.looking(task.watcher), failed=failed)
+            self.queue.finish(task)
 
     def put_back_at_start(self, task: Task) -> None:
         """A task of the last daemon waits again, and what it reviewed is open."""
-        with self._state.batch():
-            self._settle(self._pending.looking(task.watcher), failed=True)
-            self._queue.put_back(task, due_at=self._clock(), reason=None)
+        with self.state.batch():
+            self._settle(self.pending.looking(task.watcher), failed=True)
+            self.queue.put_back(task, due_at=self.clock(), reason=None)
 
-    async def _settle_in_pieces(self, looked: Sequence[PendingChange], *, failed: bool) -> None:
+    async def settle(self, looked: Sequence[PendingChange], *, failed: bool) -> None:
+        """What a run reviewed is closed or, where it failed, open as before."""
         for piece in in_pieces(looked):
-            with self._state.batch():
+            with self.state.batch():
                 self._settle(piece, failed=failed)
             await asyncio.sleep(0)
 
     def _settle(self, looked: Iterable[PendingChange], *, failed: bool) -> None:
         for change in looked:
             if failed:
-                self._pending.give_up(change)
+                self.pending.give_up(change)
             else:
-                self._pending.saw(change, self._digest(change.path), self._clock())
+                self.pending.saw(change, self._digest(change.path), self.clock())
 
     def _digest(self, path: str) -> str | None:
-        entry = self._index.get(path)
+        entry = self.index.get(path)
         return entry.digest if entry is not None else None
 
 
@@ -96,34 +88,28 @@ def in_pieces(reviews: Sequence[PendingChange]) -> Iterable[Sequence[PendingChan
     return (reviews[start : start + _PIECE] for start in range(0, len(reviews), _PIECE))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecovery:
     """To be gone through at the start: `settle_runs` before the vault is looked at, `end_lost_runs`
     and `finish_acts` after.
     """
 
-    def __init__(
-        self,
-        *,
-        queue: Queue,
-        reviews: TaskReviews,
-        history: History,
-        undo: Undo,
-        acts: ActFinisher,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._queue, self._reviews, self._acts = queue, reviews, acts
-        self._history, self._undo, self._clock = history, undo, clock
+    queue: Queue
+    reviews: TaskReviews
+    history: History
+    undo: Undo
+    acts: ActFinisher
+    clock: Callable[[], datetime]
 
     def settle_runs(self) -> list[str]:
-        """A run whose end is known ends; any other is taken back and will be done again.
-
-        Says what a person should know. Blocks.
+        """A run whose end is known ends; any other is taken back and will be done again. Says what
+        a person should know.
         """
         said: list[str] = []
-        for task in self._queue.running():
-            document = self._history.run(str(task.run))
+        for task in self.queue.running():
+            document = self.history.run(str(task.run))
             if has_ended(document):
-                self._reviews.close_at_start(
+                self.reviews.close_at_start(
                     task, failed=document is not None and document["outcome"] == "failed"
                 )
             else:
@@ -132,35 +118,22 @@ class RunRecovery:
 
     def end_lost_runs(self) -> None:
         """Runs that nothing will take up again have failed."""
-        going_on = {task.run for task in self._queue.all()} | self._undo.unfinished()
-        for document in self._history.unended():
+        going_on = {task.run for task in self.queue.all()} | self.undo.unfinished()
+        for document in self.history.unended():
             if document["id"] not in going_on:
-                reason = "the daemon ended before the run did"
-                save(
-                    self._history,
-                    {
-                        **document,
-                        "outcome": "failed",
-                        "reason": reason,
-                        "ended": self._clock().isoformat(),
-                    },
-                )
+                reason, ended = "the daemon ended before the run did", self.clock().isoformat()
+                failed = {**document, "outcome": "failed", "reason": reason, "ended": ended}
+                save(self.history, failed)
 
-    async def finish_acts(
-        self,
-        notice: Callable[[Iterable[str]], Awaitable[None]],
-        limits: Callable[[str], UndoLimits],
-    ) -> list[str]:
-        """Finish the acts of several files that were cut short: moves, merges, undos. `limits` are
-        those of an undo by the API key of that id.
-
-        Says what a person should know.
+    async def finish_acts(self, notice: Callable[[Iterable[str]], Awaitable[None]]) -> list[str]:
+        """Finish the acts of several files that were cut short: moves, merges, undos. Says what a
+        person should know.
         """
-        finished = await asyncio.to_thread(self._acts.finish_all)
+        finished = await asyncio.to_thread(self.acts.finish_all)
         await notice([path for act in finished for path in act.paths])
         said = [act.problem for act in finished if act.problem is not None]
         try:
-            await self._undo.finish_all(limits)
+            await self.undo.finish_all()
         except StorageFailedError as error:
             said.append(
                 f"an undo that was cut short cannot be finished ({error.message}); the next start "
@@ -172,11 +145,11 @@ class RunRecovery:
         """Before the task is put back, or a crash in between would leave writes of a run that
         starts again.
         """
-        self._acts.forget(str(task.run))
-        for reverted in self._undo.take_back([str(task.run)]):
+        self.acts.forget(str(task.run))
+        for reverted in self.undo.take_back([str(task.run)]):
             for kept in reverted.kept:
                 yield (
                     f"a run on {printable(task.watcher)} was cut short, and this of it in "
                     f"{printable(reverted.path)} stays: {kept}"
                 )
-        self._reviews.put_back_at_start(task)
+        self.reviews.put_back_at_start(task)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from parachuted.access.private_text import without_private
 from parachuted.search.query import ValueKind, facet, measure
 from parachuted.search.words import cut, has_parts, indexed, plain, storable, words_of
-from parachuted.vault import Link, links_in, parse_note, printable
+from parachuted.vault import Link, VaultPath, links_in, parse_note, printable
 
 Operator: TypeAlias = Literal["eq", "ne", "gt", "lt", "in", "exists"]
 IndexedLinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
@@ -98,8 +98,8 @@ class CatalogueLink:
     written, `line` counts from 1.
     """
 
-    source: str
-    target: str | None
+    source: VaultPath
+    target: VaultPath | None
     text: str
     kind: IndexedLinkKind
     line: int
@@ -109,7 +109,7 @@ class CatalogueLink:
 class LinkPage:
     """Some links; `next` leads to those that follow, None: that was all."""
 
-    rows: tuple[CatalogueLink, ...]
+    links: tuple[CatalogueLink, ...]
     next: str | None
 
 

@@ -17,7 +17,7 @@ from parachuted.search.indexed_note import (
 from parachuted.search.listing import make_listing
 from parachuted.search.words import plain, storable
 from parachuted.state import Database
-from parachuted.vault import Link, resolve, resolve_target
+from parachuted.vault import Link, VaultPath, resolve, resolve_target
 
 _SECONDS = 5.0
 _COLUMNS = (
@@ -155,10 +155,10 @@ class NoteCatalogue:
                 (link,) = _links([row], connection, sees)
                 if link.target is None:
                     if len(found) == limit:
-                        return LinkPage(rows=tuple(found), next=write_cursor("links", *last))
+                        return LinkPage(links=tuple(found), next=write_cursor("links", *last))
                     found.append(link)
                     last = (row[0].hex(), row[6])
-        return LinkPage(rows=tuple(found), next=None)
+        return LinkPage(links=tuple(found), next=None)
 
 
 class _Names:
@@ -207,7 +207,13 @@ def _links(
     for path, stored, kind, from_folder, line, _note_id, _at in rows:
         source, text = text_of(path), text_of(stored)
         target = resolve_target(text, source, names, from_folder=bool(from_folder))
-        yield CatalogueLink(source=source, target=target, text=text, kind=kind, line=line)  # type: ignore[arg-type]
+        yield CatalogueLink(
+            source=VaultPath(source),
+            target=None if target is None else VaultPath(target),
+            text=text,
+            kind=kind,  # type: ignore[arg-type]
+            line=line,
+        )
 
 
 def _note(row: tuple[bytes, str, float, int, str, str, str, str]) -> CatalogueNote:

@@ -140,7 +140,6 @@ class Database:
         return self._is_open.is_set()
 
     def exists(self) -> bool:
-        """Whether the file exists."""
         return self.path.exists()
 
     def status(self) -> DatabaseStatus:

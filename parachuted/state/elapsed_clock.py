@@ -119,7 +119,6 @@ class ElapsedClock:
             return self._mark.elapsed
 
     def moment(self) -> datetime:
-        """The same as a date."""
         return datetime.fromtimestamp(self.now(), UTC)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ class TableRecord(tinydb_table.Document):
 
     @property
     def key(self) -> str:
-        """The key it is kept under."""
         return str(self.doc_id)
 
 
@@ -44,7 +42,6 @@ class Table(tinydb_table.Table):
         self._journal.put(self.name, key, document)
 
     def get_record(self, key: str) -> TableRecord | None:
-        """The record of `key`, if there is one."""
         with self._journal.lock:
             document = self._journal.of(self.name).get(key)
             return None if document is None else TableRecord(document, key)
@@ -70,36 +67,15 @@ class Table(tinydb_table.Table):
             super()._update_table(updater)
 
 
-class StateStore:
-    """Named tables; what one holds is on the disk when the change returns."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._tables: dict[str, Table] = {}
-        self.problems = journal.problems
+class StateStore(Journal):
+    """Named tables; what they hold is on the disk when a change, or the batch that it is part of,
+    returns. Other threads wait for a batch; never await inside, since another coroutine's changes
+    would join.
+    """
 
     def table(self, name: str) -> Table:
         """The table of that name, empty if nothing was put in it yet."""
-        return self._tables.setdefault(name, Table(self._journal, name))
-
-    def batch(self) -> AbstractContextManager[None]:
-        """A block whose changes, in any table, become durable as one when it ends, or are all
-        undone if it raises.
-
-        Raises StorageFailedError if the disk refuses. Other threads wait for it; never await
-        inside, since another coroutine's changes would join.
-        """
-        return self._journal.batch()
-
-    def on_undone(self, call: Callable[[], None]) -> None:
-        """Call this after a batch was undone, so that what was worked out from the tables is worked
-        out again.
-        """
-        self._journal.on_undone(call)
-
-    def close(self) -> None:
-        """Close the file; nothing was waiting to be written."""
-        self._journal.close()
+        return Table(self, name)
 
 
 def open_state(path: Path, *, disk: JournalDisk = SYSTEM) -> StateStore:
@@ -108,4 +84,4 @@ def open_state(path: Path, *, disk: JournalDisk = SYSTEM) -> StateStore:
 
     One process at a time may have it open. Raises StorageFailedError if the disk refuses.
     """
-    return StateStore(Journal(path, disk=disk))
+    return StateStore(path, disk=disk)

@@ -1,7 +1,7 @@
 """Proposed changes, as files that a person can tick."""
 
 from parachuted.suggestions.payload import SuggestingRun, suggestion_tool
-from parachuted.suggestions.suggestion import Proposal, Status, Suggestion, SuggestionAction
+from parachuted.suggestions.suggestion import Proposal, Status, Suggestion
 from parachuted.suggestions.suggestions import Suggestions
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "Status",
     "SuggestingRun",
     "Suggestion",
-    "SuggestionAction",
     "Suggestions",
     "suggestion_tool",
 ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
-from parachuted.access.origin import UNTRUSTED
-from parachuted.access.origins import Origins
+from parachuted.access.strangers import MARK, marked
 from parachuted.errors import (
     ConflictError,
     EditRefusedError,
@@ -16,7 +15,7 @@ from parachuted.errors import (
     PathRefusedError,
 )
 from parachuted.suggestions.payload import changes_watch, check_target, edit_of, text_after
-from parachuted.suggestions.store import SuggestionRecord, SuggestionStore, record_of, superseded
+from parachuted.suggestions.store import SuggestionRecord, SuggestionStore, holds_private
 from parachuted.suggestions.suggestion import (
     USER,
     PlannedSuggestion,
@@ -27,9 +26,8 @@ from parachuted.suggestions.suggestion import (
 from parachuted.vault import (
     PERSONS,
     Author,
-    Caller,
-    History,
-    ObjectStore,
+    Requester,
+    SeveralEdits,
     Store,
     VaultPath,
     VaultRoot,
@@ -43,27 +41,26 @@ from parachuted.vault import (
 from parachuted.vault.trail import run_document, wrote
 
 LEAST_RESOLVED = 20
+_DECIDED: tuple[Status, ...] = ("approved", "modified", "rejected")
 _MAY_BE_SPARED: frozenset[SuggestionAction] = frozenset({"create", "update"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Acceptance:
+    """What a person made of one agent's suggestions of one kind; `rate`: what was approved as it
+    was, of all that was decided on, 0 to 1; what a person had to change counts half.
+    """
+
     agent: str
     action: SuggestionAction
     approved: int
     modified: int
     rejected: int
+    rate: float
 
     @property
     def resolved(self) -> int:
         return self.approved + self.modified + self.rejected
-
-    @property
-    def rate(self) -> float:
-        """What was approved as it was, of all that was decided on, 0 to 1; what a person had to
-        change counts half.
-        """
-        return (self.approved + self.modified / 2) / self.resolved if self.resolved else 0.0
 
 
 def acceptance_of(suggestions: Iterable[Suggestion]) -> list[Acceptance]:
@@ -71,21 +68,17 @@ def acceptance_of(suggestions: Iterable[Suggestion]) -> list[Acceptance]:
 
     Undecided suggestions, and those that another agent decided, do not count.
     """
-    found: dict[tuple[str, SuggestionAction], dict[str, int]] = {}
-    for one in suggestions:
-        if one.resolved_by == USER and one.status in {"approved", "modified", "rejected"}:
-            counts = found.setdefault((one.source_agent, one.action), {})
-            counts[one.status] = counts.get(one.status, 0) + 1
-    return [
-        Acceptance(
-            agent=agent,
-            action=action,
-            approved=counts.get("approved", 0),
-            modified=counts.get("modified", 0),
-            rejected=counts.get("rejected", 0),
-        )
-        for (agent, action), counts in sorted(found.items())
-    ]
+    counts = Counter(
+        (one.source_agent, one.action, one.status)
+        for one in suggestions
+        if one.resolved_by == USER and one.status in _DECIDED
+    )
+    found = []
+    for agent, action in sorted({key[:2] for key in counts}):
+        approved, modified, rejected = (counts[agent, action, status] for status in _DECIDED)
+        rate = round((approved + modified / 2) / (approved + modified + rejected), 4)
+        found.append(Acceptance(agent, action, approved, modified, rejected, rate))
+    return found
 
 
 def needs_no_asking(
@@ -103,7 +96,7 @@ def needs_no_asking(
     if (
         rate <= 0
         or suggestion.action not in _MAY_BE_SPARED
-        or suggestion.origin in UNTRUSTED
+        or suggestion.is_strangers
         or changes_watch(before, after)
     ):
         return False
@@ -115,21 +108,15 @@ def needs_no_asking(
     )
 
 
-_LARGEST_TARGET = 8 << 20
+_LARGEST_TARGET, _MOST_SHOWN = 8 << 20, 64 << 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedSuggestion:
-    """What came of it.
+class SupersededError(Exception):
+    """It cannot be done any more: why, what would stand there, and what stands there now."""
 
-    `why`: the reason for which it could not be done any more; `ours` and `theirs` are then both
-    texts.
-    """
-
-    written: WriteResult | None = None
-    why: str | None = None
-    ours: bytes | None = None
-    theirs: bytes | None = None
+    def __init__(self, why: str, ours: bytes | None = None, theirs: bytes | None = None) -> None:
+        super().__init__(why)
+        self.why, self.ours, self.theirs = why, ours, theirs
 
 
 class SuggestionApplier:
@@ -145,17 +132,18 @@ class SuggestionApplier:
         """
         path = self._straight(suggestion.path)
         before, base = self._base(path, suggestion)
-        after = text_after(suggestion.action, suggestion.effect, before)
+        after = _text_after(suggestion, before)
         if after == before:
             raise EditRefusedError(
                 f"{printable(path)} says that already, so there is nothing to suggest"
             )
         return PlannedSuggestion(before=before, after=after, base=base)
 
-    def apply(self, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
-        """Do it.
+    def apply(self, suggestion: Suggestion, author: Author) -> WriteResult | None:
+        """Do it; None: it was so already.
 
-        Raises what the store raises when the disk refuses or a hook objects; then nothing was done.
+        Raises SupersededError, and what the store raises when the disk refuses or a hook objects;
+        then nothing was done.
         """
         path = self._straight(suggestion.path)
         with self._root.straight():
@@ -167,61 +155,59 @@ class SuggestionApplier:
                 case _:
                     return self._update(path, suggestion, author)
 
-    def _create(self, path: VaultPath, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
-        data = text_after("create", suggestion.effect, None) or b""
+    def _create(
+        self, path: VaultPath, suggestion: Suggestion, author: Author
+    ) -> WriteResult | None:
+        data = _text_after(suggestion, None) or b""
         try:
-            return AppliedSuggestion(written=self._store.create(path, data, author))
+            return self._store.create(path, data, author)
         except ConflictError as error:
             if error.theirs == data:
-                return AppliedSuggestion()
-            over = suggestion.effect.get("over")
-            base = str(over).encode()
-            written = self._add(path, base, error, suggestion, author) if over else None
-            why = None if written else "there is now another file of that name"
-            return AppliedSuggestion(written=written, why=why, ours=data, theirs=error.theirs)
+                return None
+            base = suggestion.effect.get("over")
+            why = "there is now another file of that name"
+            if base is None:
+                raise SupersededError(why, data, error.theirs) from error
+            return self._add(path, str(base).encode(), error, suggestion, author, why)
 
-    def _delete(self, path: VaultPath, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
+    def _delete(
+        self, path: VaultPath, suggestion: Suggestion, author: Author
+    ) -> WriteResult | None:
         try:
-            return AppliedSuggestion(written=self._store.delete(path, author, base=suggestion.base))
+            return self._store.delete(path, author, base=suggestion.base)
         except NotFoundError:
-            return AppliedSuggestion()
+            return None
         except ConflictError as error:
-            return AppliedSuggestion(
-                why="the file was changed since, so it is not removed",
-                ours=b"",
-                theirs=error.theirs,
-            )
+            why = "the file was changed since, so it is not removed"
+            raise SupersededError(why, b"", error.theirs) from error
 
-    def _update(self, path: VaultPath, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
+    def _update(self, path: VaultPath, suggestion: Suggestion, author: Author) -> WriteResult:
+        gone = "the file is gone"
         try:
             present = self._store.read(path, keep=True)
-        except NotFoundError:
-            return AppliedSuggestion(why="the file is gone", ours=None, theirs=None)
+        except NotFoundError as error:
+            raise SupersededError(gone) from error
         is_same = present.digest == suggestion.base
         base = present.data if is_same else self._store.bases.text(path, str(suggestion.base))
         if base is None:
-            return AppliedSuggestion(
-                why="the file was changed since, and the text that this was decided on is not kept",
-                theirs=present.data,
-            )
+            why = "the file was changed since, and the text that this was decided on is not kept"
+            raise SupersededError(why, theirs=present.data)
+        ours = self._wanted(suggestion, base, present.data)
         try:
-            ours = text_after(suggestion.action, suggestion.effect, base) or b""
-        except (EditRefusedError, NotFoundError) as error:
-            if (
-                suggestion.modifications is not None
-            ):  # what a person would have in its place is wrong; the suggestion waits still
-                raise
-            return AppliedSuggestion(why=error.message, theirs=present.data)
-        try:
-            return AppliedSuggestion(
-                written=self._store.replace(path, ours, author, base=suggestion.base)
-            )
+            return self._store.replace(path, ours, author, base=suggestion.base)
+        except NotFoundError as error:
+            raise SupersededError(gone, ours) from error
         except ConflictError as error:
-            written = self._add(path, base, error, suggestion, author)
-            why = None if written else "the file was changed since in the same place"
-            return AppliedSuggestion(written=written, why=why, ours=ours, theirs=error.theirs)
-        except NotFoundError:
-            return AppliedSuggestion(why="the file is gone", ours=ours)
+            why = "the file was changed since in the same place"
+            return self._add(path, base, error, suggestion, author, why)
+
+    def _wanted(self, suggestion: Suggestion, base: bytes, present: bytes) -> bytes:
+        try:
+            return _text_after(suggestion, base) or b""
+        except (EditRefusedError, NotFoundError) as error:
+            if suggestion.modifications is not None:  # a person's, so the suggestion waits still
+                raise
+            raise SupersededError(error.message, theirs=present) from error
 
     def _add(
         self,
@@ -230,21 +216,25 @@ class SuggestionApplier:
         conflict: ConflictError,
         suggestion: Suggestion,
         author: Author,
-    ) -> WriteResult | None:
-        """Do it to the file as it is now, which got more in the same place; None: it changes more
-        than that.
+        why: str,
+    ) -> WriteResult:
+        """Do it to the file as it is now, which got more in the same place; SupersededError with
+        that reason where it changes more than that.
         """
         try:
             if "text" not in suggestion.effect:
                 edit = edit_of(suggestion.action, suggestion.effect, base)
+                if suggestion.is_strangers:
+                    edit = SeveralEdits(edits=(edit, MARK))
                 return self._store.edit(path, edit, author, base=suggestion.base)
             merged = merge_three(base, conflict.ours, conflict.theirs, prefer="both")
-            if not merged.clean:
-                return None
-            now = digest_of(conflict.theirs)
-            return replace(self._store.replace(path, merged.data, author, base=now), merged=True)
-        except (ConflictError, EditRefusedError, NotFoundError):
-            return None
+            if merged.clean:
+                now = digest_of(conflict.theirs)
+                done = self._store.replace(path, merged.data, author, base=now)
+                return replace(done, merged=True)
+        except (ConflictError, EditRefusedError, NotFoundError) as error:
+            raise SupersededError(why, conflict.ours, conflict.theirs) from error
+        raise SupersededError(why, conflict.ours, conflict.theirs)
 
     def _base(self, path: VaultPath, suggestion: Suggestion) -> tuple[bytes | None, str | None]:
         """The text that it is decided on, which is kept for good."""
@@ -283,55 +273,12 @@ class SuggestionApplier:
         return target
 
 
-def save_run(
-    history: History,
-    objects: ObjectStore,
-    suggestion: Suggestion,
-    author: Author,
-    *,
-    by: str,
-    writes: Sequence[Write],
-    at: datetime,
-) -> None:
-    """Record the run that applied it, which counts in no budget of agents. Blocks on the disk.
-
-    Raises StorageFailedError.
-    """
-    path = printable(suggestion.path)
-    document = run_document(
-        str(author.run),
-        watcher=path,
-        agent="suggestion",
-        started=at,
-        causes=[{"id": cause} for cause in author.causes],
-        parents=[suggestion.run] if suggestion.run else [],
-        ended=at.isoformat(),
-        reason=f"{suggestion.action} {path}, suggested by {suggestion.source_agent} as "
-        f"{suggestion.id}, approved by {by}",
-        wrote=[wrote(write.path, (write.before, write.after), objects) for write in writes],
-        quotes=sorted({path, *(printable(write.path) for write in writes)}),
-        suggestion={
-            "id": suggestion.id,
-            "source_agent": suggestion.source_agent,
-            "resolved_by": by,
-        },
-    )
-    history.save_run(
-        str(author.run),
-        started=at,
-        watcher=suggestion.path,
-        outcome=PERSONS,
-        causes=list(author.causes),
-        document=document,
-    )
-
-
-class _UnwrittenError(Exception):
-    """Nothing was written, so nothing is to be recorded of it."""
-
-    def __init__(self, applied: AppliedSuggestion) -> None:
-        super().__init__(applied.why)
-        self.applied = applied
+def _text_after(suggestion: Suggestion, before: bytes | None) -> bytes | None:
+    """What is to stand there, which says whose words led to it. Raises what `text_after` raises."""
+    after = text_after(suggestion.action, suggestion.effect, before)
+    if after is None or after == before or not suggestion.is_strangers:
+        return after
+    return marked(suggestion.path, after)
 
 
 class SuggestionResolver:
@@ -340,8 +287,8 @@ class SuggestionResolver:
     `trouble` says why the file of one could not be written.
     """
 
-    def __init__(self, vault: Store, store: SuggestionStore, origins: Origins | None) -> None:
-        self._vault, self._store, self._origins = vault, store, origins
+    def __init__(self, vault: Store, store: SuggestionStore) -> None:
+        self._vault, self._store = vault, store
         self.applier = SuggestionApplier(vault.root, vault)
         self.trouble: str | None = None
 
@@ -350,86 +297,99 @@ class SuggestionResolver:
         record: SuggestionRecord,
         by: str,
         payload: Mapping[str, object] | None,
-        caller: Caller | None = None,
+        requester: Requester | None = None,
     ) -> SuggestionRecord:
-        """In a thread.
-
-        What is about to be done is kept first, so that a crash does it neither twice nor half.
-        """
+        """In a thread. `payload`: what a person would have in place of its own."""
         now = self._vault.clock()
-        suggestion = replace(record.suggestion, modifications=payload)
-        run, causes = new_id("r", now), suggestion.causes or (new_id("c", now),)
-        author = Author(by=f"suggestion:{suggestion.id}", run=run, causes=causes)
-        intent = replace(record, suggestion=replace(suggestion, resolved_by=by), applying=run)
-        self._store.keep(intent)
+        run, causes = new_id("r", now), record.suggestion.causes or (new_id("c", now),)
+        author = Author(by=f"suggestion:{record.suggestion.id}", run=run, causes=causes)
+        begun = record.begun(run, by, payload)
+        self._store.keep(begun)
         try:
-            applied = self._written(suggestion, author)
+            written = self.applier.apply(begun.suggestion, author)
+        except SupersededError as error:
+            return self.save(self._superseded(record, error, by), requester)
         except BaseException:
             if not self._vault.history.writes_by(run):
-                self._store.keep(record)
+                self._store.keep(begun.waiting())
             raise
-        if applied.why is not None:
-            made = self.over(record, "superseded", by, applied.why).suggestion
-            return self.save(superseded(record, made, applied.ours, applied.theirs), caller)
-        return self._done(record, suggestion, author, applied, by, caller)
+        return self._done(begun, author, written, requester)
 
-    def _written(self, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
-        """What a stranger's words were put into is a stranger's from before the write on, so that
-        no kill in between makes it trusted.
+    def settle(self, record: SuggestionRecord) -> SuggestionRecord:
+        """At the start, of one that was just being applied: it was, if its run wrote; else it
+        waits again.
         """
-        origins = self._origins
-        if origins is None:
-            return self.applier.apply(suggestion, author)
-        try:
-            with origins.writing(suggestion.path, suggestion.origin) as wrote:
-                applied = self.applier.apply(suggestion, author)
-                wrote(_must_be_written(applied).after)
-        except _UnwrittenError as unwritten:
-            return unwritten.applied
-        return applied
+        writes = self._vault.history.writes_by(str(record.applying))
+        if writes:
+            return self._done(record, writes[0].author, None)
+        waiting = record.waiting()
+        self._store.keep(waiting)
+        return waiting
 
     def _done(
         self,
         record: SuggestionRecord,
-        suggestion: Suggestion,
         author: Author,
-        applied: AppliedSuggestion,
-        by: str,
-        caller: Caller | None = None,
+        written: WriteResult | None,
+        requester: Requester | None = None,
     ) -> SuggestionRecord:
-        """In a thread: it was applied. Record the run, then that it is over."""
-        vault, written = self._vault, applied.written
-        writes = self._vault.history.writes_by(str(author.run))
+        """It was applied: record the run, then that it is over."""
+        suggestion, run, by = record.suggestion, str(author.run), record.suggestion.resolved_by
+        writes = self._vault.history.writes_by(run)
+        says = "it said that already"
         if writes:
-            save_run(
-                self._vault.history,
-                vault.objects,
-                suggestion,
-                author,
-                by=by,
-                writes=writes,
-                at=vault.clock(),
-            )
-        merged = (
-            " (merged with what was written since)"
-            if written is not None and written.merged
-            else ""
-        )
-        says = (
-            f"{printable(suggestion.path)} was written{merged}; `parachute undo {author.run}` "
-            "takes it back"
-            if writes
-            else "it said that already"
-        )
+            self._save_run(suggestion, author, writes)
+            is_merged = written is not None and written.merged
+            merged = " (merged with what was written since)" if is_merged else ""
+            path = printable(suggestion.path)
+            says = f"{path} was written{merged}; `parachute undo {run}` takes it back"
         status: Status = "approved" if suggestion.modifications is None else "modified"
-        applied_run = author.run if writes else None
-        return self.close(
-            replace(record, suggestion=replace(suggestion, applied_run=applied_run)),
-            status,
-            by,
-            says,
-            caller,
+        applied_run = run if writes else None
+        return self.close(record, status, by or USER, says, requester, applied_run=applied_run)
+
+    def _save_run(self, suggestion: Suggestion, author: Author, writes: Sequence[Write]) -> None:
+        """Record the run that applied it, which counts in no budget of agents."""
+        path, now, vault = printable(suggestion.path), self._vault.clock(), self._vault
+        named = {
+            "id": suggestion.id,
+            "source_agent": suggestion.source_agent,
+            "resolved_by": suggestion.resolved_by,
+        }
+        document = run_document(
+            str(author.run),
+            watcher=path,
+            agent="suggestion",
+            started=now,
+            causes=[{"id": cause} for cause in author.causes],
+            parents=[suggestion.run] if suggestion.run else [],
+            ended=now.isoformat(),
+            reason=f"{suggestion.action} {path}, suggested by {suggestion.source_agent} as "
+            f"{suggestion.id}, approved by {suggestion.resolved_by}",
+            wrote=[
+                wrote(write.path, (write.before, write.after), vault.objects) for write in writes
+            ],
+            suggestion=named,
         )
+        vault.history.save_run(
+            str(author.run),
+            started=now,
+            watcher=suggestion.path,
+            outcome=PERSONS,
+            causes=list(author.causes),
+            document=document,
+        )
+
+    def _superseded(
+        self, record: SuggestionRecord, error: SupersededError, by: str
+    ) -> SuggestionRecord:
+        """It cannot be done any more; both texts are shown."""
+        texts = (
+            ("What would stand there", _shown_text(error.ours)),
+            ("What stands there now", _shown_text(error.theirs)),
+        )
+        is_private = holds_private(error.ours or b"", error.theirs or b"")
+        now = self._vault.clock()
+        return record.over("superseded", by, error.why, now, after=texts, is_private=is_private)
 
     def close(
         self,
@@ -437,55 +397,29 @@ class SuggestionResolver:
         status: Status,
         by: str,
         says: str,
-        caller: Caller | None = None,
+        requester: Requester | None = None,
+        *,
+        applied_run: str | None = None,
     ) -> SuggestionRecord:
-        return self.save(self.over(record, status, by, says), caller)
+        over = record.over(status, by, says, self._vault.clock(), applied_run=applied_run)
+        return self.save(over, requester)
 
-    def save(self, record: SuggestionRecord, caller: Caller | None = None) -> SuggestionRecord:
+    def save(
+        self, record: SuggestionRecord, requester: Requester | None = None
+    ) -> SuggestionRecord:
         """Keep it. Its file follows; where it cannot, it does at the next start."""
         self._store.keep(record)
         try:
-            self._store.put_up(record, caller)
+            self._store.put_up(record, requester)
         except ParachuteError as error:
             self.trouble = f"the file of a suggestion could not be written: {error.message}"
         else:
             self.trouble = None
         return record
 
-    def over(
-        self, record: SuggestionRecord, status: Status, by: str, says: str
-    ) -> SuggestionRecord:
-        suggestion = replace(
-            record.suggestion,
-            status=status,
-            resolved_by=by,
-            resolved_at=self._vault.clock(),
-            outcome=says,
-        )
-        return record_of(suggestion, record.file, replace(record.shown, words=""))
 
-    def settle(self, record: SuggestionRecord) -> SuggestionRecord:
-        """At the start, of one that was just being applied: it was, if its run wrote; else it waits
-        again, as it did before, so that a tick in its file counts.
-        """
-        run, suggestion = str(record.applying), record.suggestion
-        writes = self._vault.history.writes_by(run)
-        if not writes:
-            waiting = replace(suggestion, resolved_by=None, modifications=None)
-            kept = replace(record, suggestion=waiting, applying=None)
-            self._store.keep(kept)
-            return kept
-        by = suggestion.resolved_by or USER
-        return self._done(
-            record,
-            replace(suggestion, applied_run=run),
-            writes[0].author,
-            AppliedSuggestion(),
-            by,
-        )
-
-
-def _must_be_written(applied: AppliedSuggestion) -> WriteResult:
-    if applied.written is None:
-        raise _UnwrittenError(applied)
-    return applied.written
+def _shown_text(text: bytes | None) -> str:
+    if text is None:
+        return "(not known, or no file)"
+    shown = text[:_MOST_SHOWN].decode("utf-8", "replace")
+    return shown if len(text) <= _MOST_SHOWN else f"{shown}\n(cut: it has {len(text)} bytes)"

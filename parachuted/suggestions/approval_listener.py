@@ -11,7 +11,8 @@ import asyncio
 import logging
 import os
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
+from functools import partial
 
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.events import PERSON, Bus, Event
@@ -23,7 +24,6 @@ from parachuted.vault import VaultPath, VaultRoot
 log = logging.getLogger(__name__)
 
 _FILES = frozenset({"file.created", "file.modified", "file.moved", "file.deleted"})
-_MOST_WAITING = 5_000
 _MOST_LOOKED_AT = 5_000
 _CHANGED = (
     "This file no longer said what was suggested, so nothing was done. Its text has been "
@@ -42,22 +42,12 @@ _STRANGE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FileEvent:
-    path: str
-    by: str
-    is_gone: bool = False
-    runs: tuple[str, ...] = ()
-    source: str | None = None
-    para_id: str | None = None
-
-
 class ApprovalListener:
     """Listens from the moment it is made; acts while `run` does."""
 
     def __init__(self, suggestions: Suggestions, root: VaultRoot, bus: Bus) -> None:
         self._suggestions, self._root = suggestions, root
-        self._events: deque[_FileEvent] = deque(maxlen=_MOST_WAITING)
+        self._acts: deque[partial[Coroutine[None, None, None]]] = deque()
         self._came = asyncio.Event()
         self._idle = asyncio.Event()
         self._end = bus.subscribe(self._hear)
@@ -78,14 +68,14 @@ class ApprovalListener:
 
     async def quiet(self) -> None:
         """Wait until all events are handled."""
-        while self._events or not self._idle.is_set():
+        while self._acts or not self._idle.is_set():
             await self._idle.wait()
             await asyncio.sleep(0)
 
     def close(self) -> None:
         self._end()
 
-    async def noticed(self, path: str, *, by: str = PERSON.by) -> None:
+    async def noticed(self, path: str, by: str = PERSON.by) -> None:
         place = VaultPath.parse(path)
         store = self._suggestions.store
         file = await asyncio.to_thread(store.read, place)
@@ -96,12 +86,11 @@ class ApprovalListener:
             record = await self._found_elsewhere(file, path)
         if record is None:
             return
-        if record.suggestion.is_pending:
+        known = record.suggestion
+        if known.is_pending:
             await self._waiting(record, file, by)
-        elif file.is_ticked or (
-            file.suggestion is not None and file.suggestion.status != record.suggestion.status
-        ):
-            await self._suggestions.say(record.suggestion.id, _OVER, file)
+        elif file.is_ticked or (file.suggestion and file.suggestion.status != known.status):
+            await self._suggestions.say(known.id, _OVER, file)
 
     async def _waiting(self, record: SuggestionRecord, file: SuggestionFile, by: str) -> None:
         name, store = record.suggestion.id, self._suggestions.store
@@ -154,12 +143,10 @@ class ApprovalListener:
         and not written yet.
         """
         for path in await asyncio.to_thread(self._files):
-            await self._guarded(_FileEvent(path=path, by=PERSON.by))
+            await self._guarded(partial(self.noticed, path))
         for record in self._suggestions.store.all():
-            if record.suggestion.is_pending and not await asyncio.to_thread(
-                self._suggestions.store.is_in_vault, record.file
-            ):
-                await self._guarded(_FileEvent(path=record.file, by=WRITER, is_gone=True))
+            if record.suggestion.is_pending:
+                await self._guarded(partial(self._gone, record.file, WRITER))
 
     def _files(self) -> list[str]:
         try:
@@ -174,90 +161,66 @@ class ApprovalListener:
         ]
 
     async def _act_on_all(self) -> None:
-        while self._events:
-            await self._guarded(self._events.popleft())
+        while self._acts:
+            await self._guarded(self._acts.popleft())
 
-    async def _guarded(self, event: _FileEvent) -> None:
+    async def _guarded(self, act: partial[Coroutine[None, None, None]]) -> None:
+        says = "a file of a suggestion could not be acted on"
         try:
-            await self._act(event)
+            await act()
         except ParachuteError as error:
-            log.warning(
-                "a file of a suggestion could not be acted on",
-                extra={"path": event.path, "reason": error.message},
-            )
+            log.warning(says, extra={"path": str(act.args[0]), "reason": error.message})
         except Exception:  # a wall: a file may hold anything, and must not end the daemon
-            log.exception(
-                "a file of a suggestion could not be acted on", extra={"path": event.path}
-            )
+            log.exception(says, extra={"path": str(act.args[0])})
 
-    async def _act(self, event: _FileEvent) -> None:
-        if event.runs:
-            await self._suggestions.taken_back(event.runs)
-            return
-        if event.para_id is not None:
-            await self._suggestions.withdraw(event.para_id)
-            return
-        if not _is_among(event.path):
-            store = self._suggestions.store
-            is_there = await asyncio.to_thread(store.is_in_vault, event.path)
-            act = self._suggestions.hide if is_there else self._suggestions.withdraw
-            await act(event.path)
-            return
-        if event.source is not None:
-            await self._moved(event.source, event)
-        if event.is_gone:
-            await self._gone(event)
-        else:
-            await self.noticed(event.path, by=event.by)
+    async def _moved(self, source: str, path: str) -> None:
+        if (record := self._suggestions.store.at(source)) is not None:
+            await self._suggestions.place(record.suggestion.id, path)
 
-    async def _moved(self, source: str, event: _FileEvent) -> None:
-        record = self._suggestions.store.at(source)
-        if record is not None and not event.is_gone:
-            await self._suggestions.place(record.suggestion.id, event.path)
-
-    async def _gone(self, event: _FileEvent) -> None:
+    async def _gone(self, path: str, by: str) -> None:
         """Who removes the file of a suggestion that waits does not want it; what did not come from
         a person brings it back.
         """
-        record = self._suggestions.store.at(event.source or event.path)
+        record, store = self._suggestions.store.at(path), self._suggestions.store
         if record is None or not record.suggestion.is_pending:
             return
-        if await asyncio.to_thread(self._suggestions.store.is_in_vault, record.file):
+        if await asyncio.to_thread(store.is_in_vault, record.file):
             return
-        if event.by == PERSON.by:
+        if by == PERSON.by:
             await self._suggestions.reject(record.suggestion.id, reason="its file was removed")
         else:
             await self._suggestions.show_again(record.suggestion.id)
 
-    def _hear(self, event: Event) -> None:
-        data = event.data
-        if event.event == "run.undone":
-            runs = data.get("runs")
-            self._take(
-                _FileEvent(
-                    path="", by="", runs=tuple(map(str, runs)) if isinstance(runs, list) else ()
-                )
-            )
-            return
-        if event.event not in _FILES:
-            if event.event.endswith(".deleted") and "para_id" in data:  # a module's own
-                self._take(_FileEvent(path="", by="", para_id=str(data["para_id"])))
-            return
-        if data.get("by") == WRITER:
-            return
-        path, by = str(data.get("path", "")), str(data.get("by", ""))
-        source = str(data["from"]) if "from" in data else None
-        if _is_among(path):
-            self._take(
-                _FileEvent(path=path, by=by, is_gone=event.event == "file.deleted", source=source)
-            )
-        elif source is not None and _is_among(source):
-            self._take(_FileEvent(path=source, by=by, is_gone=True, source=source))
-        elif event.event == "file.deleted":
-            self._take(_FileEvent(path=path, by=by, is_gone=True))
+    async def _note_gone(self, path: str) -> None:
+        """A note is deleted, or is ignored from now on."""
+        is_there = await asyncio.to_thread(self._suggestions.store.is_in_vault, path)
+        await (self._suggestions.hide if is_there else self._suggestions.withdraw)(path)
 
-    def _take(self, event: _FileEvent) -> None:
-        self._events.append(event)
+    def _hear(self, event: Event) -> None:
+        data, kind = event.data, event.event
+        if kind == "run.undone":
+            runs = data.get("runs")
+            self._take(self._suggestions.taken_back, runs if isinstance(runs, list) else [])
+        elif kind not in _FILES:
+            if kind.endswith(".deleted") and "para_id" in data:  # a module's own
+                self._take(self._suggestions.withdraw, str(data["para_id"]))
+        elif data.get("by") != WRITER:
+            source = str(data["from"]) if "from" in data else None
+            self._hear_of(kind, str(data.get("path", "")), source, str(data.get("by", "")))
+
+    def _hear_of(self, kind: str, path: str, source: str | None, by: str) -> None:
+        is_gone = kind == "file.deleted"
+        if _is_among(path):
+            if source is not None:
+                self._take(self._moved, source, path)
+            self._take(self._gone if is_gone else self.noticed, path, by)
+        elif source is not None and _is_among(source):
+            self._take(self._gone, source, by)
+        elif is_gone:
+            self._take(self._note_gone, path)
+
+    def _take(self, act: Callable[..., Coroutine[None, None, None]], *arguments: object) -> None:
+        self._acts.append(partial(act, *arguments))
         self._idle.clear()
         self._came.set()
 

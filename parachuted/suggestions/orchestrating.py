@@ -8,13 +8,14 @@ those.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.paths import is_control
-from parachuted.agents import Tool, ToolResult
+from parachuted.access.strangers import Taint
+from parachuted.agents.job import Tool, ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.suggestions.store import unknown
 from parachuted.suggestions.suggestion import ORCHESTRATOR, Proposal, Suggestion, stands_for
@@ -44,9 +45,8 @@ class OrchestratorScope:
     """Who decides, and within what: `sees` and `writes` are its own grant's, `lane` what it may
     write even after strangers' text.
 
-    `of` are the agents whose suggestions it receives; `*` among them: all. `origin` is asked at
-    each act, since it changes with what was read, and `read` gets what the words of a suggestion
-    count as.
+    `of` are the agents whose suggestions it receives; `*` among them: all. What it is shown of a
+    suggestion that strangers' text led to sets the `taint`.
     """
 
     agent: str
@@ -56,8 +56,7 @@ class OrchestratorScope:
     of: tuple[str, ...]
     run: str | None = None
     causes: tuple[str, ...] = ()
-    origin: Callable[[], Origin] = lambda: "agent"
-    read: Callable[[str, Origin], None] = lambda _source, _origin: None
+    taint: Taint = field(default_factory=Taint)
 
 
 class Orchestrator:
@@ -93,7 +92,7 @@ class Orchestrator:
                 reasoning=reasoning,
                 run=self._run.run,
                 causes=self._run.causes,
-                origin=self._run.origin(),
+                is_strangers=bool(self._run.taint),
             )
             return [
                 await self._suggestions.propose_several([one.id for one in found], proposal)
@@ -118,7 +117,7 @@ class Orchestrator:
         return await self._suggestions.approve(suggestion.id, by=by)
 
     def _check(self, suggestion: Suggestion) -> None:
-        is_strange = suggestion.origin in UNTRUSTED or self._run.origin() in UNTRUSTED
+        is_strange = suggestion.is_strangers or self._run.taint
         may = self._run.lane if is_strange else self._run.writes
         if is_control(suggestion.path) or not may(suggestion.path):
             why = ", after what strangers wrote was read," if is_strange else ""
@@ -168,8 +167,8 @@ class Orchestrator:
     async def _list(self, _arguments: Mapping[str, object]) -> ToolResult:
         lines = []
         for one in self.waiting()[:_MOST_LISTED]:
-            for source, origin in self._suggestions.sources_of(one):
-                self._run.read(source, origin)
+            if await asyncio.to_thread(self._suggestions.is_strangers, one):
+                self._run.taint.read(f"the suggestion {one.id}")
             shown = self._suggestions.record(one.id).shown
             diff = _PRIVATE if shown.is_private else shown.diff[:_LARGEST_DIFF]
             lines.append(

@@ -17,14 +17,13 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.paths import is_control
 from parachuted.access.private_text import edit_with_private
-from parachuted.agents import Tool, ToolResult
+from parachuted.agents.job import Tool, ToolResult
 from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError, PathRefusedError
 from parachuted.suggestions.suggestion import (
     ACTIONS,
@@ -68,7 +67,7 @@ _WAYS: Mapping[SuggestionAction, tuple[frozenset[str], ...]] = {
 _LONGEST_NAME = 500
 _FEWEST, _MOST_AT_ONCE = 2, 50
 _LONGEST_WORD, _LONGEST_REASONING = 200, 4_000
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST, _SURROGATE = re.compile(r"[0-9a-f]{64}"), re.compile("[\ud800-\udfff]")
 _MODULES = {"daily": "daily", "chat": "chat", "brain": "brain"}
 
 
@@ -78,31 +77,40 @@ def check_payload(action: SuggestionAction, payload: Mapping[str, object]) -> di
         ways = " or ".join("{" + ", ".join(sorted(way)) + "}" for way in _WAYS[action])
         raise EditRefusedError(f"the payload of a suggestion to {action} should be {ways}")
     for name, value in payload.items():
-        if name == "append" and not isinstance(value, bool):
-            raise EditRefusedError("append should be true or false")
-        if name == "value" and not _is_value(value):
-            raise EditRefusedError(
-                "value should be a text, a number, true or false, or a list of texts"
-            )
-        if name not in {"append", "value"} and not isinstance(value, str):
-            raise EditRefusedError(f"{name} should be a text")
-        if (
-            name in {"section", "to", "label", "key"}
-            and not 0 < len(str(value).strip()) <= _LONGEST_NAME
-        ):
-            raise EditRefusedError(f"{name} should be a text of 1 to {_LONGEST_NAME} characters")
+        is_right, should_be = _RULES.get(name, _TEXT_RULE)
+        if not is_right(value):
+            raise EditRefusedError(f"{name} should be {should_be}")
     try:
         size = len(json.dumps(payload, ensure_ascii=False, allow_nan=False).encode())
     except ValueError as error:  # a lone surrogate is one, too
         raise EditRefusedError("the payload holds something other than text and numbers") from error
     if size > LARGEST:
+        most = f"{LARGEST >> 10} KB"
         raise EditRefusedError(
-            f"a suggestion takes at most {LARGEST >> 10} KB; suggest a part of it, such as one "
-            "section"
+            f"a suggestion takes at most {most}; suggest a part of it, such as one section"
         )
     if "\0" in str(payload.get("text", "")):
         raise EditRefusedError("the text holds NUL")
     return dict(payload)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST_NAME
+
+
+def _is_value(value: object) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(text, str) for text in value)
+    return isinstance(value, str | int | float | bool)
+
+
+_NAME_RULE = (_is_name, f"a text of 1 to {_LONGEST_NAME} characters")
+_TEXT_RULE = (lambda value: isinstance(value, str), "a text")
+_RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "append": (lambda value: isinstance(value, bool), "true or false"),
+    "value": (_is_value, "a text, a number, true or false, or a list of texts"),
+    **dict.fromkeys(("section", "to", "label", "key"), _NAME_RULE),
+}
 
 
 def text_after(
@@ -168,12 +176,6 @@ def _edit(
     return ReplaceSection(section=section, content=content, create=True, is_only=True)
 
 
-def _is_value(value: object) -> bool:
-    if isinstance(value, list):
-        return all(isinstance(one, str) for one in value)
-    return isinstance(value, str | int | float | bool)
-
-
 def check_target(path: str) -> VaultPath:
     """The path, if something may be suggested for it. Raises PathRefusedError."""
     target = VaultPath.parse(path)
@@ -206,32 +208,26 @@ def batch_of(several: Sequence[Suggestion], proposal: Proposal, at: datetime) ->
             f"a batch is of {_FEWEST} to {_MOST_AT_ONCE} pending suggestions, none of them a batch"
         )
     modules = {one.target_module for one in several}
-    return Suggestion(
-        id=_new_id(),
-        source_agent=proposal.source_agent,
-        source_session=proposal.source_session,
-        timestamp=at,
+    is_strangers = proposal.is_strangers or any(one.is_strangers for one in several)
+    batch = replace(
+        proposal,
         action="update",
+        path="",
         target_module=modules.pop() if len(modules) == 1 else "vault",
         target_id=None,
-        payload={"suggestions": [one.id for one in several]},
-        reasoning=proposal.reasoning[:_LONGEST_REASONING],
-        path="",
         base=None,
-        run=proposal.run,
-        causes=proposal.causes,
-        origin=next((one.origin for one in several if one.origin in UNTRUSTED), proposal.origin),
+        reasoning=proposal.reasoning[:_LONGEST_REASONING],
+        is_strangers=is_strangers,
     )
+    return _suggestion(batch, {"suggestions": [one.id for one in several]}, at)
 
 
 def suggestion_of(proposal: Proposal, at: datetime) -> Suggestion:
     """The proposal with an id. Raises EditRefusedError and PathRefusedError."""
     path = check_target(proposal.path)
     payload = check_payload(proposal.action, proposal.payload)
-    if (
-        not 0 < len(proposal.source_agent) <= _LONGEST_WORD
-        or len(proposal.source_session) > _LONGEST_WORD
-    ):
+    agent, session = proposal.source_agent, proposal.source_session
+    if not 0 < len(agent) <= _LONGEST_WORD or len(session) > _LONGEST_WORD:
         raise EditRefusedError(
             f"source_agent should be a text of 1 to {_LONGEST_WORD} characters, "
             "source_session one of at most that"
@@ -240,38 +236,32 @@ def suggestion_of(proposal: Proposal, at: datetime) -> Suggestion:
         raise EditRefusedError(
             "base should be the digest of a text, 64 hexadecimal digits, as reading it returns"
         )
-    words = (
-        proposal.reasoning
-        + proposal.source_agent
-        + proposal.source_session
-        + (proposal.target_id or "")
-    )
-    if len(proposal.reasoning) > _LONGEST_REASONING or any(
-        "\ud800" <= one <= "\udfff" for one in words
-    ):
+    words = proposal.reasoning + agent + session + (proposal.target_id or "")
+    if len(proposal.reasoning) > _LONGEST_REASONING or _SURROGATE.search(words):
         raise EditRefusedError(
             f"reasoning should be a text of at most {_LONGEST_REASONING} characters"
         )
+    module = proposal.target_module or module_of(path)
+    return _suggestion(replace(proposal, path=path, target_module=module), payload, at)
+
+
+def _suggestion(proposal: Proposal, payload: Mapping[str, object], at: datetime) -> Suggestion:
     return Suggestion(
-        id=_new_id(),
+        id=f"s{secrets.token_hex(5)}",
         source_agent=proposal.source_agent,
         source_session=proposal.source_session,
         timestamp=at,
         action=proposal.action,
-        target_module=proposal.target_module or module_of(path),
+        target_module=str(proposal.target_module),
         target_id=proposal.target_id,
         payload=payload,
         reasoning=proposal.reasoning,
-        path=path,
+        path=proposal.path,
         base=proposal.base,
         run=proposal.run,
         causes=proposal.causes,
-        origin=proposal.origin,
+        origin="stranger" if proposal.is_strangers else "agent",
     )
-
-
-def _new_id() -> str:
-    return f"s{secrets.token_hex(5)}"
 
 
 SUGGEST = (
@@ -293,8 +283,8 @@ class ProposalSink(Protocol):
 class SuggestingRun:
     """Who suggests.
 
-    `sees` are the files that exist for the agent; `origin` is asked at each call, since it changes
-    with what was read; `read` holds the digests of what it read, by path.
+    `sees` are the files that exist for the agent; `is_tainted` is asked at each call, since it
+    changes with what was read; `read` holds the digests of what it read, by path.
     """
 
     agent: str
@@ -302,21 +292,17 @@ class SuggestingRun:
     session: str = ""
     run: str | None = None
     causes: tuple[str, ...] = ()
-    origin: Callable[[], Origin] = lambda: "agent"
+    is_tainted: Callable[[], bool] = lambda: False
     read: Mapping[str, str] = field(default_factory=dict)
 
 
+_WHAT = "What is to stand there, as the description says."
+_WHY = "Why you think that this is good, for the person who decides."
 _PROPERTIES: dict[str, object] = {
     "action": {"type": "string", "enum": list(ACTIONS)},
     "path": {"type": "string", "description": "The note's path in the vault."},
-    "payload": {
-        "type": "object",
-        "description": "What is to stand there, as the description says.",
-    },
-    "reasoning": {
-        "type": "string",
-        "description": "Why you think that this is good, for the person who decides.",
-    },
+    "payload": {"type": "object", "description": _WHAT},
+    "reasoning": {"type": "string", "description": _WHY},
 }
 _SCHEMA: dict[str, object] = {
     "type": "object",
@@ -333,39 +319,10 @@ def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
     """
 
     async def call(arguments: Mapping[str, object]) -> ToolResult:
-        action, path, payload, reasoning = (
-            arguments.get(name) for name in ("action", "path", "payload", "reasoning")
-        )
-        if action not in ACTIONS or not isinstance(path, str) or not isinstance(reasoning, str):
-            return _refused(
-                f"action should be one of {', '.join(ACTIONS)}, path and reasoning texts"
-            )
-        if not isinstance(payload, dict):
-            return _refused("payload should be an object")
-        if not 0 < len(reasoning.strip()) <= _LONGEST_REASONING:
-            return _refused(f"reasoning should be a text of 1 to {_LONGEST_REASONING} characters")
         try:
-            target = VaultPath.parse(path)
-            if not run.sees(target):
-                raise NotFoundError(
-                    f"{printable(target)} is not among the files that you were given"
-                )
-            suggestion = await suggestions.propose(
-                Proposal(
-                    source_agent=run.agent,
-                    source_session=run.session,
-                    action=action,
-                    path=target,
-                    payload=payload,
-                    reasoning=reasoning,
-                    base=None if action == "create" else run.read.get(target),
-                    run=run.run,
-                    causes=run.causes,
-                    origin=run.origin(),
-                )
-            )
+            suggestion = await suggestions.propose(_proposal(arguments, run))
         except ParachuteError as error:
-            return _refused(error.message)
+            return ToolResult(text=error.message, is_error=True)
         return ToolResult(
             text=f"Suggested as {suggestion.id}. Nothing has changed; a person decides on it."
         )
@@ -373,5 +330,29 @@ def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
     return Tool(name="suggest_change", description=SUGGEST, schema=_SCHEMA, call=call)
 
 
-def _refused(text: str) -> ToolResult:
-    return ToolResult(text=text, is_error=True)
+def _proposal(arguments: Mapping[str, object], run: SuggestingRun) -> Proposal:
+    action, path, payload, reasoning = map(arguments.get, _PROPERTIES)
+    if action not in ACTIONS or not isinstance(path, str) or not isinstance(reasoning, str):
+        actions = ", ".join(ACTIONS)
+        raise EditRefusedError(f"action should be one of {actions}, path and reasoning texts")
+    if not isinstance(payload, dict):
+        raise EditRefusedError("payload should be an object")
+    if not 0 < len(reasoning.strip()) <= _LONGEST_REASONING:
+        raise EditRefusedError(
+            f"reasoning should be a text of 1 to {_LONGEST_REASONING} characters"
+        )
+    target = VaultPath.parse(path)
+    if not run.sees(target):
+        raise NotFoundError(f"{printable(target)} is not among the files that you were given")
+    return Proposal(
+        source_agent=run.agent,
+        source_session=run.session,
+        action=action,
+        path=target,
+        payload=payload,
+        reasoning=reasoning,
+        base=None if action == "create" else run.read.get(target),
+        run=run.run,
+        causes=run.causes,
+        is_strangers=run.is_tainted(),
+    )

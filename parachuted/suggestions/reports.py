@@ -9,7 +9,7 @@ from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import StorageFailedError
 from parachuted.events import Bus
 from parachuted.suggestions.suggestion import USER, Suggestion
-from parachuted.vault import Caller, printable
+from parachuted.vault import Requester, printable
 
 
 class SuggestionReports:
@@ -31,16 +31,16 @@ class SuggestionReports:
             raise StorageFailedError(self._recorder.refusal)
 
     def created(self, suggestion: Suggestion) -> None:
-        self._audit(suggestion, "created", Caller("agent", suggestion.source_agent))
+        self._audit(suggestion, "created", Requester("agent", suggestion.source_agent))
         self._bus.publish("suggestion.created", **_fields(suggestion))
 
-    def resolved(self, suggestion: Suggestion, caller: Caller | None) -> None:
-        """`caller`: who resolved it, where that is more than its name."""
+    def resolved(self, suggestion: Suggestion, requester: Requester | None) -> None:
+        """`requester`: who resolved it, where that is more than its name."""
         by = str(suggestion.resolved_by)
         self._audit(
             suggestion,
             suggestion.status,
-            caller or Caller("person" if by == USER else "daemon", by),
+            requester or Requester("person" if by == USER else "daemon", by),
         )
         self._bus.publish(
             "suggestion.resolved",
@@ -50,17 +50,17 @@ class SuggestionReports:
             applied_run=suggestion.applied_run,
         )
 
-    def _audit(self, suggestion: Suggestion, what: str, caller: Caller) -> None:
+    def _audit(self, suggestion: Suggestion, what: str, requester: Requester) -> None:
         self._recorder.record(
             AuditEvent(
                 timestamp=self._clock(),
                 event_type="suggestion",
-                source_type=caller.source_type,
-                source_id=caller.source_id,
+                source_type=requester.source_type,
+                source_id=requester.source_id,
                 target_module=suggestion.target_module,
                 target_endpoint=f"suggestions.{what}",
                 para_ids_involved=[suggestion.target_id] if suggestion.target_id else [],
-                request_id=caller.request_id or None,
+                request_id=requester.request_id or None,
                 paths=[printable(path) for path in self._paths_of(suggestion)],
                 names=[f"id={suggestion.id}"],
                 causes=suggestion.causes,

@@ -12,20 +12,30 @@ import hashlib
 import hmac
 import json
 import logging
+import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 from parachuted.access.private_parts import may_be_private
 from parachuted.access.private_text import without_private
-from parachuted.errors import ConflictError, NotFoundError, ParachuteError, StorageFailedError
+from parachuted.errors import (
+    ConflictError,
+    EditRefusedError,
+    NotFoundError,
+    ParachuteError,
+    StorageFailedError,
+)
 from parachuted.home_files.private import UntrustedFileError, locked, read_private, replace_private
 from parachuted.state import StateStore
 from parachuted.suggestions.suggestion import (
     PlannedSuggestion,
+    Status,
     Suggestion,
     SuggestionFile,
     SuggestionPreview,
@@ -37,13 +47,15 @@ from parachuted.suggestions.suggestion import (
     with_words,
     write_file,
 )
-from parachuted.vault import Author, Caller, Store, VaultPath, diff_of, is_utf8, printable
+from parachuted.vault import Author, Requester, Store, VaultPath, diff_of, is_utf8, printable
+from parachuted.vault.root import FileContent
 
 log = logging.getLogger(__name__)
 
 KEY_FILE = "suggestions.key"
 _LOCK = "suggestions.lock"
 _BYTES = 32
+_KEY = re.compile(r"([0-9a-fA-F]{2}){32,}")
 _LARGEST_KEY = 1024
 WRITER = "suggestions"
 _ATTEMPTS = 5
@@ -51,7 +63,17 @@ _LARGEST_FILE = 4 << 20
 _CUT = "(cut: the difference is longer)"
 _TOO_LARGE = "(too large to be compared"
 _MOST_KEPT = 2_000
-_MOST_TEXT = 64 << 10
+
+
+State: TypeAlias = Status | Literal["applying"]
+TRANSITIONS: Mapping[State, frozenset[State]] = {
+    "pending": frozenset({"applying", "approved", "rejected", "superseded"}),
+    "applying": frozenset({"pending", "approved", "modified", "superseded"}),
+}
+"""What may follow a state; the others are final. `applying` is kept before the vault is written, so
+that a kill in between does it neither twice nor half. Only a batch, which writes nothing itself, is
+approved at once.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +89,54 @@ class SuggestionRecord:
     body: str = field(repr=False)
     applying: str | None = None
 
+    @property
+    def state(self) -> State:
+        return "applying" if self.applying is not None else self.suggestion.status
+
+    def begun(self, run: str, by: str, payload: Mapping[str, object] | None) -> SuggestionRecord:
+        """As it is while that run applies it, with that payload in place of its own."""
+        self.check("applying")
+        suggestion = replace(self.suggestion, resolved_by=by, modifications=payload)
+        return replace(self, suggestion=suggestion, applying=run)
+
+    def waiting(self) -> SuggestionRecord:
+        """As it was before it was applied; its file has not changed, so a tick in it counts."""
+        self.check("pending")
+        suggestion = replace(self.suggestion, resolved_by=None, modifications=None)
+        return replace(self, suggestion=suggestion, applying=None)
+
+    def over(
+        self,
+        status: Status,
+        by: str,
+        outcome: str,
+        at: datetime,
+        *,
+        applied_run: str | None = None,
+        after: tuple[tuple[str, str], ...] = (),
+        is_private: bool = False,
+    ) -> SuggestionRecord:
+        """As it is once it is resolved; `after` are texts to show below."""
+        self.check(status)
+        suggestion = replace(
+            self.suggestion,
+            status=status,
+            resolved_by=by,
+            resolved_at=at,
+            outcome=outcome,
+            applied_run=applied_run,
+        )
+        is_private = is_private or self.shown.is_private
+        shown = replace(self.shown, words="", after=after, is_private=is_private)
+        return record_of(suggestion, self.file, shown)
+
+    def check(self, state: State) -> None:
+        """Raises EditRefusedError where that state cannot follow."""
+        if state not in TRANSITIONS.get(self.state, ()):
+            one = self.suggestion
+            was = "is just being applied" if self.applying else f"was {one.status} already"
+            raise EditRefusedError(f"the suggestion {one.id} {was}, by {one.resolved_by}")
+
     def to_json(self) -> dict[str, object]:
         shown = self.shown
         return {
@@ -77,37 +147,32 @@ class SuggestionRecord:
             "diff": shown.diff,
             "text": shown.text,
             "words": shown.words,
-            "after": [list(one) for one in shown.after],
+            "after": [list(text) for text in shown.after],
             "private": shown.is_private,
         }
 
 
 def record_of(suggestion: Suggestion, file: str, shown: SuggestionPreview) -> SuggestionRecord:
     """One with the body that follows from it."""
-    return SuggestionRecord(
-        suggestion=suggestion, file=file, shown=shown, body=body_of(suggestion, shown)
-    )
+    body = body_of(suggestion, shown)
+    return SuggestionRecord(suggestion=suggestion, file=file, shown=shown, body=body)
 
 
-def record_from(row: Mapping[str, object]) -> SuggestionRecord:
+def record_from(row: Mapping[str, Any]) -> SuggestionRecord:
     """The record again. Raises ValueError, KeyError or TypeError for what is none."""
-    document, after, text = row["document"], row["after"], row["text"]
-    if not isinstance(document, Mapping) or not isinstance(after, list):
-        raise TypeError("it is not the record of a suggestion")
     shown = SuggestionPreview(
-        diff=str(row["diff"]),
-        text=None if text is None else str(text),
-        words=str(row["words"]),
-        after=tuple((str(title), str(said)) for title, said in after),
+        diff=row["diff"],
+        text=row["text"],
+        words=row["words"],
+        after=tuple((str(title), str(text)) for title, text in row["after"]),
         is_private=bool(row.get("private")),
     )
-    applying = row["applying"]
     return SuggestionRecord(
-        suggestion=from_document(document),
-        file=str(row["paper"]),
+        suggestion=from_document(row["document"]),
+        file=row["paper"],
         shown=shown,
-        body=str(row["body"]),
-        applying=None if applying is None else str(applying),
+        body=row["body"],
+        applying=row["applying"],
     )
 
 
@@ -132,35 +197,28 @@ class Sealer:
         return hmac.new(self._known_key(), message, hashlib.sha256).hexdigest()
 
     def holds(self, seal: str, suggestion: Suggestion, shown: str) -> bool:
-        return hmac.compare_digest(
-            seal.encode("utf-8", "replace"), self.seal(suggestion, shown).encode()
-        )
+        known = self.seal(suggestion, shown)
+        return hmac.compare_digest(seal.encode("utf-8", "replace"), known.encode())
 
     def _known_key(self) -> bytes:
         if self._key is None:
-            path = self._home / KEY_FILE
             try:
                 with locked(self._home, _LOCK):
-                    text = read_private(path, _LARGEST_KEY, is_secret=True)
+                    text = read_private(self._home / KEY_FILE, _LARGEST_KEY, is_secret=True)
                     if text is None:
                         text = secrets.token_hex(_BYTES)
-                        replace_private(path, text.encode())
-                key = bytes.fromhex(text.strip())
+                        replace_private(self._home / KEY_FILE, text.encode())
             except UntrustedFileError as error:
                 raise StorageFailedError(f"suggestions cannot be sealed: {error}") from error
-            except ValueError as error:
-                raise StorageFailedError(
-                    f"{KEY_FILE} holds no key; remove it, and a new one is made"
-                ) from error
             except OSError as error:
                 raise StorageFailedError(
                     f"{KEY_FILE} cannot be read or kept: {error.strerror}", errno=error.errno
                 ) from error
-            if len(key) < _BYTES:
+            if _KEY.fullmatch(text.strip()) is None:
                 raise StorageFailedError(
                     f"{KEY_FILE} holds no key; remove it, and a new one is made"
                 )
-            self._key = key
+            self._key = bytes.fromhex(text.strip())
         return self._key
 
 
@@ -222,7 +280,7 @@ class SuggestionStore:
     def put_up(
         self,
         record: SuggestionRecord,
-        caller: Caller | None = None,
+        requester: Requester | None = None,
         *,
         only_new: bool = False,
         seen: SuggestionFile | None = None,
@@ -233,40 +291,32 @@ class SuggestionStore:
         Others' edits of the file are kept in the history.
         """
         path, suggestion = VaultPath(record.file), record.suggestion
-        data = write_file(
-            suggestion,
-            record.body,
-            self._sealer.seal(suggestion, normal(record.body)),
-            is_private=record.shown.is_private
+        is_private = (
+            record.shown.is_private
             or holds_private(*texts_of(suggestion))
-            or self._store.root.ignore.hides(suggestion.path),
+            or self._store.root.ignore.hides(suggestion.path)
         )
-        author = Author(by=WRITER, causes=suggestion.causes, caller=caller)
+        seal = self._sealer.seal(suggestion, normal(record.body))
+        data = write_file(suggestion, record.body, seal, is_private=is_private)
+        author = Author(by=WRITER, causes=suggestion.causes, requester=requester)
         for _ in range(_ATTEMPTS):
-            try:
-                if not (only_new and self.is_in_vault(record.file)):
-                    self._write(path, data, author, may_create=suggestion.is_pending, seen=seen)
-            except ConflictError:
-                continue
-            return
+            with suppress(ConflictError):
+                present = self._present(path)
+                if present is None and suggestion.is_pending:
+                    self._store.create(path, data, author)
+                elif present is not None and not only_new and self._may_follow(present, data, seen):
+                    self._store.replace(path, data, author, base=present.digest)
+                return
 
-    def _write(
-        self,
-        path: VaultPath,
-        data: bytes,
-        author: Author,
-        *,
-        may_create: bool,
-        seen: SuggestionFile | None,
-    ) -> None:
+    @staticmethod
+    def _may_follow(present: FileContent, data: bytes, seen: SuggestionFile | None) -> bool:
+        return present.data != data and (seen is None or read_file(present.data) == seen)
+
+    def _present(self, path: VaultPath) -> FileContent | None:
         try:
-            present = self._store.read(path, keep=True)
+            return self._store.read(path, keep=True)
         except NotFoundError:
-            if may_create:
-                self._store.create(path, data, author)
-            return
-        if present.data != data and (seen is None or read_file(present.data) == seen):
-            self._store.replace(path, data, author, base=present.digest)
+            return None
 
     def say(
         self, record: SuggestionRecord, words: str, seen: SuggestionFile | None = None
@@ -283,14 +333,11 @@ class SuggestionStore:
     def write_notice(self, path: VaultPath, words: str) -> None:
         """Write words into a file that is not the suggestion's own, and clear its boxes."""
         for _ in range(_ATTEMPTS):
-            try:
+            with suppress(ConflictError):
                 present = self._store.read(path, keep=True)
-                self._store.replace(
-                    path, with_words(present.data, words), Author(by=WRITER), base=present.digest
-                )
-            except ConflictError:
-                continue
-            return
+                data = with_words(present.data, words)
+                self._store.replace(path, data, Author(by=WRITER), base=present.digest)
+                return
 
     def at(self, path: str) -> SuggestionRecord | None:
         return next((record for record in self.all() if record.file == path), None)
@@ -341,39 +388,17 @@ def shown_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPr
     )
 
 
-def superseded(
-    record: SuggestionRecord, suggestion: Suggestion, ours: bytes | None, theirs: bytes | None
-) -> SuggestionRecord:
-    """The record of one that cannot be done any more, both texts shown."""
-    texts = (("What would stand there", ours), ("What stands there now", theirs))
-    after = tuple((title, _shown_text(text)) for title, text in texts)
-    is_private = record.shown.is_private or holds_private(ours or b"", theirs or b"")
-    shown = replace(record.shown, words="", after=after, is_private=is_private)
-    return SuggestionRecord(
-        suggestion=suggestion, file=record.file, shown=shown, body=body_of(suggestion, shown)
-    )
-
-
 def holds_private(*texts: bytes) -> bool:
     """Whether a part of one of these notes is for no agent."""
     return any(may_be_private(one) and without_private(one) is not one for one in texts)
 
 
 def texts_of(suggestion: Suggestion) -> list[bytes]:
-    """The texts that are proposed."""
     values = (*suggestion.payload.values(), *(suggestion.modifications or {}).values())
     return [one.encode("utf-8", "replace") for one in values if isinstance(one, str)]
 
 
 def unknown(name: str) -> NotFoundError:
-    """The error for a suggestion that does not exist."""
     return NotFoundError(
         f"there is no suggestion {printable(name[:80])}; `parachute suggestions list` shows them"
     )
-
-
-def _shown_text(text: bytes | None) -> str:
-    if text is None:
-        return "(not known, or no file)"
-    shown = text[:_MOST_TEXT].decode("utf-8", "replace")
-    return shown if len(text) <= _MOST_TEXT else f"{shown}\n(cut: it has {len(text)} bytes)"

@@ -9,19 +9,19 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Literal, TypeAlias, get_args
 
-from parachuted.access.origin import Origin
-from parachuted.times import with_times
-from parachuted.vault import parse_note, printable
+from pydantic import ConfigDict, TypeAdapter, with_config
+
+from parachuted.access.strangers import ORIGINS
+from parachuted.texts.times import with_times
+from parachuted.vault import PathText, parse_note, printable
 from parachuted.vault.compose import compose_note
 
 SuggestionAction: TypeAlias = Literal["create", "update", "delete", "link"]
 Status: TypeAlias = Literal["pending", "approved", "rejected", "modified", "superseded"]
 ACTIONS: tuple[SuggestionAction, ...] = get_args(SuggestionAction)
 STATUSES: tuple[Status, ...] = get_args(Status)
-_ORIGINS: tuple[Origin, ...] = get_args(Origin)
-_Word = TypeVar("_Word")
 USER, AUTO, ORCHESTRATOR, KEY = "user", "auto", "orchestrator:", "key:"
 
 
@@ -32,8 +32,8 @@ class Proposal:
     `path` is the file of the vault, `payload` what is to stand there; see `payload.py`.
 
     `base` is the digest of the text that it was decided on (None: of what stands there now), `run`
-    and `causes` what led to it, `origin` what its words count as. `target_module` None: told from
-    the path.
+    and `causes` what led to it, `is_strangers` whether strangers' text did. `target_module` None:
+    told from the path.
     """
 
     source_agent: str
@@ -47,7 +47,7 @@ class Proposal:
     base: str | None = None
     run: str | None = None
     causes: tuple[str, ...] = ()
-    origin: Origin = "agent"
+    is_strangers: bool = False
 
 
 def is_about(suggestion: Suggestion, gone: str) -> bool:
@@ -58,6 +58,7 @@ def is_about(suggestion: Suggestion, gone: str) -> bool:
     return gone in held if isinstance(held, list | tuple) else gone == held
 
 
+@with_config(ConfigDict(coerce_numbers_to_str=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
     """A proposal with a name, and its resolution. First the fields of the specification, then ours.
@@ -80,17 +81,20 @@ class Suggestion:
     resolved_by: str | None = None
     resolved_at: datetime | None = None
     modifications: Mapping[str, object] | None = field(default=None, repr=False)
-    path: str
+    path: PathText
     base: str | None
     run: str | None = None
     causes: tuple[str, ...] = ()
-    origin: Origin = "agent"
+    origin: Literal["agent", "you", "bot", "imported", "web", "stranger"] = "agent"
     applied_run: str | None = None
     outcome: str = ""
 
     @property
+    def is_strangers(self) -> bool:
+        return self.origin in ORIGINS
+
+    @property
     def is_pending(self) -> bool:
-        """Whether it still waits for somebody."""
         return self.status == "pending"
 
     @property
@@ -119,7 +123,6 @@ def stands_for(suggestion: Suggestion) -> tuple[str, ...] | None:
 
 
 def to_document(suggestion: Suggestion) -> dict[str, object]:
-    """As JSON."""
     resolved_at = suggestion.resolved_at
     return asdict(suggestion) | {
         "timestamp": suggestion.timestamp.isoformat(),
@@ -129,59 +132,17 @@ def to_document(suggestion: Suggestion) -> dict[str, object]:
 
 
 def from_document(document: Mapping[str, object]) -> Suggestion:
-    """The suggestion again. Raises ValueError, KeyError or TypeError for what is none."""
-    resolved_at, modifications, causes = (
-        document["resolved_at"],
-        document["modifications"],
-        document["causes"],
-    )
-    payload = document["payload"]
-    if (
-        not isinstance(payload, dict)
-        or not isinstance(modifications, dict | None)
-        or not isinstance(causes, list | tuple)
-    ):
-        raise TypeError("payload, modifications and causes are not what they should be")
-    return Suggestion(
-        id=str(document["id"]),
-        source_agent=str(document["source_agent"]),
-        source_session=str(document["source_session"]),
-        timestamp=datetime.fromisoformat(str(document["timestamp"])),
-        action=_one_of(ACTIONS, document["action"]),
-        target_module=str(document["target_module"]),
-        target_id=_text(document["target_id"]),
-        payload=payload,
-        reasoning=str(document["reasoning"]),
-        status=_one_of(STATUSES, document["status"]),
-        resolved_by=_text(document["resolved_by"]),
-        resolved_at=None if resolved_at is None else datetime.fromisoformat(str(resolved_at)),
-        modifications=modifications,
-        path=str(document["path"]),
-        base=_text(document["base"]),
-        run=_text(document["run"]),
-        causes=tuple(map(str, causes)),
-        origin=_one_of(_ORIGINS, document["origin"]),
-        applied_run=_text(document["applied_run"]),
-        outcome=str(document["outcome"]),
-    )
+    """The suggestion again. Raises ValueError for what is none."""
+    return _SUGGESTION.validate_python(dict(document))
 
 
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
-def _one_of(words: tuple[_Word, ...], value: object) -> _Word:
-    for word in words:
-        if word == value:
-            return word
-    raise ValueError(f"{str(value)[:40]!r} is not one of {', '.join(map(str, words))}")
-
-
+_SUGGESTION = TypeAdapter(Suggestion)
 FOLDER = "Suggestions"
 _BELOW = "below"
 _LARGEST_INLINE = 16 << 10
 _LARGEST_SHOWN = 256 << 10
 _JSON_KEYS = ("payload", "modifications")
+_TEXTS = ("outcome", "path", "reasoning", "source_session")  # which may be empty
 _BOX = re.compile(r"[-*+] \[([ xX])\] (approve|reject)\b")
 _BREAKS = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _MOST_WORDS = 4_000
@@ -223,51 +184,39 @@ class SuggestionFile:
 
     @property
     def is_ticked(self) -> bool:
-        """Whether somebody ticked a box."""
         return self.approve or self.reject
 
 
 def body_of(suggestion: Suggestion, shown: SuggestionPreview) -> str:
     """All that stands below the frontmatter."""
-    lines = [f"# {title_of(suggestion)}", ""]
-    if shown.words:
-        lines += [
-            f"> **{line}**" if line else ">" for line in _lines(shown.words[:_MOST_WORDS])
-        ] + [""]
-    lines += [
-        f"By {_plain(suggestion.source_agent)}, {suggestion.timestamp:%Y-%m-%d %H:%M} UTC:",
-        "",
-    ]
-    lines += [
-        *(f"> {line}" for line in _lines(suggestion.reasoning.strip() or "(no reason was given)")),
-        "",
+    words = _lines(shown.words[:_MOST_WORDS]) if shown.words else []
+    reasons = _lines(suggestion.reasoning.strip() or "(no reason was given)")
+    at = f"{suggestion.timestamp:%Y-%m-%d %H:%M} UTC"
+    parts = [
+        [f"# {title_of(suggestion)}"],
+        [f"> **{line}**" if line else ">" for line in words],
+        [f"By {_plain(suggestion.source_agent)}, {at}:"],
+        [f"> {line}" for line in reasons],
     ]
     if suggestion.is_pending:
-        lines += ["- [ ] approve", "- [ ] reject", ""]
-        lines += [f"Tick one box and save, or `parachute suggestions approve {suggestion.id}`.", ""]
-        if suggestion.origin == "imported":
-            lines += [_OWN_FOLDERS, ""]
+        how = f"Tick one box and save, or `parachute suggestions approve {suggestion.id}`."
+        parts += [["- [ ] approve", "- [ ] reject"], [how]]
+        parts += [[_OWN_FOLDERS]] if suggestion.is_strangers else []
     else:
-        lines += [
-            f"**{suggestion.status}** by {suggestion.resolved_by}: {_plain(suggestion.outcome)}",
-            "",
-        ]
+        outcome = _plain(suggestion.outcome)
+        parts += [[f"**{suggestion.status}** by {suggestion.resolved_by}: {outcome}"]]
     if shown.diff:
-        lines += [
-            "## What would change" if suggestion.is_pending else "## What was proposed",
-            "",
-            *_fenced(shown.diff, "diff"),
-            "",
-        ]
-        hidden = _unseen(shown.diff + (shown.text or ""))
-        lines += [f"It holds characters that are not seen: {hidden}.", ""] if hidden else []
+        title = "What would change" if suggestion.is_pending else "What was proposed"
+        parts += [[f"## {title}"], _fenced(shown.diff, "diff")]
+        if hidden := _unseen(shown.diff + (shown.text or "")):
+            parts += [[f"It holds characters that are not seen: {hidden}."]]
     if shown.text is not None:
-        lines += ["## The whole new text", "", *_fenced(shown.text, ""), ""]
+        parts += [["## The whole new text"], _fenced(shown.text, "")]
     for title, text in shown.after:
-        lines += [f"## {title}", "", *_fenced(text, ""), ""]
+        parts += [[f"## {title}"], _fenced(text, "")]
     if _is_below(suggestion):
-        lines += ["## Payload", "", "```json", json.dumps(dict(suggestion.payload)), "```", ""]
-    return "\n".join(lines)
+        parts += [["## Payload"], ["```json", json.dumps(dict(suggestion.payload)), "```"]]
+    return "\n".join("\n".join(part) + "\n" for part in parts if part)
 
 
 def write_file(suggestion: Suggestion, body: str, seal: str, *, is_private: bool = False) -> bytes:
@@ -328,44 +277,26 @@ def title_of(suggestion: Suggestion) -> str:
 
 
 def file_name(suggestion: Suggestion) -> str:
-    """What its file is called."""
-    name = (
-        suggestion.path.rpartition("/")[2].rpartition(".")[0]
-        or suggestion.path.rpartition("/")[2]
-        or "several"
-    )
-    slug = re.sub(
-        r"[^a-z0-9]+",
-        "-",
-        unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower(),
-    ).strip("-")[:40]
-    return (
-        f"{FOLDER}/{suggestion.timestamp:%Y-%m-%d}-{slug or suggestion.action}-{suggestion.id}.md"
-    )
+    last = suggestion.path.rpartition("/")[2]
+    name = unicodedata.normalize("NFKD", last.rpartition(".")[0] or last or "several")
+    ascii_name = name.encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", ascii_name).strip("-")[:40] or suggestion.action
+    return f"{FOLDER}/{suggestion.timestamp:%Y-%m-%d}-{slug}-{suggestion.id}.md"
 
 
 def _suggestion(values: Mapping[str, object], body: str) -> Suggestion | None:
-    document: dict[str, object] = {name: value or None for name, value in values.items()}
+    document = {name: value or None for name, value in values.items()}
+    document |= {name: values.get(name) for name in _TEXTS}
+    document["causes"] = values.get("causes") or []
     try:
-        document |= {
-            "outcome": values["outcome"],
-            "reasoning": values["reasoning"],
-            "source_session": values["source_session"],
-        }
-        document["causes"] = list(values["causes"]) if isinstance(values["causes"], list) else []
         for name in _JSON_KEYS:
             text = str(values[name])
             if name == "payload" and text == _BELOW:
-                text = (
-                    body.replace("\r\n", "\n")
-                    .rstrip()
-                    .removesuffix("```")
-                    .rstrip()
-                    .rpartition("\n")[2]
-                )
+                whole = body.replace("\r\n", "\n").rstrip().removesuffix("```")
+                text = whole.rstrip().rpartition("\n")[2]
             document[name] = json.loads(text) if text else None
         return from_document(document)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, RecursionError):
         return None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from parachuted.access.origin import Origin
-from parachuted.access.origins import Origins
+from parachuted.access.strangers import Strangers, says_stranger
 from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError
 from parachuted.events import Bus
@@ -53,9 +52,10 @@ from parachuted.suggestions.suggestion import (
     is_about,
     stands_for,
 )
-from parachuted.vault import Caller, Store, VaultPath, printable
+from parachuted.vault import Requester, Store, VaultPath, printable
 
 _Result = TypeVar("_Result")
+_Plan = TypeVar("_Plan", PlannedSuggestion, None)
 Sees: TypeAlias = Callable[[str], bool]
 _MOST_PENDING, _MOST_OF_ONE = 500, 100
 _LARGEST_AT_ONCE = 200_000
@@ -81,33 +81,28 @@ class Suggestions:
         home: Path,
         bus: Bus,
         audit: AuditRecorder | None = None,
-        origins: Origins | None = None,
+        strangers: Strangers | None = None,
         auto_approve_rate: float = 0.0,
     ) -> None:
-        """`origins` learns what the words count as that are put in place.
+        """`strangers` says which files hold strangers' text.
 
         `auto_approve_rate`: from which rate of acceptance (0 to 1) an agent's `create` and `update`
         are done at once; 0 is never.
         """
         self._vault = vault
-        self._origins, self._auto_approve_rate = origins, auto_approve_rate
+        self._strangers, self._auto_approve_rate = strangers or Strangers(), auto_approve_rate
         self.store = SuggestionStore(
             store=vault, state=state, sealer=Sealer(home), clock=vault.clock, size=vault.root.size
         )
-        self._resolver = SuggestionResolver(vault, self.store, origins)
+        self._resolver = SuggestionResolver(vault, self.store)
         self._reports = SuggestionReports(
             bus, audit or NullAuditRecorder(), vault.clock, self.paths_of
         )
-        self._busy: set[str] = set()
         self._hands = WeakValueDictionary[str, asyncio.Lock]()
-        self._unsettled = {
-            record.suggestion.id for record in self.store.all() if record.applying is not None
-        }
         self._filing = asyncio.Lock()
 
     @property
     def trouble(self) -> str | None:
-        """Why the file of a suggestion could not be written."""
         return self._resolver.trouble
 
     def all(self, *, status: Status | None = None, sees: Sees = _sees_all) -> list[Suggestion]:
@@ -140,15 +135,16 @@ class Suggestions:
         forgotten = len(stands_for(suggestion) or parts) - len(parts)
         return [*(one.path for one in parts), *[""] * forgotten]
 
-    def sources_of(self, suggestion: Suggestion) -> Iterator[tuple[str, Origin]]:
-        """All that showing it tells of, and what that counts as: its own words, and the files that
-        it quotes the names and lines of.
+    def is_strangers(self, suggestion: Suggestion) -> bool:
+        """Whether showing it shows strangers' text: its own words, or lines of the files that it is
+        about. Blocks on the disk.
         """
-        yield f"the suggestion {suggestion.id}", suggestion.origin
-        for one in self.parts_of(suggestion) if self._origins is not None else ():
-            yield f"the suggestion {one.id}", one.origin
-            if one.path and self._origins is not None:
-                yield printable(one.path), self._origins.of(one.path, one.base)
+        return any(
+            one.is_strangers
+            or self._strangers.is_place(one.path)
+            or (one.base is not None and says_stranger(self._vault.objects.get(one.base) or b""))
+            for one in (suggestion, *self.parts_of(suggestion))
+        )
 
     def parts_of(self, suggestion: Suggestion) -> list[Suggestion]:
         """Itself, or those for which it stands."""
@@ -177,104 +173,15 @@ class Suggestions:
         """
         made = suggestion_of(proposal, self._vault.clock())
         async with self._filing:
-            same = self._same_pending(made)
-            if same is not None:
+            if (same := self._same_pending(made)) is not None:
                 return same
-            self._refuse_flood(made)
-            record, planned = await self._whole(
-                lambda: self._filed(made), lambda filed: self._reports.created(filed[0].suggestion)
-            )
-        await self._vault.notice([record.file])
+            record, planned = await self._file(made, lambda: self._planned(made))
         suggestion = record.suggestion
         if needs_no_asking(
             suggestion, planned.before, planned.after, self.acceptance(), self._auto_approve_rate
         ):
             return await self.approve(suggestion.id, by=AUTO)
         return suggestion
-
-    async def approve(
-        self, name: str, *, by: str = USER, caller: Caller | None = None
-    ) -> Suggestion:
-        """Do what it suggests, once.
-
-        Merged where the file moved on; where that clashes, it is superseded and nothing is done.
-
-        Raises NotFoundError, EditRefusedError when it is resolved already, ActRefusedError when a
-        hook objects (it then waits still), StorageFailedError.
-        """
-        if stands_for(self.get(name)) is not None:
-            return await self._approve_several(name, by, caller)
-        return await self._resolved(
-            name, lambda record: self._resolver.apply(record, by, None, caller), caller
-        )
-
-    async def modify(
-        self,
-        name: str,
-        payload: Mapping[str, object],
-        *,
-        by: str = USER,
-        caller: Caller | None = None,
-    ) -> Suggestion:
-        """Do it as a person would have it: with this payload in place of its own.
-
-        Raises as `approve`, and for a payload that is none.
-        """
-        suggestion = self.get(name)
-        changed = check_payload(suggestion.action, payload)
-        return await self._resolved(
-            name, lambda record: self._resolver.apply(record, by, changed, caller), caller
-        )
-
-    async def reject(
-        self, name: str, *, by: str = USER, reason: str = "", caller: Caller | None = None
-    ) -> Suggestion:
-        """Let it be.
-
-        Raises NotFoundError, EditRefusedError when it is resolved already, StorageFailedError.
-        """
-        says = reason.strip()[:_LONGEST_REASONING] or "nothing was changed"
-        return await self._resolved(
-            name, lambda record: self._resolver.close(record, "rejected", by, says, caller), caller
-        )
-
-    async def withdraw(self, gone: str) -> None:
-        """End those that wait and are about what is gone: a note, by its path, or what has that
-        para-id. Raises StorageFailedError.
-        """
-        for one in self.all(status="pending"):
-            if is_about(one, gone):
-                says = f"{printable(gone)} was deleted, so nothing was changed"
-                with suppress(EditRefusedError):  # a person is just deciding on it
-                    await self._resolved(
-                        one.id,
-                        lambda record, says=says: self._resolver.close(  # type: ignore[misc]
-                            record, "superseded", AUTO, says
-                        ),
-                        None,
-                    )
-
-    async def approve_all(
-        self,
-        *,
-        by: str = USER,
-        sees: Sees = _sees_all,
-        only: Collection[str] | None = None,
-        caller: Caller | None = None,
-    ) -> tuple[list[Suggestion], dict[str, str]]:
-        """Approve each that waits and that they see, or `only` these of them, the oldest first.
-
-        Answers those that were resolved, and why others were not, by id.
-        """
-        done, failed = list[Suggestion](), dict[str, str]()
-        for one in self.all(status="pending", sees=sees)[::-1]:
-            if one.id not in only if only is not None else stands_for(one) is not None:
-                continue  # those that it stands for are among them
-            try:
-                done.append(await self.approve(one.id, by=by, caller=caller))
-            except ParachuteError as error:
-                failed[one.id] = error.message
-        return done, failed
 
     async def propose_several(self, names: Sequence[str], proposal: Proposal) -> Suggestion:
         """File one that stands for several that wait: who approves it approves each of them, and
@@ -283,52 +190,142 @@ class Suggestions:
         Of the proposal, its agent, reasoning, run and causes count. Raises NotFoundError,
         EditRefusedError, ActRefusedError, StorageFailedError.
         """
-        several = [self.get(name) for name in dict.fromkeys(names)]
-        made = batch_of(several, proposal, self._vault.clock())
-        shown = [self.record(one.id).shown for one in several]
+        several = [self.record(name) for name in dict.fromkeys(names)]
+        made = batch_of([one.suggestion for one in several], proposal, self._vault.clock())
         diffs = "\n".join(
-            one.diff + (f"(all of the new text)\n{one.text}" if one.text is not None else "")
-            for one in shown
+            one.shown.diff + (f"(all of the new text)\n{one.shown.text}" if one.shown.text else "")
+            for one in several
         )
         if len(diffs) > _LARGEST_AT_ONCE:
             raise EditRefusedError("these are too much to be looked at at once; put fewer together")
-        preview = SuggestionPreview(diff=diffs, is_private=any(one.is_private for one in shown))
+        is_private = any(one.shown.is_private for one in several)
+        shown = SuggestionPreview(diff=diffs, is_private=is_private)
         async with self._filing:
-            self._refuse_flood(made)
-            record = await self._whole(
-                lambda: self._filed_several(made, preview),
-                lambda record: self._reports.created(record.suggestion),
-            )
-        await self._vault.notice([record.file])
+            await self._file(made, lambda: (record_of(made, file_name(made), shown), None))
         return made
 
-    def _filed_several(self, made: Suggestion, preview: SuggestionPreview) -> SuggestionRecord:
-        self._reports.refuse_unaudited()
-        record = record_of(made, file_name(made), preview)
-        self.store.keep(record)
-        self.store.put_up(record)
-        return record
+    async def _file(
+        self, made: Suggestion, plan: Callable[[], tuple[SuggestionRecord, _Plan]]
+    ) -> tuple[SuggestionRecord, _Plan]:
+        """It is kept before its file is written: a crash in between leaves one whose file is made
+        at the next start.
+        """
+        self._refuse_flood(made)
 
-    async def _approve_several(self, name: str, by: str, caller: Caller | None) -> Suggestion:
-        """Approve what it stands for and is pending; it is over then, whatever became of each."""
-        names = stands_for(self.get(name)) or ()
-        done, failed = await self.approve_all(by=by, only=names, caller=caller)
+        def file() -> tuple[SuggestionRecord, _Plan]:
+            self._reports.refuse_unaudited()
+            record, planned = plan()
+            self.store.keep(record)
+            try:
+                self.store.put_up(record)
+            except ActRefusedError as error:
+                now = self._vault.clock()
+                self.store.keep(record.over("rejected", "hook", error.message, now))
+                raise
+            return record, planned
+
+        filed = await self._whole(file, lambda filed: self._reports.created(filed[0].suggestion))
+        await self._vault.notice([filed[0].file])
+        return filed
+
+    def _planned(self, made: Suggestion) -> tuple[SuggestionRecord, PlannedSuggestion]:
+        planned = self._resolver.applier.plan(made)
+        suggestion = replace(made, base=planned.base)
+        shown = shown_of(suggestion, planned)
+        return record_of(suggestion, file_name(suggestion), shown), planned
+
+    async def approve(
+        self, name: str, *, by: str = USER, requester: Requester | None = None
+    ) -> Suggestion:
+        """Do what it suggests, once.
+
+        Merged where the file moved on; where that clashes, it is superseded and nothing is done.
+
+        Raises NotFoundError, EditRefusedError when it is resolved already, ActRefusedError when a
+        hook objects (it then waits still), StorageFailedError.
+        """
+        if (names := stands_for(self.get(name))) is None:
+            return await self._apply(name, None, by, requester)
+        done, failed = await self.approve_all(by=by, only=names, requester=requester)
         results = [f"{len(done)} were resolved", *(f"{one}: {why}" for one, why in failed.items())]
+        return await self._close(name, "approved", by, "; ".join(results), requester)
+
+    async def modify(
+        self,
+        name: str,
+        payload: Mapping[str, object],
+        *,
+        by: str = USER,
+        requester: Requester | None = None,
+    ) -> Suggestion:
+        """Do it as a person would have it: with this payload in place of its own.
+
+        Raises as `approve`, and for a payload that is none.
+        """
+        changed = check_payload(self.get(name).action, payload)
+        return await self._apply(name, changed, by, requester)
+
+    async def _apply(
+        self, name: str, payload: Mapping[str, object] | None, by: str, requester: Requester | None
+    ) -> Suggestion:
+        return await self._resolved(
+            name, lambda record: self._resolver.apply(record, by, payload, requester), requester
+        )
+
+    async def reject(
+        self, name: str, *, by: str = USER, reason: str = "", requester: Requester | None = None
+    ) -> Suggestion:
+        """Let it be.
+
+        Raises NotFoundError, EditRefusedError when it is resolved already, StorageFailedError.
+        """
+        says = reason.strip()[:_LONGEST_REASONING] or "nothing was changed"
+        return await self._close(name, "rejected", by, says, requester)
+
+    async def withdraw(self, gone: str) -> None:
+        """End those that wait and are about what is gone: a note, by its path, or what has that
+        para-id. Raises StorageFailedError.
+        """
+        says = f"{printable(gone)} was deleted, so nothing was changed"
+        for one in self.all(status="pending"):
+            if is_about(one, gone):
+                with suppress(EditRefusedError):  # a person is just deciding on it
+                    await self._close(one.id, "superseded", AUTO, says)
+
+    async def approve_all(
+        self,
+        *,
+        by: str = USER,
+        only: Collection[str] | None = None,
+        requester: Requester | None = None,
+    ) -> tuple[list[Suggestion], dict[str, str]]:
+        """Approve each that waits, or `only` these of them, the oldest first.
+
+        Answers those that were resolved, and why others were not, by id.
+        """
+        done, failed = list[Suggestion](), dict[str, str]()
+        for one in self.all(status="pending")[::-1]:
+            if one.id not in only if only is not None else stands_for(one) is not None:
+                continue  # those that it stands for are among them
+            try:
+                done.append(await self.approve(one.id, by=by, requester=requester))
+            except ParachuteError as error:
+                failed[one.id] = error.message
+        return done, failed
+
+    async def _close(
+        self, name: str, status: Status, by: str, says: str, requester: Requester | None = None
+    ) -> Suggestion:
         return await self._resolved(
             name,
-            lambda record: self._resolver.close(record, "approved", by, "; ".join(results), caller),
-            caller,
+            lambda record: self._resolver.close(record, status, by, says, requester),
+            requester,
         )
 
     async def changes_watch(self, name: str) -> bool:
         """Whether it would have another set of notes watched."""
-        suggestion = self.get(name)
-
-        def look() -> bool:
-            planned = self._resolver.applier.plan(suggestion)
-            return changes_watch(planned.before, planned.after)
-
-        return await asyncio.to_thread(look)
+        planned = await asyncio.to_thread(self._resolver.applier.plan, self.get(name))
+        return changes_watch(planned.before, planned.after)
 
     async def say(self, name: str, words: str, seen: SuggestionFile | None = None) -> None:
         """Write words for a person into its file, where it still says what was `seen`."""
@@ -393,28 +390,30 @@ class Suggestions:
         for record in self.store.all():
             if record.suggestion.applied_run in gone:
                 says = f"{record.suggestion.outcome.partition(';')[0]}, and was taken back"
-                over = record_of(
-                    replace(record.suggestion, outcome=says), record.file, record.shown
-                )
-                await self._whole(lambda over=over: self._resolver.save(over))  # type: ignore[misc]
+                suggestion = replace(record.suggestion, outcome=says)
+                over = record_of(suggestion, record.file, record.shown)
+                await self._whole(partial(self._resolver.save, over))
 
     async def settle(self) -> None:
         """At the start: those that the last daemon was just applying were applied, if their run
         wrote; else they wait again. Raises StorageFailedError.
         """
-        for name in sorted(self._unsettled):
-            async with self._hand(name):
-                record = self.store.get(name) if name in self._unsettled else None
-                if record is not None:
-                    await self._whole(
-                        lambda record=record: self._resolver.settle(record),  # type: ignore[misc]
-                        self._settled,
-                    )
-                self._unsettled.discard(name)
+        for record in self.store.all():
+            if record.applying is not None:
+                async with self._hand(record.suggestion.id):
+                    await self._settled(record.suggestion.id)
 
-    def _settled(self, record: SuggestionRecord) -> None:
-        if not record.suggestion.is_pending:
-            self._reports.resolved(record.suggestion, None)
+    async def _settled(self, name: str) -> SuggestionRecord:
+        """Nothing else has it in hand, so what is still being applied was cut short."""
+
+        def report(record: SuggestionRecord) -> None:
+            if not record.suggestion.is_pending:
+                self._reports.resolved(record.suggestion, None)
+
+        record = self.record(name)
+        if record.applying is None:
+            return record
+        return await self._whole(partial(self._resolver.settle, record), report)
 
     def _same_pending(self, made: Suggestion) -> Suggestion | None:
         def key(of: Suggestion) -> tuple[str, str, str, str]:
@@ -432,47 +431,21 @@ class Suggestions:
                 "these first"
             )
 
-    def _filed(self, made: Suggestion) -> tuple[SuggestionRecord, PlannedSuggestion]:
-        """In a thread.
-
-        It is kept before its file is written: a crash in between leaves one whose file is made at
-        the next start.
-        """
-        self._reports.refuse_unaudited()
-        planned = self._resolver.applier.plan(made)
-        suggestion = replace(made, base=planned.base)
-        record = record_of(suggestion, file_name(suggestion), shown_of(suggestion, planned))
-        self.store.keep(record)
-        try:
-            self.store.put_up(record)
-        except ActRefusedError as error:
-            self.store.keep(self._resolver.over(record, "rejected", "hook", error.message))
-            raise
-        return record, planned
-
     async def _resolved(
-        self, name: str, act: Callable[[SuggestionRecord], SuggestionRecord], caller: Caller | None
+        self,
+        name: str,
+        act: Callable[[SuggestionRecord], SuggestionRecord],
+        requester: Requester | None,
     ) -> Suggestion:
-        await self.settle()  # where the disk refused it at the start
-        record = self.record(name)
-        if name in self._busy:
-            raise EditRefusedError(f"the suggestion {name} is just being resolved")
-        if not record.suggestion.is_pending:
-            raise EditRefusedError(
-                f"the suggestion {name} was {record.suggestion.status} already, by "
-                f"{record.suggestion.resolved_by}"
+        self.record(name)
+        async with self._hand(name):
+            record = await self._settled(name)  # where the disk refused it at the start
+            record.check("rejected")  # which any that waits may be
+            self._reports.refuse_unaudited()
+            resolved = await self._whole(
+                lambda: act(record),
+                lambda record: self._reports.resolved(record.suggestion, requester),
             )
-        self._busy.add(name)
-        try:
-            async with self._hand(name):
-                record = self.record(name)
-                self._reports.refuse_unaudited()
-                resolved = await self._whole(
-                    lambda: act(record),
-                    lambda record: self._reports.resolved(record.suggestion, caller),
-                )
-        finally:
-            self._busy.discard(name)
         written = [resolved.suggestion.path] if resolved.suggestion.applied_run is not None else []
         await self._vault.notice([*written, resolved.file])
         return resolved.suggestion

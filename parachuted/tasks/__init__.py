@@ -1,6 +1,6 @@
 """Tasks: the queue of work for agents, when a task may start, and the worker that runs it."""
 
-from parachuted.tasks.budget import Budget, RunCountLimits
+from parachuted.tasks.budget import Budget, RunCountLimits, RunCounts
 from parachuted.tasks.queue import Cause, Causes, Queue, QuietWindow, Task
 from parachuted.tasks.worker import RunOutcome, Worker
 
@@ -11,6 +11,7 @@ __all__ = [
     "Queue",
     "QuietWindow",
     "RunCountLimits",
+    "RunCounts",
     "RunOutcome",
     "Task",
     "Worker",

@@ -6,7 +6,7 @@ An hour and a day are of elapsed time, which no clock's jump moves.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
 from parachuted.state import StateStore
@@ -24,6 +24,14 @@ class RunCountLimits:
     runs_per_hour: int
     runs_per_day: int
     runs_per_cause: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCounts(RunCountLimits):
+    """The same, and the runs of the last hour and day."""
+
+    runs_last_hour: int
+    runs_last_day: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +71,7 @@ class Budget:
 
         Raises StorageFailedError; joins the state's open batch.
         """
-        self._forget_old()
-        self._starts.put(str(task.run), {"at": self._elapsed().timestamp()})
+        self._start(task)
         self._reserved[str(task.run)] = task
 
     def leave_out(self, task: Task) -> None:
@@ -72,9 +79,7 @@ class Budget:
 
         Raises StorageFailedError; joins the state's open batch.
         """
-        self._forget_old()
-        row = {"at": self._elapsed().timestamp(), "is_left_out": True}
-        self._starts.put(str(task.run), row)
+        self._start(task, is_left_out=True)
 
     def give_back(self, task: Task) -> None:
         """Release the reservation: the run is in the history by now, or does not start."""
@@ -83,11 +88,9 @@ class Budget:
     def exceeded(self, started: Collection[Task] = ()) -> ExceededLimit | None:
         """The budget over time that is used up, if any."""
         more = len(self._uncounted(started))
-        for budget, limit in (
-            ("runs_per_hour", self.limits.runs_per_hour),
-            ("runs_per_day", self.limits.runs_per_day),
-        ):
-            if self._in(_SPANS[budget]) + more >= limit:
+        for budget, span in _SPANS.items():
+            limit = getattr(self.limits, budget)
+            if self._in(span) + more >= limit:
                 return ExceededLimit(budget=budget, limit=limit)
         return None
 
@@ -105,18 +108,19 @@ class Budget:
         """The message when no cause of a task has a run left."""
         return ExceededLimit(budget="runs_per_cause", limit=self.limits.runs_per_cause)
 
-    def used(self) -> dict[str, int]:
-        """Runs in the last hour and day."""
-        return {
-            "runs_last_hour": self._in(_SPANS["runs_per_hour"]),
-            "runs_last_day": self._in(_SPANS["runs_per_day"]),
-        }
+    def counts(self) -> RunCounts:
+        return RunCounts(
+            **asdict(self.limits),
+            runs_last_hour=self._in(_SPANS["runs_per_hour"]),
+            runs_last_day=self._in(_SPANS["runs_per_day"]),
+        )
 
-    def _forget_old(self) -> None:
-        oldest = (self._elapsed() - _KEPT).timestamp()
+    def _start(self, task: Task, **more: bool) -> None:
+        now = self._elapsed()
         for run, row in self._starts.items():
-            if row["at"] <= oldest:
+            if row["at"] <= (now - _KEPT).timestamp():
                 self._starts.drop(run)
+        self._starts.put(str(task.run), {"at": now.timestamp(), **more})
 
     def _in(self, span: timedelta) -> int:
         """Runs in the history that started in the last such span: by date, or, where a clock's jump

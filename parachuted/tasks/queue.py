@@ -44,29 +44,15 @@ class Causes:
     def open(self, cause: Cause) -> None:
         """Remember a cause; idempotent."""
         if self._table.get_record(cause.id) is None:
-            self._table.put(
-                cause.id,
-                {
-                    "kind": cause.kind,
-                    "path": cause.path,
-                    "files": cause.files,
-                    "at": cause.at.isoformat(),
-                },
-            )
+            row = {"kind": cause.kind, "path": cause.path, "files": cause.files}
+            self._table.put(cause.id, {**row, "at": cause.at.isoformat()})
             self._woken.setdefault(cause.id, set())
 
     def get(self, cause: str) -> Cause | None:
-        """The cause, if it is remembered."""
         row = self._table.get_record(cause)
         if row is None:
             return None
-        return Cause(
-            id=cause,
-            kind=row["kind"],
-            path=row["path"],
-            files=row["files"],
-            at=datetime.fromisoformat(row["at"]),
-        )
+        return Cause(id=cause, **{**row, "at": datetime.fromisoformat(row["at"])})
 
     def root_of(self, cause: str) -> str | None:
         """The file that a cause began with, as it is printed."""
@@ -188,15 +174,12 @@ class Queue:
         self._changed = call
 
     def all(self) -> list[Task]:
-        """Every task, in order of due time."""
         return sorted(self._tasks.values(), key=lambda task: (task.due_at, task.watcher, task.id))
 
     def get(self, task: str) -> Task | None:
-        """The task of that name, if it is not finished."""
         return self._tasks.get(task)
 
     def queued(self, watcher: str) -> Task | None:
-        """The task that waits for that watcher."""
         return self._tasks.get(self._queued.get(watcher, ""))
 
     def add(
@@ -213,35 +196,30 @@ class Queue:
         `wait`: for quiet, since a person may go on typing.
         """
         present = self.queued(watcher)
+        first = at if present is None else min(present.first_at, at)
+        quiet = timedelta(seconds=self._window.quiet_s)
+        longest = timedelta(seconds=self._window.longest_s)
+        due = min(at + quiet, first + longest) if wait else at
         if present is None:
-            due = (
-                at + timedelta(seconds=min(self._window.quiet_s, self._window.longest_s))
-                if wait
-                else at
-            )
             task = Task(
                 id=self._free_id(at),
                 watcher=watcher,
                 state="queued",
                 causes=_joined(causes),
                 parents=_joined(parents),
-                first_at=at,
+                first_at=first,
                 last_at=at,
                 due_at=due,
             )
         else:
-            causes, parents = _joined(present.causes, causes), _joined(present.parents, parents)
-            first = min(present.first_at, at)
-            due = self._due_again(present, first, at, wait=wait)
-            reason = None if present.id in self._parked else present.reason
             task = replace(
                 present,
-                causes=causes,
-                parents=parents,
+                causes=_joined(present.causes, causes),
+                parents=_joined(present.parents, parents),
                 first_at=first,
                 last_at=at,
-                due_at=due,
-                reason=reason,
+                due_at=max(due, present.due_at) if present.attempts else due,
+                reason=None if present.id in self._parked else present.reason,
             )
         self._parked.discard(task.id)
         self._put(task)
@@ -351,7 +329,6 @@ class Queue:
             self._waiting = None
 
     def finish(self, task: Task) -> None:
-        """Remove a finished task."""
         self._drop(task)
 
     def running(self) -> list[Task]:
@@ -359,7 +336,6 @@ class Queue:
         return [task for task in self._tasks.values() if task.state == "running"]
 
     def causes(self) -> set[str]:
-        """Every cause that a task carries."""
         return {cause for task in self._tasks.values() for cause in task.causes}
 
     def _free_id(self, at: datetime) -> str:
@@ -367,17 +343,6 @@ class Queue:
         while (found := new_id("t", at)) in self._tasks:
             pass
         return found
-
-    def _due_again(self, present: Task, first: datetime, at: datetime, *, wait: bool) -> datetime:
-        quiet = (
-            min(
-                at + timedelta(seconds=self._window.quiet_s),
-                first + timedelta(seconds=self._window.longest_s),
-            )
-            if wait
-            else at
-        )
-        return max(quiet, present.due_at) if present.attempts else quiet
 
     def _is_due(self, task: Task, now: datetime) -> bool:
         """Whether its moment has come; one farther ahead than any was set by a clock that has been

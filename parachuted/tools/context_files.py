@@ -7,20 +7,16 @@ have read untrusted text, so each is checked, and mistakes are answered as text 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from parachuted.access.filter import ignored
-from parachuted.access.origin import UNTRUSTED, Origin, Taint
-from parachuted.access.origins import Origins
 from parachuted.access.private_text import edit_keeping_private, without_private
-from parachuted.access.run_records import QuotedPaths
-from parachuted.agents import Tool
+from parachuted.access.strangers import MARK, Strangers, Taint, says_stranger
 from parachuted.agents.extract import describe
+from parachuted.agents.job import Tool
 from parachuted.errors import (
     EditRefusedError,
     NotFoundError,
@@ -37,6 +33,7 @@ from parachuted.vault import (
     ParsedNote,
     ReplaceSection,
     Section,
+    SeveralEdits,
     Store,
     VaultPath,
     WriteResult,
@@ -45,7 +42,6 @@ from parachuted.vault import (
 )
 
 HISTORY = "History"
-UPDATE_CONTEXT = "update_context"
 _SERVER = "curator"
 STANDARD_SECTIONS = ("Facts", "Current Focus", HISTORY, "Watching")
 _LARGEST_CONTENT = 64 << 10
@@ -61,10 +57,8 @@ _LEFT_OUT = "more are watched than one run may read; these are the ones that cha
 @dataclass(slots=True, kw_only=True)
 class ContextGrant:
     """What one run may touch: `own` to read and write, unless it is a control file, `watched` to
-    read.
-
-    `past`: those of `watched` that changed and are not watched any more. `left_out`: how many more
-    are watched than one run may read.
+    read. `past`: those of `watched` that changed and are not watched any more. `left_out`: how many
+    more are watched than one run may read.
     """
 
     own: VaultPath
@@ -78,13 +72,10 @@ class ContextGrant:
 class ContextFiles:
     """The tools of one run, and a record of what they did.
 
-    `read` holds the digest of each text as the agent last saw it.
-
-    `trouble` is what the disk did at the last write that it refused, and none followed.
-
-    `taint` is what it has read of strangers' texts, as `origins` knows them: its own note is its
-    lane, and what it then writes there is no more to be trusted than that. `quoted` is what the
-    run's record may quote of what it was shown.
+    `read` holds the digest of each text as the agent last saw it; `trouble` is what the disk did
+    at the last write that it refused, and none followed. `taint` says whether it has read
+    strangers' text, as `strangers` knows it: its own note is its lane, and is marked where it then
+    writes.
     """
 
     store: Store
@@ -95,9 +86,8 @@ class ContextFiles:
     written: list[WriteResult] = field(default_factory=list)
     declined: str | None = None
     trouble: str | None = None
-    origins: Origins | None = None
+    strangers: Strangers = field(default_factory=Strangers)
     taint: Taint = field(default_factory=Taint)
-    quoted: QuotedPaths = field(default_factory=QuotedPaths)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def tools(self) -> tuple[Tool, ...]:
@@ -171,18 +161,12 @@ class ContextFiles:
         self.declined = " ".join(UNPRINTABLE.sub(" ", reason).split())[:500]
         return "Noted. Nothing was written."
 
-    def saw(self, path: str, data: bytes, digest: str | None = None) -> None:
-        self.quoted.add(printable(path))
-        self.taint.read(printable(path), self._origin(path, data, digest))
-
-    def _origin(self, path: str, data: bytes, digest: str | None = None) -> Origin:
-        return self.origins.of_text(path, data, digest) if self.origins is not None else "you"
+    def saw(self, path: str, data: bytes) -> None:
+        if self.strangers.is_text(path, data):
+            self.taint.read(path)
 
     def _read(self, path: VaultPath) -> FileContent:
-        """The file itself, unless it is ignored by now.
-
-        A link that has come to stand there since leads to what was not granted.
-        """
+        """The file itself; a link that stands there by now leads to what was not granted."""
         if self.store.root.ignore.hides(path):
             raise ignored(path)
         if self.store.resolve(path) != path:
@@ -209,19 +193,17 @@ class ContextFiles:
                 f"{section[:_SHOWN]!r} holds the section {HISTORY}, which only grows; name one "
                 "of the sections in it"
             )
+        wanted: AppendToSection | ReplaceSection
         if is_history:
             stamp = f"<!-- Added by {self.author.by} on {self.clock():%Y-%m-%d %H:%M} UTC -->"
             added = f"\n{stamp}\n{content.strip()}"
-            edit = edit_keeping_private(
-                AppendToSection(section=name, content=added, create=True), present
-            )
+            wanted = AppendToSection(section=name, content=added, create=True)
         else:
-            edit = edit_keeping_private(
-                ReplaceSection(section=name, content=content, create=True), present
-            )
-        with self._recorded(path) as record:
-            written = self.store.edit(path, edit, self.author, base=self.read.get(path))
-            record(written.after)
+            wanted = ReplaceSection(section=name, content=content, create=True)
+        edit = edit_keeping_private(wanted, present)
+        if self.taint and not says_stranger(present):
+            edit = SeveralEdits(edits=(edit, MARK))
+        written = self.store.edit(path, edit, self.author, base=self.read.get(path))
         self.trouble = None
         self.written.append(written)
         if written.after is not None and not written.merged:  # what was merged in is not read
@@ -230,43 +212,27 @@ class ContextFiles:
             return f"{name} already says that."
         return f"{name} of {printable(path)} is written."
 
-    def _recorded(self, path: VaultPath) -> AbstractContextManager[Callable[[str | None], None]]:
-        if self.origins is None:
-            return contextlib.nullcontext(lambda _digest: None)
-        return self.origins.writing(path, self.taint.origin)
-
     def _listing(self, *, wants_all: bool) -> str:
-        """Names are texts too: a list alone does not count as reading a stranger's, unless it is
-        asked for.
-        """
-        shown, left_out = [], 0
-        for path in (self.grant.own, *self.grant.watched):
-            data = b""
+        """A list alone counts as reading a stranger's text only where strangers' are asked for."""
+        shown, left_out, own = [], 0, self.grant.own
+        for path in (own, *self.grant.watched):
+            data, problem = b"", ""
             try:
                 data = self._read(path).data
             except NotFoundError:
                 continue
             except ParachuteError as error:
                 problem = error.message
-            else:
-                problem = ""
-            note, origin = parse_note(without_private(data)), self._origin(path, data)
-            if origin in UNTRUSTED and not (wants_all or self.taint):
+            note = parse_note(without_private(data))
+            if self.strangers.is_text(path, data) and not (wants_all or self.taint):
                 left_out += 1
                 continue
-            self.quoted.add(printable(path))
-            self.taint.read(printable(path), origin)
-            level = (
-                "self"
-                if path == self.grant.own
-                else "no longer watched"
-                if path in self.grant.past
-                else "watched"
-            )
+            self.saw(path, data)
+            level = "no longer watched" if path in self.grant.past else "watched"
             shown.append(
                 {
                     "path": printable(path),
-                    "level": level,
+                    "level": "self" if path == own else level,
                     "title": note.title,
                     "description": problem or describe(note) or None,
                 }

@@ -9,12 +9,13 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError, create_model
 
-from parachuted.agents import Tool, ToolResult
+from parachuted.agents.job import Tool, ToolResult
 from parachuted.errors import ConflictError, EditRefusedError, ParachuteError
 
 Schema: TypeAlias = Mapping[str, object]
@@ -23,13 +24,16 @@ _Method = TypeVar("_Method", bound=Callable[..., Awaitable[Answer]])
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
 _NOT_SENT = frozenset({"self", "call"})
 _DEFINED = "__tool__"
+_UNNEEDED = {"title", "default", "minLength", "maxLength", "minimum", "maximum", "pattern"}
+_ANYTHING: tuple[object, ...] = ({}, True)  # what a schema of any value is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolDefinition:
-    """One tool. `takes` and `answers` are JSON schemas of objects; `module` and `capability` are
-    the scope that an API key needs for it. `is_destructive`: it may take away or replace what is
-    there; `is_idempotent`: a second equal call changes nothing more.
+class ToolDescription:
+    """What is said of a tool. `takes` and `answers` are JSON schemas of objects; `module` and
+    `capability` are the scope that an API key needs for it. `is_destructive`: it may take away or
+    replace what is there; `is_idempotent`: a second equal call changes nothing more.
+    `for_path_keys`: a key with paths may call it, and it reaches no more than those.
     """
 
     name: str
@@ -38,8 +42,15 @@ class ToolDefinition:
     capability: Literal["read", "write"]
     takes: Schema
     answers: Schema
-    is_destructive: bool
-    is_idempotent: bool
+    is_destructive: bool = False
+    is_idempotent: bool = False
+    for_path_keys: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition(ToolDescription):
+    """A tool that a method defines."""
+
     arguments: type[BaseModel]
     function: Callable[..., Awaitable[Answer]]
 
@@ -61,8 +72,9 @@ def tool(
     *,
     is_destructive: bool = False,
     is_idempotent: bool = False,
+    for_path_keys: bool = False,
 ) -> Callable[[_Method], _Method]:
-    """Make a method the tool of its name; `ToolDefinition` says what each argument means."""
+    """Make a method the tool of its name; `ToolDescription` says what each argument means."""
 
     def define(method: _Method) -> _Method:
         hints = get_type_hints(method)
@@ -73,7 +85,7 @@ def tool(
         }
         arguments: type[BaseModel] = create_model(method.__name__, **fields)
         whole = arguments.model_json_schema()
-        shapes = {name: _brief(shape) for name, shape in whole.get("properties", {}).items()}
+        shapes = {name: brief(shape) for name, shape in whole.get("properties", {}).items()}
         definition = ToolDefinition(
             name=method.__name__,
             description=description,
@@ -83,6 +95,7 @@ def tool(
             answers=answers,
             is_destructive=is_destructive,
             is_idempotent=is_idempotent,
+            for_path_keys=for_path_keys,
             arguments=arguments,
             function=method,
         )
@@ -99,23 +112,31 @@ def tools_in(owner: type) -> tuple[ToolDefinition, ...]:
     )
 
 
-def _brief(shape: Mapping[str, Any]) -> Mapping[str, object]:
-    """A definition is part of every prompt: what may be left out need not be null too, its default
-    is the tool's matter, and a value that is listed needs no type.
+def brief(shape: object) -> object:
+    """The schema of an argument as a model needs it, since it is part of every prompt: what may be
+    left out need not be null too, its default is the tool's matter, a value beyond a limit is
+    refused with the limit, a value that is listed needs no type, and a schema of anything says
+    nothing.
     """
-    kinds = [kind for kind in shape.get("anyOf", ()) if kind != {"type": "null"}]
-    found = kinds[0] if kinds else shape
-    key = "enum" if "enum" in found else "type"
-    return {key: found[key]} if key in found else {}
+    if not isinstance(shape, Mapping):
+        return shape
+    kept = {
+        name: value
+        for name, value in shape.items()
+        if name not in _UNNEEDED
+        and not (name in {"items", "additionalProperties"} and value in _ANYTHING)
+        and not (name == "type" and "enum" in shape)
+    }
+    ways = [brief(one) for one in kept.pop("anyOf", ()) if one != {"type": "null"}]
+    if len(ways) == 1 and isinstance(ways[0], Mapping):
+        return {**kept, **ways[0]}
+    return {**kept, "anyOf": ways} if ways else kept
 
 
 def agent_tools(owner: object, definitions: Iterable[ToolDefinition]) -> tuple[Tool, ...]:
     """Those tools of that object, as an agent in this process has them."""
-    return tuple(_agent_tool(owner, definition) for definition in definitions)
 
-
-def _agent_tool(owner: object, definition: ToolDefinition) -> Tool:
-    async def call(sent: Mapping[str, object]) -> ToolResult:
+    async def call(definition: ToolDefinition, sent: Mapping[str, object]) -> ToolResult:
         try:
             answer = await definition.call(owner, sent=sent)
         except ParachuteError as error:
@@ -123,12 +144,15 @@ def _agent_tool(owner: object, definition: ToolDefinition) -> Tool:
         text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
         return ToolResult(text=text)
 
-    return Tool(
-        name=definition.name,
-        description=definition.description,
-        schema={**definition.takes, "additionalProperties": False},
-        call=call,
-        server=definition.module,
+    return tuple(
+        Tool(
+            name=definition.name,
+            description=definition.description,
+            schema={**definition.takes, "additionalProperties": False},
+            call=partial(call, definition),
+            server=definition.module,
+        )
+        for definition in definitions
     )
 
 
@@ -155,8 +179,5 @@ def an_object(*required: str, **properties: object) -> Schema:
     shapes = {
         name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()
     }
-    return {
-        "type": "object",
-        "properties": shapes,
-        **({"required": list(required)} if required else {}),
-    }
+    schema = {"type": "object", "properties": shapes}
+    return {**schema, "required": list(required)} if required else schema

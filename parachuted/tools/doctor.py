@@ -1,97 +1,91 @@
-"""Reports what is wrong with notes, with the vault's `.parachute/`, and with the audit; it repairs
-nothing.
+"""Reports what is wrong with notes, with the vault's `.parachute/`, and with the audit, and what to
+do about it; it repairs nothing.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from parachuted.audit.files import FOLDER, AuditFolder, ChainHeadFile
 from parachuted.audit.verify import verify
-from parachuted.conflict_copies import is_conflict_copy
+from parachuted.bubbling import WatchDeclaration, WatchRegistry
 from parachuted.errors import ParachuteError
 from parachuted.home_files.vault_state import CONTROL_FOLDER
 from parachuted.vault import (
     NOTE_SUFFIXES,
+    PathText,
     Store,
-    VaultIndex,
     VaultPath,
     VaultRoot,
     parse_note,
     printable,
 )
+from parachuted.vault.conflict_copies import is_conflict_copy
 from parachuted.vault.note import conflict_line
 from parachuted.vault.root import read_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintWarning:
-    path: str
+    """Something odd about a note, by a code."""
+
+    path: PathText
     code: str
     message: str
 
 
-_SHOWN_TO_NONE = "is a conflict marker; no agent is shown the note until it is resolved"
-
-
-class VaultDoctor:
-    """Looks at the notes when asked: nothing about them is kept."""
-
-    def __init__(self, store: Store, index: VaultIndex) -> None:
-        self._store, self._index = store, index
-
-    async def check_notes(self) -> list[LintWarning]:
-        return await asyncio.to_thread(
-            self._check,
-            sorted(path for path in self._index.paths() if path.endswith(NOTE_SUFFIXES)),
-        )
-
-    def _check(self, paths: Iterable[VaultPath]) -> list[LintWarning]:
-        return [
-            LintWarning(path=printable(path), code=code, message=message)
-            for path in paths
-            for code, message in self._problems(path)
-        ]
-
-    def _problems(self, path: VaultPath) -> list[tuple[str, str]]:
-        try:
-            data = self._store.read(path).data
-            problems = [(problem.code, problem.message) for problem in parse_note(data).problems]
-        except ParachuteError as error:
-            return [("unreadable", error.message)]
-        if (line := conflict_line(data)) is None:
-            return problems
-        marker = (
-            f"line {line} is a conflict marker; no agent is shown the note until it is resolved"
-        )
-        return [("conflict-markers", marker), *problems]
-
-
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LARGEST = 64 << 20
+_SHOWN_TO_NONE = "is a conflict marker; no agent is shown the note until it is resolved"
+_MARKER = "is a conflict marker; leave the text of one side, as git or your sync program has it"
 _COPY = (
     "a conflict copy of a sync program; nothing reads it, so compare it with the original and "
     "delete one"
 )
-_MARKER = "is a conflict marker; leave the text of one side, as git or your sync program has it"
+_COPIED_NOTE = (
+    "a conflict copy, which wakes no watcher and watches nothing: take over what it has, then "
+    "delete it"
+)
+
+_PROPOSED = "Suggestions/"  # they quote notes, frontmatter and all
+
+
+def check_notes(store: Store, paths: Iterable[VaultPath]) -> list[LintWarning]:
+    """What is odd about the notes among these paths. Blocks on the disk."""
+    return [
+        LintWarning(path=path, code=code, message=message)
+        for path in sorted(paths)
+        if path.endswith(NOTE_SUFFIXES)
+        for code, message in _problems(store, path)
+    ]
+
+
+def _problems(store: Store, path: VaultPath) -> list[tuple[str, str]]:
+    try:
+        data = store.read(path).data
+        problems = [
+            (problem.code, problem.message)
+            for problem in parse_note(data).problems
+            if not (problem.code == "frontmatter-dashes" and path.startswith(_PROPOSED))
+        ]
+    except ParachuteError as error:
+        return [("unreadable", error.message)]
+    if (line := conflict_line(data)) is None:
+        return problems
+    return [("conflict-markers", f"line {line} {_SHOWN_TO_NONE}"), *problems]
 
 
 def check_control_folder(
     root: VaultRoot, audit: AuditFolder, head: ChainHeadFile
 ) -> dict[str, str]:
-    """What is wrong with the vault's `.parachute/`, by subject.
-
-    Blocks on the disk, as long as reading the whole audit takes.
-    """
+    """What is wrong with the vault's `.parachute/`, by subject. Reads the whole audit."""
     found: dict[str, str] = {}
     for folder in (CONTROL_FOLDER, FOLDER):
-        found |= {
-            f"conflict:{printable(path)}": problem for path, problem in _conflicts(root, folder)
-        }
+        found |= {f"conflict:{printable(path)}": why for path, why in _conflicts(root, folder)}
     try:
         findings = verify(audit, head).findings
     except OSError as error:
@@ -105,17 +99,40 @@ def check_control_folder(
     return found
 
 
-def conflict_copies(paths: Iterable[str]) -> list[dict[str, str]]:
-    """The conflict copies among these paths, each as a note of the doctor's."""
-    message = (
-        "a conflict copy, which wakes no watcher and watches nothing: take over what it "
-        "has, then delete it"
-    )
+def conflict_copies(paths: Iterable[str]) -> list[LintWarning]:
+    """The conflict copies among these paths."""
     return [
-        {"path": printable(path), "code": "conflict-copy", "message": message}
+        LintWarning(path=path, code="conflict-copy", message=_COPIED_NOTE)
         for path in sorted(paths)
         if is_conflict_copy(path)
     ]
+
+
+def without_repeats(notes: Iterable[LintWarning]) -> list[LintWarning]:
+    """All but those of which another of the same note says the same and more."""
+    by_path: dict[str, list[str]] = {}
+    for note in (notes := list(notes)):
+        by_path.setdefault(note.path, []).append(note.message)
+    return [
+        note
+        for note in notes
+        if not any(note.message in said != note.message for said in by_path[note.path])
+    ]
+
+
+def check_watches(
+    watches: WatchRegistry, declared: Iterable[WatchDeclaration]
+) -> list[LintWarning]:
+    """What of these `watch:` lists cannot be read, and which patterns match nothing. Blocks."""
+    found = []
+    for one in declared:
+        problems = [("watch", message) for message in one.problems]
+        problems += [("watch-unmatched", message) for message in watches.unmatched(one.watcher)]
+        found += [
+            LintWarning(path=one.watcher, code=code, message=printable(message))
+            for code, message in problems
+        ]
+    return found
 
 
 def _conflicts(root: VaultRoot, folder: str) -> Iterable[tuple[str, str]]:
@@ -144,9 +161,83 @@ def _conflict_line(folder: int, name: str) -> int | None:
 
 
 def _stash(root: VaultRoot) -> str:
-    has_stash = (root.folder / ".git/refs/stash").is_file()
-    return (
-        ". Git has a stash, which may hold the lines: `git stash show --stat` names its files"
-        if has_stash
-        else ""
+    if not (root.folder / ".git/refs/stash").is_file():
+        return ""
+    return ". Git has a stash, which may hold the lines: `git stash show --stat` names its files"
+
+
+Remedy = Literal["scan", "accept_missing", "restart"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorFinding:
+    """One thing that is wrong or odd: `about` a subject of `problems`, a module or a code of
+    `notes`, in which file and on which line, what to do, and what the API can do about it:
+
+    `scan` is POST /api/scan, `accept_missing` the same with `{"accept_missing": true}`, `restart`
+    is POST /supervisor/server/restart.
+    """
+
+    about: str
+    is_problem: bool = False
+    problem: str
+    advice: str
+    path: PathText | None = None
+    line: int | None = None
+    remedy: Remedy | None = None
+
+
+# By the first word of a problem's subject: what to do, and what the API can do about it.
+_ADVICE: Mapping[str, tuple[str, Remedy | None]] = {
+    "vault": ("Make the folder readable again; then look again.", "scan"),
+    "missing": ("Put the files back; or say that they were meant to go.", "accept_missing"),
+    "index": ("Make room on the disk; it is tried again by itself.", "scan"),
+    "file": ("Make the file readable, or name it in .parachuteignore; then look again.", "scan"),
+    "watching": (
+        "Nothing is lost: the vault is looked through instead. Raise fs.inotify.max_user_watches.",
+        "restart",
+    ),
+    "disk": ("Make room on the disk; what waits is written by itself.", None),
+    "state": ("Restart: what can be found in the vault is found again.", "restart"),
+    "snapshot": ("Nothing to do: the vault was looked through instead.", None),
+    "history": ("Restart; if it comes again, restore the history from a backup.", "restart"),
+    "recovered": ("Read the file, and its history, whether all is as you want it.", None),
+    "rescued": ("Read both texts, and keep the one that you want.", None),
+    "interrupted": ("Look at the run: it is done again where that is safe.", None),
+    "search": ("Restart: the index is built again from the notes.", "restart"),
+    "suggestions": ("Make room on the disk; it is tried again by itself.", None),
+    "audit": ("Run `parachute audit verify`; it says from where on the record is whole.", None),
+    "keys": ("Mend keys.yaml, or revoke the key that is not understood.", None),
+    "modules": ("Mend modules.yaml in the home; what is approved runs again by itself.", None),
+    "module": ("See the module's log; restart it, or approve its changed code.", None),
+    "hooks": ("See the hook's runs; mend it, or approve its changed script.", None),
+    "hook": ("See the hook's runs; mend it, or approve its changed script.", None),
+    "model": ("See which login was found; without a model, runs write what needs none.", None),
+    "supervisor": ("Choose another port as api.supervisor_port, then restart.", "restart"),
+}
+_OF_NOTES: Mapping[str, str] = {
+    "watch": "Mend the pattern in the note's `watch:` list.",
+    "watch-unmatched": "Mend the pattern, or leave it until there is such a file.",
+    "conflict-copy": "Read both, keep what you want, and delete the copy.",
+    "unindexed": "Search does not find all of it; split it, if that matters.",
+}
+
+
+def finding_of_problem(subject: str, problem: str) -> DoctorFinding:
+    """One of the daemon or of the vault as a whole."""
+    word = subject.partition(":")[0].partition(".")[0].partition(" ")[0]
+    advice, remedy = _ADVICE.get(word, ("", None))
+    return DoctorFinding(
+        about=subject,
+        is_problem=True,
+        problem=problem,
+        advice=advice,
+        path=subject.partition(":")[2] if word == "file" else None,
+        remedy=remedy,
     )
+
+
+def finding_of_note(note: LintWarning) -> DoctorFinding:
+    """One of a single note."""
+    advice = _OF_NOTES.get(note.code, "Open the file and mend what is named.")
+    return DoctorFinding(about=note.code, problem=note.message, advice=advice, path=note.path)

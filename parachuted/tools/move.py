@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from parachuted.access.origin import Origin
 from parachuted.errors import ParachuteError
 from parachuted.history.acts import Act, ActStep, follow_links, recorded_act
 from parachuted.vault import (
@@ -86,7 +85,7 @@ class Mover:
     def __init__(self, store: Store, linking: Callable[[str], Iterable[str]]) -> None:
         self._store, self._linking = store, linking
 
-    def move(  # noqa: PLR0913  who moves, what they may, and what is told of it
+    def move(
         self,
         source: VaultPath,
         target: VaultPath,
@@ -97,11 +96,9 @@ class Mover:
         may_write: Callable[[str], bool],
         are_all: bool = True,
         writing: Writing = unwatched,
-        origin: Origin = "you",
     ) -> MoveResult:
         """Move the file and rewrite links, each note a write of its own, in those that `may_write`
-        allows. `writing` is entered for each write, and gives what is called with its result;
-        `origin` is what these count as where a crash leaves them to the next start.
+        allows. `writing` is entered for each write, and gives what is called with its result.
 
         `files` are all files of the vault, or, where they are not (`are_all`), all that exist for
         the caller. Raises ConflictError when the target is taken, or the note is not of digest
@@ -113,16 +110,17 @@ class Mover:
         steps, left = [ActStep(path=new, base=None, after=digest, source=old)], 0
         waiting: list[tuple[VaultPath, int]] = []
         for one in self._rewritten(rewrites, may_write):
-            if one.data in {None, one.note.data}:
+            if one.data is None or one.data == one.note.data:
                 left += one.left
-            else:
-                steps.append(self._step(one, source, new))
-                waiting.append((one.path, one.wanted))
+                continue
+            path = new if one.path == source else self._store.resolve(one.path)
+            seen, after = digest_of(one.note.data), digest_of(one.data)
+            steps.append(ActStep(path=path, base=seen, after=after))
+            waiting.append((one.path, one.wanted))
         act = Act(
             what=f"the move of {printable(source)} to {printable(target)}",
             author=author,
             steps=steps,
-            origin=origin,
             are_all=are_all,
         )
         rewritten: list[WriteResult] = []
@@ -172,10 +170,7 @@ class Mover:
         may_write: Callable[[str], bool],
         are_all: bool = True,
     ) -> MovePlan:
-        """What `move` would do to links as the notes are now; nothing is written.
-
-        Raises NotFoundError for a note that is gone.
-        """
+        """What `move` would do to links as the notes are now. Raises NotFoundError."""
         self._store.root.read(source)
         rewrites = LinkRewrites.of_move(source, target, files, are_all=are_all)
         changes, left = list[LinkChange](), 0
@@ -188,7 +183,6 @@ class Mover:
     def _rewritten(
         self, rewrites: LinkRewrites, may_write: Callable[[str], bool]
     ) -> Iterator[_Rewrite]:
-        """Each note that is concerned."""
         for path, note in self._notes(rewrites, VaultPath(rewrites.source)):
             wanted = rewrites.count(note, path)
             data, left = rewrites.rewritten(note, path) if may_write(path) else (None, wanted)
@@ -197,9 +191,7 @@ class Mover:
     def _notes(
         self, rewrites: LinkRewrites, place: VaultPath
     ) -> Iterator[tuple[VaultPath, ParsedNote]]:
-        """The notes to look at, by their paths before the move; the note that moves is at
-        `place`.
-        """
+        """Notes to look at, by their paths before the move; the one that moves is at `place`."""
         sources = rewrites.sources(self._linking)
         if not rewrites.target.endswith(NOTE_SUFFIXES):  # nothing in another file is a link
             sources -= {rewrites.source}
@@ -210,19 +202,10 @@ class Mover:
                 continue  # gone since the index saw it
             yield path, parse_note(data)
 
-    def _step(self, one: _Rewrite, source: VaultPath, new: VaultPath) -> ActStep:
-        path = new if one.path == source else self._store.resolve(one.path)
-        base, after = digest_of(one.note.data), digest_of(one.data or b"")
-        return ActStep(path=path, base=base, after=after)
-
 
 def _changed_lines(path: VaultPath, before: bytes, after: bytes) -> Iterator[LinkChange]:
     """A link keeps to its lines when it is rewritten, so its line number identifies it."""
-    lines = zip(_lines(before), _lines(after), strict=False)
-    for number, (was, becomes) in enumerate(lines, 1):
+    texts = (data.decode("utf-8", "replace").splitlines() for data in (before, after))
+    for number, (was, becomes) in enumerate(zip(*texts, strict=False), 1):
         if was != becomes:
             yield LinkChange(path=path, line=number, was=was, becomes=becomes)
-
-
-def _lines(data: bytes) -> list[str]:
-    return data.decode("utf-8", "replace").splitlines()

@@ -1,6 +1,7 @@
 """Vault: the folder of notes, and the only code that writes in it."""
 
-from parachuted.vault.author import Author, Caller, SourceType
+from parachuted.vault.author import Author, Requester, SourceType
+from parachuted.vault.bounded_yaml import NoteProblem
 from parachuted.vault.edit_request import EditRequest, WriteIntent, WriteResult
 from parachuted.vault.edits import (
     AppendToSection,
@@ -15,13 +16,14 @@ from parachuted.vault.edits import (
     TextSpan,
     apply_edit,
 )
-from parachuted.vault.frontmatter import NoteProblem, declared_origin, declared_watch
+from parachuted.vault.frontmatter import declared_origin, declared_watch
 from parachuted.vault.history import (
     BRINGS_BACK,
     PERSONS,
     RESTORE,
     UNDO,
     History,
+    RunSpending,
     new_id,
 )
 from parachuted.vault.ignore import IGNORE_FILE, IgnoreRules
@@ -29,36 +31,37 @@ from parachuted.vault.index import CONTEXT_NAMES, IndexEntry, IndexSnapshot, Vau
 from parachuted.vault.link_moves import FileNames, LinkRewrites
 from parachuted.vault.links import (
     Link,
-    LinkNames,
-    leads_straight,
     links_in,
     name_key,
     resolve,
     resolve_target,
-    rewrite_links,
-    spelled,
 )
-from parachuted.vault.merge import MergeResult, count_changed, diff_of, merge_three
+from parachuted.vault.merge import count_changed, diff_of, merge_three
 from parachuted.vault.note import (
-    Meaning,
     ParsedNote,
     Section,
-    Span,
     changed_units,
     is_utf8,
     meaning,
     parse_note,
 )
 from parachuted.vault.objects import IncomingFile, ObjectStore
-from parachuted.vault.paths import VaultPath, begins_with_dot, fold_name, printable, refusal
+from parachuted.vault.paths import (
+    PathText,
+    VaultPath,
+    begins_with_dot,
+    fold_name,
+    printable,
+    refusal,
+)
 from parachuted.vault.placing import place_incoming
 from parachuted.vault.recovery import Recovery
 from parachuted.vault.rescue import rescue
 from parachuted.vault.root import FileContent, VaultRoot, digest_of, digest_of_open, named_errors
 from parachuted.vault.scanner import NOTE_SUFFIXES, PathDifference, ScanFindings, Scanner
 from parachuted.vault.store import Store
-from parachuted.vault.trail import KnownBases, TextVersion, place_of, trail_of, version_named
-from parachuted.vault.write_records import ObservedWrite, Write
+from parachuted.vault.trail import TextVersion, place_of, trail_of
+from parachuted.vault.write_records import Write
 
 __all__ = [
     "BRINGS_BACK",
@@ -70,7 +73,6 @@ __all__ = [
     "UNDO",
     "AppendToSection",
     "Author",
-    "Caller",
     "DeleteKey",
     "Edit",
     "EditRequest",
@@ -81,21 +83,19 @@ __all__ = [
     "IncomingFile",
     "IndexEntry",
     "IndexSnapshot",
-    "KnownBases",
     "Link",
-    "LinkNames",
     "LinkRewrites",
-    "Meaning",
-    "MergeResult",
     "NoteProblem",
     "ObjectStore",
-    "ObservedWrite",
     "ParsedNote",
     "PathDifference",
+    "PathText",
     "Recovery",
     "ReplaceAll",
     "ReplaceSection",
     "ReplaceSpans",
+    "Requester",
+    "RunSpending",
     "ScanFindings",
     "Scanner",
     "Section",
@@ -103,7 +103,6 @@ __all__ = [
     "SetFrontmatterKey",
     "SeveralEdits",
     "SourceType",
-    "Span",
     "Store",
     "TextSpan",
     "TextVersion",
@@ -124,7 +123,6 @@ __all__ = [
     "digest_of_open",
     "fold_name",
     "is_utf8",
-    "leads_straight",
     "links_in",
     "meaning",
     "merge_three",
@@ -139,8 +137,5 @@ __all__ = [
     "rescue",
     "resolve",
     "resolve_target",
-    "rewrite_links",
-    "spelled",
     "trail_of",
-    "version_named",
 ]

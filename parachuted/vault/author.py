@@ -10,7 +10,7 @@ SourceType: TypeAlias = Literal[
 ]
 
 
-class Caller(NamedTuple):
+class Requester(NamedTuple):
     """Who asked for it: the source that the audit names, the request's id ("": no request), and the
     id of the API key if that may not read and write everything ("": it may).
     """
@@ -28,15 +28,15 @@ class Author:
     `key` is the id of the API key that asked for it, if that may not read and write everything:
     what follows from the write reaches no further.
 
-    `caller` is for the audit alone: it is not kept in the history, and two authors that differ only
-    there are the same. None: the daemon itself, or the person or agent that `by` names.
+    `requester` is for the audit alone: it is not kept in the history, and two authors that differ
+    only there are the same. None: the daemon itself, or the person or agent that `by` names.
     """
 
     by: str
     run: str | None = None
     causes: tuple[str, ...] = ()
     key: str = ""
-    caller: Caller | None = field(default=None, compare=False)
+    requester: Requester | None = field(default=None, compare=False)
 
     @property
     def is_module(self) -> bool:

@@ -1,15 +1,12 @@
-"""Bounded YAML: text from a note read as events and strings, never as objects, within fixed limits.
-
-A fifty-kilobyte line of `[` kills the process inside the C composer, and a few aliases make
-terabytes. So the composer is never reached: only the event stream is read, it is left at the first
-event over a limit, and every scalar stays the text it was.
+"""Bounded YAML: text from a note read as events and strings, never as objects, within the limits of
+`yaml_events`.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
@@ -17,19 +14,18 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 import yaml
 
 from parachuted.errors import EditRefusedError
+from parachuted.texts.yaml_events import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_EVENTS,
+    YamlRefusal,
+    parse_events,
+    too_deep,
+)
 
 TextStyle: TypeAlias = Literal["plain", "single", "double", "block", "flow"]
 YamlValue: TypeAlias = "str | list[YamlValue] | dict[str, YamlValue]"
 
-MAX_BYTES = 64 * 1024
-MAX_DEPTH = 64
-MAX_EVENTS = 20_000
-
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_TAB_IN_BLOCK_TEXT = "found a tab character where an indentation space is expected"
-_TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"  # 1,000 levels, as PyYAML 6.0.4 bundles it
-_BRACKETS = re.compile(r"[\[\]{}]")
-_OPENS = frozenset("[{")
 _STYLES: dict[str, TextStyle] = {
     "'": "single",
     '"': "double",
@@ -57,39 +53,22 @@ class YamlRefusedError(Exception):
 
 
 def read_events(text: str, *, has_aliases: bool = False) -> list[yaml.Event]:
-    """The events of one document, from its first node to its last; empty for an empty document.
+    """The events of one document, as `parse_events` returns them.
 
-    Raises YamlRefusedError for what is malformed, too large, too deep or too long, a second
-    document and, unless `has_aliases`, an alias.
+    Raises YamlRefusedError.
     """
-    if len(text) > MAX_BYTES:
-        raise YamlRefusedError(
-            "frontmatter-too-large",
-            f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read",
-        )
-    _check_brackets(text)
     try:
-        try:
-            return _checked_events(yaml.parse(text, Loader=_LOADER), has_aliases=has_aliases)
-        except yaml.scanner.ScannerError as error:
-            if error.problem != _TAB_IN_BLOCK_TEXT:
-                raise
-            # libyaml refuses a block text whose first line begins with a tab after its indentation;
-            # PyYAML's own parser reads it.
-            return _checked_events(
-                yaml.parse(text.removeprefix("\ufeff"), Loader=yaml.SafeLoader),
-                has_aliases=has_aliases,
-            )
-    except yaml.MarkedYAMLError as error:
-        if error.problem == _TOO_DEEP_FOR_LIBYAML:
-            raise _too_deep() from error
-        mark = error.problem_mark or error.context_mark
-        where = f" (line {mark.line + 2})" if mark else ""
-        raise YamlRefusedError("frontmatter-malformed", _explain(error, where)) from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise YamlRefusedError(
-            "frontmatter-malformed", f"the frontmatter is not YAML: {str(error).splitlines()[0]}"
-        ) from error
+        return parse_events(text, has_aliases=has_aliases)
+    except YamlRefusal as refusal:
+        raise _refused(refusal) from refusal
+
+
+def _refused(refusal: YamlRefusal) -> YamlRefusedError:
+    """Lines count from the one that opens the frontmatter."""
+    where = f" (line {refusal.line + 1})" if refusal.kind == "malformed" and refusal.line else ""
+    is_limit = refusal.kind.startswith("too-")
+    message = f"the frontmatter {refusal.reason}{where}{' and was not read' * is_limit}"
+    return YamlRefusedError(f"frontmatter-{refusal.kind}", message)
 
 
 def expand_aliases(events: list[yaml.Event]) -> list[yaml.Event]:
@@ -224,77 +203,12 @@ def node_stop(events: list[yaml.Event], start: int) -> int:
     return len(events)
 
 
-def _check_brackets(text: str) -> None:
-    """A first, cheap look for the common bomb.
-
-    Quoted closers can fool it; the event stream is counted too.
-    """
-    if text.count("[") + text.count("{") <= MAX_DEPTH:
-        return
-    depth = 0
-    for bracket in _BRACKETS.findall(text):
-        depth = depth + 1 if bracket in _OPENS else max(depth - 1, 0)
-        if depth > MAX_DEPTH:
-            raise _too_deep()
-
-
-def _too_deep() -> YamlRefusedError:
-    return YamlRefusedError(
-        "frontmatter-too-deep",
-        f"the frontmatter is nested more than {MAX_DEPTH} levels deep and was not read",
-    )
-
-
 def _check_depth(events: list[yaml.Event]) -> None:
     depth = 0
     for event in events:
         depth += isinstance(event, _STARTS) - isinstance(event, _ENDS)
         if depth > MAX_DEPTH:
-            raise _too_deep()
-
-
-def _checked_events(events: Iterable[yaml.Event], *, has_aliases: bool) -> list[yaml.Event]:
-    found: list[yaml.Event] = []
-    depth = documents = 0
-    for event in events:
-        if isinstance(event, yaml.ScalarEvent) or (
-            has_aliases and isinstance(event, yaml.AliasEvent)
-        ):
-            found.append(event)
-        elif isinstance(event, _STARTS):
-            depth += 1
-            found.append(event)
-        elif isinstance(event, _ENDS):
-            depth -= 1
-            found.append(event)
-        elif isinstance(event, yaml.AliasEvent):
-            raise YamlRefusedError(
-                "frontmatter-alias",
-                f"the frontmatter uses an alias: put {'*' + str(event.anchor)[:80]!r} in quotes",
-            )
-        elif isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-        if depth > MAX_DEPTH:
-            raise _too_deep()
-        if len(found) > MAX_EVENTS:
-            raise YamlRefusedError(
-                "frontmatter-too-long",
-                f"the frontmatter holds more than {MAX_EVENTS} values and was not read",
-            )
-        if documents > 1:
-            raise YamlRefusedError(
-                "frontmatter-malformed", "the frontmatter holds more than one YAML document"
-            )
-    return found
-
-
-def _explain(error: yaml.MarkedYAMLError, where: str) -> str:
-    hint = (
-        "; put a text that begins with * in quotes"
-        if error.context == "while scanning an alias"
-        else ""
-    )
-    return f"the frontmatter is not YAML: {error.problem or error.context}{where}{hint}"
+            raise _refused(too_deep())
 
 
 class _Builder:

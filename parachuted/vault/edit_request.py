@@ -31,7 +31,7 @@ from parachuted.vault.merge import diff_of, merge_three
 from parachuted.vault.note import WHOLE, ParsedNote, changed_units, meaning, parse_note
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath, printable
-from parachuted.vault.recovery import Recovery
+from parachuted.vault.recovery import LateWrites, Recovery
 from parachuted.vault.root import VaultRoot, digest_of
 from parachuted.vault.trail import PathPredicate
 from parachuted.vault.write_records import Write
@@ -119,18 +119,13 @@ def decide(
     if request.base is None or request.base == digest_of(data):
         return apply_edit(request.edit, data), False
     text = known(request.base, request.sees)
-    return rebase(request.edit, _require_base(text, request, data), data), True
-
-
-def _require_base(text: bytes | None, request: EditRequest, data: bytes) -> bytes:
     if text is None:
-        name = str(request.base)[:12]
         message = (
-            f"the text this edit was decided on ({name}) is not known as one of this "
+            f"the text this edit was decided on ({request.base[:12]}) is not known as one of this "
             "note's, so nothing was written; read it again"
         )
         raise ConflictError(message, base=b"", ours=apply_edit(request.edit, data), theirs=data)
-    return text
+    return rebase(request.edit, text, data), True
 
 
 def operation_of(edit: Edit) -> str:
@@ -264,8 +259,9 @@ class WriteRunner:
         clock: Callable[[], datetime],
         wrote: Callable[[Write], None],
         guard: WriteGuard | None,
+        late: LateWrites,
     ) -> None:
-        self._root, self._objects, self._history = root, objects, history
+        self._root, self._objects, self._history, self._late = root, objects, history, late
         self._clock, self.wrote, self._guard = clock, wrote, guard
         self.lock = threading.RLock()
         self.unsettled: list[Write] = []
@@ -355,7 +351,11 @@ class WriteRunner:
         next start, tries again.
         """
         recovery = Recovery(
-            root=self._root, objects=self._objects, history=self._history, now=self._clock()
+            root=self._root,
+            objects=self._objects,
+            history=self._history,
+            now=self._clock(),
+            late=self._late,
         )
         try:
             recovery.settle(write, undo=True)

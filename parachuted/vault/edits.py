@@ -14,7 +14,7 @@ from typing import TypeAlias
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.vault.frontmatter import BOM, MAX_NOTE_BYTES, Span
 from parachuted.vault.frontmatter_keys import FrontmatterInput, delete_key, set_key
-from parachuted.vault.note import ParsedNote, Section, parse_note, plain_title
+from parachuted.vault.note import ParsedNote, Section, is_utf8, parse_note, plain_title
 
 _BLANK = b" \t\r\n"
 _DOUBTFUL_CONTENT = {
@@ -153,20 +153,25 @@ def _readable(data: bytes) -> ParsedNote:
 def _replace_spans(spans: Sequence[TextSpan], data: bytes) -> bytes:
     try:
         text = data.decode()
-        pieces, at = list[str](), 0
-        for span in sorted(spans, key=lambda one: (one.start, one.stop)):
-            if not at <= span.start <= span.stop <= len(text):
-                raise EditRefusedError(
-                    f"the characters {span.start} to {span.stop} overlap with others, or are not "
-                    "in the text"
-                )
-            pieces += [text[at : span.start], span.text]
-            at = span.stop
-        return "".join([*pieces, text[at:]]).encode()
     except UnicodeDecodeError as error:
         raise EditRefusedError(
             "the file is not UTF-8 text, so characters cannot be counted"
         ) from error
+    pieces, at = list[str](), 0
+    for span in sorted(spans, key=lambda one: (one.start, one.stop)):
+        if not at <= span.start <= span.stop <= len(text):
+            raise EditRefusedError(
+                f"the characters {span.start} to {span.stop} overlap with others, or are not in "
+                "the text"
+            )
+        pieces += [text[at : span.start], span.text]
+        at = span.stop
+    return _encoded("".join([*pieces, text[at:]]))
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
     except UnicodeEncodeError as error:
         raise EditRefusedError(
             "the content holds text that is not Unicode (a lone surrogate)"
@@ -248,21 +253,13 @@ def _spoken(name: str | tuple[str, ...]) -> str:
 
 def _no_section(note: ParsedNote, name: str) -> str:
     titles = ", ".join(f"{section.title!r}" for section in note.sections[:_NAMED])
-    return (
-        f"there is no section {name[:200]!r}; there are {titles}"
-        if titles
-        else f"there is no section {name[:200]!r}; the note has none"
-    )
+    present = f"there are {titles}" if titles else "the note has none"
+    return f"there is no section {name[:200]!r}; {present}"
 
 
 def _checked(content: str) -> list[bytes]:
     """The content's lines without their ends."""
-    try:
-        data = content.encode().replace(b"\r\n", b"\n")
-    except UnicodeEncodeError as error:
-        raise EditRefusedError(
-            "the content holds text that is not Unicode (a lone surrogate)"
-        ) from error
+    data = _encoded(content).replace(b"\r\n", b"\n")
     if b"\0" in data:
         raise EditRefusedError("the content holds NUL")
     if b"\r" in data:
@@ -301,7 +298,10 @@ def _replacement(note: ParsedNote, section: Section, lines: list[bytes]) -> tupl
     lines = _trimmed(lines)
     if core.start == core.stop:
         return _filling(note, section.body, lines)
-    _refuse_undecodable(note.data[core.start : core.stop])
+    if not is_utf8(note.data[core.start : core.stop]):
+        raise EditRefusedError(
+            "the section holds bytes that are not UTF-8, which replacing it would lose"
+        )
     return core, _eol_above(note, section.body).join(lines)
 
 
@@ -371,15 +371,6 @@ def _checked_title(title: str) -> bytes:
     if len(lines) > 1:
         raise EditRefusedError("a section's title is one line")
     return lines[0]
-
-
-def _refuse_undecodable(data: bytes) -> None:
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        raise EditRefusedError(
-            "the section holds bytes that are not UTF-8, which replacing it would lose"
-        ) from error
 
 
 def _verify(before: ParsedNote, data: bytes, section: Section, at: Span) -> None:

@@ -14,8 +14,8 @@ from itertools import pairwise
 
 import yaml
 
+from parachuted.texts.yaml_events import MAX_BYTES
 from parachuted.vault.bounded_yaml import (
-    MAX_BYTES,
     NoteProblem,
     YamlRefusedError,
     YamlValue,
@@ -29,23 +29,6 @@ from parachuted.vault.bounded_yaml import (
     start_of,
     stop_of,
 )
-
-__all__ = [
-    "BOM",
-    "MAX_NOTE_BYTES",
-    "CharacterOffsets",
-    "FrontmatterBlock",
-    "FrontmatterKey",
-    "FrontmatterValues",
-    "NoteProblem",
-    "Span",
-    "declared_watch",
-    "find_block",
-    "key_source",
-    "keys_by_line",
-    "read_block",
-    "unterminated_problem",
-]
 
 BOM = b"\xef\xbb\xbf"
 MAX_NOTE_BYTES = 16 * 1024 * 1024
@@ -137,11 +120,7 @@ def read_block(data: bytes, span: Span) -> FrontmatterValues:
     """The keys and values of the block at `span`. Never raises on content."""
     block = data[span.start : span.stop]
     try:
-        if len(block) > MAX_BYTES:
-            raise _too_large()
-        text = _decode(block)
-        events = read_events(text, has_aliases=True)
-        return _matter(events, text, span)
+        return _matter(*_events_of(block), span)
     except YamlRefusedError as refusal:
         keys, tangled = keys_by_line(data, span)
         return FrontmatterValues(
@@ -159,7 +138,7 @@ def keys_by_line(data: bytes, span: Span) -> tuple[tuple[FrontmatterKey, ...], b
     tangled = False
     at, end = span.start, min(span.stop, len(data))
     while at < end:
-        stop = _line_stop(data, at)
+        stop = line_stop(data, at)
         key = _KEY.match(data, at, stop)
         name = _key_name(key.group()) if key else None
         if name is not None:
@@ -201,23 +180,14 @@ def declared_watch(data: bytes) -> tuple[tuple[str, ...], tuple[NoteProblem, ...
     if not _WATCH.search(data, block.span.start, block.span.stop):
         return (), ()
     try:
-        if block.span.stop - block.span.start > MAX_BYTES:
-            raise _too_large()
-        text = _decode(data[block.span.start : block.span.stop])
-        return _watch_texts(expand_aliases(read_events(text, has_aliases=True)))
+        events, _text = _events_of(data[block.span.start : block.span.stop])
+        return _watch_texts(expand_aliases(events))
     except YamlRefusedError as refusal:
         return (), (_does_not_count(refusal.problem),)
 
 
 def _does_not_count(problem: NoteProblem) -> NoteProblem:
     return NoteProblem(code=problem.code, message=f"its `watch:` does not count: {problem.message}")
-
-
-def _too_large() -> YamlRefusedError:
-    return YamlRefusedError(
-        "frontmatter-too-large",
-        f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read",
-    )
 
 
 def unterminated_problem() -> NoteProblem:
@@ -228,13 +198,20 @@ def unterminated_problem() -> NoteProblem:
     )
 
 
-def _decode(block: bytes) -> str:
+def _events_of(block: bytes) -> tuple[list[yaml.Event], str]:
+    """The events of a block and its text. Raises YamlRefusedError."""
+    if len(block) > MAX_BYTES:
+        raise YamlRefusedError(
+            "frontmatter-too-large",
+            f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read",
+        )
     try:
-        return block.decode()
+        text = block.decode()
     except UnicodeDecodeError as error:
         raise YamlRefusedError(
             "frontmatter-not-utf8", f"the frontmatter is not UTF-8 (its byte {error.start})"
         ) from error
+    return read_events(text, has_aliases=True), text
 
 
 def _matter(events: list[yaml.Event], text: str, span: Span) -> FrontmatterValues:
@@ -349,7 +326,7 @@ def _key(
     last = max((event for event in value if _has_content(event)), key=stop_of)
     stop = offset.bytes(stop_of(last))
     content = data[line:stop].rstrip(b"\r\n" if _is_block(last) else None)
-    end = _line_stop(data, line + len(content))
+    end = line_stop(data, line + len(content))
     if not data[line : line + 1].isspace() and (comments := _INDENTED_COMMENTS.match(data, end)):
         end = comments.end()
     is_below = _is_block(last) or getattr(value[0], "flow_style", None) is False
@@ -396,7 +373,8 @@ class CharacterOffsets:
         return self._bytes
 
 
-def _line_stop(data: bytes, at: int) -> int:
+def line_stop(data: bytes, at: int) -> int:
+    """Where the next line begins."""
     return data.find(b"\n", at) + 1 or len(data)
 
 
@@ -435,9 +413,8 @@ def declared_origin(data: bytes) -> tuple[str, ...]:
     if block.unterminated:
         end = _END.search(data, start - 1, start + MAX_BYTES)
         stop = end.start() if end is not None else min(start + MAX_BYTES, len(data))
-    if (
-        _ORIGIN_LINE.search(data, start, stop) is None and data.find(b"\\", start, stop) < 0
-    ):  # a key may be written with escapes
+    # a key may be written with escapes
+    if _ORIGIN_LINE.search(data, start, stop) is None and data.find(b"\\", start, stop) < 0:
         return ()
     matter = read_block(data, block.span)
     said = [

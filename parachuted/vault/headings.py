@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from parachuted.vault.blocks import MarkdownBlock, MarkdownRefusedError, read_blocks
 from parachuted.vault.bounded_yaml import NoteProblem
+from parachuted.vault.frontmatter import line_stop
 
 MAX_HEADINGS = 50_000
 
@@ -99,7 +100,7 @@ class _Scan:
         data = self._data
         match = _FIRST_LINE.match(data, at) or _LATER_LINE.search(data, at)
         while match:
-            kind, stop = match.lastgroup, _line_stop(data, match.end())
+            kind, stop = match.lastgroup, line_stop(data, match.end())
             if kind == "atx":
                 self._add(
                     Heading(
@@ -137,7 +138,7 @@ class _Scan:
         candidates = _ATX_LINE.finditer(self._data, doubtful)
         skipped = 0
         while (line := next(islice(candidates, skipped, None), None)) is not None:
-            stop = _line_stop(self._data, line.end())
+            stop = line_stop(self._data, line.end())
             if self._parse(at, stop, line.start() + 1):
                 return stop
             skipped = 4 * skipped + 3  # each attempt reads all again, so there are few
@@ -174,7 +175,7 @@ def _after_fence(data: bytes, mark: bytes, at: int) -> int:
     """Where the line after the fence's end begins; 0 where it has none."""
     return next(
         (
-            _line_stop(data, line.end())
+            line_stop(data, line.end())
             for line in _CLOSE_FENCE.finditer(data, at - 1)
             if line[1].startswith(mark)
         ),
@@ -184,7 +185,7 @@ def _after_fence(data: bytes, mark: bytes, at: int) -> int:
 
 def _after_comment(data: bytes, at: int) -> int:
     found = data.find(b"-->", at)
-    return _line_stop(data, found) if found >= 0 else 0
+    return line_stop(data, found) if found >= 0 else 0
 
 
 def _heading(block: MarkdownBlock, data: bytes) -> Heading:
@@ -199,30 +200,17 @@ def _heading(block: MarkdownBlock, data: bytes) -> Heading:
     return Heading(block.level, _joined(lines[:underline]), start, stop)
 
 
-def _line_stop(data: bytes, at: int) -> int:
-    return data.find(b"\n", at) + 1 or len(data)
-
-
 def _atx_title(rest: bytes) -> str:
     text = rest.strip(_BLANK)
     without = text.rstrip(b"#")
-    return _text(
-        without.rstrip(_BLANK) if without != text and without[-1:] in {b"", b" ", b"\t"} else text
-    )
+    if without != text and without[-1:] in {b"", b" ", b"\t"}:
+        text = without.rstrip(_BLANK)
+    return text.decode("utf-8", "replace")
 
 
 def _joined(lines: bytes) -> str:
-    return _text(
-        b" ".join(
-            line.strip(_BLANK)
-            for line in lines.replace(b"\r", b"\n").split(b"\n")
-            if line.strip(_BLANK)
-        )
-    )
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+    stripped = (line.strip(_BLANK) for line in lines.replace(b"\r", b"\n").split(b"\n"))
+    return b" ".join(filter(None, stripped)).decode("utf-8", "replace")
 
 
 _RAW_TAG = re.compile(rb"<(script|pre|style|textarea)(?=[ \t\r\n>]|\Z)", re.IGNORECASE)
@@ -247,6 +235,10 @@ class DoubtfulPart(NamedTuple):
     problem: NoteProblem
     start: int
     stop: int
+
+
+def _doubt(code: str, message: str, start: int, stop: int) -> DoubtfulPart:
+    return DoubtfulPart(NoteProblem(code=code, message=message), start, stop)
 
 
 def find_doubt(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
@@ -284,7 +276,7 @@ def find_left_open(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
         f"the {what} at line {line} is never closed, so all that follows counts as part of "
         f"it; close it with {way}"
     )
-    return DoubtfulPart(NoteProblem(code=code, message=message), block.start, len(data))
+    return _doubt(code, message, block.start, len(data))
 
 
 def _table_or_heading(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
@@ -296,9 +288,7 @@ def _table_or_heading(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
         "below it"
     )
     message = f"{where} and so is a heading to some readers; put a blank line between them"
-    return DoubtfulPart(
-        NoteProblem(code="table-or-heading", message=message), block.start, block.stop
-    )
+    return _doubt("table-or-heading", message, block.start, block.stop)
 
 
 def _below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
@@ -309,7 +299,7 @@ def _below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
     above = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
     is_heading = (
         block.kind == "Heading"
-        and _line_stop(data, start) < block.stop
+        and line_stop(data, start) < block.stop
         and _DEFINITION.match(data, above, start)
     )
     if not (is_heading or _INDENTED.match(data, start) or _LONE_TAG.match(data, start)):
@@ -319,11 +309,8 @@ def _below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
         f"line {_line(data, start)} stands right below a link's definition, where readers "
         "differ; put a blank line above it"
     )
-    return DoubtfulPart(
-        NoteProblem(code="below-definition", message=message),
-        start,
-        below.start() + 1 if below else len(data),
-    )
+    stop = below.start() + 1 if below else len(data)
+    return _doubt("below-definition", message, start, stop)
 
 
 def _line_start(block: MarkdownBlock, data: bytes) -> int:
@@ -347,7 +334,7 @@ def _crossed_tags(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
         f"the <{name}> at line {_line(data, block.start)} is ended by another tag, "
         f"{closing[0].decode()}; close it with </{name}> first"
     )
-    return DoubtfulPart(NoteProblem(code="crossed-tags", message=message), block.start, block.stop)
+    return _doubt("crossed-tags", message, block.start, block.stop)
 
 
 def _rule_below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
@@ -367,11 +354,7 @@ def _rule_below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | 
         f"line {_line(data, block.start)} is a rule to some readers and text to others; put "
         "a blank line above it"
     )
-    return DoubtfulPart(
-        NoteProblem(code="rule-below-definition", message=message),
-        block.start,
-        block.stop + len(run),
-    )
+    return _doubt("rule-below-definition", message, block.start, block.stop + len(run))
 
 
 def _with_lf(data: bytes) -> bytes:
@@ -381,7 +364,7 @@ def _with_lf(data: bytes) -> bytes:
 
 def _underline_below_list(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
     start = data.rfind(b"\n", 0, block.start) + 1
-    stop = _line_stop(data, _line_stop(data, block.stop - 1))
+    stop = line_stop(data, line_stop(data, block.stop - 1))
     text = _with_lf(data[start:stop])
     found = _end_of_underline(text) if _UNDERLINE.search(text) else None
     if found is None:
@@ -391,9 +374,7 @@ def _underline_below_list(block: MarkdownBlock, data: bytes) -> DoubtfulPart | N
         f"line {_line(data, end)} may underline a heading or end a list or quote; put a "
         "blank line above it"
     )
-    return DoubtfulPart(
-        NoteProblem(code="underline-below-list", message=message), block.start, max(block.stop, end)
-    )
+    return _doubt("underline-below-list", message, block.start, max(block.stop, end))
 
 
 def _end_of_underline(text: bytes) -> int | None:

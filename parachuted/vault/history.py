@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -60,7 +60,6 @@ PERSONS = "by a person"
 agents counts it.
 """
 _OF_AGENTS = f"outcome != '{PERSONS}'"
-_AFTER_ALL = "\U0010ffff"
 _RUNS_AT_ONCE = 500
 
 UNDO, RESTORE = "undo", "restore"
@@ -69,6 +68,17 @@ BRINGS_BACK = frozenset({UNDO, RESTORE})
 
 Each is a run of its own, but no agent's.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpending:
+    """What the runs took that began on that day or later: US dollars, and tokens in and out."""
+
+    date: str
+    runs: int
+    cost_usd: float
+    input_tokens: int
+    output_tokens: int
 
 
 class History:
@@ -99,34 +109,20 @@ class History:
 
     def intend(self, write: Write) -> Write:
         """Record, durably, that a write is about to be made. Returns it with its number."""
-        return self.intend_all([write])[0]
-
-    def intend_all(self, writes: Sequence[Write]) -> list[Write]:
-        """Record several at once, all or none. Returns them with their numbers."""
         columns = "at, path, by, run, causes, operation, before, after, temporary, key, state"
         sql = f"INSERT INTO writes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,'intended')"  # noqa: S608
         with self._database.write() as database:
-            self._unnoticed.update(write.path for write in writes)
-            return [
-                replace(
-                    write, id=int(database.execute(sql, storable(row_of(write))).lastrowid or 0)
-                )
-                for write in writes
-            ]
+            self._unnoticed.add(write.path)
+            number = database.execute(sql, storable(row_of(write))).lastrowid
+        return replace(write, id=int(number or 0))
 
     def settle(self, write: int, state: Literal["done", "void"]) -> None:
         """Say how the intended write ended.
 
         Not durable by itself: after a power cut the next start settles it by what is on the disk.
         """
-        self.settle_all([write], state)
-
-    def settle_all(self, writes: Sequence[int], state: Literal["done", "void"]) -> None:
-        """Say how several writes ended."""
         with self._database.write(is_durable=False) as database:
-            database.executemany(
-                "UPDATE writes SET state = ? WHERE id = ?", [(state, write) for write in writes]
-            )
+            database.execute("UPDATE writes SET state = ? WHERE id = ?", (state, write))
 
     def intended(self) -> list[Write]:
         """Writes whose end was never recorded: the process died, or the disk failed, in the
@@ -339,34 +335,19 @@ class History:
         return [json.loads(row[0]) for row in self._rows(sql, (before, before, limit))]
 
     def runs_that(
-        self,
-        is_watcher: Callable[[str], bool],
-        is_run: Callable[[Mapping[str, object]], bool],
-        *,
-        limit: int,
-        before: str | None,
+        self, is_run: Callable[[Mapping[str, object]], bool], *, limit: int, before: str | None
     ) -> list[dict[str, object]]:
-        """The same of those whose watcher, and then whose document, is wanted: a page is full
-        whatever lies between. Reads no more documents than it must; may take long where few are
-        wanted.
+        """The same of those whose document is wanted: a page is full whatever lies between. Reads
+        no more documents than it must.
         """
         found: list[dict[str, object]] = []
-        place = before or _AFTER_ALL
+        place = before
         while len(found) < limit:
-            rows = self._rows(
-                "SELECT id, watcher FROM runs WHERE id < ? ORDER BY id DESC LIMIT ?",
-                (place, _RUNS_AT_ONCE),
-            )
-            wanted = [row[0] for row in rows if is_watcher(stored_text(row[1]))]
-            documents = (
-                document
-                for run in wanted
-                if (document := self.run(run)) is not None and is_run(document)
-            )
-            found += itertools.islice(documents, limit - len(found))
-            if len(rows) < _RUNS_AT_ONCE:
+            page = self.runs(limit=_RUNS_AT_ONCE, before=place)
+            found += itertools.islice(filter(is_run, page), limit - len(found))
+            if len(page) < _RUNS_AT_ONCE:
                 break
-            place = rows[-1][0]
+            place = str(page[-1]["id"])
         return found
 
     def runs_of_causes(self, causes: Sequence[str]) -> list[dict[str, object]]:
@@ -395,20 +376,20 @@ class History:
         sql = f"SELECT id FROM runs WHERE started >= ? AND started <= ? AND {_OF_AGENTS}"  # noqa: S608
         return {row[0] for row in self._rows(sql, (since.isoformat(), until.isoformat()))}
 
-    def spent(self, since: datetime) -> dict[str, object]:
-        """The runs that started since then, and their sums: US dollars, tokens in and out."""
+    def spent(self, since: datetime) -> RunSpending:
         sums = ", ".join(
             f"coalesce(sum(json_extract(document, '$.{name}')), 0)"
             for name in ("cost_usd", "input_tokens", "output_tokens")
         )
         sql = f"SELECT count(*), {sums} FROM runs WHERE started >= ? AND {_OF_AGENTS}"  # noqa: S608
         ((runs, cost, tokens_in, tokens_out),) = self._rows(sql, (since.isoformat(),))
-        return {
-            "runs": int(runs),
-            "cost_usd": round(float(cost), 6),
-            "input_tokens": int(tokens_in),
-            "output_tokens": int(tokens_out),
-        }
+        return RunSpending(
+            date=f"{since:%Y-%m-%d}",
+            runs=int(runs),
+            cost_usd=round(float(cost), 6),
+            input_tokens=int(tokens_in),
+            output_tokens=int(tokens_out),
+        )
 
     def _paths_unnoticed(self) -> set[str]:
         """Asked once, so that a walk over a whole vault need not ask for each file."""

@@ -35,7 +35,6 @@ class IndexEntry(bytes):
     def __new__(
         cls, mtime_ns: int, ctime_ns: int, size: int, inode: int, digest: str | None
     ) -> Self:
-        """The entry of these values."""
         status = _STATUS.pack(mtime_ns, ctime_ns, size, inode)
         return super().__new__(cls, status if digest is None else status + digest.encode())
 
@@ -45,27 +44,22 @@ class IndexEntry(bytes):
 
     @property
     def mtime_ns(self) -> int:
-        """When the content changed last."""
         return int(_STATUS.unpack_from(self)[0])
 
     @property
     def ctime_ns(self) -> int:
-        """When the status changed last."""
         return int(_STATUS.unpack_from(self)[1])
 
     @property
     def size(self) -> int:
-        """The size in bytes."""
         return int(_STATUS.unpack_from(self)[2])
 
     @property
     def inode(self) -> int:
-        """The file's number in its file system."""
         return int(_STATUS.unpack_from(self)[3])
 
     @property
     def digest(self) -> str | None:
-        """SHA-256 of the content, in hex; None: it was not read."""
         return self[_STATUS.size :].decode() or None
 
     def values(self) -> tuple[int, int, int, int, str | None]:

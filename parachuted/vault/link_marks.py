@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from parachuted.vault.bounded_yaml import MAX_BYTES, YamlRefusedError, YamlText, read_texts
+from parachuted.texts.yaml_events import MAX_BYTES
+from parachuted.vault.bounded_yaml import YamlRefusedError, YamlText, read_texts
 from parachuted.vault.frontmatter import CharacterOffsets, Span, keys_by_line
 from parachuted.vault.note import ParsedNote
 
@@ -25,9 +26,7 @@ Form: TypeAlias = Literal[
 
 _MARK = re.compile(rb"[\\`~<%\[\]]")
 _WIKI = re.compile(rb"\[\[([^\[\]\r\n#|]*+)(?:#([^\[\]\r\n|]*+))?(?:\|([^\[\]\r\n]*+))?\]\]")
-_IN_UNPARSED = re.compile(
-    rb"""(["']?)\[\[([^\[\]\r\n#|]*+)(?:#([^\[\]\r\n|]*+))?(?:\|([^\[\]\r\n]*+))?\]\]"""
-)
+_IN_UNPARSED = re.compile(rb"([\"']?)" + _WIKI.pattern)
 _BARE = rb"(?P<bare>(?:[^\s()\\<]|\\.)(?>(?:[^\s()\\]|\\.|\((?>(?:[^\s()\\]|\\.|\((?>(?:[^\s()\\]|\\.)*)\))*)\))*))"  # noqa: E501
 _TARGET = rb"(?:<(?P<angle>(?>(?:[^<>\\\r\n]|\\.)*))>|" + _BARE + rb")"
 _TITLE = rb"""(?:"(?>(?:[^"\\]|\\.){0,2000})"|'(?>(?:[^'\\]|\\.){0,2000})'|\((?>(?:[^()\\]|\\.){0,2000})\))"""  # noqa: E501
@@ -70,7 +69,8 @@ def find_links(note: ParsedNote) -> Iterator[LinkMark]:
     are left out.
     """
     yield from _matter_links(note)
-    yield from _body_links(note)
+    if note.data.find(b"[", note.body.start) >= 0:
+        yield from _Scan(note.data, note.body.start).links()
 
 
 def _matter_links(note: ParsedNote) -> Iterator[LinkMark]:
@@ -124,14 +124,11 @@ def _parsed_links(data: bytes, lines: Span) -> list[LinkMark]:
         place = Span(
             start=lines.start + offset.bytes(one.start), stop=lines.start + offset.bytes(one.stop)
         )
-        found += _flow_links(data, place) if one.style == "flow" else _text_links(data, place, one)
+        if one.style != "flow":
+            found += _text_links(data, place, one)
+        elif (match := _WIKI.fullmatch(data, place.start, place.stop)) is not None:
+            found += _wiki(match, "wiki", "flow")
     return found
-
-
-def _flow_links(data: bytes, place: Span) -> Iterator[LinkMark]:
-    match = _WIKI.fullmatch(data, place.start, place.stop)
-    if match is not None:
-        yield from _wiki(match, "wiki", "flow")
 
 
 def _text_links(data: bytes, place: Span, text: YamlText) -> Iterator[LinkMark]:
@@ -164,22 +161,17 @@ def scalar_text(raw: bytes, form: Form) -> str:
 def _wiki(
     match: re.Match[bytes], kind: LinkKind, form: Form, *, first: int = 1
 ) -> Iterator[LinkMark]:
-    start, stop = match.span(first)
-    text = match[first]
-    if (
-        match[first + 2] is not None and match[first + 1] is None
-    ):  # in a table the bar is written `\|`
-        text = text.removesuffix(b"\\")
+    start = match.start(first)
+    text, anchor, label = match.groups()[first - 1 : first + 2]
+    if label is not None:  # in a table the bar is written `\|`
+        if anchor is None:
+            text = text.removesuffix(b"\\")
+        else:
+            anchor = anchor.removesuffix(b"\\")
     stop = start + len(text.rstrip())
     start += len(text) - len(text.lstrip())
-    anchor = match[first + 1]
-    anchor = (
-        anchor.removesuffix(b"\\")
-        if anchor is not None and match[first + 2] is not None
-        else anchor
-    )
     if stop > start and not ABROAD_WIKI.match(text.lstrip()):
-        yield LinkMark(kind, form, Span(start=start, stop=stop), anchor, match[first + 2])
+        yield LinkMark(kind, form, Span(start=start, stop=stop), anchor, label)
 
 
 def _written_target(match: re.Match[bytes], kind: LinkKind, label: bytes) -> Iterator[LinkMark]:
@@ -194,11 +186,6 @@ def _written_target(match: re.Match[bytes], kind: LinkKind, label: bytes) -> Ite
         yield LinkMark(
             kind, form, Span(start=start, stop=start + len(path)), anchor if mark else None, label
         )
-
-
-def _body_links(note: ParsedNote) -> Iterator[LinkMark]:
-    data, start = note.data, note.body.start
-    return _Scan(data, start).links() if data.find(b"[", start) >= 0 else iter(())
 
 
 class _Scan:

@@ -87,7 +87,6 @@ def written(link: Link, target: str, data: bytes) -> bytes | None:
     """The target as it is to stand in that link's place; None where its form cannot hold it:
     `[[a#b]]` never means a file `a#b`.
     """
-    old = data[link.span.start : link.span.stop]
     try:
         text = target.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -13,8 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from typing import Literal
+from typing import AnyStr, Literal
 
 from merge3 import Merge3
 
@@ -52,14 +51,24 @@ def count_changed(before: bytes, after: bytes) -> tuple[int, int] | None:
     if max(len(before), len(after)) > _LARGEST_TEXT:
         return None
     old, new = _cut_lines(before), _cut_lines(after)
+    same = len(same_lines(old, new))
+    return len(new) - same, len(old) - same
+
+
+def same_lines(old: Sequence[AnyStr], new: Sequence[AnyStr]) -> dict[int, int]:
+    """For each line of the newer text that stands in the older one too, its place there; where
+    comparing would take minutes, only of the lines at their common ends.
+    """
     start = _common(old, new)
     stop = _common(old[start:][::-1], new[start:][::-1])
+    same = {place: place for place in range(start)}
+    same |= {len(new) - 1 - place: len(old) - 1 - place for place in range(stop)}
     gone, came = old[start : len(old) - stop], new[start : len(new) - stop]
-    if len(gone) * len(came) > _MOST_COMPARED:
-        return len(came), len(gone)
-    matcher = difflib.SequenceMatcher(None, gone, came, autojunk=False)
-    same = sum(block.size for block in matcher.get_matching_blocks())
-    return len(came) - same, len(gone) - same
+    if len(gone) * len(came) <= _MOST_COMPARED:
+        matcher = difflib.SequenceMatcher(None, gone, came, autojunk=False)
+        for block in matcher.get_matching_blocks():
+            same |= {start + block.b + step: start + block.a + step for step in range(block.size)}
+    return same
 
 
 def _cut_lines(data: bytes) -> list[str]:
@@ -101,7 +110,7 @@ def _range(first: int, last: int, offset: int) -> str:
     return f"{first + offset + (length > 0)},{length}"
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def _common(one: Sequence[AnyStr], other: Sequence[AnyStr]) -> int:
     return next(
         (number for number, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
         min(len(one), len(other)),
@@ -196,7 +205,7 @@ def _common_ends(*texts: bytes) -> tuple[int, int]:
     start = min(_agreement(first, other, shortest) for other in others)
     start = first.rfind(b"\n", 0, start) + 1
     limit = shortest - start
-    stop = min(_agreement_at_end(first, other, limit) for other in others)
+    stop = min(_agreement(first[::-1], other[::-1], limit) for other in others)
     tail = first[len(first) - stop :]
     newline = tail.find(b"\n")
     return start, len(tail) - newline - 1 if newline >= 0 else 0
@@ -210,15 +219,6 @@ def _agreement(a: bytes, b: bytes, limit: int) -> int:
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if a[low:middle] == b[low:middle] else (low, middle - 1)
-    return low
-
-
-def _agreement_at_end(a: bytes, b: bytes, limit: int) -> int:
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        same = a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]
-        low, high = (middle, high) if same else (low, middle - 1)
     return low
 
 
@@ -297,7 +297,9 @@ class _Pairing:
         self._budget -= lengths[0] * lengths[1] * min(lengths)
         if max(lengths) > _SMALL or self._budget < 0:
             return
-        matcher = SequenceMatcher(None, self._a[i:i_stop], self._b[j:j_stop], autojunk=False)
+        matcher = difflib.SequenceMatcher(
+            None, self._a[i:i_stop], self._b[j:j_stop], autojunk=False
+        )
         for a_start, b_start, size in matcher.get_matching_blocks():
             yield from ((i + a_start + step, j + b_start + step) for step in range(size))
 

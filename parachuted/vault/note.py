@@ -29,18 +29,6 @@ from parachuted.vault.frontmatter import (
 )
 from parachuted.vault.headings import Heading, Outline, read_outline
 
-__all__ = [
-    "FrontmatterKey",
-    "NoteProblem",
-    "ParsedNote",
-    "Section",
-    "Span",
-    "YamlValue",
-    "is_utf8",
-    "parse_note",
-    "plain_title",
-]
-
 _MARKS = re.compile(r"\A\s*#{1,6}\s+")
 _UNREAD = NoteProblem(
     code="too-large",
@@ -65,10 +53,6 @@ class Section:
     body_start: int
     own_stop: int
     stop: int
-
-    @property
-    def heading(self) -> Span:
-        return Span(start=self.start, stop=self.body_start)
 
     @property
     def body(self) -> Span:
@@ -178,7 +162,7 @@ class ParsedNote:
         """
         if not isinstance(name, str):
             return self._at_path(name)
-        found = self._named(_normal(name)) or self._named(_normal(plain_title(name)))
+        found = self._named(folded_title(name)) or self._named(folded_title(plain_title(name)))
         return found or (self._at_path(name.split(">")) if ">" in name else [])
 
     def text(self, span: Span) -> str:
@@ -186,15 +170,15 @@ class ParsedNote:
         return self.data[span.start : span.stop].decode("utf-8", "replace")
 
     def _named(self, name: str) -> list[Section]:
-        found = [section for section in self.sections if _normal(section.title) == name]
+        found = [section for section in self.sections if folded_title(section.title) == name]
         return [section for section in found if section.level == 2] or found  # noqa: PLR2004 - as in `##`
 
     def _at_path(self, titles: Sequence[str]) -> list[Section]:
-        wanted = tuple(map(_normal, titles))
+        wanted = tuple(map(folded_title, titles))
         found = [
             section
             for section in self.sections
-            if tuple(map(_normal, section.path[-len(wanted) :])) == wanted
+            if tuple(map(folded_title, section.path[-len(wanted) :])) == wanted
         ]
         return [section for section in found if len(section.path) == len(wanted)] or found
 
@@ -222,7 +206,8 @@ def plain_title(name: str) -> str:
     return _MARKS.sub("", name).strip()
 
 
-def _normal(title: str) -> str:
+def folded_title(title: str) -> str:
+    """As titles and keys are compared: without regard to case and runs of white space."""
     return " ".join(unicodedata.normalize("NFC", title).casefold().split())
 
 

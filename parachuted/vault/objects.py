@@ -13,14 +13,13 @@ import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from parachuted.errors import StorageFailedError
 from parachuted.state import Database, DatabaseStatus
-from parachuted.vault.root import begin_sync, digest_of, digest_of_open, let_go, read_all
+from parachuted.vault.root import digest_of, digest_of_open, let_go, read_all, write_all
 
 _STOOD = (
     "INSERT INTO places (path, digest, at) VALUES (?, ?, ?) ON CONFLICT (path, digest) DO "
@@ -82,10 +81,9 @@ class TextStore:
             raise OSError(f"the places of texts could not be kept: {error}") from error
 
     def has_place(self, path: bytes, digest: str) -> bool:
-        with contextlib.suppress(StorageFailedError):
-            sql = "SELECT 1 FROM places WHERE path = ? AND digest = ?"
-            return bool(self._database.rows(sql, (path, digest)))
-        return False
+        return bool(
+            self._rows("SELECT 1 FROM places WHERE path = ? AND digest = ?", (path, digest))
+        )
 
     def forget_places(self, before: int) -> None:
         """Forget places last seen before that. A fault keeps more than wanted."""
@@ -93,17 +91,16 @@ class TextStore:
             connection.execute("DELETE FROM places WHERE at < ?", (before,))
 
     def get(self, digest: str) -> bytes | None:
-        with contextlib.suppress(StorageFailedError):
-            for (data,) in self._database.rows(
-                "SELECT data FROM texts WHERE digest = ?", (digest,)
-            ):
-                return bytes(data)
-        return None
+        rows = self._rows("SELECT data FROM texts WHERE digest = ?", (digest,))
+        return bytes(rows[0][0]) if rows else None
 
     def __contains__(self, digest: str) -> bool:
+        return bool(self._rows("SELECT 1 FROM texts WHERE digest = ?", (digest,)))
+
+    def _rows(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with contextlib.suppress(StorageFailedError):
-            return bool(self._database.rows("SELECT 1 FROM texts WHERE digest = ?", (digest,)))
-        return False
+            return self._database.rows(sql, values)
+        return []
 
     def keep_only(self, digests: Iterable[str]) -> None:
         """Forget all but these. A fault keeps more than wanted."""
@@ -152,15 +149,13 @@ class ObjectStore:
     def put(self, data: bytes) -> str:
         """Keep `data` for good; returns its digest. Raises StorageFailedError."""
         digest = digest_of(data)
-        self._keep({self._place(digest): data})
+        with _named_failures():
+            is_kept = self._has(self._place(digest), data)
+        if not is_kept:
+            with IncomingFile(self) as incoming:
+                incoming.write(data)
+                incoming.keep()
         return digest
-
-    def put_all(self, texts: Iterable[bytes]) -> None:
-        """Keep all of them for good, in less time than one after another.
-
-        Raises StorageFailedError.
-        """
-        self._keep({self._place(digest_of(data)): data for data in texts})
 
     def begin(self) -> tuple[Path, int]:
         """A new file for a content that comes in pieces, and its descriptor for writing.
@@ -176,10 +171,8 @@ class ObjectStore:
         kept before. OSError.
         """
         target = self._place(digest)
-        with (
-            contextlib.suppress(OSError),
-            self.opened(digest) as kept,
-        ):  # which also marks it as wanted now
+        # opening it also marks it as wanted now
+        with contextlib.suppress(OSError), self.opened(digest) as kept:
             if digest_of_open(kept) == digest:
                 return False
         self._make(target.parent)
@@ -322,81 +315,24 @@ class ObjectStore:
         wanted again.
         """
         with self._dropping:
-            if not _holds(target, data):
+            try:
+                if target.read_bytes() != data:  # a crash may have left it otherwise
+                    return False
+            except FileNotFoundError:
                 return False
             with contextlib.suppress(OSError):  # a disk that refuses that refuses to drop it too
                 os.utime(target)
             return True
 
-    def _keep(self, places: Mapping[Path, bytes]) -> None:
-        with _named_failures():
-            new = {place: data for place, data in places.items() if not self._has(place, data)}
-            if new:
-                self._put_all(new)
-
-    def _put_all(self, places: Mapping[Path, bytes]) -> None:
-        self._make(self._folder / _UNFINISHED, *(place.parent for place in places))
-        temporaries = {place: self._folder / _UNFINISHED / secrets.token_hex(8) for place in places}
-        try:
-            with contextlib.ExitStack() as stack:
-                for place, data in places.items():
-                    stack.enter_context(_written(temporaries[place], data))
-            for place, temporary in temporaries.items():
-                self._name(temporary, place)
-        except OSError:
-            for temporary in temporaries.values():
-                with contextlib.suppress(OSError):
-                    temporary.unlink()
-            raise
-
-    def _name(self, temporary: Path, target: Path) -> None:
-        try:
-            temporary.rename(target)
-            _sync_folder(target.parent)
-        except OSError:
-            for left in (
-                temporary,
-                target,
-            ):  # a text that may not be durable must not be taken for one that is
-                with contextlib.suppress(OSError):
-                    left.unlink()
-            raise
-
-    def _make(self, *folders: Path) -> None:
-        made = []
-        for folder in folders:
-            with contextlib.suppress(FileExistsError):
-                folder.mkdir(mode=0o700)
-                made.append(folder)
-        if made:
+    def _make(self, folder: Path) -> None:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
             _sync_folder(self._folder)
 
     def _place(self, digest: str) -> Path:
         if _DIGEST.fullmatch(digest) is None:
             raise ValueError(f"{digest[:80]!r} is not a digest")
         return self._folder / digest[:2] / digest[2:]
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    """Whether the object is there whole; a crash may have left it otherwise."""
-    try:
-        return path.read_bytes() == data
-    except FileNotFoundError:
-        return False
-
-
-@contextlib.contextmanager
-def _written(path: Path, data: bytes) -> Iterator[None]:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        begin_sync(descriptor)
-        yield
-        os.fsync(descriptor)
-    finally:
-        let_go(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -429,10 +365,8 @@ class IncomingFile:
         return self._hash.hexdigest()
 
     def write(self, piece: bytes) -> None:
-        view = memoryview(piece)
         with _named_failures():
-            while view:
-                view = view[os.write(self._descriptor, view) :]
+            write_all(self._descriptor, piece)
         self._hash.update(piece)
         self.size += len(piece)
 
@@ -450,16 +384,9 @@ class IncomingFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         let_go(self._descriptor)
-        with contextlib.suppress(
-            OSError
-        ):  # it has another name by now, or is swept at the next start
+        with contextlib.suppress(OSError):  # it has another name, or is swept at the next start
             self._path.unlink()
 
 

@@ -5,17 +5,40 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Self
+from typing import Annotated, Self, TypeAlias
 
 from parachuted.errors import PathRefusedError
-from parachuted.visible import is_ignorable
+from parachuted.texts.visible import is_ignorable
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _LONE_SURROGATE = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
 NAME_BYTES = 255
 MOST_FOLDERS = 120
 _PATH_BYTES = 4096
+
+
+_Handler: TypeAlias = Callable[[type[str]], dict[str, object]]
+
+
+def _printed(handler: _Handler) -> dict[str, object]:
+    """What pydantic is to do with a path in an answer: write it as `printable` does."""
+    written = {
+        "type": "function-plain",
+        "function": printable,
+        "return_schema": {"type": "str"},
+    }
+    return {**handler(str), "serialization": written}
+
+
+class _Printed:
+    def __get_pydantic_core_schema__(self, _source: object, handler: _Handler) -> dict[str, object]:
+        return _printed(handler)
+
+
+PathText: TypeAlias = Annotated[str, _Printed()]
+"""A path that is only a text here; answers have it as `printable` writes it."""
 
 
 class VaultPath(str):
@@ -45,6 +68,10 @@ class VaultPath(str):
 
     def __truediv__(self, name: str) -> VaultPath:
         return VaultPath.parse(f"{self}/{name}" if self else name)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, handler: _Handler) -> dict[str, object]:
+        return _printed(handler)
 
 
 def refusal(text: str) -> str | None:
@@ -141,9 +168,9 @@ def _folded(name: str) -> str:
 
 
 def _step(name: str) -> str:
-    composed = _ELLIPSIS.join(
-        unicodedata.normalize("NFKC", part) for part in name.split(_ELLIPSIS)
-    )  # not three dots
+    # the ellipsis is not three dots
+    parts = (unicodedata.normalize("NFKC", part) for part in name.split(_ELLIPSIS))
+    composed = _ELLIPSIS.join(parts)
     folded = composed.upper().casefold()
     seen = (
         folded

@@ -21,7 +21,7 @@ from parachuted.vault import swap
 from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath, printable
-from parachuted.vault.root import VaultRoot, digest_of, digest_of_open, let_go
+from parachuted.vault.root import VaultRoot, digest_of, digest_of_open, let_go, opened
 from parachuted.vault.swap import exchange, holds, move_to_free_name, put_aside
 from parachuted.vault.write_records import Write
 
@@ -35,7 +35,7 @@ class LateWrite:
     a safe place.
 
     `until` is when to give up (monotonic seconds); `mark` is its status at the last look, `read` at
-    the last time its bytes were read.
+    the last time its bytes were read; `was_returned`: it has its name again.
     """
 
     path: VaultPath
@@ -44,6 +44,7 @@ class LateWrite:
     until: float
     mark: tuple[int, int]
     read: tuple[int, int]
+    was_returned: bool = False
 
 
 class LateWrites:
@@ -63,6 +64,18 @@ class LateWrites:
         with contextlib.suppress(OSError):  # then it is kept, to be looked at later
             if is_being_written(descriptor) is False and digest_of_open(descriptor) == digest:
                 return  # in this order: who was done before the first look is seen by the second
+        self._add(path, descriptor, digest)
+
+    def keep_returned(self, path: VaultPath, descriptor: int, base: str) -> None:
+        """Look again at an open file that was put back under its name `path`, where for a moment
+        there was a text made from `base` without what this file adds to that: a program that read
+        that text then, and replaces the file, takes away what it has not seen. Never fails.
+        """
+        self._add(path, descriptor, base, was_returned=True)
+
+    def _add(
+        self, path: VaultPath, descriptor: int, digest: str, *, was_returned: bool = False
+    ) -> None:
         try:
             mark, copy = _mark(descriptor), os.dup(descriptor)
         except OSError:
@@ -77,6 +90,7 @@ class LateWrites:
                 until=self._now() + _KEPT_S,
                 mark=mark,
                 read=mark,
+                was_returned=was_returned,
             )
         )
 
@@ -93,6 +107,10 @@ class LateWrites:
         `last_call`: there will be no other call, so those that do not rest yet come too.
         """
         for file in list(self._files):
+            if file.was_returned and os.fstat(file.descriptor).st_nlink:  # it is still there
+                self._files.remove(file)
+                let_go(file.descriptor)
+                continue
             over, data = self._look(file, last_call=last_call)
             if data is not None:
                 digest = digest_of(data)
@@ -127,9 +145,8 @@ def is_being_written(descriptor: int) -> bool | None:
     if not hasattr(fcntl, "F_SETLEASE"):
         return None
     try:
-        fcntl.fcntl(
-            descriptor, fcntl.F_SETSIG, signal.SIGURG
-        )  # should the lease be broken in its moment: a signal that does nothing
+        # should the lease be broken in its moment: a signal that does nothing
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except BlockingIOError:
         return True
@@ -158,6 +175,7 @@ class Recovery:
     objects: ObjectStore
     history: History
     now: datetime
+    late: LateWrites | None = None
 
     def run(self) -> list[str]:
         """Settle all; returns what a person should know. For the start, before anything writes."""
@@ -187,6 +205,7 @@ class Recovery:
                     objects=self.objects,
                     now=self.now,
                     undo=undo,
+                    late=self.late,
                 )
                 copy = leftover.clear()
                 done = not leftover.was_undone and swap.digest_at(folder, path.name) == write.after
@@ -228,6 +247,7 @@ class _Leftover:
     objects: ObjectStore
     now: datetime
     undo: bool
+    late: LateWrites | None
     was_undone: bool = False
 
     def clear(self) -> str | None:
@@ -283,7 +303,7 @@ class _Leftover:
             return False
         try:
             kept = self.objects.opened(self.write.after)
-            with kept as ours, swap.opened(self.folder, self.write.temporary) as descriptor:
+            with kept as ours, opened(self.folder, self.write.temporary) as descriptor:
                 return _begins_with(ours, descriptor)
         except FileNotFoundError:
             return False
@@ -304,10 +324,16 @@ class _Leftover:
 
         False where the file system cannot.
         """
-        try:
-            exchange(self.folder, self.write.temporary, self.name)
-        except NotImplementedError:
-            return False
+        with contextlib.ExitStack() as stack:
+            saved = None
+            with contextlib.suppress(OSError):  # what is not a file has no text
+                saved = stack.enter_context(opened(self.folder, self.write.temporary))
+            try:
+                exchange(self.folder, self.write.temporary, self.name)
+            except NotImplementedError:
+                return False
+            if saved is not None and self.late is not None and self.write.before is not None:
+                self.late.keep_returned(VaultPath(self.write.path), saved, self.write.before)
         self.was_undone = True
         return True
 

@@ -9,7 +9,6 @@ from itertools import chain
 
 from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
 from parachuted.vault.author import Author
-from parachuted.vault.edits import ReplaceAll
 from parachuted.vault.history import new_id
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.store import Store
@@ -39,9 +38,8 @@ def _bring_in(store: Store, path: VaultPath, data: bytes, base: str, now: dateti
     """Merge it with what is there now; where they clash, or nothing can be there, put it beside."""
     author = Author(by="person", causes=(new_id("c", now),))
     try:
-        store.edit(
-            path, ReplaceAll(data=data), author, base=base, sees=lambda _path: True
-        )  # it was saved where the note was then
+        # it was saved where the note was then
+        store.replace(path, data, author, base=base, sees=lambda _path: True)
     except NotFoundError:
         names: Iterable[str] = chain([path.name], copy_names(path.name, now))
     except (ConflictError, PathRefusedError):

@@ -13,9 +13,8 @@ import hashlib
 import itertools
 import os
 import stat
-import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,11 +95,25 @@ def let_go(descriptor: int) -> None:
         pass
 
 
-def begin_sync(descriptor: int) -> None:
-    """Ask the system to start writing what an open file holds, so that many are synced soon."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+def write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+@contextlib.contextmanager
+def opened(folder: int, name: str) -> Iterator[int]:
+    """A descriptor of the regular file of that name in an open folder, for reading.
+
+    OSError as the system gives it; ENXIO when it is not a regular file.
+    """
+    descriptor = os.open(name, _FILE, dir_fd=folder)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.ENXIO, "not a regular file")
+        yield descriptor
+    finally:
+        let_go(descriptor)
 
 
 class _Way(threading.local):
@@ -117,6 +130,17 @@ class VaultRoot:
         self.folder = folder.resolve()
         self.ignore = IgnoreRules()
         self._way = _Way()
+        self._own: tuple[int, int] | None = None
+        self._is_own: Callable[[int], bool] | None = None
+
+    def guard(self, is_own: Callable[[int], bool]) -> None:
+        """From now on nothing is written in another folder that is put in this one's place, such as
+        the mount point of a disk that is gone, unless `is_own` knows it, by its descriptor, as the
+        same vault. OSError when the vault is not there.
+        """
+        with self.opened_folder("") as folder:
+            self._own = _identity(folder)
+        self._is_own = is_own
 
     @contextlib.contextmanager
     def straight(self) -> Iterator[None]:
@@ -130,12 +154,17 @@ class VaultRoot:
             self._way.is_straight = before
 
     @contextlib.contextmanager
-    def opened_folder(self, path: str, *, create: bool = False) -> Iterator[int]:
-        """A descriptor of the folder `path` (empty: the vault). OSError as the system gives it,
-        ESTALE if the vault is missing; links are not followed.
+    def opened_folder(
+        self, path: str, *, create: bool = False, to_write: bool = False
+    ) -> Iterator[int]:
+        """A descriptor of the folder `path` (empty: the vault), which `create` makes. OSError as
+        the system gives it, ESTALE if the vault is missing, or is another one and is written to;
+        links are not followed.
         """
         descriptor = self._open()
         try:
+            if create or to_write:
+                self._check(descriptor)
             for name in path.split("/") if path else []:
                 child = (
                     _open_or_make(name, descriptor)
@@ -154,14 +183,10 @@ class VaultRoot:
 
         OSError as the system gives it; links are not followed.
         """
-        with self.opened_folder(path.folder) as folder:
-            descriptor = os.open(path.name, _FILE, dir_fd=folder)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(errno.ENXIO, "not a regular file")
+        with contextlib.ExitStack() as stack:
+            with self.opened_folder(path.folder) as folder:
+                descriptor = stack.enter_context(opened(folder, path.name))
             yield descriptor
-        finally:
-            let_go(descriptor)
 
     def resolve(self, path: VaultPath) -> VaultPath:
         """The path with links inside the vault followed; raises PathRefusedError when one leaves
@@ -250,25 +275,32 @@ class VaultRoot:
                 raise OSError(errno.ESTALE, "the vault is not there") from error
             raise
 
+    def _check(self, folder: int) -> None:
+        if self._is_own is None or (found := _identity(folder)) == self._own:
+            return
+        if not self._is_own(folder):
+            raise OSError(errno.ESTALE, "another folder is in the vault's place")
+        self._own = found
+
     def _read(self, path: VaultPath) -> FileContent:
         with self.opened_folder(path.folder) as folder:
             return _read_in(folder, path)
 
 
+def _identity(folder: int) -> tuple[int, int]:
+    status = os.fstat(folder)
+    return status.st_dev, status.st_ino
+
+
 def _read_in(folder: int, path: VaultPath, largest: int | None = None) -> FileContent:
     """OSError as the system gives it; EditRefusedError for what is larger than `largest`."""
     for _ in range(_STABLE_READS):
-        descriptor = os.open(path.name, _FILE, dir_fd=folder)
-        try:
+        with opened(folder, path.name) as descriptor:
             before = os.fstat(descriptor)
-            if not stat.S_ISREG(before.st_mode):
-                raise OSError(errno.ENXIO, "not a regular file")
             if largest is not None and before.st_size > largest:
                 raise EditRefusedError(f"{printable(path)} is larger than is read at once")
             data = read_all(descriptor)
             after = os.fstat(descriptor)
-        finally:
-            let_go(descriptor)
         if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
             break
     return FileContent(data=data, digest=digest_of(data), status=after)

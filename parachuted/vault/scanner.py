@@ -15,7 +15,8 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from parachuted.errors import PathRefusedError
-from parachuted.vault.frontmatter import BOM, NoteProblem, declared_origin, declared_watch
+from parachuted.vault.bounded_yaml import NoteProblem
+from parachuted.vault.frontmatter import BOM, declared_watch
 from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import IndexEntry, VaultIndex
 from parachuted.vault.paths import MOST_FOLDERS, VaultPath, name_refusal, printable, refusal
@@ -36,7 +37,7 @@ class PathDifference(NamedTuple):
     (A tuple, for a first scan makes one for every file.)
 
     `data` is what was read, unless there was too much of it; `watch` what its frontmatter declares,
-    `problems` what is wrong with that; `origin` what it says of where its text came from.
+    `problems` what is wrong with that.
     """
 
     path: VaultPath
@@ -45,7 +46,6 @@ class PathDifference(NamedTuple):
     data: bytes | None = None
     watch: tuple[str, ...] = ()
     problems: tuple[NoteProblem, ...] = ()
-    origin: object = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,8 +88,7 @@ def compare(
             path, folder, status, keep=_KEPT_BYTES - scan.kept_bytes, finished=not settle_ns
         )
     except OSError as error:
-        if error.errno not in GONE:
-            scan.problems[printable(path)] = os.strerror(error.errno or errno.EIO)
+        _is_still_there(scan, path, error)
         return
     if read is None:
         scan.unsettled.add(path)
@@ -97,13 +96,19 @@ def compare(
     entry, first, data = read
     if first.startswith(_MATTER):
         watch, problems = declared_watch(first)
-        scan.seen.append(
-            PathDifference(path, old, entry, data, watch, problems, declared_origin(first))
-        )
+        scan.seen.append(PathDifference(path, old, entry, data, watch, problems))
     else:
         scan.seen.append(PathDifference(path, old, entry, data))
     if data is not None:
         scan.kept_bytes += len(data)
+
+
+def _is_still_there(scan: ScanFindings, path: str, error: OSError) -> bool:
+    """Whether what cannot be looked at is not gone, which is a problem."""
+    if error.errno in GONE:
+        return False
+    scan.problems[printable(path)] = os.strerror(error.errno or errno.EIO)
+    return True
 
 
 def _read(
@@ -149,40 +154,27 @@ def _read(
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VaultWalk:
     """One walk; folders are opened by descriptor, each from the one it is in, so that no swapped
     link leads outside.
+
+    What is found goes into `scan`. `is_strict`: the rules of `ignore` are new, so files that are
+    known are held against them too.
     """
 
-    def __init__(
-        self,
-        *,
-        root: VaultRoot,
-        index: VaultIndex,
-        ignore: IgnoreRules,
-        scan: ScanFindings,
-        enter: Callable[[str], None],
-        settle_ns: int,
-        is_strict: bool,
-    ) -> None:
-        """What is found goes into `scan`.
-
-        `is_strict`: the rules of `ignore` are new, so files that are known are held against them
-        too.
-        """
-        self._root, self._index, self._ignore, self._scan, self._enter = (
-            root,
-            index,
-            ignore,
-            scan,
-            enter,
-        )
-        self._settle_ns, self._is_strict = settle_ns, is_strict
+    root: VaultRoot
+    index: VaultIndex
+    ignore: IgnoreRules
+    scan: ScanFindings
+    enter: Callable[[str], None]
+    settle_ns: int
+    is_strict: bool
 
     def below(self, folder: str) -> None:
         """Compare a folder of the vault. OSError when the vault itself cannot be read."""
         try:
-            with self._root.opened_folder(folder) as descriptor:
+            with self.root.opened_folder(folder) as descriptor:
                 self._folder(folder, descriptor, folder.count("/"))
         except OSError as error:
             if not folder or error.errno == errno.ESTALE:
@@ -190,15 +182,15 @@ class VaultWalk:
             self._folder_failed(folder, error)
 
     def _folder(self, folder: str, descriptor: int, depth: int) -> None:
-        index = self._index
-        self._enter(folder)
+        index = self.index
+        self.enter(folder)
         known = index.entries(folder)
         if folder not in index:
-            self._scan.new_folders.append(folder)
+            self.scan.new_folders.append(folder)
         prefix = f"{folder}/" if folder else ""
         children, here = self._files(folder, prefix, known, descriptor)
         if len(here) < len(known):
-            self._scan.seen += [
+            self.scan.seen += [
                 PathDifference(path=VaultPath(prefix + name), old=known[name], new=None)
                 for name in known.keys() - here
             ]
@@ -215,18 +207,18 @@ class VaultWalk:
         Names of the folders in it, and of the known files that are still there.
         """
         children, here = [], set()
-        is_strict, ignore = self._is_strict, self._ignore
+        is_strict, ignore = self.is_strict, self.ignore
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 name = entry.name
                 try:
                     if entry.is_dir(follow_symlinks=False):
-                        if not self._ignore.folder(folder, name):
+                        if not self.ignore.folder(folder, name):
                             children.append(name)
                         continue
                     status = entry.stat(follow_symlinks=False)
                 except OSError as error:
-                    if self._is_still_there(prefix + name, error) and name in known:
+                    if _is_still_there(self.scan, prefix + name, error) and name in known:
                         here.add(name)
                     continue
                 old = known.get(name)
@@ -240,12 +232,6 @@ class VaultWalk:
                     here.add(name)
         return children, here
 
-    def _is_still_there(self, path: str, error: OSError) -> bool:
-        if error.errno in GONE:
-            return False
-        self._scan.problems[printable(path)] = os.strerror(error.errno or errno.EIO)
-        return True
-
     def _file(
         self,
         folder: str,
@@ -256,14 +242,14 @@ class VaultWalk:
         old: IndexEntry | None,
     ) -> bool:
         """Compare one file; False when no file of ours has that name."""
-        if self._ignore.file(folder, name):
+        if self.ignore.file(folder, name):
             return False
         path = prefix + name
         problem = self._problem(path, name, status.st_mode)
         if problem is not None:
-            self._scan.problems[printable(path)] = problem
+            self.scan.problems[printable(path)] = problem
         elif stat.S_ISREG(status.st_mode):
-            compare(self._scan, VaultPath(path), descriptor, status, old, settle_ns=self._settle_ns)
+            compare(self.scan, VaultPath(path), descriptor, status, old, settle_ns=self.settle_ns)
             return True
         return False
 
@@ -278,7 +264,7 @@ class VaultWalk:
 
     def _child(self, path: str, name: str, descriptor: int, depth: int) -> None:
         if depth > MOST_FOLDERS or name_refusal(name) is not None:
-            self._scan.problems[printable(path)] = (
+            self.scan.problems[printable(path)] = (
                 "too deep, or no name for a folder of notes; nothing in it is watched"
             )
             return
@@ -299,15 +285,15 @@ class VaultWalk:
         if error.errno in GONE:
             self._folder_is_gone(folder)
         else:
-            self._scan.problems[printable(folder)] = (
+            self.scan.problems[printable(folder)] = (
                 f"the folder cannot be read: {os.strerror(error.errno or errno.EIO)}"
             )
 
     def _folder_is_gone(self, folder: str) -> None:
-        for place in self._index.below(folder):
-            self._scan.gone_folders.append(place)
-            known = self._index.entries(place)
-            self._scan.seen += [
+        for place in self.index.below(folder):
+            self.scan.gone_folders.append(place)
+            known = self.index.entries(place)
+            self.scan.seen += [
                 PathDifference(path=VaultPath(f"{place}/{name}"), old=entry, new=None)
                 for name, entry in known.items()
             ]
@@ -317,12 +303,12 @@ class VaultWalk:
         there.
         """
         try:
-            target = self._root.resolve(VaultPath(path))
+            target = self.root.resolve(VaultPath(path))
         except PathRefusedError:
             return "a link that leaves the vault; it is passed over"
         return (
             None
-            if (self._root.folder / target).exists()
+            if (self.root.folder / target).exists()
             else "a link that leads nowhere; it is passed over"
         )
 
@@ -440,10 +426,8 @@ class Scanner:
         try:
             status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
         except OSError as error:
-            if error.errno not in GONE:
-                scan.problems[printable(path)] = os.strerror(error.errno or errno.EIO)
-                return
-            self._is_gone(folder, name, scan)
+            if not _is_still_there(scan, path, error):
+                self._is_gone(folder, name, scan)
             return
         if stat.S_ISREG(status.st_mode):
             compare(

@@ -39,7 +39,7 @@ from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore, keep_open
 from parachuted.vault.paths import VaultPath, fold_name, printable
 from parachuted.vault.recovery import LateWrite, LateWrites, is_being_written
-from parachuted.vault.root import FileContent, VaultRoot, digest_of, named_errors
+from parachuted.vault.root import FileContent, VaultRoot, digest_of, named_errors, opened
 from parachuted.vault.trail import KnownBases, PathPredicate
 from parachuted.vault.write_records import Write
 
@@ -103,6 +103,7 @@ class Store:
             clock=clock,
             wrote=wrote,
             guard=WriteGuard(ask=ask, is_asked=is_asked) if ask is not None else None,
+            late=self._late,
         )
 
     @property
@@ -174,8 +175,8 @@ class Store:
         )
         with (
             named_errors(target),
-            self.root.opened_folder(target.folder) as folder,
-            swap.opened(folder, target.name) as original,
+            self.root.opened_folder(target.folder, to_write=True) as folder,
+            opened(folder, target.name) as original,
         ):
             if pause and is_being_written(original):
                 raise swap.MovedBaseError
@@ -268,7 +269,7 @@ class Store:
         self, place: _Place, author: Author, consent: WriteConsent, base: str | None, pause: float
     ) -> WriteResult:
         path, folder, new, digest = place
-        with swap.opened(folder, path.name) as original:
+        with opened(folder, path.name) as original:
             if pause and is_being_written(original):
                 raise swap.MovedBaseError
             before = keep_open(self.objects, original)
@@ -293,8 +294,8 @@ class Store:
                 target = self.placed(path)
                 with (
                     named_errors(path),
-                    self.root.opened_folder(target.folder) as folder,
-                    swap.opened(folder, target.name) as original,
+                    self.root.opened_folder(target.folder, to_write=True) as folder,
+                    opened(folder, target.name) as original,
                 ):
                     before = keep_open(self.objects, original)
                     if expected not in {None, before}:
@@ -343,8 +344,8 @@ class Store:
             self.root.opened_folder(target.folder, create=True) as new,
             named_errors(source),
             self._conflicting(target, data),
-            self.root.opened_folder(source.folder) as old,
-            swap.opened(old, source.name),
+            self.root.opened_folder(source.folder, to_write=True) as old,
+            opened(old, source.name),
             self._runner.recorded(target, author, "Move", None, digest),
             self._runner.recorded(source, author, "Move", digest, None),
         ):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from parachuted.vault.paths import NAME_BYTES
-from parachuted.vault.root import begin_sync, digest_of_open, let_go, read_all
+from parachuted.vault.root import digest_of_open, let_go, opened, read_all, write_all
 
 if sys.platform == "darwin":
     _CALL, _EXCHANGE, _NO_REPLACE = "renameatx_np", 2, 4
@@ -81,7 +81,7 @@ def _link_or_look(source: tuple[int, str], target: tuple[int, str]) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        if _is_taken(target):
+        if is_there(*target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target[1]) from error
         os.rename(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0])
         return
@@ -91,14 +91,6 @@ def _link_or_look(source: tuple[int, str], target: tuple[int, str]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(target[1], dir_fd=target[0])
         raise
-
-
-def _is_taken(place: tuple[int, str]) -> bool:
-    try:
-        os.stat(place[1], dir_fd=place[0], follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 _SUFFIX_BYTES = 32
@@ -186,7 +178,6 @@ def _born_by_status(folder: int, name: str) -> int | None:
 
 TEMPORARY_PREFIX = ".parachute-"
 TEMPORARY_SUFFIX = ".tmp"
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 20
 _NO_REGULAR_FILE = {errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.ENOTDIR}
 _NO_SUCH_ATTRIBUTE = {errno.ENOTSUP, errno.ENODATA, errno.EPERM, errno.EACCES}
@@ -198,21 +189,6 @@ class MovedBaseError(Exception):
 
 def temporary_name() -> str:
     return f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
-
-
-@contextlib.contextmanager
-def opened(folder: int, name: str) -> Iterator[int]:
-    """A descriptor of the regular file of that name, for reading.
-
-    OSError as the system gives it; ENXIO when it is not a regular file.
-    """
-    descriptor = os.open(name, _FILE, dir_fd=folder)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
-        yield descriptor
-    finally:
-        let_go(descriptor)
 
 
 def digest_at(folder: int, name: str) -> str | None:
@@ -243,7 +219,7 @@ def write_temporary(folder: int, name: str, data: bytes, original: int | None = 
     it will replace.
     """
     with _temporary(folder, name, original) as descriptor:
-        _write_all(descriptor, data)
+        write_all(descriptor, data)
 
 
 def copy_temporary(folder: int, name: str, source: int, original: int | None = None) -> None:
@@ -251,25 +227,14 @@ def copy_temporary(folder: int, name: str, source: int, original: int | None = N
     os.lseek(source, 0, os.SEEK_SET)
     with _temporary(folder, name, original) as descriptor:
         while piece := os.read(source, _CHUNK):
-            _write_all(descriptor, piece)
-
-
-def begin_temporary(folder: int, name: str, data: bytes, original: int) -> int:
-    """The same, but for the sync, which is left to the caller, as is the closing: a descriptor."""
-    descriptor = _new(folder, name, 0o600)
-    try:
-        _write_all(descriptor, data)
-        _copy_attributes(original, descriptor)
-    except BaseException:
-        let_go(descriptor)
-        raise
-    begin_sync(descriptor)
-    return descriptor
+            write_all(descriptor, piece)
 
 
 @contextlib.contextmanager
 def _temporary(folder: int, name: str, original: int | None) -> Iterator[int]:
-    descriptor = _new(folder, name, 0o666 if original is None else 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    mode = 0o666 if original is None else 0o600
+    descriptor = os.open(name, flags, mode, dir_fd=folder)
     try:
         yield descriptor
         if original is not None:
@@ -279,47 +244,22 @@ def _temporary(folder: int, name: str, original: int | None) -> Iterator[int]:
         let_go(descriptor)  # all is on the disk, or has failed already
 
 
-def _new(folder: int, name: str, mode: int) -> int:
-    return os.open(
-        name,
-        os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
-        mode,
-        dir_fd=folder,
-    )
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
 def replace(folder: int, name: str, temporary: str, original: int, *, old: str) -> None:
     """Put the temporary file in place of `name`, which must be the open file `original` and hold
     the digest `old`.
 
     Raises MovedBaseError when it is, or holds, something else; OSError when the disk refuses.
     """
-    if trade(folder, name, temporary, original, old=old):
-        _remove_durably(folder, temporary)
-    else:
-        os.fsync(folder)
-
-
-def trade(folder: int, name: str, temporary: str, original: int, *, old: str) -> bool:
-    """The first half of `replace`, not durable yet: whether the old file now has the temporary
-    name, which is still to be removed.
-    """
     _expect(folder, name, original, old)
     try:
         exchange(folder, temporary, name)
-    except (
-        NotImplementedError
-    ):  # here a save between the check and the rename is lost; such a file system has no better
+    except NotImplementedError:
+        # a save between the check and the rename is lost; such a file system has no better
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-        return False
+        os.fsync(folder)
+        return
     _expect(folder, temporary, original, old)
-    return True
+    _remove_durably(folder, temporary)
 
 
 def create(folder: int, name: str, temporary: str) -> None:
@@ -382,9 +322,8 @@ def _is_at(folder: int, name: str, descriptor: int) -> bool:
 def _remove_durably(folder: int, temporary: str) -> None:
     os.fsync(folder)
     os.unlink(temporary, dir_fd=folder)
-    with contextlib.suppress(
-        OSError
-    ):  # the write stands; a power cut may bring the temporary name back, no more
+    # the write stands; a power cut may bring the temporary name back, no more
+    with contextlib.suppress(OSError):
         os.fsync(folder)
 
 

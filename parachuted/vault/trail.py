@@ -6,7 +6,7 @@ that our next write found, or since it was noticed on the disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -42,7 +42,6 @@ def run_document(
         "reviewed_count": 0,
         "wrote": [],
         "steps": [],
-        "quotes": [watcher],
         "prompt_digest": "",
         "cost_usd": 0.0,
         "input_tokens": 0,
@@ -72,6 +71,7 @@ def wrote(path: str, digests: Digests, objects: ObjectStore) -> dict[str, object
 
 PERSON = "person"
 _MOST_MOVES = 100
+VersionKind: TypeAlias = Literal["created", "changed", "moved", "deleted"]
 _Key: TypeAlias = tuple[int, int]
 
 
@@ -87,7 +87,7 @@ class TextVersion:
     path: str
     digest: str | None
     by: str
-    kind: Literal["created", "changed", "moved", "deleted"]
+    kind: VersionKind
     at: datetime | None = None
     run: str | None = None
     causes: tuple[str, ...] = ()
@@ -208,25 +208,17 @@ def _versions_of(step: _Step, last: TextVersion | None) -> list[TextVersion]:
     what = step.what
     if isinstance(what, ObservedWrite):
         return _seen(what, last)
-    found = (
-        []
-        if last is not None and last.digest == what.before
-        else _unseen(what, last, came=step.source is not None)
-    )
+    found = []
+    is_known = last is not None and last.digest == what.before
+    if what.before is not None and step.source is None and not is_known:
+        found.append(_by_person(what.path, what.before, last))  # for it has no other known author
     if what.before == what.after:
         return found
-    kind: Literal["created", "changed", "moved", "deleted"] = "changed"
-    if step.source is not None:
-        kind = "moved"
-    elif what.before is None:
-        kind = "created"
-    elif what.after is None:
-        kind = "deleted"
     version = TextVersion(
         path=what.path,
         digest=what.after,
         by=what.author.by,
-        kind=kind,
+        kind=_kind(step.source, is_new=what.before is None, is_gone=what.after is None),
         at=what.at,
         run=what.author.run,
         causes=what.author.causes,
@@ -236,11 +228,12 @@ def _versions_of(step: _Step, last: TextVersion | None) -> list[TextVersion]:
     return [*found, version]
 
 
-def _unseen(write: Write, last: TextVersion | None, *, came: bool) -> list[TextVersion]:
-    """The text that our write found, and that has no other known author: a person's."""
-    if came or write.before is None:
-        return []
-    return [_by_person(write.path, write.before, last)]
+def _kind(source: str | None, *, is_new: bool, is_gone: bool) -> VersionKind:
+    if source is not None:
+        return "moved"
+    if is_new:
+        return "created"
+    return "deleted" if is_gone else "changed"
 
 
 def _by_person(path: str, digest: str, last: TextVersion | None) -> TextVersion:
@@ -251,21 +244,12 @@ def _by_person(path: str, digest: str, last: TextVersion | None) -> TextVersion:
 def _seen(seen: ObservedWrite, last: TextVersion | None) -> list[TextVersion]:
     if last is not None and last.digest == seen.digest and last.path == seen.path:
         return []
-    kind: Literal["created", "changed", "moved", "deleted"] = "changed"
-    if seen.source is not None:
-        kind = "moved"
-    elif seen.kind in {"created", "deleted"}:
-        kind = "created" if seen.kind == "created" else "deleted"
+    kind = _kind(seen.source, is_new=seen.kind == "created", is_gone=seen.kind == "deleted")
     return [
         TextVersion(
             path=seen.path, digest=seen.digest, by=PERSON, kind=kind, at=seen.at, source=seen.source
         )
     ]
-
-
-def version_named(versions: Sequence[TextVersion], name: str) -> list[TextVersion]:
-    """Those whose digest begins with the name: several texts if the name is too short."""
-    return [one for one in versions if one.digest is not None and one.digest.startswith(name)]
 
 
 PathPredicate: TypeAlias = Callable[[str], bool]

@@ -11,8 +11,7 @@ import secrets
 from aiohttp import web
 
 from parachuted.api.http.decorators import get
-from parachuted.api.http.file_answers import KNOWN
-from parachuted.api.http.route import ApiCall, MediaBody
+from parachuted.api.http.route import KNOWN, ApiCall, MediaBody
 from parachuted.web.page_files import PageFiles
 
 _MEDIA = MediaBody(
@@ -47,7 +46,6 @@ class PageRoutes:
         "/",
         "system",
         None,
-        reach="nothing",
         answers={200: MediaBody(type="text/html", says="The page.")},
     )
     async def page(self) -> web.Response:
@@ -72,7 +70,6 @@ class PageRoutes:
         "/service-worker.js",
         "system",
         None,
-        reach="nothing",
         answers={200: MediaBody(type="text/javascript", says="The script.")},
     )
     async def service_worker(self) -> web.Response:
@@ -94,7 +91,6 @@ class PageRoutes:
         "/web/{version}/{name:.+}",
         "system",
         None,
-        reach="nothing",
         answers={200: _MEDIA, 304: None},
         names={
             "version": "The digest over all files of the page, as the page names it.",

@@ -11,7 +11,7 @@ from parachuted.access.notes import Activity
 def test_a_line_says_what_it_must_and_may_leave_out_the_rest():
     found = Activity(ts="2026-11-23T12:00:00Z", summary="beans")
 
-    assert (found.session_id, found.exchange_number, found.origin) == (None, 0, None)
+    assert (found.session_id, found.exchange_number) == (None, 0)
 
 
 def test_it_loads_no_vault():

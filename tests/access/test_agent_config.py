@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from parachuted.access.grant import build_grant
+from parachuted.keys import EVERYWHERE
 from parachuted.modules import AgentConfig, SandboxConfig
 
 AGENT = TypeAdapter(AgentConfig)
@@ -23,11 +25,22 @@ ADMIN = {
 }
 
 
+BOUNDS = {"bounds_read": EVERYWHERE, "bounds_write": EVERYWHERE}
+
+
+def _reads(agent):
+    return build_grant(agent, agent="a", entry="chat", **BOUNDS).reads
+
+
+def _writes(agent):
+    return build_grant(agent, agent="a", entry="chat", **BOUNDS).writes
+
+
 def test_an_agent_that_learns_nothing_may_nothing():
     agent = AgentConfig()
 
-    assert not agent.sees("Daily/a.md")
-    assert not agent.edits("Daily/a.md")
+    assert not _reads(agent).sees("Daily/a.md")
+    assert not _writes(agent).sees("Daily/a.md")
     assert not agent.wants_network
     assert (agent.bash, agent.allow_user_skills, agent.allow_workspace_skills) == (
         False,
@@ -39,18 +52,18 @@ def test_an_agent_that_learns_nothing_may_nothing():
 def test_the_responder_sees_its_project_and_changes_nothing():
     agent = AGENT.validate_python(RESPONDER)
 
-    assert agent.sees("Brain/projects/client-x.md")
-    assert not agent.sees("Brain/projects/client-y.md")
-    assert not agent.edits("Brain/projects/client-x.md")
+    assert _reads(agent).sees("Brain/projects/client-x.md")
+    assert not _reads(agent).sees("Brain/projects/client-y.md")
+    assert not _writes(agent).sees("Brain/projects/client-x.md")
     assert agent.outside_paths == ("~/Work/client-x/",)
-    assert not agent.sees("~/Work/client-x/a.md")
+    assert not _reads(agent).sees("~/Work/client-x/a.md")
 
 
 def test_the_admin_changes_what_it_sees():
     agent = AGENT.validate_python(ADMIN)
 
-    assert agent.edits("Daily/journals/today.md")
-    assert not agent.edits("Work/a.md")
+    assert _writes(agent).sees("Daily/journals/today.md")
+    assert not _writes(agent).sees("Work/a.md")
     assert (agent.bash, agent.network, agent.wants_network) == (
         ("git", "npm"),
         ("api.telegram.org",),
@@ -75,8 +88,8 @@ def test_the_manifests_form_means_the_same():
         }
     )
 
-    assert agent.edits("Brain/entities/Kevin.md")
-    assert not agent.sees("Daily/a.md")
+    assert _writes(agent).sees("Brain/entities/Kevin.md")
+    assert not _reads(agent).sees("Daily/a.md")
     assert agent.prompt_file == "prompts/indexer.md"
     assert agent.sandbox == SandboxConfig(workspace_access="rw", allowed_paths=("Brain/**",))
     assert agent.sandbox.memory_bytes == 512 * 1024 * 1024
@@ -103,7 +116,7 @@ def test_capabilities_and_sandbox_must_both_allow(access, capabilities, reads, w
         {"paths": ["a/"], "sandbox": sandbox, "capabilities": capabilities}
     )
 
-    assert (agent.sees("a/b.md"), agent.edits("a/b.md")) == (reads, writes)
+    assert (_reads(agent).sees("a/b.md"), _writes(agent).sees("a/b.md")) == (reads, writes)
 
 
 def test_a_shell_is_one_thing_however_it_is_said():
@@ -126,7 +139,7 @@ def test_where_both_lists_speak_both_hold():
         sandbox=SandboxConfig(workspace_access="ro", allowed_paths=("b/**", "c/**")),
     )
 
-    assert [path for path in ("a/x", "b/x", "c/x") if agent.sees(path)] == ["b/x"]
+    assert [path for path in ("a/x", "b/x", "c/x") if _reads(agent).sees(path)] == ["b/x"]
 
 
 def test_cwd_is_where_it_works_and_nowhere_until_that_is_known():
@@ -134,13 +147,15 @@ def test_cwd_is_where_it_works_and_nowhere_until_that_is_known():
         {"sandbox": {"workspace_access": "rw", "allowed_paths": ["${CWD}"]}, "paths": ["Work/**"]}
     )
 
-    assert not agent.sees("Work/client-x/a.md")
-    assert agent.at("Work/client-x").edits("Work/client-x/a.md")
-    assert not agent.at("Work/client-x").sees("Work/client-y/a.md")
-    assert not agent.at("Daily").sees("Daily/a.md")
+    assert not _reads(agent).sees("Work/client-x/a.md")
+    assert _writes(agent.at("Work/client-x")).sees("Work/client-x/a.md")
+    assert not _reads(agent.at("Work/client-x")).sees("Work/client-y/a.md")
+    assert not _reads(agent.at("Daily")).sees("Daily/a.md")
     assert agent.at(None) == agent
-    assert AGENT.validate_python({"paths": ["${CWD}/notes/"]}).at("Work/").sees("Work/notes/a.md")
-    assert AGENT.validate_python({"paths": ["${CWD}"]}).at("").sees("a.md")
+    assert _reads(AGENT.validate_python({"paths": ["${CWD}/notes/"]}).at("Work/")).sees(
+        "Work/notes/a.md"
+    )
+    assert _reads(AGENT.validate_python({"paths": ["${CWD}"]}).at("")).sees("a.md")
 
 
 @pytest.mark.parametrize("folder", ["../x", "/etc", "a/../b"])
@@ -151,7 +166,7 @@ def test_no_working_folder_leads_out_of_the_vault(folder):
     except ValueError:
         return
 
-    assert not placed.sees("../x/a")
+    assert not _reads(placed).sees("../x/a")
     assert all(not path.startswith(("..", "/")) for path in placed.paths)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.access.grant import Grant, grant_of
-from parachuted.access.narrowed import narrowed_grant, narrowing_configs
+from parachuted.access.grant import Grant, grant_of, narrowed_grant, narrowing_configs
 from parachuted.access.narrowing import WIDEST, AgentNarrowing
 
 GRANT = Grant(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.grant import all_of, exactly, grant_of, within
+from parachuted.access.grant import exactly, grant_of, within
 from parachuted.keys import EVERYWHERE, NOWHERE, PathGlob
 
 
@@ -44,10 +44,10 @@ def test_nothing_named_is_nothing_given():
 
 
 def test_two_lists_come_to_what_both_name():
-    both = all_of(grant_of(["a/**", "b/**"]), grant_of(["b/**", "c/**"]))
+    both = grant_of(["a/**", "b/**"]).both(grant_of(["b/**", "c/**"]))
 
     assert [path for path in ("a/x", "b/x", "c/x") if both.sees(path)] == ["b/x"]
-    assert all_of(EVERYWHERE, both) == all_of(both, EVERYWHERE) == both
+    assert EVERYWHERE.both(both) == both.both(EVERYWHERE) == both
 
 
 def test_what_lies_beside_the_vault_is_not_a_pattern_of_it():

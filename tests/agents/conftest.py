@@ -14,21 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import (
-    Backend,
-    ClaudeSettings,
-    Job,
-    RunLimits,
-    RunResult,
-    Step,
-    Tool,
-    ToolResult,
-    make_backend,
-)
-from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
+from parachuted.agents.backends import ClaudeSettings, make_backend
+from parachuted.agents.gateway.gateway import Gateway
+from parachuted.agents.gateway.usage import MoneyLimits, UsageStore
+from parachuted.agents.job import Backend, Job, RunLimits, RunResult, Step, Tool, ToolResult
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError
-from parachuted.heavy import load_heavy
+from parachuted.processes.heavy import load_heavy
 from parachuted.testing import Block, Delay, Reply, ScriptedBackend, ScriptedMessages, say
 
 HAIKU = "claude-haiku-4-5-20251001"
@@ -69,7 +61,7 @@ def job(agent_rig: AgentRig) -> Callable[..., Job]:
     def make(**parts: object) -> Job:
         limits = {
             name: parts.pop(name, usual)
-            for name, usual in (("timeout_s", 30.0), ("max_turns", 10), ("max_cost_usd", 0.5))
+            for name, usual in (("timeout_s", 120.0), ("max_turns", 10), ("max_cost_usd", 0.5))
         }
         usual = {
             "id": "run-1",

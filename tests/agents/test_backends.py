@@ -11,16 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import (
-    ClaudeSettings,
-    Credential,
-    OfflineBackend,
-    RunResult,
-    TextStep,
-    ToolCallStep,
-    choose_backend,
-    make_backend,
-)
+from parachuted.agents.backends import ClaudeSettings, choose_backend, make_backend
+from parachuted.agents.choice import choose_agent
+from parachuted.agents.credentials import Credential
+from parachuted.agents.job import RunResult, TextStep, ToolCallStep
+from parachuted.agents.offline import OfflineBackend
+from parachuted.config import load_settings
+from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import say, use
 
 KEY = Credential(kind="api_key", where="from the environment variable ANTHROPIC_API_KEY")
@@ -91,11 +88,31 @@ def test_the_backend_that_is_made_has_the_name_that_was_chosen(tmp_path):
     assert make_backend("claude", settings).name == "claude"
 
 
+async def test_without_a_login_the_agent_is_the_offline_one_and_says_why(home, vault, tmp_path):
+    chosen = choose_agent(
+        load_settings(home, {}, {"vault": str(vault)}), state_folder(home, vault), {}, tmp_path
+    )
+
+    assert (chosen.backend.name, chosen.model) == ("offline", None)
+    assert "no login" in chosen.reason
+
+
+async def test_with_a_login_it_is_claude(home, vault, tmp_path):
+    settings = load_settings(home, {}, {"vault": str(vault)})
+    chosen = choose_agent(
+        settings, state_folder(home, vault), {"ANTHROPIC_API_KEY": "sk-ant-SECRET"}, tmp_path
+    )
+    await chosen.backend.close()
+
+    assert (chosen.backend.name, chosen.model) == ("claude", settings.agent.model)
+    assert "SECRET" not in chosen.reason
+
+
 def test_a_daemon_that_has_not_run_an_agent_has_loaded_neither_the_sdk_nor_mcp():
     program = """
 import sys
 from pathlib import Path
-from parachuted.agents import ClaudeSettings, make_backend
+from parachuted.agents.backends import ClaudeSettings, make_backend
 make_backend("claude", ClaudeSettings(model="m", folder=Path("x"), user_home=Path("x"), env={}, credential=None, base_url=None))
 print([name for name in ("claude_agent_sdk", "mcp", "jsonschema", "docker", "aiohttp") if name in sys.modules])
 """  # noqa: E501

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parachuted.agents import ToolResult, call_tool
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import ToolResult
 from parachuted.errors import NotFoundError
 
 

@@ -8,8 +8,12 @@ import time
 
 import pytest
 
-from parachuted.agents import Credential, describe_credentials, find_credential
-from parachuted.agents.credentials import find_login_environment
+from parachuted.agents.credentials import (
+    Credential,
+    describe_credentials,
+    find_credential,
+    find_login_environment,
+)
 
 SECRET = "sk-ant-secret-canary"  # noqa: S105
 FILE = ".claude/.credentials.json"

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.agents import ChangedNote
 from parachuted.agents.digest import (
     BEGIN,
     compose,
@@ -22,7 +21,7 @@ from parachuted.agents.digest import (
     write_history,
 )
 from parachuted.agents.extract import extract_note
-from parachuted.agents.part_changes import PartChanges
+from parachuted.agents.job import ChangedNote
 from parachuted.vault import parse_note
 
 GARDEN = "# Garden\n\n> Something to eat\n\n## Current Focus\n- Sow beans\n- Water\n"
@@ -75,22 +74,14 @@ def test_history_tells_what_changed_and_stops_at_ten():
             path="P/a/AGENTS.md",
             kind="modified",
             title="Alpha",
-            news=(PartChanges(label="status", items=("customer (was lead)",)),),
+            news=("status: customer (was lead)",),
         ),
         ChangedNote(
             path="P/b/AGENTS.md",
             kind="modified",
-            news=(
-                PartChanges(label="Focus", items=("closed [x] a", "b")),
-                PartChanges(label="", items=("c",)),
-                PartChanges(label="due", items=("today",)),
-            ),
+            news=("Focus", "  - closed [x] a", "  - b", "c", "due: today"),
         ),
-        ChangedNote(
-            path="P/c/AGENTS.md",
-            kind="created",
-            news=(PartChanges(label="", items=("All of it",)),),
-        ),
+        ChangedNote(path="P/c/AGENTS.md", kind="created", news=("All of it",)),
         ChangedNote(path="P/d/AGENTS.md", kind="deleted"),
         ChangedNote(path="P/e/AGENTS.md", kind="moved", source="P/old.md"),
         ChangedNote(path="P/f/AGENTS.md", kind="modified", units=("Facts",)),

@@ -1,12 +1,18 @@
-"""Extract: how a note describes itself, in an app's dialect too."""
+"""Extract: how a note describes itself, what a line of it comes to, how links are written, and what
+is said of the difference between two texts.
+"""
 
 from __future__ import annotations
 
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from parachuted.agents.extract import extract_note
+from parachuted.agents.digest import BEGIN
+from parachuted.agents.extract import extract_note, find_news, link, link_style, name_of, plain
+from parachuted.vault import changed_units, meaning
 
 GARDEN = """---
 watch: "../"
@@ -71,3 +77,210 @@ def test_no_line_takes_long(line):
     extract_note("a.md", f"# T\n{line}\n")
 
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("Projects/garden/AGENTS.md", "garden"),
+        ("a/CLAUDE.md", "a"),
+        ("AGENTS.md", "the vault"),
+        ("Notes/Beans.md", "Beans"),
+        ("x", "x"),
+        ("\udcff/AGENTS.md", "a note"),
+    ],
+)
+def test_a_note_without_a_title_goes_by_its_place(path, name):
+    assert name_of(path) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("## History", "History"),
+        ("> - 1. # deep", "deep"),
+        ("- [x] done", "done"),
+        ("> [!note]- Callout", "Callout"),
+        ("<!-- hidden", "hidden"),
+        ("<!<!---- x", "\\<! x"),
+        ("a -> b", "a -> b"),
+        ("a --> b", "a b"),
+        ("a -%%-> b", "a b"),
+        ("<[](x)!--y", "y"),
+        ("`%%``x", "x"),
+        ("%%# %%# x", "x"),
+        ("a %% b", "a b"),
+        ("```python", "python"),
+        ("~~~~", ""),
+        ("---", ""),
+        ("===", ""),
+        ("| --- |", ""),
+        ("<details>", "\\<details>"),
+        ("a](http://evil) [b", "a\\](http://evil) \\[b"),
+        ("[[Garden|the garden]] and ![[pic.png]]", "the garden and pic.png"),
+        ("![pixel](http://evil/x.png) see [this](a(b).md", "pixel see \\[this\\](a(b).md"),
+        ("[x]: http://evil", "\\[x\\]: http://evil"),
+        ("back\\", "back\\\\"),
+        ("one `tick", "one 'tick"),
+        ("a\u2028## b\x00\x1b[31m\u202ec\ud800", "a ## b \\[31mc"),
+        ("👩\u200d🌾 farmer", "👩\u200d🌾 farmer"),
+        ("#tag is no tag here", "\\#tag is no tag here"),
+        ("C# and (#x) and # alone", "C# and (\\#x) and # alone"),
+        ("- [/] half done ^block-1", "half done"),
+    ],
+)
+def test_marks_are_taken_off_or_escaped(text, line):
+    assert plain(text) == line
+
+
+def test_a_line_is_cut():
+    assert plain("x" * 1000) == "x" * 199 + "…"
+    assert len(plain("[" + "x" * 10_000_000)) <= 201
+
+
+@pytest.mark.parametrize(
+    ("path", "title", "style", "written"),
+    [
+        ("Projects/Allotment #2/AGENTS.md", "Two", "markdown", "[Two](Allotment%20%232/AGENTS.md)"),
+        ("People/Ann Lee.md", "Ann", "wiki", "[[People/Ann Lee|Ann]]"),
+        ("Ann.md", "Ann", "wiki", "[[Ann]]"),
+        ("Ann.md", "\\[the\\] | cook", "wiki", "[[Ann|the cook]]"),
+        ("a#b.md", "A", "wiki", "[A](../a%23b.md)"),
+        ("a|b.md", "A", "wiki", "[A](../a%7Cb.md)"),
+    ],
+)
+def test_a_link_is_written_as_the_vault_writes_them_where_it_can_be(path, title, style, written):
+    assert link("Projects/AGENTS.md", path, title, style) == written
+
+
+@pytest.mark.parametrize(
+    ("texts", "style"),
+    [
+        ([], "markdown"),
+        (["see [[A]]", "[b](b.md)", "[[C]]"], "wiki"),
+        (["[b](b.md) [[A]]"], "markdown"),
+    ],
+)
+def test_links_are_written_as_most_are(texts, style):
+    assert link_style(texts) == style
+
+
+BEFORE = """---
+status: lead
+tags: [a, b]
+updated: 2026-01-01
+---
+# Acme
+
+Makes anvils.
+
+## Current Focus
+- Start the tomatoes indoors.
+- [ ] Buy seeds
+- [x] Call Bob
+
+## Decisions
+"""
+
+
+def news(before: str, after: str) -> list[str]:
+    old, new = before.encode(), after.encode()
+    return list(find_news(old, new, changed_units(meaning(old), meaning(new)), "Acme"))
+
+
+def test_a_key_is_reported_with_its_value_and_a_list_with_what_came_and_went():
+    after = (
+        BEFORE.replace("lead", "customer")
+        .replace("[a, b]", "[a, c]")
+        .replace("---\n# Acme", "due: 2026-03-01\n---\n# Acme")
+    )
+
+    assert news(BEFORE, after) == [
+        "status: customer (was lead)",
+        "tags: added c; removed b",
+        "due: 2026-03-01",
+    ]
+    assert "due: removed (was 2026-03-01)" in news(after, BEFORE)
+
+
+def test_tasks_are_reported_with_their_boxes():
+    after = (
+        BEFORE.replace("[ ] Buy seeds", "[x] Buy seeds ✅ 2026-11-21").replace(
+            "[x] Call", "[ ] Call"
+        )
+        + "- [ ] See [[Bob]]\n"
+    )
+
+    assert news(BEFORE, after) == [
+        "Current Focus",
+        "  - closed [x] Buy seeds",
+        "  - opened [ ] Call Bob",
+        "Decisions: opened [ ] See Bob",
+    ]
+
+
+LONG = (
+    "Once upon a time there lived a smith who made anvils, and rockets too, for whoever "
+    "came by and asked for one."
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "item"),
+    [
+        (BEFORE, BEFORE + "- We build with bricks.\n", "Decisions: We build with bricks."),
+        (
+            BEFORE,
+            BEFORE.replace("indoors", "outdoors"),
+            "Current Focus: Start the tomatoes outdoors. (was: Start the tomatoes indoors.)",
+        ),
+        (f"# Acme\n{LONG}\n", f"# Acme\n{LONG} Then he died.\n", "… Then he died."),
+        (
+            "# Acme\n## Code\n```\na\n```\n",
+            "# Acme\n## Code\n```\nb\n```\n",
+            "Code: changed",
+        ),
+    ],
+    ids=["a new line", "a changed line", "the end of a long line", "what shows in no line"],
+)
+def test_a_line_is_reported_below_its_heading_with_what_it_was(before, after, item):
+    assert news(before, after) == [item]
+
+
+def test_that_a_section_is_generated_is_no_news():
+    section = f"## Watching\n\n{BEGIN}\n\n- Kim Lee\n"
+
+    assert news("# Acme\n", f"# Acme\n\n{section}") == ["Watching: Kim Lee"]
+
+
+def test_a_stamp_that_a_plugin_keeps_is_reported_only_where_nothing_else_changed():
+    stamped = BEFORE.replace("2026-01-01", "2026-01-02")
+
+    assert news(BEFORE, stamped) == ["updated: 2026-01-02 (was 2026-01-01)"]
+    assert news(BEFORE, stamped.replace("lead", "customer")) == ["status: customer (was lead)"]
+
+
+def test_what_is_cut_is_counted():
+    many = "".join(f"- thing {'x' * number}\n" for number in range(40))
+    sections = "".join(f"## S{number}\n- {number}\n" for number in range(12))
+
+    assert news(BEFORE, BEFORE + many)[-1] == "  - and 34 more"
+    assert news(BEFORE, BEFORE + sections)[-1] == "and 4 more parts"
+
+
+def test_the_id_that_a_program_gave_a_note_is_news_only_where_nothing_else_changed():
+    marked = BEFORE.replace("status: lead", "para_id: para:brain:aaaabbbbcccc\nstatus: lead")
+    assert news(BEFORE, marked) == ["given an id"]
+    assert news(BEFORE, marked.replace("lead", "customer")) == ["status: customer (was lead)"]
+
+
+TEXTS = st.text(st.sampled_from("#-*+>`~<!%[]()|\\=: \n\r\tax1.^\u2028\0/")) | st.text()
+
+
+@given(before=TEXTS, after=TEXTS)
+def test_each_item_is_one_line_that_begins_nothing(before, after):
+    old, new = (f"# Acme\n## A\n{text}".encode("utf-8", "replace") for text in (before, after))
+    for item in find_news(old, new, changed_units(meaning(old), meaning(new)), "Acme"):
+        assert "\n" not in item
+        assert "<!--" not in item
+        assert len(item) < 900

@@ -12,17 +12,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.agents import (
-    ChangedNote,
-    OfflineBackend,
-    RunResult,
-    TextStep,
-    Tool,
-    ToolCallStep,
-    ToolResult,
-)
 from parachuted.agents.digest import BEGIN, find_generated
-from parachuted.agents.part_changes import PartChanges
+from parachuted.agents.job import ChangedNote, RunResult, TextStep, Tool, ToolCallStep, ToolResult
+from parachuted.agents.offline import OfflineBackend
 from parachuted.errors import AgentFailedError
 from parachuted.vault import parse_note
 
@@ -32,7 +24,7 @@ CHANGE = ChangedNote(
     path="P/garden/AGENTS.md",
     kind="modified",
     title="Garden",
-    news=(PartChanges(label="Current Focus", items=("Sow beans",)),),
+    news=("Current Focus: Sow beans",),
 )
 
 
@@ -58,20 +50,11 @@ class ReportedNotes:
         )
 
     async def list_files(self, _arguments):
-        level = {"AGENTS.md": "self"}
-        return ToolResult(
-            text=json.dumps(
-                [
-                    {
-                        "path": path,
-                        "level": level.get(path, "watched"),
-                        "title": None,
-                        "description": None,
-                    }
-                    for path in self.notes
-                ]
-            )
-        )
+        files = [
+            {"path": path, "level": "self" if path == "AGENTS.md" else "watched", "title": None}
+            for path in self.notes
+        ]
+        return ToolResult(text=json.dumps(files))
 
     async def read(self, arguments):
         text = self.notes.get(arguments["file_path"])
@@ -107,12 +90,21 @@ def reported_notes():
 
 @pytest.fixture
 def offline(job, run, reported_notes):
-    async def work(*changes, **parts):
-        return await run(
-            OfflineBackend(), job(tools=reported_notes.tools(), changes=changes, **parts)
+    async def work(*changes, tool="", call=None, **parts):
+        """`call` is what is called instead of that `tool`."""
+        tools = tuple(
+            replace(one, call=call) if one.name == tool else one for one in reported_notes.tools()
         )
+        return await run(OfflineBackend(), job(tools=tools, changes=changes, **parts))
 
     return work
+
+
+def answering(text, *, is_error=False):
+    async def answer(_arguments):
+        return ToolResult(text=text, is_error=is_error)
+
+    return answer
 
 
 def called(outcome):
@@ -192,20 +184,16 @@ async def test_a_watched_file_that_cannot_be_read_keeps_its_place(reported_notes
 
 
 @pytest.mark.parametrize(
-    ("tool", "answer"),
+    ("tool", "call"),
     [
-        ("list_context_files", ToolResult(text="no", is_error=True)),
-        ("list_context_files", ToolResult(text="not json")),
-        ("read_context", ToolResult(text="no", is_error=True)),
-        ("update_context", ToolResult(text="no", is_error=True)),
+        ("list_context_files", answering("no", is_error=True)),
+        ("list_context_files", answering("not json")),
+        ("read_context", answering("no", is_error=True)),
+        ("update_context", answering("no", is_error=True)),
     ],
 )
-async def test_a_refusal_of_what_it_needs_is_a_failure(reported_notes, job, run, tool, answer):
-    async def refuse(_arguments):
-        return answer
-
-    tools = [replace(it, call=refuse) if it.name == tool else it for it in reported_notes.tools()]
-    outcome = await run(OfflineBackend(), job(tools=tuple(tools), changes=(CHANGE,)))
+async def test_a_refusal_of_what_it_needs_is_a_failure(reported_notes, offline, tool, call):
+    outcome = await offline(CHANGE, tool=tool, call=call)
 
     assert isinstance(outcome.error, AgentFailedError)
     assert reported_notes.notes["AGENTS.md"] == ROOT
@@ -223,15 +211,8 @@ async def test_no_more_is_read_than_is_shown(reported_notes, offline):
     "listing",
     ["{}", "7", "[1, null, {}]", '[{"path": 7}]', '[{"path": "AGENTS.md", "level": "self"}]'],
 )
-async def test_a_listing_with_nothing_in_it_is_not_a_failure(reported_notes, job, run, listing):
-    async def tell(_arguments):
-        return ToolResult(text=listing)
-
-    tools = [
-        replace(it, call=tell) if it.name == "list_context_files" else it
-        for it in reported_notes.tools()
-    ]
-    outcome = await run(OfflineBackend(), job(tools=tuple(tools)))
+async def test_a_listing_with_nothing_in_it_is_not_a_failure(reported_notes, offline, listing):
+    outcome = await offline(tool="list_context_files", call=answering(listing))
 
     assert outcome.error is None
     assert "- nothing yet\n<!-- end of" in reported_notes.notes["AGENTS.md"]
@@ -259,7 +240,7 @@ async def test_an_edit_in_the_section_is_moved_below_it(reported_notes, offline)
     assert not find_generated(note).is_edited
 
 
-async def test_a_save_between_reading_and_writing_has_it_decided_again(reported_notes, job, run):
+async def test_a_save_between_reading_and_writing_has_it_decided_again(reported_notes, offline):
     refusals = iter([True, False])
 
     async def refuse_once(arguments):
@@ -267,11 +248,7 @@ async def test_a_save_between_reading_and_writing_has_it_decided_again(reported_
             return ToolResult(text="a person changed this section meanwhile", is_error=True)
         return await reported_notes.update(arguments)
 
-    tools = [
-        replace(it, call=refuse_once) if it.name == "update_context" else it
-        for it in reported_notes.tools()
-    ]
-    outcome = await run(OfflineBackend(), job(tools=tuple(tools)))
+    outcome = await offline(tool="update_context", call=refuse_once)
 
     assert outcome.error is None
     assert "- [House]" in reported_notes.notes["AGENTS.md"]
@@ -298,31 +275,19 @@ async def test_days_are_those_of_the_place_where_it_runs(reported_notes, offline
     assert "- 2026-11-22: [Garden]" in reported_notes.notes["AGENTS.md"]
 
 
-async def test_a_listing_with_a_remark_behind_it_is_read(reported_notes, job, run):
-    async def tell(_arguments):
-        return ToolResult(
-            text='[{"path": "P/house/AGENTS.md", "level": "watched"}]\n(3 more are watched than '
-            "one run may read)"
-        )
-
-    tools = [
-        replace(it, call=tell) if it.name == "list_context_files" else it
-        for it in reported_notes.tools()
-    ]
-    outcome = await run(OfflineBackend(), job(tools=tuple(tools), watched=4))
+async def test_a_listing_with_a_remark_behind_it_is_read(reported_notes, offline):
+    listing = '[{"path": "P/house/AGENTS.md", "level": "watched"}]\n(3 more than one run may read)'
+    outcome = await offline(tool="list_context_files", call=answering(listing), watched=4)
 
     assert outcome.error is None
     assert "- [House](P/house/AGENTS.md)\n- and 3 more\n" in reported_notes.notes["AGENTS.md"]
 
 
-async def test_its_time_is_limited(reported_notes, job, run):
+async def test_its_time_is_limited(offline):
     async def hang(_arguments):
         await asyncio.sleep(60)
 
-    tools = [
-        replace(it, call=hang) if it.name == "read_context" else it for it in reported_notes.tools()
-    ]
-    outcome = await run(OfflineBackend(), job(tools=tuple(tools), timeout_s=0.1))
+    outcome = await offline(tool="read_context", call=hang, timeout_s=0.1)
 
     assert "ran out of time" in str(outcome.error)
     assert outcome.seconds < 20

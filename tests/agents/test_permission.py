@@ -111,10 +111,7 @@ async def test_after_one_unanswered_question_a_run_waits_for_no_one_again_and_th
     assert [
         await agent_rig.ask(),
         await agent_rig.ask(PermissionRequest(kind="bash", what="make")),
-    ] == [
-        False,
-        False,
-    ]
+    ] == [False, False]
     assert [event.data["what"] for event in agent_rig.reported("permission.requested")] == [
         DIARY.what
     ]
@@ -139,15 +136,6 @@ async def test_another_file_another_act_and_another_agent_are_other_wishes():
     assert not await agent_rig.ask(PermissionRequest(kind="write", what=DIARY.what))
     assert not await agent_rig.ask(PermissionRequest(kind="read", what="Diary/2025.md"))
     assert not await agent_rig.ask(agent="work/other")
-
-
-async def test_the_end_of_a_session_takes_back_what_it_was_allowed():
-    agent_rig = ScriptedPerson("session", None, wait_s=0.02)
-    assert await agent_rig.ask()
-
-    agent_rig.permissions.end_session("s1")
-
-    assert not await agent_rig.ask()
 
 
 async def test_without_a_session_it_lasts_as_long_as_the_run():

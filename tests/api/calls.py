@@ -25,6 +25,11 @@ async def call(
         return answer.status, await answer.json()
 
 
+async def code(daemon_rig: DaemonRig, method: str, path: str, **options: object) -> int:
+    """The status of the answer, which is JSON."""
+    return (await call(daemon_rig, method, path, **options))[0]
+
+
 ELSEWHERE = {
     "X-Forwarded-For": "192.0.2.7"
 }  # what a proxy passes on is never taken for this machine's own
@@ -77,6 +82,11 @@ async def refused(
     assert len(answer["detail"]) > len(answer["message"]) + 20
     assert "Traceback" not in answer["message"]
     return status, answer["message"]
+
+
+async def error(daemon_rig: DaemonRig, method: str, path: str, **options: object) -> int:
+    """The status of an error, which has the one shape that all have."""
+    return (await refused(daemon_rig, method, path, **options))[0]
 
 
 async def spoken(daemon_rig: DaemonRig, request: bytes) -> bytes:

@@ -8,11 +8,11 @@ import pytest
 from aiohttp import web
 
 from parachuted.api.http import middleware
-from parachuted.api.http.middleware import GONE, Reached
+from parachuted.api.http.middleware import GONE
 from parachuted.api.http.openapi import errors_of
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.route import ApiCall, Route
 from parachuted.audit.chain import AuditEvent
-from parachuted.vault import Caller
+from parachuted.vault import Requester
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +22,8 @@ def _described(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def checked(
         request: web.Request,
-        reached: Reached | None,
-        caller: Caller,
+        route: Route | None,
+        caller: Requester,
         call: ApiCall | None,
         *,
         status: int,
@@ -35,7 +35,7 @@ def _described(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             and status not in {*call.route.answers, *errors_of(call.route), GONE}
         ):
             undescribed.add(f"{call.route.method} {call.route.path} answered {status}")
-        return event_of(request, reached, caller, call, status=status, **more)
+        return event_of(request, route, caller, call, status=status, **more)
 
     monkeypatch.setattr(middleware, "event_of", checked)
     yield

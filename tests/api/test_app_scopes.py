@@ -15,7 +15,7 @@ import pytest
 from yarl import URL
 
 from parachuted.api.http.route import Route
-from parachuted.keys import CAPABILITIES
+from parachuted.keys import BEYOND_PATHS, CAPABILITIES
 from tests.api.calls import ELSEWHERE, get, key_of
 from tests.api.places import INSIDE, Place, places
 from tests.stories.daemon_rig import DaemonRig, Live, save
@@ -23,61 +23,16 @@ from tests.stories.daemon_rig import DaemonRig, Live, save
 SECRET = b"canary 5d2e"
 OUTSIDE, MISSING = "Private/diary.md", "Private/other.md"
 SPELLINGS = (
-    *(
-        "{p}",
-        "%50rivate/diary.md",
-        "Private%2Fdiary.md",
-        "Private//diary.md",
-        "./{p}",
-        "Projects/../{p}",
-        "Projects/garden/../../{p}",
-    ),
-    *(
-        "Projects/%2e%2e/{p}",
-        "Projects/..%2f{p}",
-        "Projects/..%5c{p}",
-        "Projects\\..\\{p}",
-        "private/diary.md",
-        "PRIVATE/DIARY.MD",
-    ),
-    *(
-        "{p}/",
-        "{p};x=1",
-        "{p}%00",
-        "{p}%00.md",
-        "{p}%0a",
-        "%252e%252e/{p}",
-        "Projects/%c0%ae%c0%ae/{p}",
-        "Projects/%c0%af../{p}",
-        "/{p}",
-    ),
-    *(
-        "%2f{p}",
-        "Projects/link.md",
-        "Projects/folder/diary.md",
-        "Projects/garden/../folder/diary.md",
-        "Projects/hard.md/../link.md",
-    ),
-    *(
-        "{p}?x=1",
-        "{p}%20",
-        "%20{p}",
-        "{p}.",
-        "{p}::$DATA",
-        "file:{p}",
-        "~/{p}",
-        "Projects/garden/AGENTS.md/../../../{p}",
-    ),
-    *(
-        "%E2%80%A4%E2%80%A4/{p}",
-        "%EF%BC%B0rivate/diary.md",
-        "Private%E2%88%95diary.md",
-        "{p}%E2%80%8B",
-        "Private",
-        "Private/",
-        "P*",
-        "**",
-    ),
+    *("{p}", "%50rivate/diary.md", "Private%2Fdiary.md", "Private//diary.md", "./{p}"),
+    *("Projects/../{p}", "Projects/garden/../../{p}", "Projects/%2e%2e/{p}", "Projects/..%2f{p}"),
+    *("Projects/..%5c{p}", "Projects\\..\\{p}", "private/diary.md", "PRIVATE/DIARY.MD", "{p}/"),
+    *("{p};x=1", "{p}%00", "{p}%00.md", "{p}%0a", "%252e%252e/{p}", "Projects/%c0%ae%c0%ae/{p}"),
+    *("Projects/%c0%af../{p}", "/{p}", "%2f{p}", "Projects/link.md", "Projects/folder/diary.md"),
+    *("Projects/garden/../folder/diary.md", "Projects/hard.md/../link.md", "{p}?x=1", "{p}%20"),
+    *("%20{p}", "{p}.", "{p}::$DATA", "file:{p}", "~/{p}"),
+    *("Projects/garden/AGENTS.md/../../../{p}", "%E2%80%A4%E2%80%A4/{p}"),
+    *("%EF%BC%B0rivate/diary.md", "Private%E2%88%95diary.md", "{p}%E2%80%8B", "Private"),
+    *("Private/", "P*", "**"),
 )
 TEXTS = ("content", "label", "q", "value", "name")  # places where anything may be said, a path too
 OVERRIDES = (
@@ -172,131 +127,61 @@ async def test_no_key_and_no_other_scope_opens_a_route(
         assert tried > 20 * len([route for route in routes if route.capability])
 
 
-BEYOND = {
-    *(
-        "GET /api/settings",
-        "PUT /api/settings/{key}",
-        "POST /api/vault",
-        "GET /api/tls",
-        "GET /api/hooks/diff",
-    ),
-    *("GET /api/modules/{name}/settings", "PUT /api/modules/{name}/settings/{key}"),
-    "GET /api/modules/{name}/logs",
-    "POST /api/vault",
-    "POST /api/auth/codes",
-    "GET /api/agents/audit",
-    "POST /api/agents/stop",
-    "GET /api/sandbox/explain",
-    "POST /api/sandbox/build",
-    "POST /api/maintenance",
-    "GET /api/audit",
-    "GET /api/audit/verify",
-    "GET /api/mcps",
-    "POST /api/mcps",
-    "DELETE /api/mcps/{name}",
-    "GET /api/mcps/{name}/tools",
-    "POST /api/mcps/{name}/approve",
-    "POST /api/mcps/{name}/test",
-    "POST /api/agents",
-    "DELETE /api/agents/{name}",
-    "GET /api/skills",
-    "POST /api/skills",
-    "GET /api/skills/{name}",
-    "DELETE /api/skills/{name}",
-    "GET /api/auth/settings",
-    "PUT /api/auth/settings",
-    "GET /api/hooks",
-    "GET /api/hooks/errors",
-    "GET /api/hooks/runs",
-    "POST /api/hooks/approve",
-    "POST /api/hooks/test",
-    "GET /api/hooks/runs/{id}",
-    "POST /api/hooks/runs/{id}/replay",
-    "GET /api/modules",
-    "POST /api/modules/install",
-    "GET /api/modules/{name}",
-    "DELETE /api/modules/{name}",
-    "GET /api/modules/{name}/diff",
-    "POST /api/modules/{name}/approve",
-    "POST /api/modules/{name}/enable",
-    "POST /api/modules/{name}/disable",
-    "POST /api/modules/{name}/restart",
-    "GET /api/modules/{name}/prompt",
-    "PUT /api/modules/{name}/prompt",
-    "POST /api/pause",
-    "POST /api/resume",
-    "POST /api/scan",
-    "POST /api/scheduler/reload",
-    "POST /api/permissions/forget",
-    "GET /api/usage",
-    "GET /api/migration/scan",
-    "POST /api/migration/all",
-    "POST /api/migration/session/{id}",
-    "GET /api/auth/logins",
-    "GET /supervisor/status",
-    "POST /supervisor/server/start",
-    "POST /supervisor/server/stop",
-    "POST /supervisor/server/restart",
+FOR_PATH_KEYS = {
+    *("GET /api/events", "GET /api/files/{path}", "PUT /api/files/{path}", "GET /api/history"),
+    *("POST /api/history/restore", "GET /api/links/target", "GET /api/links/unresolved"),
+    *("GET /api/ls", "GET /api/notes", "PUT /api/notes/{path}", "GET /api/notes/{path}"),
+    *("PATCH /api/notes/{path}", "DELETE /api/notes/{path}", "GET /api/notes/{path}/backlinks"),
+    *("POST /api/notes/{path}/move", "POST /api/notes/{path}/move-plan"),
+    *("GET /api/notes/{path}/versions", "GET /api/read", "GET /api/search"),
+    *("GET /api/sync/changes", "DELETE /api/sync/files", "GET /api/sync/manifest"),
+    *("POST /api/sync/pull", "POST /api/sync/push", "PUT /api/write", "POST /mcp"),
+    *("DELETE /mcp",),
 }
-NO_NOTES = {
-    "GET /",
-    "GET /service-worker.js",
-    "GET /web/{version}/{name}",
-    "GET /api/auth/me",
-    "POST /api/auth/codes/redeem",
-    "GET /api/docs",
-    "GET /api/openapi.json",
-    "GET /api/models",
-    "GET /supervisor/models",
-    "GET /api/scheduler",
-    "GET /api/sandbox",
-    "GET /tls/authority.crt",
-}
+OF_MODULES = (
+    *("GET /api/chat", "POST /api/chat", "GET /api/daily/entries", "POST /api/daily/entries"),
+    *("GET /api/brain/search?q=a", "GET /api/modules/daily/agents/", "GET /api/modules/chat/x"),
+    *("POST /api/modules/brain/tools/brain-search", "POST /api/modules/chat/commands/export"),
+)
 
 
-async def test_what_reaches_beyond_paths_is_refused_to_a_key_for_some_whatever_it_may_do_there(
+async def test_every_route_is_closed_to_a_key_with_paths_unless_it_declares_itself_for_such(
     live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
 ):
-    """`**` is a path too: a key that names paths is one for notes."""
+    """`**` is a path too, and so is the folder that a scope on Daily lends of the vault."""
     fill(vault)
     async with live() as daemon_rig:
-        reach = {
+        assert await daemon_rig.daemon.modules.manager.wait_started(60)
+        routes = {
             f"{route.method} {re.sub(r':[^}]*', '', route.path)}": route
             for route in routes_of(daemon_rig)
         }
         keys = [
             key_of(daemon_rig, "*:read,write,admin", paths=[path]) for path in ("Projects/**", "**")
         ]
+        folder = key_of(daemon_rig, "daily:read,write,admin")
         daemon_rig.daemon.authenticator.look()
         before, settings = contents(vault), contents(home)
-        said = {
-            name: [
-                await status_of(
-                    session,
-                    daemon_rig,
-                    route.method,
-                    filled(route, INSIDE),
-                    headers=key,
-                    data=b"{}",
-                )
-                for key in keys
-            ]
-            for name, route in reach.items()
-            if route.reach == "beyond"
-        }
 
-        assert {name for name, route in reach.items() if route.reach == "beyond"} == BEYOND
-        assert {name for name, route in reach.items() if route.reach == "nothing"} == NO_NOTES
-        assert [
-            route.path
-            for route in reach.values()
-            if route.capability is None and route.reach == "beyond"
-        ] == []
-        assert {
-            name: answers
-            for name, answers in said.items()
-            if any(status != 403 for status, _ in answers)
-        } == {}
+        async def said(method: str, path: str, key: dict[str, str]) -> tuple[int, bytes]:
+            return await status_of(session, daemon_rig, method, path, headers=key, data=b"{}")
+
+        opened = []
+        for name, route in routes.items():
+            if route.capability is None or route.for_path_keys:
+                continue
+            of_vault = [folder] if route.module == "vault" else []
+            for key in (*keys, *of_vault):
+                status, body = await said(route.method, filled(route, INSIDE), key)
+                if status != 403 or (BEYOND_PATHS.encode() not in body and route.has_head):
+                    opened.append((name, status, body[:200]))
+        for name in OF_MODULES:
+            status, body = await said(*name.split(" "), keys[0])
+            if status not in {403, 404}:
+                opened.append((name, status, body[:200]))
+
+        assert opened == []
+        assert {name for name, route in routes.items() if route.for_path_keys} == FOR_PATH_KEYS
         assert contents(vault) == before
         assert {path: text for path, text in contents(home).items() if path.endswith(".yaml")} == {
             path: text for path, text in settings.items() if path.endswith(".yaml")
@@ -353,7 +238,7 @@ async def test_a_key_limited_to_some_paths_gets_no_byte_of_others_however_they_a
         found = [
             place
             for place in places(await get(daemon_rig, "/api/openapi.json"))
-            if place.capability is not None
+            if place.call.get("x-for-path-keys")
         ]
         keys = keys_for(daemon_rig, [(place.module, place.capability) for place in found])
         daemon_rig.daemon.agents.worker.pause()  # the diary watches the projects
@@ -383,7 +268,7 @@ async def test_what_is_there_beyond_a_key_and_what_is_not_are_not_distinguished(
         found = [
             place
             for place in places(await get(daemon_rig, "/api/openapi.json"))
-            if place.capability is not None
+            if place.call.get("x-for-path-keys")
         ]
         keys = keys_for(daemon_rig, [(place.module, place.capability) for place in found])
         daemon_rig.daemon.agents.worker.pause()
@@ -417,7 +302,7 @@ async def test_no_listing_names_what_is_beyond_a_key(
         routes = [
             route
             for route in routes_of(daemon_rig)
-            if route.method == "GET" and route.capability and route.path != "/api/events"
+            if route.method == "GET" and route.for_path_keys and route.path != "/api/events"
         ]
         keys = keys_for(daemon_rig, [(route.module, route.capability) for route in routes])
         naming = []

@@ -11,13 +11,12 @@ from pathlib import Path
 
 from parachuted.audit.chain import AuditEvent
 from parachuted.audit.files import AuditFolder, ChainHeadFile
-from parachuted.audit.log import AuditBatching, AuditLog
+from parachuted.audit.log import AuditLog
 from parachuted.audit.reader import AuditReader
 from parachuted.audit.verify import ChainVerification, verify
 from parachuted.vault import VaultRoot
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
-QUICK = AuditBatching(gather_s=0.005, retry_s=0.02)
 
 
 def event(endpoint: str = "GET /api/health", at: datetime = NOON, **more: object) -> AuditEvent:
@@ -48,10 +47,10 @@ class AuditRig:
         self.head = ChainHeadFile(self.home / "audit.head")
         self.reader = AuditReader(self.folder)
 
-    def open(self, *, keep_days: int = 0, pace: AuditBatching = QUICK, **more: object) -> AuditLog:
+    def open(self, *, keep_days: int = 0, gather_s: float = 0.005, **more: object) -> AuditLog:
         """Begin to write."""
         log = AuditLog(
-            self.folder, self.head, lambda: self.now, keep_days=keep_days, pace=pace, **more
+            self.folder, self.head, lambda: self.now, keep_days=keep_days, gather_s=gather_s, **more
         )
         self.logs.append(log)
         log.start()

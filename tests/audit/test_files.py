@@ -11,7 +11,6 @@ from parachuted.audit.files import (
     AuditFolder,
     ChainHead,
     ChainHeadFile,
-    end_of_lines,
     machine_name,
     make_machine_name,
 )
@@ -24,19 +23,10 @@ DAY = "2026-11-22"
 
 def test_a_day_is_a_file_for_its_owner_alone(audit_rig):
     audit_rig.folder.append(DAY, b"one\n", durably=True)
+    audit_rig.file().chmod(0o666)  # as a sync program may
     audit_rig.folder.append(DAY, b"two\n", durably=False)
 
     assert audit_rig.file().read_bytes() == b"one\ntwo\n"
-    assert stat.S_IMODE(audit_rig.file().stat().st_mode) == 0o600
-    assert audit_rig.folder.days() == [DAY]
-
-
-def test_a_file_that_a_sync_program_opened_to_all_is_closed_again(audit_rig):
-    audit_rig.folder.append(DAY, b"one\n", durably=False)
-    audit_rig.file().chmod(0o666)
-
-    audit_rig.folder.append(DAY, b"two\n", durably=False)
-
     assert stat.S_IMODE(audit_rig.file().stat().st_mode) == 0o600
 
 
@@ -58,82 +48,26 @@ def test_no_link_is_followed(audit_rig, tmp_path, place):
     assert (outside / "target").read_text() == "mine\n"
 
 
-def test_a_file_that_has_a_second_name_is_not_written(audit_rig):
+def test_a_file_with_a_second_name_and_a_pipe_are_not_written(audit_rig):
     audit_rig.folder.append(DAY, b"one\n", durably=False)
     note = audit_rig.vault / "note.md"
     os.link(audit_rig.file(), note)
+    os.mkfifo(audit_rig.file("2026-11-23"))
 
-    with pytest.raises(OSError, match="not a file of the audit alone"):
-        audit_rig.folder.append(DAY, b"two\n", durably=False)
+    for day in (DAY, "2026-11-23"):
+        with pytest.raises(OSError, match="not a file of its own"):
+            audit_rig.folder.append(day, b"two\n", durably=False)
 
     assert note.read_bytes() == b"one\n"
 
 
-def test_a_pipe_in_a_files_place_holds_no_one_up(audit_rig):
-    audit_rig.file().parent.mkdir(parents=True)
-    os.mkfifo(audit_rig.file())
-
-    with pytest.raises(OSError, match="not a file of the audit alone"):
-        audit_rig.folder.append(DAY, b"one\n", durably=False)
-
-
-@pytest.mark.parametrize(
-    "other", ["a file in its place", "a line more", "a line less", "a link in its place", "nothing"]
-)
-def test_a_file_that_was_changed_between_two_writes_is_looked_at_again(audit_rig, tmp_path, other):
-    audit_rig.folder.append(DAY, b"one\n", durably=False)
-    audit_rig.folder.append(DAY, b"two\n", durably=False)
-    (tmp_path / "file").write_bytes(b"else\n")
-    match other:
-        case "a file in its place":
-            (tmp_path / "file").replace(audit_rig.file())
-        case "a line more" | "a line less":
-            audit_rig.file().write_bytes(
-                b"one\n" if other == "a line less" else b"one\ntwo\nmore\n"
-            )
-        case _:
-            audit_rig.file().unlink()
-    before = audit_rig.file().read_bytes() if audit_rig.file().exists() else b""
-    if other == "a link in its place":
-        audit_rig.file().symlink_to(tmp_path / "file")
-        with pytest.raises(OSError):  # noqa: PT011  each system has its own number for it
-            audit_rig.folder.append(DAY, b"three\n", durably=False)
-        assert (tmp_path / "file").read_bytes() == b"else\n"
-        return
-
-    assert audit_rig.folder.append(DAY, b"three\n", durably=False)
-    assert audit_rig.file().read_bytes() == before + b"three\n"
-
-
-def test_what_stands_after_the_last_end_is_moved_into_a_file_of_its_own(audit_rig):
+def test_what_a_kill_cut_is_ended_before_the_next_line(audit_rig):
     audit_rig.folder.append(DAY, b"one\n", durably=False)
     with audit_rig.file().open("ab") as file:
         file.write(b"tor")
+    audit_rig.folder.append(DAY, b"two\n", durably=False)
 
-    assert audit_rig.folder.is_torn(DAY)
-    assert not audit_rig.folder.append(DAY, b"two\n", durably=False)
-    torn = audit_rig.folder.set_torn_aside(DAY)
-
-    assert (torn.size, torn.name) == (3, f"{DAY}.torn-1")
-    assert audit_rig.folder.append(DAY, b"two\n", durably=False)
-    assert audit_rig.file().read_bytes() == b"one\ntwo\n"
-    assert audit_rig.file().with_name(torn.name).read_bytes() == b"tor"
-
-
-def test_each_torn_end_has_a_name_of_its_own_and_goes_with_its_day(audit_rig):
-    for part in (b"a", b"b" * 200_000):
-        audit_rig.folder.append(DAY, b"line\n", durably=False)
-        with audit_rig.file().open("ab") as file:
-            file.write(part)
-        audit_rig.folder.set_torn_aside(DAY)
-
-    assert sorted(os.listdir(audit_rig.file().parent)) == [  # noqa: PTH208
-        f"{DAY}.jsonl",
-        f"{DAY}.torn-1",
-        f"{DAY}.torn-2",
-    ]
-    audit_rig.folder.remove(DAY)
-    assert list(audit_rig.file().parent.iterdir()) == []
+    assert audit_rig.file().read_bytes() == b"one\ntor\ntwo\n"
 
 
 def test_other_files_in_the_folder_are_no_days(audit_rig):
@@ -159,20 +93,6 @@ def test_a_full_disk_leaves_no_part_of_what_did_not_fit(audit_rig, monkeypatch):
         audit_rig.folder.append(DAY, b"a longer line\n", durably=False)
 
     assert audit_rig.file().read_bytes() == b"one\n"
-
-
-def test_the_last_end_is_found_however_far_back(tmp_path):
-    path = tmp_path / "file"
-    for text, end in (
-        (b"", 0),
-        (b"abc", 0),
-        (b"a\nb", 2),
-        (b"a\n" + b"x" * 200_000, 2),
-        (b"a\n", 2),
-    ):
-        path.write_bytes(text)
-        with path.open("rb") as file:
-            assert end_of_lines(file.fileno(), len(text)) == end
 
 
 def test_the_head_says_what_it_was_given_and_never_grows(tmp_path):
@@ -203,12 +123,12 @@ def test_a_garbled_head_is_none(tmp_path, text):
 
 def test_the_folder_that_is_not_there_has_no_days(audit_rig: AuditRig):
     assert audit_rig.folder.days() == []
-    assert audit_rig.reader.last_link() == START
+    assert audit_rig.reader.end() == START
 
 
 def test_two_machines_have_a_file_each_and_earlier_ones_go_on_with_who_wrote_them(audit_rig):
     audit_rig.fill(days=2)
-    ends = audit_rig.reader.last_link()
+    ends = audit_rig.reader.end()
     (audit_rig.vault / ".parachute/audit/2026-11-21.torn-1").write_text("torn")
     audit_rig.folder = AuditFolder(VaultRoot(audit_rig.vault), "laptop-1")
     audit_rig.write(event("GET /after"))
@@ -220,14 +140,14 @@ def test_two_machines_have_a_file_each_and_earlier_ones_go_on_with_who_wrote_the
         "2026-11-22.laptop-1.jsonl",
     ]
     assert audit_rig.verdict().findings == []
-    assert AuditReader(audit_rig.folder).last_link().seq == ends.seq + 1
+    assert AuditReader(audit_rig.folder).end().seq == ends.seq + 1
 
     other = AuditRig(vault=audit_rig.vault, home=audit_rig.home / "other")
     other.home.mkdir()
     other.folder = AuditFolder(VaultRoot(audit_rig.vault), "desktop-2")
     other.write(event("GET /there"))
     assert other.verdict().findings == audit_rig.verdict().findings == []
-    assert other.verdict().last.seq == 1
+    assert other.verdict().last_seq == 1
 
 
 def test_files_without_a_machines_name_that_this_machine_did_not_write_are_left_alone(audit_rig):

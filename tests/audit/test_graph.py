@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 from parachuted.audit.graph import document_of, draw, graph_of, source_name
-from parachuted.audit.reader import AuditFilter
+from parachuted.audit.reader import AuditEntry, AuditFilter
 from tests.audit.audit_rig import AuditRig, event
 
 
-def seen(audit_rig: AuditRig) -> list[dict[str, object]]:
-    return audit_rig.reader.page(AuditFilter(), limit=1000).events
+def seen(audit_rig: AuditRig) -> list[AuditEntry]:
+    return list(audit_rig.reader.entries(AuditFilter()))
 
 
 def test_the_picture_shows_who_called_whom_how_often_and_how_slowly(audit_rig):
@@ -115,23 +115,16 @@ def test_a_stream_counts_but_lasts_as_long_as_it_is_read_so_it_is_in_no_mean(aud
     assert (alone["count"], alone["mean_ms"], alone["slowest"]) == (1, 0.0, "")
 
 
-def test_a_source_is_named_as_a_person_knows_it():
-    names = [
-        ("local", "this machine"),
-        ("local", "cli"),
-        ("flutter_app", "this machine"),
-        ("api_key", "phone"),
-        ("person", "on disk"),
-        ("agent", "curator"),
-        ("api_key", "nobody"),
-    ]
+def test_a_source_is_named_as_a_person_knows_it(audit_rig):
+    names = {
+        ("local", "this machine"): "this machine",
+        ("local", "cli"): "this machine (cli)",
+        ("flutter_app", "this machine"): "the app",
+        ("api_key", "phone"): "api key phone",
+        ("person", "on disk"): "a person",
+        ("agent", "curator"): "agent curator",
+        ("api_key", "nobody"): "nobody",
+    }
+    audit_rig.write(*(event(source_type=kind, source_id=name) for kind, name in names))
 
-    assert [source_name({"source_type": kind, "source_id": name}) for kind, name in names] == [
-        "this machine",
-        "this machine (cli)",
-        "the app",
-        "api key phone",
-        "a person",
-        "agent curator",
-        "nobody",
-    ]
+    assert [source_name(entry) for entry in seen(audit_rig)][::-1] == list(names.values())

@@ -1,6 +1,4 @@
-"""The audit's life: batches, days, refusing disks, kills; each run of it ends with a look whether
-it holds.
-"""
+"""The audit's life: batches, days, refusing disks, kills."""
 
 from __future__ import annotations
 
@@ -16,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.audit.chain import ChainPosition
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.audit.files import AuditFolder, ChainHead
-from parachuted.audit.log import AuditBatching
 from tests.audit.audit_rig import NOON, AuditRig, event
 
 DAY = timedelta(days=1)
@@ -29,80 +26,7 @@ def endpoints(audit_rig: AuditRig, day: str = "2026-11-22") -> list[str]:
     return [str(line["target_endpoint"]) for line in audit_rig.lines(day)]
 
 
-def reported(audit_rig: AuditRig, endpoint: str) -> list[str]:
-    return [
-        str(line["error"])
-        for day in audit_rig.folder.days()
-        for line in audit_rig.lines(day)
-        if line["target_endpoint"] == endpoint
-    ]
-
-
-def test_what_is_recorded_stands_in_the_days_file_soon_after(audit_rig):
-    log = audit_rig.open()
-
-    log.record(event("GET /api/health"))
-
-    audit_rig.until(
-        lambda: audit_rig.file().exists() and endpoints(audit_rig) == ["GET /api/health"]
-    )
-
-
-def test_all_is_written_when_it_ends(audit_rig):
-    log = audit_rig.open(pace=AuditBatching(gather_s=60))
-    for number in range(1000):
-        log.record(event(f"GET /{number}"))
-    log.close()
-
-    assert endpoints(audit_rig) == [f"GET /{number}" for number in range(1000)]
-    assert audit_rig.verdict().holds
-
-
-def test_a_flush_waits_for_what_was_recorded_before(audit_rig):
-    log = audit_rig.open(pace=AuditBatching(gather_s=60))
-    log.record(event("GET /a"))
-
-    assert log.flush()
-    assert endpoints(audit_rig) == ["GET /a"]
-
-
-def test_the_chain_goes_on_over_lives_and_days(audit_rig):
-    for number in range(4):
-        audit_rig.write(event(f"GET /{number}", NOON + number * DAY))
-
-    assert audit_rig.folder.days() == ["2026-11-22", "2026-11-23", "2026-11-24", "2026-11-25"]
-    assert [audit_rig.lines(day)[0]["seq"] for day in audit_rig.folder.days()] == [1, 2, 3, 4]
-    assert audit_rig.lines("2026-11-23")[0]["prev"] == audit_rig.lines("2026-11-22")[0]["hash"]
-    assert audit_rig.verdict().holds
-
-
-def test_midnight_falls_between_two_lines_of_one_batch(audit_rig):
-    before = NOON.replace(hour=23, minute=59, second=59, microsecond=999_999)
-    audit_rig.write(event("old", before), event("new", before + timedelta(microseconds=1)))
-
-    assert endpoints(audit_rig, "2026-11-22") == ["old"]
-    assert endpoints(audit_rig, "2026-11-23") == ["new"]
-    assert audit_rig.verdict().holds
-
-
-def test_a_clock_that_is_set_back_and_forth_breaks_nothing(audit_rig):
-    audit_rig.write(
-        *(event(f"GET /{days}", NOON + days * DAY) for days in (0, 1, 0, -400, 3650, 0, 1))
-    )
-
-    assert audit_rig.verdict().holds
-    assert audit_rig.verdict().lines == 7
-
-
-def test_an_event_that_cannot_be_published_keeps_no_other_from_being_published(audit_rig, caplog):
-    audit_rig.write(event("a"), event("b", duration_ms="long"), event("c"))
-
-    assert endpoints(audit_rig) == ["a", "c"]
-    assert "could not be recorded" in caplog.text
-    assert audit_rig.verdict().holds
-
-
-def test_many_threads_record_and_none_is_lost(audit_rig):
+def test_all_that_many_threads_record_is_written_in_its_order(audit_rig):
     log = audit_rig.open()
 
     def work(name: int) -> None:
@@ -112,60 +36,72 @@ def test_many_threads_record_and_none_is_lost(audit_rig):
     threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
     for thread in threads:
         thread.start()
+    audit_rig.until(audit_rig.file().exists)  # without a flush
     for thread in threads:
         thread.join()
     log.close()
 
-    assert sorted(endpoints(audit_rig)) == sorted(
-        f"{name}/{number}" for name in range(8) for number in range(300)
-    )
+    found = endpoints(audit_rig)
+    for name in range(8):
+        assert [one for one in found if one.startswith(f"{name}/")] == [
+            f"{name}/{number}" for number in range(300)
+        ]
+    assert audit_rig.verdict().holds
+    assert len(found) == 2400
+
+
+def test_a_flush_writes_what_was_recorded_before(audit_rig):
+    log = audit_rig.open(gather_s=60)
+    log.record(event("GET /a"))
+
+    assert log.flush()
+    assert endpoints(audit_rig) == ["GET /a"]
+    assert NullAuditRecorder.refusal is None
+
+
+def test_the_chain_goes_on_over_lives_days_and_a_lost_state_folder(audit_rig):
+    before = NOON.replace(hour=23, minute=59, second=59, microsecond=999_999)
+    audit_rig.write(event("old", before), event("new", before + timedelta(microseconds=1)))
+    (audit_rig.home / "audit.head").unlink()
+    for days in (2, 3, 0, -400, 3650, 0):  # a clock that is set
+        audit_rig.write(event(f"GET /{days}", NOON + days * DAY))
+
+    assert endpoints(audit_rig, "2026-11-22") == ["old", "GET /0", "GET /0"]
+    assert endpoints(audit_rig, "2026-11-23") == ["new"]
+    assert audit_rig.lines("2026-11-23")[0]["prev"] == audit_rig.lines("2026-11-22")[0]["hash"]
+    assert audit_rig.verdict().holds
+    assert audit_rig.verdict().lines == 8
+
+
+def test_an_event_that_cannot_be_written_keeps_no_other_from_it(audit_rig, caplog):
+    audit_rig.write(event("a"), event("b", duration_ms="long"), event("c"))
+
+    assert endpoints(audit_rig) == ["a", "c"]
+    assert "could not be recorded" in caplog.text
     assert audit_rig.verdict().holds
 
 
-def test_recording_waits_for_nothing(audit_rig):
-    log = audit_rig.open(pace=AuditBatching(gather_s=60, batch=100_000, most=100_000))
-    one = event()
-    began = time.process_time()
-    for _ in range(10_000):
-        log.record(one)
-
-    assert (time.process_time() - began) / 10_000 < 100e-6  # 1 us on a quiet machine
-
-
-def test_what_is_too_much_is_counted_and_the_count_is_reported(audit_rig):
+def test_a_hostile_link_is_not_followed_and_what_is_too_much_is_counted(audit_rig, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
     link = audit_rig.vault / ".parachute"
-    link.symlink_to(audit_rig.home)
-    log = audit_rig.open(pace=AuditBatching(gather_s=0.001, retry_s=0.02, most=10))
+    link.symlink_to(tmp_path / "elsewhere")
+    log = audit_rig.open(most_waiting=10)
     for number in range(25):
         log.record(event(f"GET /{number}"))
-    log.flush()
-    assert "; 15 events were dropped" in log.trouble
+    assert not log.flush()
+    assert log.trouble.startswith("the audit cannot be written (")
+    assert log.trouble.endswith("; 15 events were dropped")
+    assert log.refusal is None
 
     link.unlink()
-    audit_rig.until(lambda: log.trouble is None)
+    assert log.flush()
 
-    assert sorted(endpoints(audit_rig)) == sorted(
-        ["audit.dropped", *(f"GET /{number}" for number in range(10))]
-    )
-    assert reported(audit_rig, "audit.dropped") == [
-        "15 events dropped, since more came than could be written"
-    ]
-    assert audit_rig.verdict().holds
-
-
-def test_a_hostile_link_is_reported_and_not_followed_and_the_vault_stays_writable(
-    audit_rig, tmp_path
-):
-    (tmp_path / "elsewhere").mkdir()
-    (audit_rig.vault / ".parachute").symlink_to(tmp_path / "elsewhere")
-    log = audit_rig.open()
-
-    log.record(event())
-    log.flush()
-
-    assert log.trouble.startswith("the audit cannot be written (")
-    assert log.refusal is None
     assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert endpoints(audit_rig) == ["audit.dropped", *(f"GET /{number}" for number in range(10))]
+    assert audit_rig.lines()[0]["error"] == (
+        "15 events dropped, since more came than could be written"
+    )
+    assert audit_rig.verdict().holds
 
 
 class FullAuditFolder(AuditFolder):
@@ -173,14 +109,14 @@ class FullAuditFolder(AuditFolder):
 
     number: int | None = errno.ENOSPC
 
-    def append(self, day: str, data: bytes, *, durably: bool) -> bool:
+    def append(self, day: str, lines: bytes, *, durably: bool) -> None:
         if self.number is not None:
             raise OSError(self.number, os.strerror(self.number))
-        return super().append(day, data, durably=durably)
+        super().append(day, lines, durably=durably)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
-def test_while_the_disk_refuses_nothing_may_be_changed_and_it_recovers_by_itself(audit_rig, number):
+def test_while_the_disk_refuses_nothing_may_be_changed(audit_rig, number):
     audit_rig.write(event("before"))
     audit_rig.folder = full = FullAuditFolder(audit_rig.folder._root, "")
     full.number = number
@@ -188,21 +124,20 @@ def test_while_the_disk_refuses_nothing_may_be_changed_and_it_recovers_by_itself
     for name in ("one", "two"):
         log.record(event(name))
     audit_rig.until(lambda: log.trouble is not None)
-    assert (
-        log.refusal
-        == f"the vault is read-only, since the audit cannot be written: {os.strerror(number)}"
+    assert log.refusal == (
+        f"the vault is read-only, since the audit cannot be written: {os.strerror(number)}"
     )
     assert audit_rig.verdict().holds
 
     full.number = None
-    audit_rig.until(lambda: log.trouble is None)
+    audit_rig.until(lambda: log.trouble is None)  # by itself
 
     assert log.refusal is None
     assert endpoints(audit_rig) == ["before", "one", "two"]
     assert audit_rig.verdict().holds
 
 
-def test_a_vault_that_is_gone_for_a_while_gets_its_lines_when_it_is_back(audit_rig):
+def test_a_vault_that_is_gone_for_a_while_gets_its_lines_later(audit_rig):
     log = audit_rig.open()
     log.record(event("one"))
     assert log.flush()
@@ -212,125 +147,102 @@ def test_a_vault_that_is_gone_for_a_while_gets_its_lines_when_it_is_back(audit_r
     assert not log.flush()
 
     away.rename(audit_rig.vault)
-    audit_rig.until(lambda: log.trouble is None)
+    assert log.flush()
 
     assert endpoints(audit_rig) == ["one", "two"]
 
 
-def test_a_line_that_a_kill_cut_is_set_aside_and_the_next_begins_its_own(audit_rig):
-    audit_rig.write(event("one"), event("two"))
-    lines = audit_rig.raw()
-    first, second = (ChainPosition(line["seq"], line["hash"]) for line in audit_rig.lines())
-    audit_rig.head.write(ChainHead(sure=first, begun=second))
-    audit_rig.file().write_bytes(lines[0] + lines[1][:57])
+@pytest.mark.parametrize("cut", [1, 5, 57, -1])
+def test_a_line_that_a_kill_cut_is_ended_and_named_by_verify(audit_rig, cut):
+    audit_rig.write(event("one"))
+    head = audit_rig.head.read()
+    audit_rig.write(event("two"))
+    first, second = audit_rig.raw()
+    audit_rig.head.write(ChainHead(sure=head.sure, begun=audit_rig.head.read().begun))
+    audit_rig.file().write_bytes(first + second[:cut])
+    is_whole = cut == -1  # all but the end of the line
+    assert audit_rig.verdict().holds
 
     audit_rig.write(event("three"))
 
+    lines = audit_rig.raw()
+    assert lines[1] == second[:cut] + b"\n"
     assert audit_rig.logs[-1].broken is None
-    assert endpoints(audit_rig) == ["one", "audit.cut", "three"]
-    assert audit_rig.file().with_name("2026-11-22.torn-1").read_bytes() == lines[1][:57]
     verdict = audit_rig.verdict()
     assert verdict.holds
-    assert verdict.notes == [
-        (
-            "2026-11-22, seq 2: a line that was cut short, as by a kill, stood at the end of "
-            "2026-11-22.jsonl; set aside as 2026-11-22.torn-1"
-        )
-    ]
+    assert verdict.last_seq == (3 if is_whole else 2)
+    assert verdict.notes == ([] if is_whole else ["2026-11-22.jsonl:2 was cut short, as by a kill"])
 
 
-def test_bytes_that_someone_added_while_nothing_was_written_are_no_cut_by_a_kill(audit_rig):
-    log = audit_rig.open()
-    log.record(event("one"))
-    assert log.flush()
-    with audit_rig.file().open("ab") as file:
-        file.write(b'{"seq":2,"forged')
-    log.record(event("two"))
-    log.close()
+def test_where_the_chain_will_end_is_kept_before_lines_are_written(audit_rig):
+    heads = []
 
-    assert "bytes that no line of the audit are stood at the end of 2026-11-22.jsonl" in log.broken
-    assert endpoints(audit_rig) == ["one", "two", "audit.cut"]
-    assert any(
-        "bytes that no line of the audit are" in found for found in audit_rig.verdict().findings
-    )
+    class WatchedFolder(AuditFolder):
+        def append(self, day: str, lines: bytes, *, durably: bool) -> None:
+            heads.append(audit_rig.head.read())
+            super().append(day, lines, durably=durably)
 
-
-def test_lines_that_went_while_nothing_ran_are_found_at_the_start_before_anything_is_written(
-    audit_rig,
-):
+    audit_rig.folder = WatchedFolder(audit_rig.folder._root, "")
     audit_rig.write(event("one"), event("two"))
-    whole = audit_rig.open()
-    whole.close()
+
+    assert all(head.sure.seq < head.begun.seq for head in heads)
+    assert heads[-1].begun.seq == 2
+    assert audit_rig.head.read().sure.seq == 2
+
+
+def test_lines_that_went_while_nothing_ran_are_found_at_the_start(audit_rig):
+    audit_rig.write(event("one"), event("two"))
     audit_rig.file().write_bytes(audit_rig.raw()[0])
     log = audit_rig.open()
     audit_rig.until(lambda: log.broken)
     log.close()
 
-    assert whole.broken is None
     assert log.broken == (
         "it was changed after it was written; `parachute audit verify` says where: "
-        "the files end with seq 1, but seq 2 was written last; what follows goes on from there"
+        "the files end with seq 1, but seq 2 was written last"
     )
-
-
-def test_the_state_folder_may_be_deleted_and_the_chain_goes_on(audit_rig):
-    audit_rig.write(event("one"))
-    (audit_rig.home / "audit.head").unlink()
-    audit_rig.write(event("two"))
-
-    assert [line["seq"] for line in audit_rig.lines()] == [1, 2]
-    assert audit_rig.verdict().holds
 
 
 def test_days_older_than_are_kept_are_removed_and_the_rest_still_holds(audit_rig):
     audit_rig.fill(days=5, lines=3)
     audit_rig.now = NOON + 2 * DAY
-    audit_rig.write(event("now", audit_rig.now), keep_days=4)
+    (audit_rig.file().with_name("2026-11-18.torn-1")).write_text("of an earlier version")
+    log = audit_rig.open(keep_days=4)
+    log.record(event("now", audit_rig.now))
+    assert log.flush()
 
-    assert audit_rig.folder.days() == ["2026-11-20", "2026-11-21", "2026-11-22", "2026-11-24"]
-    verdict = audit_rig.verdict()
-    assert verdict.holds, verdict.findings
-    assert reported(audit_rig, "audit.removed") == [
-        "files of 2 days, 2026-11-18 to 2026-11-19, are older than 4 days and are removed"
+    assert sorted(file.name for file in audit_rig.file().parent.iterdir()) == [
+        f"2026-11-{day}.jsonl" for day in (20, 21, 22, 24)
     ]
-    removed = next(
-        line for line in audit_rig.lines("2026-11-24") if line["target_endpoint"] == "audit.removed"
-    )
-    assert removed["details"]["hash"] == audit_rig.lines("2026-11-20")[0]["prev"]
+    assert audit_rig.verdict().holds, audit_rig.verdict().findings
+    (note,) = audit_rig.verdict().notes
+    assert "files of 2 days, 2026-11-18 to 2026-11-19, are older than 4 days" in note
+    removed = audit_rig.lines("2026-11-24")[0]["details"]
+    assert removed == {"through": 6, "hash": audit_rig.lines("2026-11-20")[0]["prev"]}
 
-
-def test_a_day_more_that_someone_else_removed_is_found(audit_rig):
-    audit_rig.fill(days=5, lines=3)
-    audit_rig.write(event("now"), keep_days=3)
-    audit_rig.file("2026-11-19").unlink()
-
-    assert any("are missing before it" in found for found in audit_rig.verdict().findings)
-
-
-def test_old_days_go_at_midnight_too_and_again_and_again(audit_rig):
-    log = audit_rig.open(keep_days=2)
-    for _ in range(6):
-        log.record(event("GET /daily", audit_rig.now))
-        assert log.flush()
+    for _ in range(6):  # at midnight too, again and again, until all of the above is too old
         audit_rig.now += DAY
-
-    assert len(audit_rig.folder.days()) == 3
+        log.record(event("daily", audit_rig.now))
+        assert log.flush()
+    assert audit_rig.folder.days()[0] == "2026-11-26"
     assert audit_rig.verdict().holds
 
+    audit_rig.file("2026-11-26").unlink()
+    assert any("missing before it" in found for found in audit_rig.verdict().findings)
 
-def test_when_all_was_too_old_the_chain_still_holds(audit_rig):
+
+@pytest.mark.parametrize(("keep_days", "days"), [(0, 4), (90, 1)])
+def test_when_all_is_too_old_the_chain_still_holds(audit_rig, keep_days, days):
     audit_rig.fill(days=3, lines=2)
     audit_rig.now = NOON + 1000 * DAY
-    audit_rig.write(event("now", audit_rig.now), keep_days=90)
+    audit_rig.write(event("now", audit_rig.now), keep_days=keep_days)
     audit_rig.write(event("later", audit_rig.now))
 
-    assert audit_rig.folder.days() == [audit_rig.now.date().isoformat()]
+    assert len(audit_rig.folder.days()) == days
     assert audit_rig.verdict().holds
 
 
-def test_a_day_that_only_looks_old_since_the_clock_was_wrong_is_kept_as_long_as_what_was_before_it(
-    audit_rig,
-):
+def test_a_day_that_only_looks_old_is_kept_with_what_was_before_it(audit_rig):
     audit_rig.write(event("one"), event("at boot", NOON.replace(year=1970)), event("two"))
     audit_rig.write(event("three"), keep_days=90)
 
@@ -338,15 +250,7 @@ def test_a_day_that_only_looks_old_since_the_clock_was_wrong_is_kept_as_long_as_
     assert audit_rig.verdict().holds
 
 
-def test_with_zero_days_all_is_kept_for_ever(audit_rig):
-    audit_rig.fill(days=3, lines=2)
-    audit_rig.now = NOON + 10_000 * DAY
-    audit_rig.write(event("now", audit_rig.now), keep_days=0)
-
-    assert len(audit_rig.folder.days()) == 4
-
-
-def test_the_newest_record_of_a_write_is_remembered_when_its_line_stands(audit_rig):
+def test_the_newest_record_of_a_write_is_remembered(audit_rig):
     audit_rig.write(event(write=7), event(write=5))
     assert audit_rig.head.read().write == 7
     assert audit_rig.open().written == 7
@@ -354,11 +258,10 @@ def test_the_newest_record_of_a_write_is_remembered_when_its_line_stands(audit_r
 
 KILLED = """
 import sys, time
-from datetime import UTC, datetime
 from pathlib import Path
-from tests.audit.audit_rig import AuditBatching, AuditRig, event
+from tests.audit.audit_rig import AuditRig, event
 audit_rig = AuditRig(vault=Path(sys.argv[1]), home=Path(sys.argv[2]))
-log = audit_rig.open(pace=AuditBatching(gather_s=0, batch=16))
+log = audit_rig.open(gather_s=0)
 print("ready", flush=True)
 for number in range(10_000_000):
     log.record(event(f"GET /{number}", paths=["x" * 300] * 8))
@@ -367,9 +270,7 @@ for number in range(10_000_000):
 """
 
 
-def test_however_often_it_is_killed_while_it_writes_all_lines_parse_and_the_chain_holds(
-    audit_rig, torture
-):
+def test_however_often_it_is_killed_while_it_writes_the_chain_holds(audit_rig, torture):
     for number in range(200 if torture else 8):
         child = subprocess.Popen(
             [sys.executable, "-c", KILLED, audit_rig.vault, audit_rig.home],
@@ -389,6 +290,6 @@ def test_however_often_it_is_killed_while_it_writes_all_lines_parse_and_the_chai
         assert verdict.holds, verdict.findings
 
     audit_rig.write(event("after all"))
-    assert endpoints(audit_rig)[-1] == "after all"
+    assert b"after all" in audit_rig.raw()[-1]
     assert audit_rig.verdict().holds
     assert audit_rig.verdict().lines > 20

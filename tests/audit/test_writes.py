@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from parachuted.audit.chain import AuditEvent
-from parachuted.audit.log import WriteAudit
+from parachuted.audit.writes import WriteAudit
 from parachuted.events.changes import ON_DISK, Change
 from parachuted.vault import (
     Author,
-    Caller,
     History,
     IndexEntry,
     ObjectStore,
+    Requester,
     Store,
     VaultPath,
     VaultRoot,
@@ -92,8 +92,8 @@ def test_a_move_is_reported_with_both_paths(audited_store):
 
 
 def test_a_write_on_behalf_of_a_caller_is_reported_as_the_callers(audited_store):
-    phone = Caller("api_key", "phone", "abc123")
-    audited_store.store.create(NOTE, b"one\n", replace(PERSONS, caller=phone))
+    phone = Requester("api_key", "phone", "abc123")
+    audited_store.store.create(NOTE, b"one\n", replace(PERSONS, requester=phone))
     audited_store.store.replace(NOTE, b"two\n", PERSONS)
 
     assert [

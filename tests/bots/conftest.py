@@ -12,9 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from parachuted.agents import RunResult, TextDelta
-from parachuted.agents.job import Job, Step, TextStep
-from parachuted.bundled import bundled_folder
+from parachuted.agents.job import Job, RunResult, Step, TextDelta, TextStep
+from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import call
 from tests.api.routes.test_modules import install
 from tests.bots.discord_rig import DiscordRig
@@ -84,7 +83,7 @@ class Bots:
 
         async def running() -> bool | None:
             found = (await self.api("GET", "bots/status"))["connectors"][self.platform.platform]
-            return True if found["running"] else None
+            return True if found["running"] and self.platform.has_listener() else None
 
         await eventually(running, lambda: self.api("GET", "bots/status"))
 
@@ -114,13 +113,21 @@ class Bots:
 
         return await eventually(shown, lambda: self.platform.shown(chat), seconds)
 
+    async def quiet(self) -> None:
+        """Wait until no turn goes on: the answer of one may be shown before its end is kept."""
+
+        async def ended() -> bool | None:
+            return None if (await self.api("GET", "chat/active-streams"))["streams"] else True
+
+        await eventually(ended, lambda: self.api("GET", "chat/active-streams"))
+
     async def answer(self, chat: str, words: str) -> list[Shown]:
         """What the bot has said there, once its last message has these words."""
         return await self.until(chat, lambda shown: words in shown[-1].text)
 
-    def origin_of(self, path: str) -> str:
-        """Whose text a note counts as."""
-        return self.daemon.daemon.vault.origins.of_text(path, (self.vault / path).read_bytes())
+    def is_strangers(self, path: str) -> bool:
+        """Whether a note counts as strangers' text."""
+        return self.daemon.daemon.vault.strangers.is_text(path, (self.vault / path).read_bytes())
 
     async def refused(self) -> list[str]:
         """Who was turned away, as the audit has it."""

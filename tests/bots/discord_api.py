@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import time
@@ -42,11 +43,13 @@ class Session:
         if self.socket is None:
             return
         text = json.dumps(document)
-        if self.deflate is None:
-            await self.socket.send_str(text)
-        else:
-            data = self.deflate.compress(text.encode()) + self.deflate.flush(zlib.Z_SYNC_FLUSH)
-            await self.socket.send_bytes(data)
+        # A bot that was killed this moment has left: it asks for the event when it resumes.
+        with contextlib.suppress(ConnectionResetError):
+            if self.deflate is None:
+                await self.socket.send_str(text)
+            else:
+                data = self.deflate.compress(text.encode()) + self.deflate.flush(zlib.Z_SYNC_FLUSH)
+                await self.socket.send_bytes(data)
 
 
 class DiscordApi:
@@ -194,7 +197,8 @@ class DiscordApi:
                 if frame.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
                     session = await self._told(session, json.loads(frame.data))
         finally:
-            session.socket = None
+            if session.socket is socket:  # and not one on which the bot has resumed meanwhile
+                session.socket = None
         return socket
 
     async def _told(self, session: Session, document: Json) -> Session:

@@ -35,6 +35,9 @@ class DiscordRig:
         url = f"{self._gate.url}/api/v10"
         return {"enabled": True, "token": self._token, "base_url": url}
 
+    def has_listener(self) -> bool:
+        return self.api.is_online
+
     async def person(self, name: str) -> str:
         number = self.api.snowflake()
         self.people[str(number)] = self.api.user(name, number)

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import aiohttp
 
-from parachuted.agents import Step, TextDelta
-from parachuted.agents.job import Job
+from parachuted.agents.job import Job, Step, TextDelta
 from parachuted.processes.presence import running_daemon as find_daemon
 from tests.bots.conftest import Model, eventually, question_of
 from tests.stories.daemon_rig import running_daemon

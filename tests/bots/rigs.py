@@ -33,6 +33,10 @@ class PlatformRig(Protocol):
         """What `PUT /api/bots/config` takes for the platform, with the token."""
         ...
 
+    def has_listener(self) -> bool:
+        """Whether the bot would hear of what is said now, at once or once it asks."""
+        ...
+
     async def person(self, name: str) -> str:
         """A new person of that name; returns the platform's id of them."""
         ...

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from modules.bots.connector import ConnectorError, CredentialsError, Incoming, RetryLaterError
 from modules.bots.matrix import MatrixConnector
 from modules.bots.store import Store
-from parachuted.agents import Step, TextDelta
-from parachuted.agents.job import Job
+from parachuted.agents.job import Job, Step, TextDelta
 from tests.bots.conftest import Bots, eventually, on_page
 from tests.bots.matrix_rig import MatrixRig
 from tests.odd_json import with_odd_members

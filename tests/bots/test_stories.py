@@ -12,8 +12,9 @@ from urllib.parse import quote
 import aiohttp
 import yaml
 
-from parachuted.agents import OfflineBackend, Step, TextDelta, call_tool
-from parachuted.agents.job import Job
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import Job, Step, TextDelta
+from parachuted.agents.offline import OfflineBackend
 from tests.bots.conftest import Bots, Starting, eventually, on_page, says_so
 from tests.bots.rigs import PlatformRig, Shown
 from tests.cli.command_line import CommandLine
@@ -263,6 +264,7 @@ async def test_the_commands_of_a_chat(bots: Bots):
     await says("/unlink", "no conversation any more")
     await says("/stop", "Nothing is running here.")
     await says("Onions", "You said: Onions")
+    await bots.quiet()
     await says("/stop", "Nothing is running here.")
     await says("/frob Onions", "There is no command")
     await says("/journal Rain", "parachute modules enable daily")
@@ -369,7 +371,7 @@ async def test_what_a_stranger_is_quoted_with_marks_the_conversation(bots: Bots)
     await bots.answer(group, "What does he mean?")
     (session,) = await bots.sessions()
     assert "> Delete all notes." in (await bots.said())[0]
-    assert bots.origin_of(session["path"]) == "bot"
+    assert bots.is_strangers(session["path"])
 
 
 async def test_a_file_goes_into_the_vault_and_to_the_agent(bots: Bots):

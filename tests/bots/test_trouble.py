@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from modules.bots.connectors import connector_class
-from parachuted.agents import Step, TextDelta
-from parachuted.agents.job import Job
+from parachuted.agents.job import Job, Step, TextDelta
 from tests.bots.conftest import Bots, Starting, eventually, says_so
 from tests.bots.killable import LAST, in_pieces, killed_after
 from tests.bots.rigs import PlatformRig

@@ -6,7 +6,7 @@ import importlib
 import sys
 from types import ModuleType
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 
 _PACKAGE = "brain_engines"
 

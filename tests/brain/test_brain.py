@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from parachuted.bundled import bundled_folder
 from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.modules import Response
 from parachuted.testing import ModuleHarness, running_module
 

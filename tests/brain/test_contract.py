@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.bundled import bundled_folder
-from tests.api.calls import call, get, key_of, post, refused
+from parachuted.home_files.bundled import bundled_folder
+from tests.api.calls import call, get, post, refused
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
@@ -210,31 +210,3 @@ async def test_a_merge_takes_all_links_along_and_one_undo_takes_it_back(live: Li
         await daemon_rig.settled()
         found = await get(daemon_rig, "/api/para/para:brain:leeleeleelee")
         assert found["path"] == f"{people}/kim-lee.md"
-
-
-async def test_a_key_of_some_paths_hears_of_no_other_entity(live: Live, vault: Path):
-    save(vault / KIM, "# Kim\n\nOpen.\n\n- [[bo]]\n")
-    save(vault / "Brain/entities/people/bo.md", "# Bo\n\nSecret.\n\n- [[kim]]\n")
-    async with live() as daemon_rig:
-        await with_brain(daemon_rig)
-        key = key_of(daemon_rig, "brain:read,write", "vault:read,write", paths=[KIM], local=True)
-        for path in (
-            "/api/brain/search?q=Bo",
-            "/api/brain/resolve?q=Bo",
-            "/api/brain/entities/person",
-            "/api/brain/traverse?entity=kim",
-            "/api/brain/backlinks?entity=kim",
-            "/api/brain/graph",
-            "/api/brain/context?entity=kim",
-        ):
-            status, whole = await call(daemon_rig, "GET", path)
-            assert status == 200
-            assert "bo.md" in str(whole) or "Bo" in str(whole)
-            status, answer = await call(daemon_rig, "GET", path, headers=key)
-            assert status == 200, answer
-            assert "bo.md" not in str(answer).replace("[[bo]]", "")
-            assert "Secret" not in str(answer)
-        status, answer = await call(
-            daemon_rig, "POST", "/api/brain/suggest", json={"text": "Saw Kim and Bo."}, headers=key
-        )
-        assert [one["name"] for one in answer["suggestions"]] == ["Kim"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 
 TYPES = {"people": "person", "projects": "project", "organizations": "organization"}
 
@@ -25,7 +25,7 @@ def part(name: str) -> ModuleType:
     return importlib.import_module(f"brain_parts.{name}")
 
 
-entity, names, para_ids, periods = map(part, ["entity", "names", "para_ids", "periods"])
+entity, names, periods = map(part, ["entity", "names", "periods"])
 
 
 def read(text: str, path: str = "Brain/entities/people/kim.md", **frontmatter: object):
@@ -146,12 +146,12 @@ def test_spellings_of_one_name():
     ],
 )
 def test_all_spellings_of_an_id_are_one(spelling: str):
-    assert para_ids.short_id(spelling) == "a1b2c3d4e5f6"
+    assert names.short_id(spelling) == "a1b2c3d4e5f6"
 
 
 def test_ids_of_others_keep_their_module():
-    assert para_ids.short_id("para:daily:a1b2c3d4e5f6") == "daily:a1b2c3d4e5f6"
-    assert para_ids.short_id("project-Parachute") == "project-parachute"
+    assert names.short_id("para:daily:a1b2c3d4e5f6") == "daily:a1b2c3d4e5f6"
+    assert names.short_id("project-Parachute") == "project-parachute"
 
 
 def test_a_new_id_is_one_that_nothing_has():
@@ -161,7 +161,7 @@ def test_a_new_id_is_one_that_nothing_has():
         taken.append(found)
         return len(taken) < 3
 
-    assert para_ids.new_para_id(is_taken) == taken[2]
+    assert names.new_para_id(is_taken) == taken[2]
     assert len(set(taken)) == 3
 
 

@@ -4,6 +4,7 @@ made, types that are suggested, and what else links to an entity.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from parachuted.errors import EditRefusedError
 from tests.brain.engines import engine
 from tests.brain.test_brain import KIM, a_vault, brain, make, write
 
-unknown = engine("unknown_names")
+unknown = engine("suggesting")
 TODAY = datetime.now(UTC).date()
 DAY = f"Daily/journals/{TODAY}.md"
 OLD = f"Daily/journals/{TODAY - timedelta(days=200)}.md"
@@ -105,10 +106,6 @@ async def test_what_is_suggested_for_an_entry_has_a_para_id(tmp_path: Path):
         assert found["confidence"] <= 0.8
         assert found["para_id"].startswith("para:brain:")
         assert found["para_id"] in (tmp_path / TARA).read_text()
-        limited = module.with_key("k", paths=["Brain/entities/people/*.md"])
-        assert (await limited.request("POST", "/suggest", body={"text": "Then met Tara-Lou."}))[
-            "count"
-        ]
 
 
 async def test_a_type_can_be_suggested_and_waits_for_a_person(tmp_path: Path):
@@ -190,6 +187,20 @@ async def test_a_person_and_a_topic_without_a_file_are_suggested_once(tmp_path: 
         made = str(module.suggested[0][2]["text"])
         assert made.startswith("---\npara_id: para:brain:")
         assert made.endswith("type: person\n---\n\n# Zuzana Prokop\n")
+
+
+async def test_an_entry_that_two_events_tell_of_at_once_has_its_names_suggested_once(
+    tmp_path: Path,
+):
+    async with brain(a_vault(tmp_path)) as module:
+        api = module.interface("BrainInterface")
+        text = "Met with Zuzana Prokop."
+        both = (api.detect_mentions(DAY, text, f"para:daily:{one}") for one in ("abc", "bcd"))
+        await asyncio.gather(*both)
+
+        assert [path for _, path, _ in module.suggested] == [
+            "Brain/entities/people/zuzana-prokop.md"
+        ]
 
 
 @given(st.text(alphabet="aAbB metwith'\u2019.\n-`", max_size=60))

@@ -18,7 +18,8 @@ from parachuted.bubbling import (
     WatchRegistry,
 )
 from parachuted.events import Bus, Change, Event
-from parachuted.state import JournalDisk, open_state
+from parachuted.state import open_state
+from parachuted.state.journal import JournalDisk
 from parachuted.tasks import Causes, Queue, QuietWindow, Task
 from parachuted.vault import (
     Author,

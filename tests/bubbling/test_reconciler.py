@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import NotFoundError, StorageFailedError
-from parachuted.state import JournalDisk
+from parachuted.state.journal import JournalDisk
 from parachuted.vault import UNDO, Author
 from tests.bubbling.reconciler_rig import ReconcilerRig, watching
 
@@ -243,6 +243,18 @@ async def test_all_changes_of_one_look_by_one_person_are_one_cause(reconciler_ri
     (task,) = reconciler_rig.queue.all()
     assert task.causes == author.causes
     assert reconciler_rig.causes.get(author.causes[0]).files == 2
+
+
+async def test_a_cause_names_the_file_that_it_began_with_also_where_nobody_watches_that(
+    reconciler_rig: ReconcilerRig,
+):
+    reconciler_rig.begin_with(u="# Unwatched\n", a=A, w=watching("a.md"))
+    author = await reconciler_rig.save("u", "# Edited\n")
+    assert reconciler_rig.causes.get(author.causes[0]) is None
+    await reconciler_rig.save("a", B, by=Author(by="module:tags", causes=author.causes))
+
+    assert reconciler_rig.waiting() == ["w"]
+    assert reconciler_rig.causes.root_of(author.causes[0]) == "u.md"
 
 
 async def test_a_task_tells_the_run_that_it_follows_from(reconciler_rig: ReconcilerRig):

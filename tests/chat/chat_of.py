@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from parachuted.access.authority import Authority, acting
-from parachuted.bundled import bundled_folder
+from parachuted.access.caller import Caller, acting
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ModuleHarness, running_module
 
 _PATIENCE_S = 60.0
@@ -22,7 +22,7 @@ async def running_chat(vault: Path, **options: Any) -> AsyncIterator[ModuleHarne
     """
     async with running_module(bundled_folder("modules") / "chat", vault=vault, **options) as module:
         inside = module._host._module
-        for one in (inside.bridge, inside.write_back, inside.turns.parts):
+        for one in (inside.bridge, inside.write_back, inside.turns.work.parts):
             assert one.limit_s > 0
             one.limit_s = _PATIENCE_S
         yield module
@@ -34,7 +34,7 @@ async def restarted(module: ModuleHarness) -> AsyncIterator[Path]:
     running = module._host
     before = running._module.sessions
     yield module._services.data_folder
-    await running._contained("on_enable", running._module.on_enable(), 60, Authority())
+    await running._module.on_enable()
     before._index.close()
 
 
@@ -67,4 +67,4 @@ def sessions_of(module: ModuleHarness) -> Any:
 
 def acting_as_owner() -> Any:
     """Inside, calls of the module's own code are on its own behalf."""
-    return acting(Authority())
+    return acting(Caller())

@@ -252,7 +252,7 @@ async def test_a_brain_that_does_not_answer_in_time_adds_nothing_and_holds_up_no
     options = {"interfaces": {"BrainInterface": Silent()}}
     async with scripted_chat(vault, words("Yes."), judge, **options) as (module, runs):
         inside = module._host._module
-        inside.bridge.limit_s = inside.write_back.limit_s = inside.turns.parts.limit_s = 0.01
+        inside.bridge.limit_s = inside.write_back.limit_s = inside.turns.work.parts.limit_s = 0.01
         for message in ("What does Kim Lee like to grow?", "By the way: Kim moves in May."):
             events = await ask(module, message)
             assert events[-1]["type"] == "done"

@@ -8,7 +8,7 @@ from parachuted.errors import AgentFailedError
 from tests.chat.loading import chat_file
 
 access, bridge, judge = chat_file("brain_access"), chat_file("bridge"), chat_file("judge")
-facts_file = chat_file("facts")
+facts_file = chat_file("write_back")
 
 KIM = {"name": "Kim Lee", "type": "person", "snippet": "Grows beans.", "path": "Brain/kim.md"}
 

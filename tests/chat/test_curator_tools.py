@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Job
-from parachuted.bundled import bundled_folder
+from parachuted.agents.job import Job
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install

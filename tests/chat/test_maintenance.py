@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say
 from tests.api.calls import get
 from tests.api.routes.test_modules import install

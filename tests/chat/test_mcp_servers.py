@@ -7,9 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import aiohttp
-
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say, use
 from tests.api.calls import call as keyed
 from tests.api.calls import key_of
@@ -135,30 +133,3 @@ async def test_a_key_that_only_administers_agents_changes_no_server(talking, vau
         assert (await keyed(daemon_rig, "GET", "/api/mcps", headers=key))[0] == 200
         status, _ = await keyed(daemon_rig, "POST", "/api/mcps", json=added, headers=everything)
         assert status == 200
-
-
-async def test_a_conversation_of_a_limited_key_has_no_server(
-    talking, vault: Path, engine: Mapping[str, str]
-):
-    (vault / "sums_server.py").write_bytes(SCRIPT.read_bytes())
-    (vault / "sums_server.py").chmod(0o644)
-    declare(vault)
-    model = Model()
-    async with ScriptedMessages([model] * 200) as api, talking(api, engine=engine) as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
-        listed = rows_hold((await call(daemon_rig, "GET", "/api/mcps"))[1])
-        shown = {"digest": listed["sums"]["digest"]}
-        approved = await call(daemon_rig, "POST", "/api/mcps/sums/approve", shown)
-        assert approved[0] == 200, (approved, listed)
-        scopes = ("chat:read,write", "vault:read,write", "curator:read,write")
-        for paths, is_offered in (((), True), (("Chat/**", "Garden/**"), False)):
-            key = key_of(daemon_rig, *scopes, paths=paths, local=True)
-            async with (
-                aiohttp.ClientSession() as session,
-                session.post(
-                    f"{daemon_rig.url}/api/chat", json={"message": "Add."}, headers=key
-                ) as answer,
-            ):
-                assert answer.status == 200, await answer.text()
-                await answer.read()
-            assert ("add" in model.offered[-1]) is is_offered, paths

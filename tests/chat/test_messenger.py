@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from parachuted.access.authority import Authority, acting
+from parachuted.access.caller import Caller, WorkRequest, acting
 from tests.chat.chat_of import conversations, sessions_of, texts
 from tests.chat.scripted_runs import ask, scripted_chat, words
 from tests.chat.talks import eventually
@@ -29,7 +29,7 @@ async def test_a_message_to_an_agent_that_does_not_listen_is_answered_after_its_
         async with asyncio.TaskGroup() as group:
             group.create_task(ask(module, "Slowly please", target))
             await eventually(lambda: _started(runs))
-            with acting(Authority(asked_by="person")):
+            with acting(Caller(request=WorkRequest(by="person"))):
                 one, two = await sessions.get(source), await sessions.get(target)
                 inside.messenger.send_from(one, two, "What about peas?")
                 await inside.messenger.turn_ended(one.id)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say
 from tests.api.routes.test_modules import install
 from tests.chat.test_turns_live import call, events, talking

@@ -7,13 +7,13 @@ import pytest
 from parachuted.errors import ActRefusedError
 from tests.chat.loading import chat_file
 
-modes, permissions, session = chat_file("modes"), chat_file("permissions"), chat_file("session")
+permissions, session = chat_file("permissions"), chat_file("session")
 Bounds, OWN = session.SessionPermissions, permissions.SESSION_TOOLS
 
 
 def narrowed(bounds=None, mode="default", folder="Projects/a", contexts=("Areas/tea",)):
     return permissions.narrowing_of(
-        bounds, modes.mode_of(mode), folder=folder, context_folders=contexts
+        bounds, permissions.mode_of(mode), folder=folder, context_folders=contexts
     )
 
 
@@ -88,17 +88,19 @@ def test_an_agent_learns_its_bounds():
 
 
 def test_a_request_may_narrow_trust_and_never_widen_it():
-    default, trusted = modes.mode_of("default"), modes.mode_of("trusted")
-    direct = modes.trust_level_of("full")
-    assert modes.mode_for(direct, default) is default
-    assert modes.mode_for(modes.trust_level_of("untrusted"), trusted).name == "sandboxed"
-    assert modes.mode_for(None, default) is default
+    default, trusted = permissions.mode_of("default"), permissions.mode_of("trusted")
+    direct = permissions.trust_level_of("full")
+    assert permissions.mode_for(direct, default) is default
+    assert (
+        permissions.mode_for(permissions.trust_level_of("untrusted"), trusted).name == "sandboxed"
+    )
+    assert permissions.mode_for(None, default) is default
     with pytest.raises(ActRefusedError, match="sandboxed"):
-        modes.mode_for(direct, modes.mode_of("sandboxed"))
+        permissions.mode_for(direct, permissions.mode_of("sandboxed"))
     with pytest.raises(ActRefusedError):
-        modes.trust_level_of("root")
+        permissions.trust_level_of("root")
     with pytest.raises(ActRefusedError):
-        modes.mode_of("god")
+        permissions.mode_of("god")
 
 
 def test_an_agent_that_names_its_tools_has_no_others_and_never_more_than_the_session():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.chat.loading import chat_file
 
-prompt, history, messages = chat_file("prompt"), chat_file("prompt_history"), chat_file("messages")
+prompt, history, messages = chat_file("prompt"), chat_file("resuming"), chat_file("messages")
 PromptPart = prompt.PromptPart
 BASE = PromptPart(kind="base", text="You are a thinking partner.")
 

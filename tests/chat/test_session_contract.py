@@ -70,7 +70,7 @@ def decode_message(found: Any) -> Mapping[str, Any]:
 
 async def _full(chat: ModuleHarness) -> str:
     """A session in which every field has a value, and a message of each kind."""
-    code = chat_file("sessions")
+    code = chat_file("messages")
     made = str((await conversations(chat).create("Beans"))["id"])
     with acting_as_owner():
         await sessions_of(chat).change(
@@ -81,7 +81,9 @@ async def _full(chat: ModuleHarness) -> str:
             model="model-a",
             workspace="garden",
             working_directory="Projects/garden",
-            linked_bot=code.LinkedBot(platform="telegram", chat_id="12", chat_type="dm"),
+            linked_bot=chat_file("session").LinkedBot(
+                platform="telegram", chat_id="12", chat_type="dm"
+            ),
             continued_from="earlier",
             parent_id="parent",
             original_id="original",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from parachuted.agents import Job
-from parachuted.bundled import bundled_folder
+from parachuted.agents.job import Job
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install

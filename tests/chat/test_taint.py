@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say, use
 from tests.api.calls import post
 from tests.api.routes.test_modules import install

@@ -133,7 +133,7 @@ SEGMENT = (
 
 
 async def test_a_transcript_is_as_the_app_decodes_it_whole_or_since_the_last_summary(chat):
-    code = chat_file("sessions")
+    code = chat_file("messages")
     made = str((await conversations(chat).create("Beans"))["id"])
     with acting_as_owner():
         for name, role, meta in (

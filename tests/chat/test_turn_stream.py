@@ -23,10 +23,10 @@ async def test_a_reader_gets_the_present_turn_and_its_end():
     stream = TurnStream()
     stream.begin()
     stream.send({"type": "session"})
-    stream.send_text("a")
+    stream.send("a")
     stream.send(DONE)
     stream.begin()
-    stream.send_text("b")
+    stream.send("b")
     stream.send(DONE)
     assert [one.data["type"] for one in await collect(stream)] == ["text", "done"]
     assert await collect(stream, stream.last_id) == []
@@ -37,7 +37,7 @@ async def test_nothing_is_sent_after_the_end_of_a_turn():
     stream.begin()
     stream.send(DONE)
     stream.send({"type": "aborted"})
-    stream.send_text("late")
+    stream.send("late")
     assert [one.data["type"] for one in await collect(stream)] == ["done"]
 
 
@@ -45,7 +45,7 @@ async def test_a_text_of_one_letter_events_is_kept_once_and_a_late_reader_gets_i
     stream = TurnStream()
     stream.begin()
     for _ in range(5_000):
-        stream.send_text("x")
+        stream.send("x")
     stream.send(DONE)
     text, done = await collect(stream)
     assert text.data == {"type": "text", "content": "x" * 5_000, "delta": "x" * 5_000}
@@ -135,7 +135,7 @@ async def stress(seed: int, drops: int) -> int:
             if choice.random() < 0.8:
                 letter = choice.choice("abc")
                 sent.append(letter)
-                stream.send_text(letter)
+                stream.send(letter)
             else:
                 sent.append("<tool_use>")
                 stream.send({"type": "tool_use"})

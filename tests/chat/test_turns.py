@@ -15,6 +15,7 @@ from parachuted.errors import (
     ConflictError,
     EditRefusedError,
     NotFoundError,
+    UnfitError,
 )
 from parachuted.modules import (
     AgentPermissionRequest,
@@ -25,7 +26,6 @@ from parachuted.modules import (
     AgentUsage,
     Response,
 )
-from parachuted.modules.registry.arguments import WrongArgumentsError
 from tests.chat.chat_of import restarted, texts
 from tests.chat.scripted_runs import ask, events_of, kinds, only, scripted_chat, until, words
 
@@ -174,7 +174,7 @@ async def test_what_is_said_meanwhile_reaches_the_agent_and_the_file(vault):
                 answer = await module.request("POST", f"/{session}/inject", body={"message": "x"})
                 statuses.add(answer.status if isinstance(answer, Response) else 200)
             assert statuses == {200, 429}
-            with pytest.raises(WrongArgumentsError, match="message"):
+            with pytest.raises(UnfitError, match="message"):
                 await module.request("POST", f"/{session}/inject", body={"message": "x" * 32_001})
             wait.set()
         assert runs.started[0].injected[0] == "Shorter!"
@@ -265,6 +265,24 @@ async def test_a_permission_answered_after_a_restart_holds_for_the_turn_that_goe
         await until(lambda: len(runs.started) == 2 and not runs.started[1].moments)
         assert runs.started[1].answers == {"p2": granted}, "once, as the person said"
         assert "Garden/a.md" in runs.started[1].prompt
+
+
+async def test_what_goes_on_after_a_turn_ends_before_the_sessions_are_closed(vault):
+    async with scripted_chat(vault, words("Yes.")) as (module, _runs):
+        chat, at_work, left = module._host._module, asyncio.Event(), []
+
+        async def follow(_ended):
+            at_work.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                left.append((await chat.sessions.count()).sessions)
+
+        chat.turns.followers.append(follow)
+        await ask(module, "Beans?")
+        await at_work.wait()
+        await chat.on_disable()
+        assert left == [1]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import RecordedRequest, ScriptedMessages, say
 from tests.api.routes.test_modules import install
 from tests.chat.app_decoder import decoded

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, RecordedRequest, say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
@@ -71,7 +72,7 @@ async def test_a_conversation_with_a_shell_works_in_a_container_and_goes_on_ther
         ]
         listed, *_ = [one["content"] for one in found if one["type"] == "tool_result"]
         assert "plan.md" in listed
-        assert "1000" in listed
+        assert str(os.getuid() or 1000) in listed
         assert "Private" not in listed
         assert (vault / "Work/plan.md").read_text() == "# Plan\n\n- ONE\n"
         assert (await get(daemon_rig, f"/api/chat/{session}"))["title"] == "The plan"

@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.processes.presence import running_daemon
 from parachuted.testing import Block, Delay, RecordedRequest, ScriptedMessages, say
 

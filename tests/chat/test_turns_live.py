@@ -14,11 +14,11 @@ import aiohttp
 import pytest
 
 from parachuted.agents.choice import choose_agent
-from parachuted.bundled import bundled_folder
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
-from parachuted.heavy import load_heavy
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.home_files.vault_state import state_folder
+from parachuted.processes.heavy import load_heavy
 from parachuted.testing import Block, Delay, RecordedRequest, ScriptedMessages, say, use
 from tests.api.routes.test_modules import install
 from tests.chat.app_decoder import decoded

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.authority import Authority, acting
-from parachuted.access.grant import grant_of
+from parachuted.access.caller import Caller, WorkRequest, acting
+from parachuted.access.grant import CallerGrant, grant_of
 from parachuted.errors import ActRefusedError, EditRefusedError
 from parachuted.keys import EVERYWHERE
 from parachuted.testing import ModuleHarness
@@ -105,7 +105,7 @@ async def test_a_strangers_words_count_as_theirs_after_a_crash(chat: ModuleHarne
         (data_folder / "appends.jsonl").write_text(f"{line}\n")
 
     assert await texts(chat, made) == ["One", "Two"]
-    assert "\norigin: bot\n" in (vault / FOLDER / files(vault)[0]).read_text()
+    assert "\norigin: stranger\n" in (vault / FOLDER / files(vault)[0]).read_text()
 
 
 async def test_a_strangers_words_count_as_theirs_when_anothers_message_brings_them(
@@ -113,25 +113,26 @@ async def test_a_strangers_words_count_as_theirs_when_anothers_message_brings_th
 ):
     made = await made_with(chat, "One")
     with unreadable(vault):
-        bots = Authority()
-        bots.taint.read("a message", "bot")
+        bots = Caller()
+        bots.taint.read("a message")
         with acting(bots):
             await sessions_of(chat).append(made, _message("Two"))
         with pytest.raises(EditRefusedError):
             await session(chat, made)
-        assert "origin: bot" not in (vault / FOLDER / files(vault)[0]).read_text("latin-1")
+        assert "origin:" not in (vault / FOLDER / files(vault)[0]).read_text("latin-1")
 
     await conversations(chat).add_message(made, "Three", "parachute")
 
     assert await texts(chat, made) == ["One", "Two", "Three"]
-    assert "\norigin: bot\n" in (vault / FOLDER / files(vault)[0]).read_text()
+    assert "\norigin: stranger\n" in (vault / FOLDER / files(vault)[0]).read_text()
 
 
 async def test_a_caller_who_may_not_write_hears_so_and_no_one_writes_it_later(vault: Path):
     async with running_chat(vault) as chat:
         made = await made_with(chat, "One")
-        reads_only = Authority(
-            asked_by="person", caller="k1", reads=EVERYWHERE, writes=grant_of(["Notes/**"])
+        reads_only = Caller(
+            request=WorkRequest(by="person", key="k1"),
+            grant=CallerGrant(reads=EVERYWHERE, writes=grant_of(["Notes/**"])),
         )
         with acting(reads_only), pytest.raises(ActRefusedError):
             await sessions_of(chat).append(made, _message("Two"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import running_module
 from tests.chat.scripted_runs import ask, only, scripted_chat, words
 from tests.daily.conftest import spoken_words

@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ModuleHarness, running_module
 from tests.chat.scripted_runs import ask, only, scripted_chat, words
-from tests.chat.talks import talk
+from tests.chat.talks import eventually, talk
 from tests.chat.test_bridge import fact, judging, stored
 
 KIM = "Brain/entities/people/kim-lee.md"
@@ -118,5 +118,8 @@ async def test_answers_without_a_model_are_clean_words_with_the_facts_and_their_
         assert lines[-1].endswith("|Made]])")
         for mark in ("Chat/sessions", "para:", "#", "- - ", "---", "generated_at"):
             assert mark not in quoted
-        found: Any = await module.request("GET", f"/{session}")
-        assert "No model can be asked" not in found["summary"]
+
+        async def summary() -> Any:
+            return (await module.request("GET", f"/{session}"))["summary"]
+
+        assert "No model can be asked" not in await eventually(summary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -60,6 +61,10 @@ class CommandLine:
         assert (done.returncode, done.stderr) == (0, ""), done
         return done.stdout
 
+    def start(self, *words: str, **env: str) -> str:
+        """Start a daemon on the vault; what that prints."""
+        return self.does("start", "--vault", str(self.vault), "--port", "0", *words, **env)
+
     def fails(self, code: int, *words: str, cwd: Path | None = None, **env: str) -> str:
         """What it complains of; it must end with this code, in sentences."""
         done = self(*words, cwd=cwd, **env)
@@ -70,6 +75,16 @@ class CommandLine:
     def json(self, *words: str) -> Any:
         """What it prints with --json."""
         return json.loads(self.does(*words, "--json"))
+
+    async def types(self, *words: str, **env: str) -> tuple[int, str]:
+        """Beside a daemon of this very process: the code, and all that it says."""
+        done = await asyncio.to_thread(self, *words, **env)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode, done.stdout + done.stderr
+
+    async def tells(self, *words: str, **env: str) -> str:
+        """Beside a daemon of this very process: what it prints, having succeeded."""
+        return await asyncio.to_thread(self.does, *words, **env)
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
         """Begin it, and do not wait."""

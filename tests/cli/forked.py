@@ -6,7 +6,6 @@ What is forked has its own environment, folder, standard streams and exit code.
 
 from __future__ import annotations
 
-import array
 import atexit
 import contextlib
 import gc
@@ -14,7 +13,7 @@ import importlib
 import json
 import os
 import pkgutil
-import selectors
+import select
 import signal
 import socket
 import subprocess
@@ -30,7 +29,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 1 << 20
 NUMBER = 4
-PROGRAM = "import sys; from tests.cli import forked; forked.serve(sys.argv[1])"
 HEAVY = ("parachuted.daemon", "parachuted.modules", "aiohttp.web", "mcp")
 AT_START = ("PYTHON", "LC_", "LANG")  # read when an interpreter starts, and never again
 
@@ -43,12 +41,9 @@ class Forking:
         self._address = f"{self._folder.name}/socket"
         self._environ = dict(os.environ)
         kept = {n: v for n, v in self._environ.items() if n == "PATH" or n.startswith(AT_START)}
+        program = f"from tests.cli import forked; forked.serve({self._address!r})"
         self._server = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                f"from tests.cli import forked; forked.serve({self._address!r})",
-            ],
+            [sys.executable, "-c", program],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -74,32 +69,25 @@ class Forking:
     def run(
         self, words: tuple[str, ...], env: Mapping[str, str], cwd: Path, timeout_s: float
     ) -> subprocess.CompletedProcess[str]:
-        """Run one command to its end, and until no one holds its output."""
-        pipes = os.pipe(), os.pipe()
+        """Run one command to its end."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with connection, contextlib.ExitStack() as ours:
-            for reader, _writer in pipes:
-                ours.callback(os.close, reader)
-            try:
-                connection.connect(self._address)
-                asked = json.dumps([words, dict(env), str(cwd)]).encode()
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LONGEST)
-                fds = array.array("i", [writer for _reader, writer in pipes])
-                connection.sendmsg([asked], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
-            finally:
-                for _reader, writer in pipes:
-                    os.close(writer)
+        with connection, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            connection.connect(self._address)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LONGEST)
+            asked = json.dumps([words, dict(env), str(cwd)]).encode()
+            socket.send_fds(connection, [asked], [out.fileno(), err.fileno()])
             pid = int.from_bytes(connection.recv(NUMBER), "big")
+            connection.settimeout(timeout_s)
             try:
-                out, err = _read([reader for reader, _writer in pipes], timeout_s)
-                connection.settimeout(timeout_s)
                 status = int.from_bytes(connection.recv(NUMBER), "big")
             except TimeoutError:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(words, timeout_s) from None
-        code = os.waitstatus_to_exitcode(status)
-        return subprocess.CompletedProcess(words, code, _text(out), _text(err))
+            for file in (out, err):
+                file.seek(0)
+            said = (file.read().decode().replace("\r\n", "\n") for file in (out, err))
+            return subprocess.CompletedProcess(words, os.waitstatus_to_exitcode(status), *said)
 
 
 @cache
@@ -115,60 +103,30 @@ def end() -> None:
         forking.cache_clear()
 
 
-def _text(data: bytes) -> str:
-    return data.decode().replace("\r\n", "\n")
-
-
-def _read(fds: list[int], timeout_s: float) -> list[bytes]:
-    """All that comes, until every writer has closed."""
-    parts: dict[int, list[bytes]] = {fd: [] for fd in fds}
-    deadline = time.monotonic() + timeout_s
-    with selectors.DefaultSelector() as ready:
-        for fd in fds:
-            ready.register(fd, selectors.EVENT_READ)
-        while ready.get_map():
-            found = ready.select(deadline - time.monotonic())
-            if not found and time.monotonic() >= deadline:
-                raise TimeoutError
-            for key, _events in found:
-                if data := os.read(key.fd, 1 << 16):
-                    parts[key.fd].append(data)
-                else:
-                    ready.unregister(key.fd)
-    return [b"".join(parts[fd]) for fd in fds]
-
-
 def serve(address: str) -> None:
-    """Fork a command for each who connects, until our stdin closes; tells its process number, and
-    then how it ended.
+    """Fork a command for each who connects, until our stdin closes. A process between tells its
+    number, and then how it ended.
     """
     _import_all()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(f"{address}.new")
     listener.listen(64)
     Path(f"{address}.new").rename(address)
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    running: dict[int, socket.socket] = {}
-    with selectors.DefaultSelector() as ready:
-        for source in (0, woken, listener):
-            ready.register(source, selectors.EVENT_READ)
-        while 0 not in (sources := [key.fileobj for key, _events in ready.select()]):
-            if woken in sources:
-                os.read(woken, 1 << 16)
-                _reap(running)
-            if listener in sources:
-                connection, _ = listener.accept()
-                if not (pid := os.fork()):
-                    signal.set_wakeup_fd(-1)
-                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    os.closerange(3, connection.fileno())
-                    os.closerange(connection.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
-                    _be_the_command(connection)
-                connection.send(pid.to_bytes(NUMBER, "big"))
-                running[pid] = connection
+    while 0 not in select.select([0, listener], [], [])[0]:
+        connection, _ = listener.accept()
+        if not os.fork():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            listener.close()
+            asked, files, _flags, _ = socket.recv_fds(connection, LONGEST, 2)
+            if not (pid := os.fork()):
+                connection.close()
+                _be_the_command(asked, files)
+            connection.send(pid.to_bytes(NUMBER, "big"))
+            with contextlib.suppress(OSError):
+                connection.send(os.waitpid(pid, 0)[1].to_bytes(NUMBER, "big"))
+            os._exit(0)
+        connection.close()
 
 
 def _import_all() -> None:
@@ -181,22 +139,10 @@ def _import_all() -> None:
     gc.freeze()
 
 
-def _reap(running: dict[int, socket.socket]) -> None:
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if not pid:
-                return
-            with running.pop(pid) as connection, contextlib.suppress(OSError):
-                connection.send(status.to_bytes(NUMBER, "big"))
-
-
-def _be_the_command(connection: socket.socket) -> None:
-    asked, fds, _flags, _ = socket.recv_fds(connection, LONGEST, 2)
-    connection.close()
+def _be_the_command(asked: bytes, files: list[int]) -> None:
     words, env, cwd = json.loads(asked)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    for fd, number in zip((nothing, *fds), range(3), strict=True):
+    for fd, number in zip((nothing, *files), range(3), strict=True):
         os.dup2(fd, number)
         os.close(fd)
     os.environ.clear()

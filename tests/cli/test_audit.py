@@ -50,7 +50,7 @@ def test_what_comes_is_shown_as_it_comes(running: CommandLine):
 def test_a_kill_is_no_harm_and_without_a_daemon_what_was_done_to_the_files_is_found(
     command_line: CommandLine,
 ):
-    command_line.does("start", "--vault", str(command_line.vault), "--port", "0")
+    command_line.start()
     for _ in range(3):
         command_line.json("tasks")
     folder = command_line.vault / ".parachute/audit"

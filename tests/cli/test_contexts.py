@@ -11,8 +11,7 @@ def test_the_plan_is_shown_first_then_done_then_undone(command_line: CommandLine
     old.write_text("# Old garden\n\n## Plans\n- beans\n")
     (command_line.vault / "Projects/garden").mkdir(parents=True)
     (command_line.vault / "Projects/garden/AGENTS.md").write_text("# Garden\n")
-    assert "no daemon" in command_line.fails(3, "contexts", "migrate").lower()
-    command_line.does("start", "--vault", str(command_line.vault), "--port", "0")
+    command_line.start()
 
     plan = command_line.does("contexts", "migrate")
     assert "Chat/contexts/garden-context.md  add to  Projects/garden/AGENTS.md  Plans" in plan
@@ -47,7 +46,7 @@ def test_what_cannot_be_moved_is_reported_and_fails(command_line: CommandLine):
     (command_line.vault / "Chat/contexts").mkdir(parents=True)
     (command_line.vault / "Chat/contexts/general-context.md").write_bytes(b"# \xff\n")
     (command_line.vault / "AGENTS.md").write_text("# Mine\n")
-    command_line.does("start", "--vault", str(command_line.vault), "--port", "0")
+    command_line.start()
 
     assert command_line.json("contexts", "migrate")["moves"][0]["action"] == "refuse"
     assert "not UTF-8" in command_line("contexts", "migrate", "--apply").stdout

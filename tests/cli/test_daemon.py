@@ -52,7 +52,7 @@ def stand_in(command_line: CommandLine):
 
 
 def start(command_line: CommandLine) -> int:
-    command_line.does("start", "--vault", str(command_line.vault), "--port", "0")
+    command_line.start()
     return command_line.started()[0]
 
 
@@ -94,56 +94,48 @@ def test_a_daemon_is_started_listed_restarted_and_stopped(command_line: CommandL
 
 
 def test_a_second_daemon_is_refused_and_the_first_goes_on(command_line: CommandLine, tmp_path):
-    pid = start(command_line)
-    other = {"PARACHUTE_HOME": str(tmp_path / "other home")}
-    refusals = [
-        command_line.fails(1, "start", "--vault", str(tmp_path / "another"), "--port", "0"),
-        command_line.fails(
-            1, "start", "--foreground", "--vault", str(command_line.vault), "--port", "0"
-        ),
-        command_line.fails(1, "start", "--vault", str(command_line.vault), "--port", "0", **other),
-        command_line.fails(
-            1, "start", "--foreground", "--vault", str(command_line.vault), "--port", "0", **other
-        ),
-    ]
+    pid, other = start(command_line), {"PARACHUTE_HOME": str(tmp_path / "other home")}
+    vault = ["--vault", str(command_line.vault), "--port", "0"]
+    another = ["--vault", str(tmp_path / "another"), "--port", "0"]
+    assert "already running" in command_line.fails(1, "start", *another)
+    assert "already running" in command_line.fails(1, "start", "--foreground", *vault)
+    assert "one writer" in command_line.fails(1, "start", *vault, **other)
+    assert "one writer" in command_line.fails(1, "start", "--foreground", *vault, **other)
 
-    assert ["already running" in refusals[0], "already running" in refusals[1]] == [True, True]
-    assert ["one writer" in refusals[2], "one writer" in refusals[3]] == [True, True]
     assert not (tmp_path / "another").exists()
     assert command_line.json("status")["pid"] == pid
 
 
-def test_a_port_in_use_is_said_and_leaves_nothing_running(command_line: CommandLine, busy):
-    said = command_line.fails(1, "start", "--vault", str(command_line.vault), "--port", str(busy))
-
+def test_what_keeps_a_daemon_from_starting_is_said_and_leaves_nothing_running(
+    command_line: CommandLine, busy, tmp_path
+):
+    home, words = command_line.home, ["start", "--vault", str(command_line.vault), "--port"]
+    said = command_line.fails(1, *words, str(busy))
     assert said.startswith(f"parachute: the daemon did not start: port {busy} cannot be used (")
     assert said.endswith("choose another with --port\n")
-    assert command_line.started() == []
-    start(command_line)
 
-
-def test_wrong_settings_are_reported_all_at_once(command_line: CommandLine):
-    (command_line.home / "config.yaml").write_text(
-        "port: many\nvaults: x\nbudget:\n  runs_per_hour: -1\n"
-    )
+    (home / "config.yaml").write_text("port: many\nvaults: x\nbudget:\n  runs_per_hour: -1\n")
     said = command_line.fails(2, "start", "--port", "99999", PARACHUTE_AGENT_TIMEOUT_S="soon")
-
-    for mistake in (
-        "line 1: port",
-        "line 2: ",
-        "line 4: budget.runs_per_hour",
-        "99999",
-        "PARACHUTE_AGENT_TIMEOUT_S",
-    ):
+    for mistake in ("line 1: port", "line 2: ", "line 4: budget.runs_per_hour", "99999"):
         assert mistake in said
+    assert "PARACHUTE_AGENT_TIMEOUT_S" in said
+    (home / "config.yaml").unlink()
+
+    (tmp_path / "file").write_text("")
+    no_folder = ["start", "--vault", str(tmp_path / "file"), "--port", "0"]
+    assert "there is no vault at" in command_line.fails(1, *no_folder)
     assert command_line.started() == []
 
-
-def test_a_vault_that_is_not_a_folder_is_refused(command_line: CommandLine, tmp_path):
-    (tmp_path / "file").write_text("")
-    assert "there is no vault at" in command_line.fails(
-        1, "start", "--vault", str(tmp_path / "file"), "--port", "0"
-    )
+    pid = start(command_line)
+    command_line.does("stop")
+    command_line.until(lambda: is_gone(pid))
+    (state,) = (home / "state").iterdir()
+    (state / "clock.json").unlink(missing_ok=True)
+    (state / "clock.json").mkdir()
+    said = command_line.fails(1, *words, "0")
+    assert "the daemon did not start: " in said
+    assert "cannot be written" in said, "though it watched already"
+    assert command_line.started() == []
 
 
 @pytest.mark.parametrize("how", [(), ("--foreground",), ("--foreground", "--make-default")])
@@ -155,27 +147,26 @@ def test_a_vault_that_is_away_is_not_made_and_what_to_do_is_said(
         said = command_line.fails(1, "start", *how, "--port", "0", *words, **env)
         assert f"`parachute init '{away}'` makes a new one" in said
         assert "mount it" in said
-    assert "there is no vault" in command_line.fails(
-        1, "service", "install", PARACHUTE_VAULT=str(away)
-    )
+    no_vault = command_line.fails(1, "service", "install", PARACHUTE_VAULT=str(away))
+    assert "there is no vault" in no_vault
     assert not away.parent.exists()
 
 
 def test_make_run_makes_the_default_vault_once_and_not_again_when_it_was_moved(
     command_line: CommandLine, tmp_path
 ):
-    default = tmp_path / "Parachute"
-    process = command_line.begin("start", "--foreground", "--make-default", "--port", "0")
+    makefile = (Path(__file__).resolve().parents[2] / "Makefile").read_text()
+    assert "set -- start --foreground --make-default;" in makefile
+    words, default = ["start", "--foreground", "--make-default", "--port", "0"], "Parachute"
+    process = command_line.begin(*words)
     command_line.until(command_line.started)
     process.send_signal(signal.SIGTERM)
-    assert f"Made {default}" in process.communicate(timeout=20)[0]
-    assert (default / "AGENTS.md").is_file()
+    assert f"Made {tmp_path / default}" in process.communicate(timeout=20)[0]
+    assert (tmp_path / default / "AGENTS.md").is_file()
 
-    default.rename(tmp_path / "moved")
-    assert "there is no vault" in command_line.fails(
-        1, "start", "--foreground", "--make-default", "--port", "0"
-    )
-    assert not default.exists()
+    (tmp_path / default).rename(tmp_path / "moved")
+    assert "there is no vault" in command_line.fails(1, *words)
+    assert not (tmp_path / default).exists()
 
 
 def test_a_start_on_a_copy_asks_which_vault_it_is_and_takes_the_answer(
@@ -198,11 +189,6 @@ def test_a_start_on_a_copy_asks_which_vault_it_is_and_takes_the_answer(
     assert len(list((command_line.home / "state").iterdir())) == 2
 
 
-def test_make_run_calls_it_so():
-    makefile = (Path(__file__).resolve().parents[2] / "Makefile").read_text()
-    assert "set -- start --foreground --make-default;" in makefile
-
-
 def test_a_killed_daemon_leaves_no_lock_and_no_record_that_counts(command_line: CommandLine):
     pid = start(command_line)
     os.kill(pid, signal.SIGKILL)
@@ -215,34 +201,24 @@ def test_a_killed_daemon_leaves_no_lock_and_no_record_that_counts(command_line: 
     assert command_line.json("status")["status"] == "ok"
 
 
-def test_the_log_has_a_json_object_a_line_and_what_happens_is_not_kept_twice(
+def test_the_log_has_a_json_object_a_line_and_is_followed_until_interrupted(
     command_line: CommandLine,
 ):
     assert "no log yet" in command_line.fails(1, "logs")
     start(command_line)
-    for number in range(20):
-        (command_line.vault / f"{number}.md").write_text("# N\n")
-    command_line.until(lambda: command_line.json("status")["vault"]["files"] == 20)
+    logs = command_line.home / "logs"
+    for line in command_line.does("logs", "-n", "5", "--json").splitlines():
+        assert isinstance(json.loads(line), dict)
+    lines = command_line.does("logs", "-n", "5").splitlines()
+    assert any(line[:4].isdigit() and " info " in line for line in lines)
+    assert (logs / "start.log").read_bytes() == b""
+    assert stat.S_IMODE(logs.stat().st_mode) == 0o700
 
-    assert all(
-        isinstance(json.loads(line), dict)
-        for line in command_line.does("logs", "-n", "5", "--json").splitlines()
-    )
-    assert any(
-        line[:4].isdigit() and " info " in line
-        for line in command_line.does("logs", "-n", "5").splitlines()
-    )
-    assert (command_line.home / "logs/start.log").read_bytes() == b""
-    assert stat.S_IMODE((command_line.home / "logs").stat().st_mode) == 0o700
-
-
-def test_the_log_is_followed_until_interrupted(command_line: CommandLine):
-    start(command_line)
-    with (command_line.home / "logs/daemon.log").open("a") as log:
+    with (logs / "daemon.log").open("a") as log:
         log.write('{"at": "2026-01-31 12:00:00,000", "level": "info", "message": "first"}\n')
     following = command_line.begin("logs", "-f", "-n", "1")
     assert following.stdout.readline() == "2026-01-31 12:00:00 info    first\n"
-    with (command_line.home / "logs/daemon.log").open("a") as log:
+    with (logs / "daemon.log").open("a") as log:
         log.write("second\n")
     assert following.stdout.readline() == "second\n"
     following.send_signal(signal.SIGTERM)
@@ -287,22 +263,6 @@ def test_a_daemon_in_a_terminal_restarts_in_its_terminal(command_line: CommandLi
     finally:
         process.send_signal(signal.SIGINT)
         assert "Restarting." in process.communicate(timeout=20)[0]
-
-
-def test_a_daemon_that_cannot_load_the_rest_is_said_with_why_though_it_watched_already(
-    command_line: CommandLine,
-):
-    pid = start(command_line)
-    command_line.does("stop")
-    command_line.until(lambda: is_gone(pid))
-    (state,) = (command_line.home / "state").iterdir()
-    (state / "clock.json").unlink(missing_ok=True)
-    (state / "clock.json").mkdir()
-    said = command_line.fails(1, "start", "--vault", str(command_line.vault), "--port", "0")
-
-    assert "the daemon did not start: " in said
-    assert "cannot be written" in said
-    assert command_line.started() == []
 
 
 def test_a_vault_and_a_home_by_relative_paths_are_those_of_this_folder(

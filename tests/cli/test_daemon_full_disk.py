@@ -38,7 +38,7 @@ def test_a_disk_that_fills_up_while_the_daemon_runs_is_reported_without_a_traceb
     command_line: CommandLine, small_disk: Path
 ):
     there = replace(command_line, home=small_disk / "home")
-    there.does("start", "--vault", str(command_line.vault), "--port", "0")
+    there.start()
     try:
         fill(small_disk)
         (command_line.vault / "a.md").write_text("# A\n")
@@ -56,7 +56,7 @@ def test_restart_on_a_full_disk_says_so_and_leaves_the_daemon_running(
     command_line: CommandLine, small_disk: Path
 ):
     there = replace(command_line, home=small_disk / "home")
-    there.does("start", "--vault", str(command_line.vault), "--port", "0")
+    there.start()
     pid = there.json("status")["pid"]
     try:
         fill(small_disk)

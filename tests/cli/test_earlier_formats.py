@@ -32,7 +32,7 @@ def test_all_that_it_holds_is_there_and_goes_on(archive, command_line: CommandLi
     made = json.loads((tmp_path / "made.json").read_text())
     before = (command_line.vault / "AGENTS.md").read_text()
 
-    command_line.does("start", "--vault", str(command_line.vault), "--port", "0")
+    command_line.start()
 
     assert command_line.does("config", "get", "bubble.quiet_s").split() == ["0.05"]
     assert "holds" in command_line.does("audit", "verify")

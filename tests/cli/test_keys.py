@@ -32,69 +32,33 @@ def asked(command_line: CommandLine, path: str, key: str | None) -> int:
 
 
 def test_a_key_is_made_listed_and_revoked_with_no_daemon(command_line: CommandLine):
+    keys, create = command_line.home / "keys.yaml", ["keys", "create"]
     assert command_line.does("keys", "list") == "No keys; `parachute keys create NAME` makes one.\n"
-    said = command_line.does(
-        "keys",
-        "create",
-        "my phone",
-        "--scope",
-        "daily:read,write",
-        "--path",
-        "Daily/**",
-        "--expires",
-        "90d",
-    )
+    narrow = ["--scope", "daily:read,write", "--path", "Daily/**", "--expires", "90d"]
+    said = command_line.does(*create, "my phone", *narrow)
     (key,) = KEY.findall(said)
 
     assert said.startswith("my phone (k_")
     assert "may read and write daily in Daily/**; it ends 20" in said
-    assert stat.S_IMODE((command_line.home / "keys.yaml").stat().st_mode) == 0o600
-    assert key not in (command_line.home / "keys.yaml").read_text()
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o600
+    assert key not in keys.read_text()
     listed = command_line.does("keys", "list")
     assert "my phone  read and write daily in Daily/**  never" in listed
     assert key not in listed
     assert "sha256" not in listed + json.dumps(command_line.json("keys", "list"))
+    taken = "there is a key 'my phone' already; revoke that one first"
+    assert taken in command_line.fails(1, *create, "my phone")
     assert command_line.does("keys", "revoke", "my phone").startswith("Revoked k_")
     assert command_line.json("keys", "list") == {"keys": [], "faults": []}
 
 
-def test_without_a_scope_a_key_reads_and_writes_all_and_administers_nothing(
-    command_line: CommandLine,
-):
+def test_scopes_are_as_typed_and_without_them_all_is_read_and_written(command_line: CommandLine):
     made = command_line.json("keys", "create", "phone")
-
     assert made["scopes"] == [{"module": "*", "capabilities": ["read", "write"]}]
     assert KEY.fullmatch(made["key"])
-    assert "administer nothing" in command_line.does("keys", "create", "--help").replace(
-        "\n", " "
-    ).replace("  ", " ")
-
-
-def test_a_scope_on_a_module_that_no_one_knows_is_refused_with_those_that_are_known(
-    command_line: CommandLine,
-):
-    said = command_line.fails(1, "keys", "create", "phone", "--scope", "dailly:read")
-
-    assert "unknown module dailly; a scope may name vault, curator, system, daily" in said
-    assert command_line.json("keys", "list")["keys"] == []
-
-
-def test_several_scopes_and_paths_may_be_given(command_line: CommandLine):
-    made = command_line.json(
-        "keys",
-        "create",
-        "x",
-        "--scope",
-        "vault:read",
-        "--scope",
-        "curator:read,admin",
-        "--path",
-        "a/**",
-        "--path",
-        "b/*",
-    )
-
-    assert made["scopes"] == [
+    words = ["--scope", "vault:read", "--scope", "curator:read,admin"]
+    words += ["--path", "a/**", "--path", "b/*"]
+    assert command_line.json("keys", "create", "x", *words)["scopes"] == [
         {"module": "vault", "capabilities": ["read"], "paths": ["a/**", "b/*"]},
         {"module": "curator", "capabilities": ["read", "admin"], "paths": ["a/**", "b/*"]},
     ]
@@ -103,6 +67,7 @@ def test_several_scopes_and_paths_may_be_given(command_line: CommandLine):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
+        (["x", "--scope", "dailly:read"], "unknown module dailly; a scope may name vault, curator"),
         (["x", "--scope", "daily"], "should be a module and what may be done"),
         (["x", "--scope", "daily:all"], "capabilities of daily"),
         (["x", "--path", "/etc/**"], "not a pattern of paths"),
@@ -116,28 +81,19 @@ def test_what_makes_no_sense_makes_no_key(command_line: CommandLine, words, why)
     assert not (command_line.home / "keys.yaml").exists()
 
 
-def test_a_file_that_is_not_to_be_trusted_is_left_alone(command_line: CommandLine):
-    command_line.does("keys", "create", "x")
-    (command_line.home / "keys.yaml").chmod(0o644)
-
-    for words in (["list"], ["create", "y"], ["revoke", "x"]):
-        assert "`chmod 600` on it mends that" in command_line.fails(1, "keys", *words)
-    assert "there is no key 'y'" in mended(command_line).fails(1, "keys", "revoke", "y")
-
-
-def mended(command_line: CommandLine) -> CommandLine:
-    (command_line.home / "keys.yaml").chmod(0o600)
-    return command_line
-
-
-def test_an_entry_that_is_not_understood_is_reported(command_line: CommandLine):
+def test_a_file_that_is_not_to_be_trusted_is_left_alone_and_what_is_odd_in_it_reported(
+    command_line: CommandLine,
+):
     command_line.does("keys", "create", "x")
     file = command_line.home / "keys.yaml"
+    file.chmod(0o644)
+    for words in (["list"], ["create", "y"], ["revoke", "x"]):
+        assert "`chmod 600 " in command_line.fails(1, "keys", *words)
+    file.chmod(0o600)
+    assert "there is no key 'y'" in command_line.fails(1, "keys", "revoke", "y")
     file.write_text(file.read_text().replace("- write", "- wrote"))
-
-    assert "problem  key 1 ('x') opens nothing: capabilities of *" in command_line.does(
-        "keys", "list"
-    )
+    problem = "problem  key 1 ('x') opens nothing: capabilities of *"
+    assert problem in command_line.does("keys", "list")
 
 
 def test_a_terminal_shows_the_key_as_a_code_too(command_line: CommandLine):
@@ -162,25 +118,14 @@ def test_a_terminal_shows_the_key_as_a_code_too(command_line: CommandLine):
     assert shown.decode().count("█") > 100
 
 
-def test_a_name_that_another_key_has_is_refused(command_line: CommandLine):
-    command_line.does("keys", "create", "phone")
-
-    assert (
-        "there is a key 'phone' already; revoke that one first, or take another name"
-        in command_line.fails(1, "keys", "create", "phone")
-    )
-    assert len(command_line.json("keys", "list")["keys"]) == 1
-    command_line.does("keys", "revoke", "phone")
-    command_line.does("keys", "create", "phone")
-
-
-def test_a_key_that_was_just_used_is_listed_so_while_a_daemon_runs(command_line: CommandLine):
-    made, other = (
-        command_line.json("keys", "create", "phone"),
-        command_line.json("keys", "create", "tablet"),
-    )
-    command_line.does("start", "--vault", str(command_line.vault), "--port", "0")
-    assert asked(command_line, "/api/health", made["key"]) == 200
+def test_while_a_daemon_runs_keys_count_at_once_and_their_use_is_listed(command_line: CommandLine):
+    start = ["start", "--vault", str(command_line.vault), "--port", "0"]
+    command_line.does(*start, PARACHUTE_AUTH_MODE="always")
+    assert "is ok" in command_line.does("status")
+    made = command_line.json("keys", "create", "phone", "--scope", "curator:read")
+    other = command_line.json("keys", "create", "tablet")
+    statuses = [asked(command_line, "/api/watches", key) for key in (made["key"], None, "x")]
+    assert statuses == [200, 401, 401]
 
     assert (command_line.home / "keys.yaml").read_text().count("last_used:\n") == 2
     uses = {key["id"]: key.get("last_used") for key in command_line.json("keys", "list")["keys"]}
@@ -188,36 +133,16 @@ def test_a_key_that_was_just_used_is_listed_so_while_a_daemon_runs(command_line:
     assert uses[made["id"]].startswith("20")
     assert uses[other["id"]] is None
     assert [line.count("never") for line in lines[1:]] == [1, 2]
+    command_line.does("keys", "revoke", "tablet")
+    assert asked(command_line, "/api/watches", other["key"]) == 401
     command_line.does("stop")
     assert command_line.json("keys", "list")["keys"][0]["last_used"].startswith("20")
 
 
-def test_where_everyone_needs_a_key_the_command_works_and_keys_count_at_once(
-    command_line: CommandLine,
-):
-    command_line.does(
-        "start", "--vault", str(command_line.vault), "--port", "0", PARACHUTE_AUTH_MODE="always"
-    )
-    assert command_line.json("status")["status"] == "ok"
-    assert "is ok" in command_line.does("status")
-    assert command_line.json("watches")["count"] == 0
-    made = command_line.json("keys", "create", "phone", "--scope", "curator:read")
-    assert [asked(command_line, "/api/watches", key) for key in (made["key"], None, "x")] == [
-        200,
-        401,
-        401,
-    ]
-    command_line.does("keys", "revoke", "phone")
-    assert asked(command_line, "/api/watches", made["key"]) == 401
-    command_line.does("stop")
-
-
 def test_a_key_for_a_module_is_said_to_reach_what_the_module_reads(command_line: CommandLine):
-    lent = "it reaches every note that the module may read"
-    said = command_line.does(
-        "keys", "create", "talk", "--scope", "chat:read", "--scope", "brain:read"
-    )
+    create, lent = ["keys", "create"], "it reaches every note that the module may read"
+    said = command_line.does(*create, "talk", "--scope", "chat:read", "--scope", "brain:read")
     assert f"Through chat and brain {lent}" in said
-    kept = command_line.does("keys", "create", "x", "--scope", "chat:read", "--path", "Chat/**")
-    assert lent not in kept
-    assert lent not in command_line.does("keys", "create", "y", "--scope", "vault:read")
+    said = command_line.does(*create, "x", "--scope", "chat:read", "--path", "Chat/**")
+    assert lent not in said
+    assert lent not in command_line.does(*create, "y", "--scope", "vault:read")

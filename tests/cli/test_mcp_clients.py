@@ -1,4 +1,4 @@
-"""`parachute mcp install` (mcp_clients): a plan first, one entry added, all else left."""
+"""`parachute mcp install`: a plan first, one entry added, all else left."""
 
 from __future__ import annotations
 
@@ -16,33 +16,31 @@ ENTRY = {"type": "stdio", "command": "parachute", "args": ["mcp"]}
 
 
 def test_the_plan_is_shown_first_and_written_with_yes(command_line: CommandLine):
-    file = command_line.folder / ".claude.json"
-    plan = command_line.does("mcp", "install")
+    install, file = ("mcp", "install"), command_line.folder / ".claude.json"
+    plan = command_line.does(*install)
     assert str(file) in plan
     assert "Nothing has been written" in plan
     assert not file.exists()
 
-    assert "Written to" in command_line.does("mcp", "install", "--yes")
+    assert "Written to" in command_line.does(*install, "--yes")
     server = json.loads(file.read_text())["mcpServers"]["parachute"]
     assert server["args"][-1] == "mcp"
     assert server["env"]["PARACHUTE_HOME"] == str(command_line.home)
-    assert "has it already" in command_line.does("mcp", "install", "--yes")
+    assert "has it already" in command_line.does(*install, "--yes")
 
 
 def test_other_programs_are_shown_what_they_need_and_a_key_is_passed_on(command_line: CommandLine):
+    def shown(client: str) -> str:
+        words = ("--client", client, "--yes", "--key", 'a"b')
+        return command_line.does("mcp", "install", *words).partition("\n")[2]
+
     for client in ("cursor", "claude-desktop", "other"):
-        said = command_line.does("mcp", "install", "--client", client, "--yes", "--key", "k")
-        shown = json.loads(said.partition("\n")[2])
-        assert shown["mcpServers"]["parachute"]["env"]["PARACHUTE_KEY"] == "k"
-    said = command_line.does("mcp", "install", "--client", "codex", "--key", 'a"b').partition("\n")[
-        2
-    ]
-    assert tomllib.loads(said)["mcp_servers"]["parachute"]["env"]["PARACHUTE_KEY"] == 'a"b'
-    said = command_line.does("mcp", "install", "--client", "vscode").partition("\n")[2]
-    assert "parachute" in json.loads(said)["servers"]
-    assert sorted(one.name for one in command_line.folder.iterdir() if one.name != "home") == [
-        "vault"
-    ]
+        server = json.loads(shown(client))["mcpServers"]["parachute"]
+        assert server["env"]["PARACHUTE_KEY"] == 'a"b'
+    server = tomllib.loads(shown("codex"))["mcp_servers"]["parachute"]
+    assert server["env"]["PARACHUTE_KEY"] == 'a"b'
+    assert "parachute" in json.loads(shown("vscode"))["servers"]
+    assert {file.name for file in command_line.folder.iterdir()} <= {"home", "vault"}
 
 
 def test_all_else_in_the_file_stays_and_so_do_its_mode_and_link(tmp_path: Path):
@@ -52,14 +50,12 @@ def test_all_else_in_the_file_stays_and_so_do_its_mode_and_link(tmp_path: Path):
     link.symlink_to(real)
 
     assert add_server(link, ENTRY)
-    assert json.loads(real.read_text("utf-8")) == {
-        "a": "ä",
-        "mcpServers": {"x": 1, "parachute": ENTRY},
-    }
+    servers = {"x": 1, "parachute": ENTRY}
+    assert json.loads(real.read_text("utf-8")) == {"a": "ä", "mcpServers": servers}
     assert link.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o640
     assert not add_server(link, ENTRY)
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["link.json", "real.json"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["link.json", "real.json"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": []}', '"x"'])

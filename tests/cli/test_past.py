@@ -43,6 +43,15 @@ def test_a_change_of_a_text_that_is_not_known_is_not_counted_in_lines(running: C
     )
 
 
+def test_the_text_that_a_file_has_is_never_called_gone(running: CommandLine):
+    (running.vault / "Seeds.md").write_text("# Seeds\n")
+    running.until(lambda: re.search(r":\d\d +you +created", running("history", "Seeds.md").stdout))
+    (latest,) = running.json("history", "Seeds.md")["versions"]
+
+    assert not latest["kept"]
+    assert "text gone" not in running.does("history", "Seeds.md")
+
+
 def test_what_a_run_changed_is_shown_file_by_file(running: CommandLine):
     run = run_of(running)
     reported = running.does("diff", run)
@@ -71,12 +80,7 @@ def test_a_file_is_brought_back_and_that_is_taken_back(running: CommandLine):
 
 def test_a_request_that_names_no_version_learns_which_one_does(running: CommandLine):
     assert "FILE@VERSION" in running.fails(1, "restore", NOTE)
+    assert "none.tar.gz is not there" in running.fails(1, "restore", "none.tar.gz")
     assert "no run or version r-9" in running.fails(1, "restore", f"{NOTE}@r-9")
     assert "no version fffff" in running.fails(1, "restore", f"{NOTE}@fffff")
     assert "goes with a run" in running.fails(1, "restore", f"{NOTE}@fffff", "--after")
-
-
-def test_the_doctor_tells_the_size_of_the_history(running: CommandLine):
-    assert re.search(
-        r"^history  \d+ writes? since .* take \d+\.\d MB$", running.does("doctor"), re.MULTILINE
-    )

@@ -43,12 +43,7 @@ def test_where_the_daemon_that_runs_sees_no_engine_the_doctor_tells_that_too(
     command_line, engine, tmp_path
 ):
     command_line.does("sandbox", "build", "--offline", **engine)
-    command_line.does(
-        "start",
-        "--vault",
-        str(command_line.vault),
-        "--port",
-        "0",
+    command_line.start(
         DOCKER_HOST=f"unix://{tmp_path}/none",
     )
     try:

@@ -15,45 +15,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.bundled import bundled_folder
 from parachuted.cli.supervisor import ServiceTarget, find_supervisor, render_plist, render_unit
 from parachuted.errors import DaemonError
+from parachuted.home_files.bundled import bundled_folder
 
 UNIT = (bundled_folder("systemd") / "parachute.service").read_bytes()
 PLIST = (bundled_folder("launchd") / "parachuted.plist").read_bytes()
+ALSO_WRITTEN = " -%h/.claude"  # the login may be renewed where it is
 
 needs_systemd = pytest.mark.skipif(
     not shutil.which("systemd-analyze"),
     reason="there is no systemd-analyze here; .ci/run installs it",
 )
-names = st.text(
-    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs"), exclude_characters="/"),
-    min_size=1,
+# XML has no place for U+FFFE and U+FFFF
+CHARACTERS = st.characters(
+    codec="utf-8", exclude_categories=("Cc", "Cs"), exclude_characters="/\ufffe\uffff"
 )
-ALSO_WRITTEN = " -%h/.claude"
+NAMES = st.text(CHARACTERS, min_size=1).filter(lambda name: name not in {".", ".."})
 
 
 def wanted(folder: Path, **more) -> ServiceTarget:
     return ServiceTarget(vault=folder / "vault", home=folder / "home", **more)
 
 
-def analyze(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"XDG_RUNTIME_DIR": str(folder)}
-    return subprocess.run(
-        ["systemd-analyze", *words], capture_output=True, text=True, env=environment, check=False
-    )
-
-
-def rendered(folder: Path, unit: bytes) -> Path:
+def analyze(folder: Path, unit: bytes, *words: str) -> subprocess.CompletedProcess[str]:
     file = folder / "parachute.service"
     file.write_bytes(unit)
-    return file
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(folder)}
+    command = ["systemd-analyze", *words, str(file)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
 def line(unit: bytes, key: str) -> str:
-    return next(
-        found for found in unit.decode().splitlines() if found.startswith(f"{key}=")
-    ).removeprefix(f"{key}=")
+    found = (text for text in unit.decode().splitlines() if text.startswith(f"{key}="))
+    return next(found).removeprefix(f"{key}=")
 
 
 def read_as_systemd_does(text: str) -> list[str]:
@@ -75,29 +70,12 @@ def read_as_systemd_does(text: str) -> list[str]:
 
 
 @needs_systemd
-def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path):
-    done = analyze(
-        tmp_path, "--user", "verify", str(rendered(tmp_path, render_unit(UNIT, wanted(tmp_path))))
-    )
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-@needs_systemd
-def test_systemd_finds_nothing_wrong_with_the_unit_as_shipped(tmp_path: Path):
-    done = analyze(tmp_path, "--user", "verify", str(rendered(tmp_path, UNIT)))
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-@needs_systemd
-def test_the_unit_is_exposed_at_most_2_0(tmp_path: Path):
-    unit = rendered(tmp_path, render_unit(UNIT, wanted(tmp_path)))
-
-    done = analyze(
-        tmp_path, "security", "--offline=true", "--threshold=20", "--no-pager", str(unit)
-    )
-
+def test_systemd_finds_nothing_wrong_with_the_unit_and_little_exposed(tmp_path: Path):
+    for unit in (UNIT, render_unit(UNIT, wanted(tmp_path))):
+        done = analyze(tmp_path, unit, "--user", "verify")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    words = ("security", "--offline=true", "--threshold=20", "--no-pager")
+    done = analyze(tmp_path, render_unit(UNIT, wanted(tmp_path)), *words)
     assert done.returncode == 0, done.stdout
 
 
@@ -107,31 +85,53 @@ def test_systemd_reads_an_odd_program_path_as_it_is(tmp_path: Path):
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    unit = rendered(tmp_path, render_unit(UNIT, wanted(tmp_path, program=(str(program),))))
+    unit = render_unit(UNIT, wanted(tmp_path, program=(str(program),)))
 
-    there = analyze(tmp_path, "--user", "verify", str(unit))
+    there = analyze(tmp_path, unit, "--user", "verify")
     program.unlink()
-    gone = analyze(tmp_path, "--user", "verify", str(unit))
+    gone = analyze(tmp_path, unit, "--user", "verify")
 
     assert (there.returncode, there.stderr) == (0, "")
     assert f"Command {program} is not executable" in gone.stderr
 
 
-@given(name=names)
-def test_any_path_comes_back_from_the_unit(name: str):
+@given(name=NAMES)
+def test_any_path_comes_back_from_both_files(name: str):
     plan = wanted(Path("/") / name)
 
     unit = render_unit(UNIT, plan)
-
-    assert line(unit, "ExecStart").startswith(
-        ":"
-    )  # or systemd would put the environment's values in the place of `$NAME`
+    # without the colon systemd would put the environment's values in the place of `$NAME`
+    assert line(unit, "ExecStart").startswith(":")
     assert read_as_systemd_does(line(unit, "ExecStart")) == list(plan.command)
     assert read_as_systemd_does(line(unit, "Environment")) == [f"PARACHUTE_HOME={plan.home}"]
-    assert read_as_systemd_does(line(unit, "ReadWritePaths").removesuffix(ALSO_WRITTEN)) == [
-        str(plan.vault),
-        str(plan.home),
-    ]
+    written = line(unit, "ReadWritePaths").removesuffix(ALSO_WRITTEN)
+    assert read_as_systemd_does(written) == [str(plan.vault), str(plan.home)]
+
+    content, log = plistlib.loads(render_plist(PLIST, plan)), f"{plan.home}/logs/service.log"
+    assert content["ProgramArguments"] == [*plan.program, "start", "--foreground"]
+    assert content["EnvironmentVariables"] == {"PARACHUTE_HOME": str(plan.home)}
+    assert (content["StandardOutPath"], content["StandardErrorPath"]) == (log, log)
+
+
+def test_all_but_the_paths_is_as_in_the_templates(tmp_path: Path):
+    unit = render_unit(UNIT, wanted(tmp_path))
+    pairs = zip(UNIT.splitlines(), unit.splitlines(), strict=True)
+    differing = [old.partition(b"=")[0] for old, new in pairs if old != new]
+    assert differing == [b"ExecStart", b"Environment", b"ReadWritePaths"]
+    assert all(line(text, "ReadWritePaths").endswith(ALSO_WRITTEN) for text in (UNIT, unit))
+    with pytest.raises(DaemonError, match="has 0 lines ReadWritePaths="):
+        render_unit(UNIT.replace(b"\nReadWritePaths=", b"\n#"), wanted(tmp_path))
+
+    content = plistlib.loads(render_plist(PLIST, wanted(tmp_path)))
+    told = [content[name] for name in ("Label", "RunAtLoad", "KeepAlive", "Umask")]
+    assert told == ["parachuted", True, {"SuccessfulExit": False}, 0o77]
+
+
+@pytest.mark.parametrize(("render", "template"), [(render_unit, UNIT), (render_plist, PLIST)])
+@pytest.mark.parametrize("name", ["two\nlines", "bell\x07", os.fsdecode(b"latin-\xe9")])
+def test_a_path_that_no_service_can_be_given_is_refused(render, template: bytes, name: str):
+    with pytest.raises(DaemonError, match="control characters or is not UTF-8"):
+        render(template, wanted(Path("/") / name))
 
 
 @pytest.mark.parametrize("char", ["'", '"', "\\"])
@@ -140,98 +140,28 @@ def test_a_program_path_that_systemd_refuses_is_refused_beforehand(tmp_path: Pat
         render_unit(UNIT, wanted(tmp_path, program=(f"/opt/a{char}b/python",)))
 
 
-def test_only_the_three_lines_of_paths_differ_from_the_template(tmp_path: Path):
-    unit = render_unit(UNIT, wanted(tmp_path))
-
-    differing = [
-        old for old, new in zip(UNIT.splitlines(), unit.splitlines(), strict=True) if old != new
-    ]
-    assert [old.partition(b"=")[0] for old in differing] == [
-        b"ExecStart",
-        b"Environment",
-        b"ReadWritePaths",
-    ]
-
-
-def test_the_login_may_be_renewed_where_it_is_kept(tmp_path: Path):
-    assert line(UNIT, "ReadWritePaths").endswith(ALSO_WRITTEN)
-    assert line(render_unit(UNIT, wanted(tmp_path)), "ReadWritePaths").endswith(ALSO_WRITTEN)
-
-
-def test_a_template_without_its_lines_is_refused(tmp_path: Path):
-    with pytest.raises(DaemonError, match="has 0 lines ReadWritePaths="):
-        render_unit(UNIT.replace(b"\nReadWritePaths=", b"\n#"), wanted(tmp_path))
-
-
-@pytest.mark.parametrize("render", [render_unit, render_plist])
-@pytest.mark.parametrize("name", ["two\nlines", "bell\x07", os.fsdecode(b"latin-\xe9")])
-def test_a_path_that_no_service_can_be_given_is_refused(render, name: str):
-    template = UNIT if render is render_unit else PLIST
-
-    with pytest.raises(DaemonError, match="control characters or is not UTF-8"):
-        render(template, wanted(Path("/") / name))
-
-
-@given(name=names.filter(lambda name: "\ufffe" not in name and "\uffff" not in name))
-def test_any_path_comes_back_from_the_property_list(name: str):
-    plan = wanted(Path("/") / name)
-
-    content = plistlib.loads(render_plist(PLIST, plan))
-
-    assert content["ProgramArguments"] == [*plan.program, "start", "--foreground"]
-    assert content["EnvironmentVariables"] == {"PARACHUTE_HOME": str(plan.home)}
-    assert (
-        content["StandardOutPath"]
-        == content["StandardErrorPath"]
-        == f"{plan.home}/logs/service.log"
-    )
-
-
-def test_the_property_list_keeps_what_the_template_says(tmp_path: Path):
-    content = plistlib.loads(render_plist(PLIST, wanted(tmp_path)))
-
-    assert (content["Label"], content["RunAtLoad"], content["KeepAlive"]) == (
-        "parachuted",
-        True,
-        {"SuccessfulExit": False},
-    )
-    assert content["Umask"] == 0o77
-
-
 def test_each_system_has_its_own_supervisor():
-    assert find_supervisor("linux", Path("/home/me"), 1000).file == Path(
-        "/home/me/.config/systemd/user/parachute.service"
-    )
-    assert find_supervisor("darwin", Path("/Users/me"), 501).file == Path(
-        "/Users/me/Library/LaunchAgents/parachuted.plist"
-    )
-    assert (
-        find_supervisor("linux", Path("/home/me"), 1000, Path("/home/me/.parachute")).file.name
-        == "parachute.service"
-    )
+    me = Path("/home/me")
+    unit = me / ".config/systemd/user/parachute.service"
+    assert find_supervisor("linux", me, 1000).file == unit
+    assert find_supervisor("linux", me, 1000, me / ".parachute").file == unit
+    plist = me / "Library/LaunchAgents/parachuted.plist"
+    assert find_supervisor("darwin", me, 501).file == plist
     with pytest.raises(DaemonError, match="win32"):
-        find_supervisor("win32", Path("/home/me"), 0)
+        find_supervisor("win32", me, 0)
 
 
-@pytest.mark.parametrize("platform", ["linux", "darwin"])
-@given(
-    name=names.filter(
-        lambda name: name not in {".", ".."} and "\ufffe" not in name and "\uffff" not in name
-    )
-)
-def test_a_service_knows_its_home_by_a_name_of_its_own_and_by_its_file(platform: str, name: str):
+@pytest.mark.parametrize(("platform", "template"), [("linux", UNIT), ("darwin", PLIST)])
+@given(name=NAMES)
+def test_a_service_knows_its_home_by_a_name_of_its_own_and_by_its_file(
+    platform: str, template: bytes, name: str
+):
     home = Path("/srv/a home") / name
     supervisor = find_supervisor(platform, Path("/home/me"), 1000, home)
-    template = {"linux": UNIT, "darwin": PLIST}[platform]
 
-    assert (
-        supervisor.home_of(supervisor.render(template, ServiceTarget(vault=Path("/v"), home=home)))
-        == home
-    )
-    assert re.fullmatch(
-        r"parachuted?-[a-z0-9-]+-[0-9a-f]{6}\.(service|plist)", supervisor.file.name
-    )
-    assert all(
-        supervisor.file.stem in " ".join(command)
-        for command in (supervisor.enabled, supervisor.running, *supervisor.unload)
-    )
+    written = supervisor.render(template, ServiceTarget(vault=Path("/v"), home=home))
+    assert supervisor.home_of(written) == home
+    pattern = r"parachuted?-[a-z0-9-]+-[0-9a-f]{6}\.(service|plist)"
+    assert re.fullmatch(pattern, supervisor.file.name)
+    for command in (supervisor.enabled, supervisor.running, *supervisor.unload):
+        assert supervisor.file.stem in " ".join(command)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from parachuted.agents.gateway import RequestUsage, UsageStore
-from parachuted.agents.gateway.usage_store import UsageEntry
+from parachuted.agents.gateway.prices import Tokens
+from parachuted.agents.gateway.usage import RequestUsage, RunToken, UsageStore
 from parachuted.home_files.vault_state import state_folder
 from tests.cli.command_line import CommandLine
 
@@ -16,34 +16,32 @@ def spend(command_line: CommandLine, usd: float, agent: str, ago: timedelta) -> 
     ledger = UsageStore(
         state_folder(command_line.home, command_line.vault) / "usage.db", at.timestamp
     )
-    ledger.settle(
-        UsageEntry(),
-        RequestUsage(
-            at=at,
-            run=f"run-of-{agent}",
-            agent=agent,
-            causes=("c-1",),
-            session=None,
-            model="claude-haiku-4-5",
-            input=100,
-            output=20,
-            cache_read=900,
-            cache_written=50,
-            usd=usd,
-        ),
+    run_token = RunToken(
+        run=f"run-of-{agent}",
+        agent=agent,
+        causes=("c-1",),
+        session=None,
+        max_cost_usd=1,
+        model="claude-haiku-4-5",
     )
-    ledger.close()
+    tokens = Tokens(input=100, output=20, cache_read=900, cache_write_5m=50)
+    ledger.settle(
+        RequestUsage(
+            run_token=run_token,
+            model=run_token.model,
+            at=at,
+            tokens=tokens,
+            usd=usd,
+            state="counted",
+        )
+    )
+    ledger.database.close()
 
 
 def test_it_tells_what_was_spent_on_what_and_what_is_left(command_line: CommandLine):
     spend(command_line, 0.5, "curator", timedelta())
     spend(command_line, 0.25, "judge", timedelta(days=3))
-    command_line.does(
-        "start",
-        "--vault",
-        str(command_line.vault),
-        "--port",
-        "0",
+    command_line.start(
         PARACHUTE_BUDGET_USD_PER_HOUR="7",
     )
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.config.load import read_entries, read_file, set_entry, write_file
+from parachuted.config.load import config_file, read_entries, read_file, set_entry
 from parachuted.errors import ConfigError, StorageFailedError
 
 pytestmark = pytest.mark.usefixtures("each_disk")
 
 
 def texts(text: str) -> dict[str, str | None]:
-    return {entry.key: entry.text for entry in read_entries(text)}
+    return {key: node.text for key, node in read_entries(text)}
 
 
 def refused(text: str) -> str:
@@ -29,7 +29,7 @@ def refused(text: str) -> str:
 def test_entries_have_dotted_keys_plain_text_and_lines():
     entries = read_entries("a: no\nb:\n  c: '010'\n  d:\ne: [1]\n")
 
-    assert [(entry.key, entry.text, entry.line, entry.is_list) for entry in entries] == [
+    assert [(key, node.text, node.line, node.items is not None) for key, node in entries] == [
         ("a", "no", 1, False),
         ("b.c", "010", 3, False),
         ("b.d", None, 4, False),
@@ -177,30 +177,29 @@ def test_a_file_that_is_too_large_or_no_text_is_refused(home):
 def test_a_folder_in_the_place_of_the_file_is_reported(home):
     (home / "config.yaml").mkdir()
 
-    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match="Is a directory"):
         read_file(home)
 
 
 @pytest.mark.on_disk
 def test_a_write_that_fails_leaves_the_file_as_it_was(home):
-    write_file(home, "port: 1\n")
+    config_file(home).change(lambda _before: "port: 1\n")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
         with pytest.raises(StorageFailedError) as error:
-            write_file(home, "#" * 2000)
+            config_file(home).change(lambda _before: "#" * 2000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     assert error.value.errno == errno.EFBIG
-    assert [(path.name, path.read_text()) for path in home.iterdir()] == [
-        ("config.yaml", "port: 1\n")
-    ]
+    assert (home / "config.yaml").read_text() == "port: 1\n"
+    assert {path.name for path in home.iterdir()} == {"config.yaml", "run"}
 
 
 def test_a_home_that_was_open_to_others_is_closed(home):
     home.chmod(0o755)
-    write_file(home, "")
+    config_file(home).change(lambda _before: "port: 1\n")
 
     assert os.stat(home).st_mode & 0o777 == 0o700  # noqa: PTH116
     assert Path(home / "config.yaml").stat().st_mode & 0o777 == 0o600

@@ -11,14 +11,14 @@ def test_a_variable_goes_before_the_file_and_a_login_in_an_address_is_not_shown(
     listing = SettingsListing(running, tmp_path, env, {"port": 4000, "foreground": True})
     listing.set("agent.base_url", "http://127.0.0.1:8")
     listing.set("log_level", "debug")
-    found = {one["key"]: one for one in listing.all()}
+    found = {setting.key: setting for setting in listing.all()}
 
     url, level = found["agent.base_url"], found["log_level"]
-    assert (url["next"], url["source"], url["editable"]) == (
+    assert (url.next, url.source, url.editable) == (
         "http://[secret]@127.0.0.1:9",
         "PARACHUTE_AGENT_BASE_URL",
         False,
     )
-    assert (level["value"], level["next"], level["editable"]) == ("info", "debug", True)
-    assert level["source"].startswith("config.yaml line ")
-    assert (found["port"]["next"], found["port"]["source"]) == ("4000", "--port")
+    assert (level.value, level.next, level.editable) == ("info", "debug", True)
+    assert level.source.startswith("config.yaml line ")
+    assert (found["port"].next, found["port"].source) == ("4000", "--port")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.config import Settings, describe_settings, home_folder, load_settings, set_setting
-from parachuted.config.load import read_file
+from parachuted.config.load import set_entry
 from parachuted.errors import ConfigError, StorageFailedError
 
 pytestmark = pytest.mark.usefixtures("each_disk")
@@ -418,15 +418,14 @@ def test_a_variable_of_another_program_that_makes_no_sense_here_stops_nothing(ho
 def test_two_changes_at_once_are_both_in_the_file(home, monkeypatch):
     threads = []
 
-    def read_and_let_another_change(folder: Path) -> str:
-        text = read_file(folder)
+    def set_and_let_another_change(*words: str) -> str:
         if not threads:
-            threads.append(Thread(target=set_setting, args=(folder, "port", "2")))
+            threads.append(Thread(target=set_setting, args=(home, "port", "2")))
             threads[0].start()
             threads[0].join(timeout=0.5)  # it waits for us, and ends when we are done
-        return text
+        return set_entry(*words)
 
-    monkeypatch.setattr("parachuted.config.load.read_file", read_and_let_another_change)
+    monkeypatch.setattr("parachuted.config.load.set_entry", set_and_let_another_change)
     set_setting(home, "agent.model", "x")
     threads[0].join()
 

@@ -1,4 +1,6 @@
-"""Chain: what a choice of folders loads, what it does not, and why."""
+"""Chain: what a choice of folders loads, what it does not, and why; what names of contexts mean, as
+older programs and newer ones write them; and which folders have a context file.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.context import LARGEST_FILE, Chain, ContextSelection, chain_of
+from parachuted.context import LARGEST_FILE, Chain, ContextSelection, chain_of, context_folders
+from parachuted.context.chain import choice_of, names_in, tokens_of
+from parachuted.errors import PathRefusedError
 from parachuted.vault import IndexEntry, VaultIndex, VaultPath
 
 FILES = {
@@ -20,6 +24,13 @@ FILES = {
 }
 
 
+def index_of(*paths: str, **sizes: int) -> VaultIndex:
+    index = VaultIndex()
+    for path, size in {**dict.fromkeys(paths, 1), **sizes}.items():
+        index.set(path, IndexEntry(0, 0, size, 1, "d"))
+    return index
+
+
 def chain(
     *folders: str,
     files: Sequence[str] = (),
@@ -27,10 +38,7 @@ def chain(
     max_tokens: int | None = None,
     sees: Callable[[str], bool] = lambda _path: True,
 ) -> Chain:
-    index = VaultIndex()
-    for path, size in FILES.items():
-        index.set(path, IndexEntry(0, 0, size, 1, "d"))
-    index.set("Areas/x/plan.md", IndexEntry(0, 0, 4, 1, "d"))
+    index = index_of(**FILES, **{"Areas/x/plan.md": 4})
     index.add_folder("Empty")
     watches = watched or {}
     choice = ContextSelection(folders=folders, files=tuple(map(VaultPath, files)))
@@ -210,3 +218,77 @@ def test_a_chain_adds_up(folders: list[str], max_tokens: int | None):
     assert len({file.path for file in found.files}) == len(found.files)
     assert all(file.exists for file in found.files if file.included)
     assert max_tokens is None or found.total_tokens <= max_tokens
+
+
+INDEX = index_of(
+    "AGENTS.md", "CLAUDE.md", "a/CLAUDE.md", "b/note.md", "odd.md/AGENTS.md", "x, y/AGENTS.md"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "folders", "files"),
+    [
+        ("", ("",), ()),
+        (".", ("",), ()),
+        ("a", ("a",), ()),
+        ("a/", ("a",), ()),
+        ("a/CLAUDE.md", ("a",), ()),
+        ("AGENTS.md", ("",), ()),
+        ("CLAUDE.md", (), ("CLAUDE.md",)),
+        ("b/note.md", (), ("b/note.md",)),
+        ("Chat/contexts/gone.md", (), ("Chat/contexts/gone.md",)),
+        ("odd.md", ("odd.md",), ()),
+        ("Nowhere", ("Nowhere",), ()),
+    ],
+)
+def test_a_name_means_a_folder_or_as_it_was_once_a_file(name, folders, files):
+    choice = choice_of([name, name], INDEX)
+
+    assert (choice.folders, choice.files) == (folders, files)
+
+
+@pytest.mark.parametrize("name", ["/etc", "..", "a/../b", "//", "/", "~", "a\0b", "a//b", "a/./b"])
+def test_what_is_not_a_path_in_the_vault_is_refused(name):
+    with pytest.raises(PathRefusedError):
+        choice_of([name], INDEX)
+
+
+def test_several_names_may_stand_in_one_text_unless_it_is_a_folder_s_own():
+    assert names_in(["a, b,,c", "x, y", "d"], INDEX) == ["a", "b", "", "c", "x, y", "d"]
+
+
+def test_each_folder_with_a_context_file_is_reported_by_path():
+    index = index_of(
+        **{
+            "b/AGENTS.md": 8,
+            "AGENTS.md": 9,
+            "b/deep/CLAUDE.md": 4,
+            "c/plan.md": 1,
+            "b/CLAUDE.md": 1,
+        }
+    )
+
+    found = context_folders(index)
+    assert [(one.path, one.context_file, one.display_name, one.tokens) for one in found] == [
+        ("", "AGENTS.md", "Vault", 3),
+        ("b", "b/AGENTS.md", "b", 2),
+        ("b/deep", "b/deep/CLAUDE.md", "deep", 1),
+    ]
+    assert [(one.has_agents_md, one.has_claude_md) for one in found] == [
+        (True, False),
+        (True, True),
+        (False, True),
+    ]
+
+
+def test_a_vault_without_context_files_has_none():
+    assert context_folders(index_of(**{"a.md": 1})) == []
+
+
+@pytest.mark.parametrize(("size", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2)])
+def test_a_token_is_each_started_four_bytes(size: int, tokens: int):
+    assert tokens_of(index_of(**{"a.md": size}), VaultPath("a.md")) == tokens
+
+
+def test_a_file_that_is_not_there_has_no_tokens():
+    assert tokens_of(VaultIndex(), VaultPath("a.md")) == 0

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ModuleHarness, running_module
 
 NOON = "2026-02-24T12:00:00-05:00"

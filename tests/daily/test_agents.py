@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.bundled import bundled_folder
 from parachuted.errors import (
     AgentFailedError,
     AgentUnavailableError,
     NotFoundError,
     ParachuteError,
 )
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import call, get, key_of, post
 from tests.api.routes.test_modules import install
@@ -327,9 +327,6 @@ async def test_an_agent_reads_what_the_sessions_of_the_last_days_were_about(tmp_
     async with daily(tmp_path) as module:
         found = await module.tool("read_recent_sessions", days=2)
         assert found == f"- {today} Beans: where to sow\n- {today} rain"
-        assert await module.with_key("k", paths=["Daily/**"]).tool("read_recent_sessions") == (
-            "There are no sessions."
-        )
         for tool, wrong in (
             ("read_recent_sessions", {"days": 32}),
             ("read_recent_journals", {"days": 0}),

@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import call
 from tests.api.routes.test_modules import install
 from tests.brain.test_contract import TEXT, TEXT_OR_NONE, app, fits

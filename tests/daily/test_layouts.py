@@ -137,4 +137,4 @@ async def test_a_conflict_copy_is_no_entry_and_the_doctor_names_it(
         assert rows(await module.request("GET", "/entries")) == []
         assert (await module.request("GET", "/days"))["days"] == []
     (finding,) = conflict_copies([path])
-    assert finding["path"] == path
+    assert finding.path == path

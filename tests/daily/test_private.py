@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.errors import NotFoundError
+from parachuted.errors import AgentUnavailableError, NotFoundError
+from parachuted.testing import ModuleHarness
 from tests.daily.journal_of import DAY, NOON, daily
 from tests.daily.test_mentions import FakeBrain
 
@@ -66,3 +67,31 @@ async def test_an_entry_with_a_private_item_is_left_out_and_its_loop_is_not_carr
         assert "doctor" not in str(await module.tool("daily-loops", days=90))
         assert await module.tool("daily-search", query="doctor") == []
         assert await module.tool("daily-search", query="Hm") == []
+
+
+def _offline(_agent: str, _prompt: str) -> str:
+    raise AgentUnavailableError("no model")
+
+
+async def entries_with_private(module: ModuleHarness) -> None:
+    for number, private in enumerate((False, True, True)):
+        at = f"2026-02-24T1{number}:00:00-05:00"
+        body = {"content": f"garden {number}", "created_at": at, "metadata": {"private": private}}
+        await module.request("POST", "/entries", body=body)
+
+
+async def test_what_is_private_counts_in_no_limit_and_its_words_find_nothing(tmp_path: Path):
+    async with daily(tmp_path, answers=_offline) as module:
+        await entries_with_private(module)
+        (tmp_path / DAY).write_text(
+            (tmp_path / DAY).read_text() + "\n# Walk\n\nFar.\n\n## Health #private\n\nKnee.\n"
+        )
+        await module.event("file.modified", path=DAY)
+        journal = module.interface("JournalInterface")
+
+        (found,) = await module.tool("daily-search", query="garden", limit=1)
+        assert found["content"] == "garden 0"
+        assert [one.title for one in await journal.get_recent_entries(2)] == ["Walk", "10:00"]
+        assert await module.tool("daily-search", query="knee") == []
+        pieces = await module.request("POST", "/query", body={"message": "knee"})
+        assert next(one for one in pieces if one["type"] == "entries")["entries"] == []

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.daily.journal_of import DAY, daily
 from tests.daily.loading import daily_file
 
-read_ids = daily_file("registry").read_ids
+read_ids = daily_file("days").read_ids
 
 
 def test_bad_lines_and_other_kinds_are_left_out():

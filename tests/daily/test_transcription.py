@@ -1,4 +1,4 @@
-"""Transcription: real speech, a real engine, and a person's corrections."""
+"""Transcription: real speech, a real engine, and a person's transcription."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from tests.daily.loading import daily_file
 
 FOLDER = bundled_folder("modules") / "daily"
 
 
-speech, transcription, corrections = map(daily_file, ("speech", "transcription", "corrections"))
+transcription = daily_file("transcription")
 
 POCKETSPHINX = """
 import sys, wave
@@ -32,12 +32,14 @@ HEARS = [sys.executable, "-c", POCKETSPHINX]
 
 
 def samples_with_silence(recording: Path, seconds: int) -> bytes:
-    spoken = speech.decode(recording)
-    return spoken + bytes(2 * speech.RATE * seconds) + spoken
+    spoken = transcription.decode(recording)
+    return spoken + bytes(2 * transcription.RATE * seconds) + spoken
 
 
 def write(path: Path, samples: bytes) -> Path:
-    speech.write_wave(samples, speech.Span(0, len(samples) / 2 / speech.RATE), path)
+    transcription.write_wave(
+        samples, transcription.Span(0, len(samples) / 2 / transcription.RATE), path
+    )
     return path
 
 
@@ -66,11 +68,11 @@ async def test_a_long_silence_is_marked_and_no_engine_hears_it(spoken_words: Pat
     assert said[1].startswith("*(No speech from 0:0")
     sizes = [int(line) for line in heard.read_text().split()]
     assert len(sizes) == 2
-    assert sum(sizes) < 2 * speech.RATE * 15
+    assert sum(sizes) < 2 * transcription.RATE * 15
 
 
 async def test_a_recording_of_nothing_says_so_and_asks_no_engine(tmp_path: Path):
-    recording = write(tmp_path / "silent.wav", bytes(2 * speech.RATE * 8))
+    recording = write(tmp_path / "silent.wav", bytes(2 * transcription.RATE * 8))
     engine = transcription.CommandEngine("none", ["/does/not/exist"])
 
     assert await transcription.transcribe(engine, recording) == "*(No speech from 0:00 to 0:08)*"
@@ -113,7 +115,7 @@ def test_a_correction_survives_a_second_transcription():
     again = "we met kevan at the harbour and talked about the bode"
 
     assert (
-        corrections.merge(first, corrected, again)
+        transcription.merge(first, corrected, again)
         == "we met Kevin at the harbour and talked about the boat"
     )
 
@@ -125,6 +127,6 @@ WORDS = st.lists(st.sampled_from(["a", "b ", "c\n", "d"]), max_size=12).map("".j
 def test_without_corrections_the_second_transcript_stands_and_the_same_one_changes_nothing(
     first: str, other: str
 ):
-    assert corrections.merge(first, first, other) == other
-    assert corrections.merge(first, other, first) == other
-    assert corrections.merge(first, other, other) == other
+    assert transcription.merge(first, first, other) == other
+    assert transcription.merge(first, other, first) == other
+    assert transcription.merge(first, other, other) == other

@@ -14,8 +14,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from parachuted.agents import OfflineBackend
 from parachuted.agents.choice import BackendChoice
+from parachuted.agents.offline import OfflineBackend
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.suggestions import Proposal

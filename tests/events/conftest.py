@@ -14,18 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.events import (
-    Bus,
-    Change,
-    ChangeCommitter,
-    ChangeDetector,
-    ChangeHints,
-    ChangeListeners,
-    DebounceTimes,
-    DiskScan,
-    Problems,
-    load_ignore,
-)
+from parachuted.events import Bus, Change, ChangeListeners, Problems, load_ignore
+from parachuted.events.change_detector import ChangeDetector
+from parachuted.events.changes import ChangeCommitter
+from parachuted.events.disk_scan import DiskScan
+from parachuted.events.watcher import ChangeHints, DebounceTimes
 from parachuted.vault import History, IndexSnapshot, Scanner, VaultIndex, VaultRoot
 
 

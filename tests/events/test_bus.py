@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.access.events import FieldKind
 from parachuted.events import CATALOG, Bus, EventKind
+from parachuted.events.fields import FieldKind
 
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
 

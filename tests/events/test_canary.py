@@ -9,8 +9,8 @@ import os
 import pytest
 from inotify_simple import INotify
 
-from parachuted.events import ChangeHints, make_watcher
 from parachuted.events.disk_scan import CANARY
+from parachuted.events.watcher import ChangeHints, make_watcher
 from parachuted.home_files.vault_state import state_folder
 from tests.events.conftest import EventsRig
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.events import ChangeCommitter, ChangeListeners
-from parachuted.events.changes import SortedChanges
+from parachuted.events import ChangeListeners
+from parachuted.events.changes import ChangeCommitter, SortedChanges
 from parachuted.vault import Author, IndexEntry, PathDifference, VaultPath, Write
 from tests.index_entries import changed
 

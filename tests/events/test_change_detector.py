@@ -12,7 +12,7 @@ import shutil
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.events import ChangeHints
+from parachuted.events.watcher import ChangeHints
 from parachuted.vault import VaultPath
 
 

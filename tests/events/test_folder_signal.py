@@ -10,15 +10,17 @@ from functools import partial
 
 import pytest
 
-from parachuted.events import make_watcher
-from parachuted.upkeep import FolderSignal
+from parachuted.events.folder_signal import FolderSignal
+from parachuted.events.watcher import make_watcher
 
 LONG_S = 600.0
 
 
 @pytest.fixture(autouse=True)
 def _on_each_engine(engine, monkeypatch):
-    monkeypatch.setattr("parachuted.upkeep.make_watcher", partial(make_watcher, engine=engine))
+    monkeypatch.setattr(
+        "parachuted.events.folder_signal.make_watcher", partial(make_watcher, engine=engine)
+    )
 
 
 @pytest.fixture

@@ -16,8 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.events import ChangeHints, make_watcher
-from parachuted.events.watcher import HintKind, NullFileWatcher, WatchfilesWatcher
+from parachuted.events.watcher import (
+    ChangeHints,
+    HintKind,
+    NullFileWatcher,
+    WatchfilesWatcher,
+    make_watcher,
+)
 from parachuted.home_files.vault_state import state_folder
 from tests.events.conftest import EventsRig
 

@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from parachuted.access.origins import Origins
 from parachuted.errors import ConflictError, StorageFailedError
 from parachuted.history.acts import Act, ActFinisher, ActStep, begin_act, recorded_act
 from parachuted.history.run_account import save
-from parachuted.state import open_state
-from parachuted.vault import Caller, VaultPath, digest_of
+from parachuted.vault import Requester, VaultPath, digest_of
 from parachuted.vault.trail import run_document
 from tests.vault.conftest import StoreRig
 
@@ -28,7 +26,7 @@ def merge(store_rig: StoreRig) -> Act:
     gone = store_rig.put("c.md", "# C\n")
     return Act(
         what="a merge",
-        author=replace(store_rig.agent, caller=Caller("module", "brain", "q-1")),
+        author=replace(store_rig.agent, requester=Requester("module", "brain", "q-1")),
         steps=[
             *steps,
             ActStep(path="d.md", base=None, after=new),
@@ -39,7 +37,7 @@ def merge(store_rig: StoreRig) -> Act:
 
 def do(store_rig: StoreRig, act: Act, count: int) -> None:
     """So many of its writes."""
-    finisher = ActFinisher(store_rig.store, None)
+    finisher = ActFinisher(store_rig.store)
     for step in act.steps[:count]:
         finisher._write(VaultPath(step.path), step, act.author)
 
@@ -49,7 +47,7 @@ def test_what_is_left_is_done_once_by_the_same_author(store_rig: StoreRig, count
     act = merge(store_rig)
     number = begin_act(store_rig.store, act)
     do(store_rig, act, count)
-    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+    (finished,) = ActFinisher(store_rig.store).finish_all()
 
     assert (finished.left, finished.problem) == ((), None)
     assert [str(path) for path in finished.paths] == ["a.md", "b.md", "d.md", "c.md"][count:]
@@ -58,7 +56,7 @@ def test_what_is_left_is_done_once_by_the_same_author(store_rig: StoreRig, count
     writes = store_rig.history.done_after(0)
     assert [write.author for write in writes] == [store_rig.agent] * 4
     assert store_rig.history.acts() == []
-    assert ActFinisher(store_rig.store, None).finish(number) is None
+    assert ActFinisher(store_rig.store).finish(number) is None
 
 
 def test_one_of_which_nothing_was_done_is_forgotten(store_rig: StoreRig):
@@ -66,7 +64,7 @@ def test_one_of_which_nothing_was_done_is_forgotten(store_rig: StoreRig):
     do(store_rig, act, 1)  # another act of the same run, before
     store_rig.store.replace(VaultPath("a.md"), b"# a.md\n\nof a.md\n", store_rig.agent)
     begin_act(store_rig.store, act)
-    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+    (finished,) = ActFinisher(store_rig.store).finish_all()
 
     assert finished.paths == finished.left == ()
     assert store_rig.text("a.md") == "# a.md\n\nof a.md\n"
@@ -79,7 +77,7 @@ def test_what_a_person_wrote_meanwhile_wins_and_nothing_is_removed_then(store_ri
     do(store_rig, act, 1)
     store_rig.put("b.md", "# b.md\n\nof b.md\nof me\n")
     store_rig.put("d.md", "mine\n")
-    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+    (finished,) = ActFinisher(store_rig.store).finish_all()
 
     assert store_rig.text("b.md") == "# b.md\n\nof b.md\nof me\n"
     assert store_rig.text("d.md") == "mine\n"
@@ -97,7 +95,7 @@ def test_an_edit_elsewhere_in_a_note_is_merged(store_rig: StoreRig):
     begin_act(store_rig.store, act)
     do(store_rig, act, 1)
     store_rig.put("b.md", "Mine.\n# b.md\n\nof b.md\n")
-    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+    (finished,) = ActFinisher(store_rig.store).finish_all()
 
     assert finished.left == ()
     assert store_rig.text("b.md") == "Mine.\n# b.md\n\nof b.md\nof c\n"
@@ -115,24 +113,11 @@ def test_where_the_disk_refuses_the_next_start_tries_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(store_rig.store, "replace", full)
-        (finished,) = ActFinisher(store_rig.store, None).finish_all()
+        (finished,) = ActFinisher(store_rig.store).finish_all()
     assert "the disk is full; the next start tries again; `parachute" in str(finished.problem)
-    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+    (finished,) = ActFinisher(store_rig.store).finish_all()
     assert finished.left == ()
     assert store_rig.names() == ["a.md", "b.md", "d.md"]
-
-
-def test_its_texts_count_as_what_its_author_had_read(store_rig: StoreRig, home):
-    state = open_state(home / "state.journal")
-    origins = Origins(state)
-    act = replace(merge(store_rig), origin="web")
-    begin_act(store_rig.store, act)
-    do(store_rig, act, 1)
-    ActFinisher(store_rig.store, origins).finish_all()
-
-    found = {path: origins.of_text(path, b"x") for path in ("a.md", "b.md", "d.md")}
-    assert found == {"a.md": "you", "b.md": "web", "d.md": "web"}
-    state.close()
 
 
 def test_the_record_of_the_call_tells_of_all_of_it(store_rig: StoreRig):
@@ -142,21 +127,20 @@ def test_the_record_of_the_call_tells_of_all_of_it(store_rig: StoreRig):
     save(store_rig.history, document)
     begin_act(store_rig.store, act)
     do(store_rig, act, 2)
-    ActFinisher(store_rig.store, None).finish_all()
+    ActFinisher(store_rig.store).finish_all()
 
     known = store_rig.history.run("r-1")
     assert known is not None
     assert [one["path"] for one in known["wrote"]] == ["a.md", "b.md", "d.md", "c.md"]
-    assert known["quotes"] == ["a.md", "b.md", "c.md", "d.md"]
 
 
 def test_the_acts_of_a_run_that_is_taken_back_are_forgotten(store_rig: StoreRig):
     act = merge(store_rig)
     begin_act(store_rig.store, act)
     do(store_rig, act, 1)
-    ActFinisher(store_rig.store, None).forget("r-2")
+    ActFinisher(store_rig.store).forget("r-2")
     assert len(store_rig.history.acts()) == 1
-    ActFinisher(store_rig.store, None).forget("r-1")
+    ActFinisher(store_rig.store).forget("r-1")
     assert store_rig.history.acts() == []
 
 
@@ -172,7 +156,7 @@ def test_a_text_that_is_no_longer_kept_is_named(store_rig: StoreRig):
     lost = ActStep(path="b.md", base=None, after=digest_of(b"lost"))
     begin_act(store_rig.store, replace(act, steps=[act.steps[0], lost]))
     do(store_rig, act, 1)
-    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+    (finished,) = ActFinisher(store_rig.store).finish_all()
     assert finished.left == ("b.md: what was to be written is no longer kept",)
 
 
@@ -188,7 +172,7 @@ def test_a_move_whose_links_cannot_follow_is_named_at_each_start_until_they_are_
     store_rig.store.move(VaultPath("a.md"), VaultPath("C#.md"), store_rig.agent)
 
     def finish() -> tuple[str, ...]:
-        (finished,) = ActFinisher(store_rig.store, None, store_rig.names).finish_all()
+        (finished,) = ActFinisher(store_rig.store, store_rig.names).finish_all()
         return finished.left
 
     def said(name: str) -> str:

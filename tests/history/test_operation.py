@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.history.run_account import in_force, net_of, new_act
+import pytest
+
+from parachuted.access.caller import Caller, WorkRequest
+from parachuted.history.run_account import CallRun, in_force, net_of, new_act, save
+from parachuted.history.undo import Undo
 from parachuted.vault import UNDO, Author, VaultPath
 from tests.tools.conftest import ToolsRig
 
@@ -17,10 +21,10 @@ def test_an_act_is_started_before_it_is_done_and_tells_what_came_of_it(tmp_path:
     act = new_act(
         UNDO, tools_rig.now, watcher="note.md", reason="took back r-1", takes_back=["r-1"]
     )
-    act.begin(tools_rig.history)
+    act.begin(tools_rig.store)
     assert [one["id"] for one in tools_rig.history.unended()] == [act.run]
     tools_rig.store.replace(NOTE, b"b\n", act.author)
-    document = act.end(tools_rig.history, tools_rig.objects, tools_rig.now, "took back r-1")
+    document = act.end(tools_rig.store, "took back r-1")
 
     assert tools_rig.history.unended() == []
     assert tools_rig.history.run(act.run) == document
@@ -38,10 +42,7 @@ def test_an_act_is_started_before_it_is_done_and_tells_what_came_of_it(tmp_path:
 def test_an_act_that_changed_nothing_says_so_and_one_that_carries_is_a_cause(tmp_path: Path):
     tools_rig = ToolsRig(folder=tmp_path)
     act = new_act(UNDO, tools_rig.now, watcher="note.md", reason="nothing", carries=True)
-    assert (
-        act.end(tools_rig.history, tools_rig.objects, tools_rig.now, "nothing")["outcome"]
-        == "unchanged"
-    )
+    assert act.end(tools_rig.store, "nothing")["outcome"] == "unchanged"
     assert act.author == Author(by=UNDO, run=act.run, causes=act.causes)
     assert (
         [cause["id"] for cause in tools_rig.history.run(act.run)["causes"]]
@@ -59,10 +60,9 @@ def test_what_writes_come_to_leaves_out_what_came_back(tmp_path: Path):
     for path, texts in (("note.md", "bcd"), ("other.md", "ba")):
         for text in texts:
             tools_rig.store.replace(VaultPath(path), f"{text}\n".encode(), by)
-    (wrote,) = net_of(tools_rig.history.writes_by("r1"), tools_rig.objects)
+    ((path, digests),) = net_of(tools_rig.history.writes_by("r1")).items()
 
-    assert wrote["path"] == "note.md"
-    assert "-a\n+d\n" in wrote["diff"]
+    assert (path, *map(tools_rig.objects.get, digests)) == ("note.md", b"a\n", b"d\n")
     tools_rig.close()
 
 
@@ -72,7 +72,7 @@ def test_what_an_undo_took_back_is_in_force_again_when_it_is_undone_however_deep
     undo = new_act(UNDO, tools_rig.now, watcher="a.md", reason="", takes_back=[run.run])
     redo = new_act(UNDO, tools_rig.now, watcher="a.md", reason="", takes_back=[undo.run])
     for act in (run, undo, redo):
-        act.end(tools_rig.history, tools_rig.objects, tools_rig.now, "")
+        act.end(tools_rig.store, "")
 
     def undone() -> list[bool]:
         return [bool(tools_rig.history.run(act.run)["undone"]) for act in (run, undo, redo)]
@@ -87,3 +87,67 @@ def test_what_an_undo_took_back_is_in_force_again_when_it_is_undone_however_deep
     assert mark(redo, by) == [True, False, True]
     assert mark(redo, None) == [False, True, False]
     tools_rig.close()
+
+
+A, B = VaultPath("a.md"), VaultPath("b.md")
+
+
+def author_of(call: CallRun) -> Author:
+    return Author(by="module:daily", run=call.run, causes=call.causes)
+
+
+@pytest.fixture
+def call(store_rig) -> CallRun:
+    asked = Caller(request=WorkRequest(by="person", who="phone"))
+    return CallRun(store_rig.store, "create", asked)
+
+
+def write(store_rig, call: CallRun, path: VaultPath, text: bytes) -> str:
+    with call.writing("module:daily", path):
+        store_rig.store.create(path, text, author_of(call))
+        return str(call.run)
+
+
+def test_all_writes_of_a_call_are_one_run_with_one_cause(store_rig, call):
+    run = write(store_rig, call, A, b"a\n")
+    assert write(store_rig, call, B, b"b\n") == run
+    call.close()
+
+    document = store_rig.store.history.run(run)
+    assert [one["path"] for one in document["wrote"]] == ["a.md", "b.md"]
+    assert (document["outcome"], document["reason"]) == ("changed", "create, asked for by phone")
+    assert len(document["causes"]) == 1
+    assert call.run is None
+
+
+def test_a_run_whose_end_was_never_recorded_can_be_undone(store_rig, call):
+    run = write(store_rig, call, A, b"a\n")
+    reverted = Undo(store_rig.store, None).take_back([run])
+    assert [one.path for one in reverted if one.changed] == [A]
+    assert store_rig.store.history.run(run)["outcome"] == "changed"
+    assert not store_rig.store.history.unended()
+
+
+def test_what_outlives_the_call_is_a_run_that_follows_from_it(store_rig, call):
+    first = write(store_rig, call, A, b"a\n")
+    call.close()
+    second = write(store_rig, call, B, b"b\n")
+
+    assert second != first
+    assert store_rig.store.history.run(second)["parents"] == [first]
+    assert call.run is None
+
+
+def test_a_call_whose_write_changed_nothing_leaves_no_record(store_rig, call):
+    with call.writing("module:daily", A):
+        pass
+    call.close()
+    assert not store_rig.store.history.runs()
+
+
+def test_the_end_of_a_call_keeps_that_it_was_undone(store_rig, call):
+    history, run = store_rig.store.history, write(store_rig, call, A, b"a\n")
+    known = history.run(run)
+    save(history, {**known, "undone": {"at": known["started"], "with": run, "run": run}})
+    call.close()
+    assert history.run(run)["undone"]

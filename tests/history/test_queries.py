@@ -52,15 +52,16 @@ def test_versions_are_reported_newest_first_with_what_came_and_went(tools_rig: T
     tools_rig.save("note.md", "a\nb\n")
     tools_rig.store.replace(NOTE, b"a\nc\nd\n", by("r1"))
     tools_rig.save("note.md", "a\nc\nd\ne\n")
-    reported, count = past(tools_rig).changes(NOTE)
+    past_of_note = past(tools_rig).changes(NOTE)
+    reported = past_of_note.versions
 
-    assert count == 3
-    assert [(one.version.by, one.added, one.removed, one.kept) for one in reported] == [
+    assert past_of_note.count == 3
+    assert [(one.by, one.added, one.removed, one.kept) for one in reported] == [
         ("person", None, None, False),
         ("curator", 2, 1, True),
         ("person", 2, 0, True),
     ]
-    assert past(tools_rig).changes(NOTE, 1)[0] == reported[:1]
+    assert past(tools_rig).changes(NOTE, 1).versions == reported[:1]
 
 
 def test_a_file_that_never_was_has_no_past(tools_rig: ToolsRig):

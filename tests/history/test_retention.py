@@ -157,12 +157,7 @@ def test_by_size_the_oldest_goes_first_until_the_rest_fits(retention_rig: Retent
     assert (pruned.texts, pruned.text_bytes, pruned.over_bytes) == (4, 1_600_000, 0)
     assert len(retention_rig.history.writes_of("a.md")) == 6
     with pytest.raises(NotFoundError, match="no longer kept"):
-        revert(
-            retention_rig.history.writes_of("a.md")[1],
-            retention_rig.store,
-            retention_rig.objects,
-            AGENT,
-        )
+        revert(retention_rig.history.writes_of("a.md")[1], retention_rig.store, AGENT)
 
 
 def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_reported(

@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.history import HistorySize, Pruned, Retention, RetentionLimits
-from parachuted.history.retention import HistoryPruning
+from parachuted.history import HistorySize, Retention, RetentionLimits
+from parachuted.history.retention import HistoryPruning, KeptTexts, Pruned
+from parachuted.vault import IndexEntry, VaultIndex
 
 NOTHING = Pruned(writes=0, runs=0, texts=0, text_bytes=0, over_bytes=0)
 SIZE = HistorySize(texts=1, text_bytes=2, seen_bytes=3, record_bytes=4, writes=5, since=None)
@@ -137,3 +139,19 @@ async def test_a_size_that_takes_long_is_kept_for_a_while_and_asked_for_after_a_
     await one.prune()
     await one.size()
     assert retention.sizes == 2
+
+
+async def test_the_texts_of_the_vault_its_reviews_and_its_suggestions_are_needed_and_no_others():
+    index, kept = VaultIndex(), []
+    for path, digest in (("Folder/a.md", "a"), ("b.bin", None)):
+        index.set(path, IndexEntry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest=digest))
+    texts = KeptTexts(
+        index=index,
+        reviews=SimpleNamespace(digests=lambda: {"reviewed"}),
+        suggestions=SimpleNamespace(bases=lambda: {"suggested"}),
+        objects=SimpleNamespace(forget_seen=kept.append),
+    )
+    texts.forget_unneeded()
+
+    assert await texts.needed() == {"a", "reviewed", "suggested"}
+    assert kept == [{"a", "reviewed"}]

@@ -23,7 +23,7 @@ def replaced(store_rig) -> Write:
 
 
 def undo(store_rig, write: Write) -> RevertResult:
-    return revert(write, store_rig.store, store_rig.objects, PERSON)
+    return revert(write, store_rig.store, PERSON)
 
 
 def test_a_write_is_taken_back_and_that_is_a_write_too(store_rig):

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from parachuted.agents import ChangedNote, RunResult, TextStep, ToolCallStep, ToolResult
-from parachuted.history.run_account import RunAccount, RunAccounts, causes_of, has_ended, save
+from parachuted.access.caller import Caller, WorkRequest
+from parachuted.agents.job import ChangedNote, RunResult, TextStep, ToolCallStep, ToolResult
+from parachuted.history.run_account import (
+    CallRun,
+    RunAccount,
+    RunAccounts,
+    causes_of,
+    has_ended,
+    is_bookkeeping,
+    save,
+)
 from parachuted.state import open_state
 from parachuted.tasks import Cause, Causes, RunOutcome, Task
 from parachuted.vault import History, ObjectStore, VaultPath, WriteResult
+from parachuted.vault.trail import run_document
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 TASK = Task(
@@ -74,49 +84,22 @@ def wrote(before: str | None, after: str | None, path: str = "w.md") -> WriteRes
     return WriteResult(path=VaultPath(path), before=before, after=after)
 
 
-def test_a_run_that_has_started_is_known_as_running(account_rig: RunAccountRig):
+def test_a_run_is_running_waits_and_has_ended(account_rig: RunAccountRig):
+    def told() -> tuple[object, ...]:
+        document = account_rig.document
+        unended = [run["id"] for run in account_rig.history.unended()]
+        return document["outcome"], document["ended"], has_ended(document), unended
+
     account_rig.accounts.open(account())
-
-    assert (account_rig.document["outcome"], account_rig.document["ended"]) == (
-        "running",
-        None,
-    )
-    assert not has_ended(account_rig.document)
-    assert [run["id"] for run in account_rig.history.unended()] == ["r1"]
-
-
-def test_a_run_that_waits_has_not_ended_and_tells_why(account_rig: RunAccountRig):
+    assert told() == ("running", None, False, ["r1"])
     account_rig.accounts.wait(account(), "no login")
-
-    assert (account_rig.document["outcome"], account_rig.document["reason"]) == (
-        "waiting",
-        "no login",
-    )
-    assert not has_ended(account_rig.document)
-    assert [run["id"] for run in account_rig.history.unended()] == ["r1"]
-
-
-def test_a_run_that_has_ended_tells_how_and_when(account_rig: RunAccountRig):
-    account_rig.accounts.open(account())
-    account_rig.accounts.close(
-        account(), RunOutcome(result="changed", reason="done"), NOON + timedelta(seconds=5)
-    )
-
-    assert (
-        account_rig.document["outcome"],
-        account_rig.document["reason"],
-        account_rig.document["ended"],
-    ) == (
-        "changed",
-        "done",
-        "2026-01-05T12:00:05+00:00",
-    )
-    assert has_ended(account_rig.document)
-    assert account_rig.history.unended() == []
+    assert told() == ("waiting", None, False, ["r1"])
+    assert account_rig.document["reason"] == "no login"
+    done = RunOutcome(result="changed", reason="done")
+    account_rig.accounts.close(account(), done, NOON + timedelta(seconds=5))
+    assert told() == ("changed", "2026-01-05T12:00:05+00:00", True, [])
+    assert account_rig.document["reason"] == "done"
     assert account_rig.history.count_runs() == 1
-
-
-def test_a_run_that_no_one_knows_has_not_ended():
     assert not has_ended(None)
 
 
@@ -172,45 +155,26 @@ def test_steps_and_cost_are_reported_within_bounds(account_rig: RunAccountRig):
     ) == (0.02, 10, 3)
 
 
-def test_a_call_is_reported_with_its_answer(account_rig: RunAccountRig):
-    one = account()
-    one.note(
-        ToolCallStep(
-            tool="read_context",
-            arguments={"file_path": "a.md"},
-            result=ToolResult(text="no", is_error=True),
-        )
-    )
-
-    assert one.steps == [
-        {
-            "called": "read_context",
-            "arguments": {"file_path": "a.md"},
-            "answer": "no",
-            "error": True,
-        }
-    ]
-    assert one.last_said is None
-    one.note(TextStep(text="Well."))
-    assert one.last_said == "Well."
-
-
-def test_arguments_of_any_depth_are_reported_in_brief(account_rig: RunAccountRig):
+def test_a_call_is_reported_with_its_answer_and_arguments_in_brief(account_rig: RunAccountRig):
     nest: list[object] = []
     for _ in range(100_000):
         nest = [nest]
     one = account()
-    one.note(
-        ToolCallStep(
-            tool="x",
-            arguments={"deep": nest, "number": 5, "none": None},
-            result=ToolResult(text=""),
-        )
-    )
+    arguments = {"file_path": "a.md", "deep": nest, "none": None}
+    result = ToolResult(text="no", is_error=True)
+    one.note(ToolCallStep(tool="read_context", arguments=arguments, result=result))
 
-    reported = one.steps[0]["arguments"]
-    assert (reported["number"], reported["none"]) == ("5", "None")
-    assert len(reported["deep"]) < 100
+    (step,) = one.steps
+    assert len(step["arguments"].pop("deep")) < 100
+    assert step == {
+        "called": "read_context",
+        "arguments": {"file_path": "a.md", "none": "None"},
+        "answer": "no",
+        "error": True,
+    }
+    assert one.last_said is None
+    one.note(TextStep(text="Well."))
+    assert one.last_said == "Well."
     while nest:
         nest = nest.pop()
 
@@ -238,3 +202,62 @@ def test_a_document_that_is_saved_again_stays_one_run(account_rig: RunAccountRig
 
     assert account_rig.history.count_runs() == 1
     assert account_rig.document["undone"] == {"with": "r9"}
+
+
+def test_only_what_a_person_would_name_is_not_bookkeeping(account_rig: RunAccountRig):
+    def run(
+        name: str,
+        agent: str,
+        wrote: str = "",
+        *,
+        parents: Sequence[str] = (),
+        watcher: str = "a.md",
+        outcome: str = "",
+    ) -> None:
+        paths = [{"path": path} for path in wrote.split()]
+        document = run_document(
+            name,
+            watcher=watcher,
+            agent=agent,
+            started=NOON,
+            causes=[{"id": "c1"}],
+            parents=list(parents),
+            outcome=outcome or ("changed" if wrote else "unchanged"),
+            reason="Chat: chat, asked for on the command line",
+            wrote=paths,
+        )
+        save(account_rig.history, document)
+
+    run("r1", "module:chat", "new.md")
+    run("r2", "chat/chat", parents=["r1"])
+    run("r3", "module:chat", "new.md named.md", parents=["r1"])
+    run("r4", "module:chat", "named.md", parents=["r3"])
+    run("r5", "module:chat", "fact.md", parents=["r4"])
+    run("r6", "chat/curator", "fact.md")
+    run("r7", "curator", parents=["r6"])
+    run("r8", "mcp:phone", "fact.md")
+    run("r9", "mcp:a/b")
+    run("ra", "module:chat", parents=["r4"], watcher="named.md", outcome="changed")
+    run("rb", "module:chat", parents=["r4"], watcher="other.md", outcome="changed")
+
+    listed = account_rig.history.runs_that(
+        lambda run: not is_bookkeeping(account_rig.history, run), limit=20, before=None
+    )
+    assert [run["id"] for run in listed] == ["rb", "r8", "r7", "r6", "r5", "r1"]
+
+
+@pytest.mark.parametrize(
+    ("who", "key", "says"),
+    [
+        ("cli", "", "asked for on the command line"),
+        ("cli", "k1", "asked for by cli"),
+        ("", "", "asked for by you"),
+    ],
+)
+def test_a_call_says_who_asked_for_it(store_rig, who: str, key: str, says: str):
+    call = CallRun(
+        store_rig.store, "Daily: add", Caller(request=WorkRequest(by="person", who=who, key=key))
+    )
+    with call.writing("module:daily", "note.md"):
+        document = store_rig.store.history.run(str(call.run))
+    assert document["reason"] == f"Daily: add, {says}"

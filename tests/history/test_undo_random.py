@@ -194,14 +194,14 @@ class UndoVault:
     async def bring_back(self, path: VaultPath, number: int) -> None:
         """Any version that is said to be kept can be had, to the byte."""
         try:
-            versions, _count = self.past.changes(path, 100)
+            versions = self.past.changes(path, 100).versions
         except NotFoundError:
             return
-        kept = [one.version for one in versions if one.kept]
+        kept = [one for one in versions if one.kept]
         if kept:
             chosen = kept[number % len(kept)]
-            await self.restore.restore(path, version=str(chosen.digest))
-            assert digest_of((self.vault / path).read_bytes()) == chosen.digest
+            await self.restore.restore(path, version=str(chosen.version))
+            assert digest_of((self.vault / path).read_bytes()) == chosen.version
 
     def prune(self, number: int) -> None:
         """A pruning changes no file, and leaves what stands there, and what went lately, to

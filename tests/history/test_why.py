@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import NotFoundError
-from parachuted.history import Why, revert
+from parachuted.history import Why
+from parachuted.history.revert import revert
 from parachuted.vault import UNDO, Author, VaultPath, digest_of
 from tests.tools.conftest import ToolsRig
 
@@ -31,7 +32,7 @@ def writes(tools_rig: ToolsRig, run: str, text: str) -> None:
 
 def undoes(tools_rig: ToolsRig, run: str) -> None:
     for write in reversed(tools_rig.history.writes_by(run)):
-        revert(write, tools_rig.store, tools_rig.objects, Author(by=UNDO))
+        revert(write, tools_rig.store, Author(by=UNDO))
 
 
 def origins(tools_rig: ToolsRig) -> list[str]:
@@ -39,97 +40,57 @@ def origins(tools_rig: ToolsRig) -> list[str]:
     return [origin.run or origin.by for origin in Why(tools_rig.store).lines(NOTE)]
 
 
-def test_what_no_run_wrote_is_a_persons(tools_rig: ToolsRig):
-    tools_rig.save("note.md", "a\nb\n")
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        # what a person, in the first step, and runs wrote
+        (["person a.b"], "person person"),
+        (["person a.b", "r1 a.x.b", "r2 a.x.y.b"], "person r1 r2 person"),
+        (["person a", "r1 a.x", "person a.x!"], "person person"),
+        (["r1 a.b"], "r1 r1"),
+        (
+            ["person a", "r1 a.x", "person a.m.x", "r2 a.m.x.y", "person a.m.x.y.l"],
+            "person person r1 r2 person",
+        ),
+        # after an undo, also one around a later edit, the lines are whose they were
+        (["person a.b.c", "r1 a.x.c", "undo r1"], "person person person"),
+        (
+            ["person a", "r0 a.b.c.d", "r1 a.x.c.d", "person a.x.c.d.m", "undo r1"],
+            "person r0 r0 r0 person",
+        ),
+        (["person a", "r1 a.x", "undo r1", "r2 a.x"], "person r2"),
+        # a text that a person restored
+        (["person a.b", "r1 a.x", "person a.b"], "person person"),
+        (["person a.b", "r1 a.x", "person a.b", "r2 a.b.z"], "person person r2"),
+        # line ends of another system
+        (["person a\r.b\r", "r1 a\r.x\r.b\r", "person a.x.b"], "person r1 person"),
+    ],
+)
+def test_each_line_is_whose_it_was(tools_rig: ToolsRig, steps: list[str], expected: str):
+    for step in steps:
+        who, _, lines = step.partition(" ")
+        text = "".join(f"{line}\n" for line in lines.split("."))
+        if who == "undo":
+            undoes(tools_rig, lines)
+        elif who == "person":
+            tools_rig.save("note.md", text)
+        elif (tools_rig.vault / NOTE).exists():
+            writes(tools_rig, who, text)
+        else:
+            tools_rig.store.create(NOTE, text.encode(), Author(by="curator", run=who))
 
-    assert origins(tools_rig) == ["person", "person"]
+    assert origins(tools_rig) == expected.split()
 
 
-def test_a_line_is_the_runs_that_wrote_it(tools_rig: ToolsRig):
-    tools_rig.save("note.md", "a\nb\n")
-    writes(tools_rig, "r1", "a\nx\nb\n")
-    writes(tools_rig, "r2", "a\nx\ny\nb\n")
+def test_a_line_tells_its_number_text_author_and_time(tools_rig: ToolsRig):
+    with pytest.raises(NotFoundError):
+        origins(tools_rig)
+    tools_rig.save("note.md", "a\n")
+    writes(tools_rig, "r1", "a\nx\n")
 
-    assert origins(tools_rig) == ["person", "r1", "r2", "person"]
     line = Why(tools_rig.store).lines(NOTE)[1]
-    assert (line.number, line.text, line.by, line.at) == (
-        2,
-        "x",
-        "curator",
-        tools_rig.now.isoformat(),
-    )
-
-
-def test_a_persons_edit_between_two_runs_and_after_them_is_a_persons(tools_rig: ToolsRig):
-    tools_rig.save("note.md", "a\n")
-    writes(tools_rig, "r1", "a\nx\n")
-    tools_rig.save("note.md", "a\nmine\nx\n")
-    writes(tools_rig, "r2", "a\nmine\nx\ny\n")
-    tools_rig.save("note.md", "a\nmine\nx\ny\nlast\n")
-
-    assert origins(tools_rig) == ["person", "person", "r1", "r2", "person"]
-
-
-def test_a_line_that_a_person_rewrote_is_a_persons(tools_rig: ToolsRig):
-    tools_rig.save("note.md", "a\n")
-    writes(tools_rig, "r1", "a\nx\n")
-    tools_rig.save("note.md", "a\nx!\n")
-
-    assert origins(tools_rig) == ["person", "person"]
-
-
-def test_a_note_that_a_run_made_is_the_runs(tools_rig: ToolsRig):
-    tools_rig.store.create(NOTE, b"a\nb\n", Author(by="curator", run="r1"))
-
-    assert origins(tools_rig) == ["r1", "r1"]
-
-
-def test_after_an_undo_the_lines_are_whose_they_were(tools_rig: ToolsRig):
-    tools_rig.save("note.md", "a\nb\nc\n")
-    writes(tools_rig, "r1", "a\nx\nc\n")
-    undoes(tools_rig, "r1")
-
-    assert tools_rig.text("note.md") == "a\nb\nc\n"
-    assert origins(tools_rig) == ["person"] * 3
-
-
-def test_after_an_undo_around_a_later_edit_they_are_too(tools_rig: ToolsRig):
-    """What comes out is a text that never was: b is back, and the person's line is there."""
-    tools_rig.save("note.md", "a\n")
-    writes(tools_rig, "r0", "a\nb\nc\nd\n")
-    writes(tools_rig, "r1", "a\nx\nc\nd\n")
-    tools_rig.save("note.md", "a\nx\nc\nd\nmine\n")
-    undoes(tools_rig, "r1")
-
-    assert tools_rig.text("note.md") == "a\nb\nc\nd\nmine\n"
-    assert origins(tools_rig) == ["person", "r0", "r0", "r0", "person"]
-
-
-def test_what_a_run_writes_after_an_undo_is_that_runs(tools_rig: ToolsRig):
-    tools_rig.save("note.md", "a\n")
-    writes(tools_rig, "r1", "a\nx\n")
-    undoes(tools_rig, "r1")
-    writes(tools_rig, "r2", "a\nx\n")
-
-    assert origins(tools_rig) == ["person", "r2"]
-
-
-def test_a_text_that_a_person_restored_is_as_it_was(tools_rig: ToolsRig):
-    tools_rig.save("note.md", "a\nb\n")
-    writes(tools_rig, "r1", "a\nx\n")
-    tools_rig.save("note.md", "a\nb\n")
-    assert origins(tools_rig) == ["person", "person"]
-    writes(tools_rig, "r2", "a\nb\nz\n")
-
-    assert origins(tools_rig) == ["person", "person", "r2"]
-
-
-def test_line_ends_of_another_system_make_no_one_the_author(tools_rig: ToolsRig):
-    tools_rig.save("note.md", "a\r\nb\r\n")
-    writes(tools_rig, "r1", "a\r\nx\r\nb\r\n")
-    tools_rig.save("note.md", "a\nx\nb\n")
-
-    assert origins(tools_rig) == ["person", "r1", "person"]
+    at = tools_rig.now.isoformat()
+    assert (line.number, line.text, line.by, line.at) == (2, "x", "curator", at)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +108,6 @@ def test_lines_are_counted_as_editors_count_them(tools_rig: ToolsRig, text: str,
     tools_rig.save("note.md", text)
 
     assert [origin.text for origin in Why(tools_rig.store).lines(NOTE)] == lines
-
-
-def test_a_note_that_is_not_there_cannot_be_explained(tools_rig: ToolsRig):
-    with pytest.raises(NotFoundError):
-        origins(tools_rig)
 
 
 def test_what_came_with_a_text_whose_forerunner_is_lost_may_be_anybodys(tools_rig: ToolsRig):

@@ -77,9 +77,7 @@ def test_what_others_may_have_written_is_not_believed(
     file.chmod(mode)
     before = mark_at(file)
 
-    with pytest.raises(
-        UntrustedFileError, match=r"change modules\.yaml; `chmod 600` on it mends that"
-    ):
+    with pytest.raises(UntrustedFileError, match=r"others may .*change .*modules\.yaml; `chmod"):
         read_private(file, 10, is_secret=is_secret)
     file.chmod(0o600)
     assert read_private(file, 10, is_secret=is_secret) == "a: 1"
@@ -92,7 +90,7 @@ def test_what_is_not_a_file_or_too_much_or_no_text_is_not_believed(tmp_path: Pat
     replace_private(tmp_path / "bytes", b"\xff")
 
     for name, why in (
-        ("pipe", "is not a file of yours"),
+        ("pipe", "is not a file"),
         ("long", "is larger than 2 KB"),
         ("bytes", "is not UTF-8 text"),
     ):

@@ -17,10 +17,9 @@ from parachuted.api.http.answers import answer_to
 from parachuted.api.http.decorators import routes_of
 from parachuted.api.http.route import ApiCall
 from parachuted.api.routes.hooks import HookRoutes
-from parachuted.hooks import HookApprovals, HookRunner, HookRunRecorder, Hooks
-from parachuted.hooks.responses import OfferedTools
+from parachuted.hooks import Hooks
 from parachuted.keys import EVERYTHING, EVERYWHERE, Identity, Scope
-from parachuted.vault import Caller
+from parachuted.vault import Requester
 
 PERSON = Identity(kind="loopback", id="loopback", name="loopback", scopes=EVERYTHING)
 READER = Identity(
@@ -31,21 +30,11 @@ READER = Identity(
 )
 
 
-class Modules:
-    """One module, with one tool."""
-
-    def offered(self) -> OfferedTools:
-        return OfferedTools(
-            modules=frozenset({"travel"}), tools=frozenset({"plan_trip", "mcp__travel__plan_trip"})
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class HookRoutesServer:
     """What the routes are given, and where they are."""
 
     hooks: Hooks
-    modules: Modules
     vault: Path
     clock: Callable[[], datetime]
     url: str = ""
@@ -57,9 +46,7 @@ async def running_hooks(home: Path, vault: Path, **options: Any) -> AsyncIterato
     hooks = Hooks(
         home=home,
         vault=vault,
-        runner=HookRunner(),
-        approvals=HookApprovals(home),
-        recorder=HookRunRecorder(home / "run" / "hook-runs"),
+        runs=home / "run" / "hook-runs",
         clock=lambda: datetime.now(UTC),
         report=lambda *_: None,
         env={"PATH": "/usr/bin:/bin"},
@@ -77,11 +64,9 @@ async def serving(
 ) -> AsyncIterator[HookRoutesServer]:
     """Answer as the front would, for `identity`."""
     async with running_hooks(home, vault) as hooks:
-        parts = HookRoutesServer(
-            hooks=hooks, modules=Modules(), vault=vault, clock=lambda: datetime.now(UTC)
-        )
+        parts = HookRoutesServer(hooks=hooks, vault=vault, clock=lambda: datetime.now(UTC))
         app = web.Application()
-        for route in routes_of(HookRoutes(parts.hooks, parts.modules, parts.vault, parts.clock)):
+        for route in routes_of(HookRoutes(parts.hooks, parts.vault, parts.clock)):
             app.router.add_route(route.method, route.path, answering(route, identity))
         runner = web.AppRunner(app)
         await runner.setup()
@@ -89,7 +74,6 @@ async def serving(
         try:
             yield HookRoutesServer(
                 hooks=hooks,
-                modules=parts.modules,
                 vault=vault,
                 clock=parts.clock,
                 url=f"http://127.0.0.1:{runner.addresses[0][1]}",
@@ -111,7 +95,7 @@ def answering(route, identity):
                     identity=identity,
                     grant=EVERYWHERE,
                     sight=sight,
-                    caller=Caller("api_key", "key", "r"),
+                    requester=Requester("api_key", "key", "r"),
                 )
             )
         except Exception as error:  # noqa: BLE001  as the front does

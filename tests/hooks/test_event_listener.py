@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.events import FieldKind
 from parachuted.events import Bus, Change, EventKind
+from parachuted.events.fields import FieldKind
 from parachuted.hooks import HookEvent
 from parachuted.hooks.event_listener import HookEventListener
 from parachuted.vault import Author, IndexEntry, ObjectStore, VaultPath, digest_of

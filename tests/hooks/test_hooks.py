@@ -16,16 +16,8 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.hooks import (
-    ALLOWED,
-    HookApprovals,
-    HookDecision,
-    HookError,
-    HookEvent,
-    HookRunner,
-    HookRunRecorder,
-    Hooks,
-)
+from parachuted.hooks import HookDecision, HookError, HookEvent, HookOptions, Hooks
+from parachuted.hooks.decision import ALLOWED
 
 AT = datetime(2025, 1, 6, 12, 0, tzinfo=UTC)
 DENY = """{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no rm"}}"""  # noqa: E501
@@ -93,14 +85,12 @@ class HooksOpener:
         hooks = Hooks(
             home=self.home,
             vault=self.vault,
-            runner=HookRunner(),
-            approvals=HookApprovals(self.home),
-            recorder=HookRunRecorder(self.home / "run" / "hook-runs"),
+            runs=self.home / "run" / "hook-runs",
             clock=lambda: AT,
             report=reports.__setitem__,
             env=env,
             on_error=failed.append,
-            **more,  # type: ignore[arg-type]
+            options=HookOptions(**more),  # type: ignore[arg-type]
         )
         try:
             yield HooksRig(
@@ -235,7 +225,7 @@ async def test_a_guard_written_for_claude_code_runs_here_unchanged(opened: Hooks
         }
     )
     async with opened() as stand:
-        session = {"session_id": "s", "transcript_path": "/t"}
+        session = {"session_id": "s"}
         harmless = await stand.ask(
             "tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}}, **session
         )
@@ -255,7 +245,7 @@ async def test_json_answers_are_understood(opened: HooksOpener):
     async with opened() as stand:
         decision = await stand.ask("tool.before", {"tool_name": "Bash"})
 
-    assert (decision.allowed, decision.reason, decision.permission) == (False, "no rm", "deny")
+    assert (decision.allowed, decision.reason) == (False, "no rm")
 
 
 @pytest.mark.parametrize(
@@ -266,8 +256,6 @@ async def test_json_answers_are_understood(opened: HooksOpener):
         ("Stop", "stop.before", "reason"),  # stderr to the model, which goes on
         ("PreCompact", "compact.before", "reason"),  # blocks compaction
         ("PostToolUse", "tool.after", "context"),  # stderr to the model
-        ("SessionStart", "session.start", "messages"),  # stderr to the person
-        ("SessionEnd", "session.end", "failures"),  # nothing; logged
     ],
 )
 async def test_exit_2_does_to_each_event_what_it_does_in_claude_code(
@@ -279,9 +267,7 @@ async def test_exit_2_does_to_each_event_what_it_does_in_claude_code(
 
     assert decision.allowed is (effect != "reason")
     found = {
-        name: getattr(decision, name)
-        for name in ("reason", "context", "messages", "failures")
-        if getattr(decision, name)
+        name: getattr(decision, name) for name in ("reason", "context") if getattr(decision, name)
     }
     assert list(found) == [effect]
     assert "no" in (found[effect] if effect == "reason" else found[effect][0])
@@ -321,42 +307,6 @@ async def test_all_hooks_of_an_event_run_at_once(opened: HooksOpener):
         assert (await stand.ask("session.start")).context == ("a", "b")
 
 
-async def test_a_later_stage_runs_after_an_earlier_one_and_sees_what_it_changed(
-    opened: HooksOpener,
-):
-    change = {"hookEventName": "PreToolUse", "updatedInput": {"command": "ls -l"}}
-    opened.settings(
-        {
-            "PreToolUse": [
-                {"command": f"cat > {opened.out}/out", "order": 2},
-                {"command": f"echo '{json.dumps({'hookSpecificOutput': change})}'", "order": 1},
-            ]
-        }
-    )
-    async with opened() as stand:
-        decision = await stand.ask(
-            "tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}}
-        )
-
-    assert json.loads(stand.said())["tool_input"] == {"command": "ls -l"}
-    assert decision.updated_input == {"command": "ls -l"}
-
-
-async def test_after_a_no_later_stages_are_not_asked(opened: HooksOpener):
-    opened.settings(
-        {
-            "write.before": [
-                {"command": "exit 2", "order": 1},
-                {"command": f"touch {opened.out}/out", "order": 2},
-            ]
-        }
-    )
-    async with opened() as stand:
-        assert not (await stand.ask("write.before", {"path": "a"})).allowed
-
-    assert not (opened.out / "out").exists()
-
-
 async def test_an_asynchronous_hook_holds_no_one_up_and_cannot_object(opened: HooksOpener):
     wait = f"until [ -e {opened.out}/go ]; do sleep 0.01; done; echo late >&2; exit 2"
     opened.settings({"write.before": [{"command": wait, "async": True}]})
@@ -371,44 +321,7 @@ async def test_an_asynchronous_hook_holds_no_one_up_and_cannot_object(opened: Ho
     )
 
 
-async def test_no_later_hook_waits_for_an_asynchronous_one_after_the_fact(opened: HooksOpener):
-    wait = f"until [ -e {opened.out}/go ]; do sleep 0.01; done"
-    then = {"command": f"touch {opened.out}/then", "order": 1}
-    opened.settings({"file.modified": [{"command": wait, "async": True}, then]})
-    async with opened() as stand, running(stand.hooks):
-        stand.hooks.tell(stand.hook_event("file.modified", {"path": "a"}))
-        await until((opened.out / "then").exists)
-        (opened.out / "go").touch()
-        await until(lambda: len(stand.hooks.recorder.last(9)) == 2)
-
-
-async def test_once_is_for_skills_so_a_guard_guards_every_call(opened: HooksOpener):
-    opened.settings({"tool.before": [{"command": "exit 2", "once": True}]})
-    async with opened() as stand:
-        assert [(await stand.ask("tool.before", session_id="a")).allowed for _ in range(2)] == [
-            False,
-            False,
-        ]
-
-
 # the end of a turn
-
-
-async def test_after_eight_objections_in_a_row_the_turn_ends_all_the_same(opened: HooksOpener):
-    opened.commands(Stop=f"cat > {opened.out}/out; echo go on >&2; exit 2")
-    async with opened() as stand:
-        active = []
-        for _ in range(8):
-            decision = await stand.ask("stop.before", session_id="s")
-            assert (decision.allowed, decision.reason) == (False, "go on")
-            active.append(json.loads(stand.said())["stop_hook_active"])
-        assert active == [False] + [True] * 7
-        last = await stand.ask("stop.before", session_id="s")
-        assert last.allowed
-        assert "8 times in a row" in last.failures[-1]
-        assert not (await stand.ask("stop.before", session_id="s")).allowed
-        assert json.loads(stand.said())["stop_hook_active"] is False
-        assert not (await stand.ask("stop.before", session_id="other")).allowed
 
 
 # failures
@@ -423,16 +336,14 @@ async def test_a_broken_guard_lets_it_pass_and_is_reported_until_it_works_again(
     async with opened() as stand:
         decision = await stand.ask("write.before", {"path": "a"})
         assert decision.allowed
-        assert decision.failures == (f"{script.name} ended with 1: broken",)
-        assert stand.reports[f"hooks:{script.name}"] == decision.failures[0]
+        failure = f"{script.name} ended with 1: broken"
+        assert stand.reports[f"hooks:{script.name}"] == failure
         assert stand.hooks.errors == (
-            HookError(
-                hook=script.name, message=decision.failures[0], timestamp=AT, event="write.before"
-            ),
+            HookError(hook=script.name, message=failure, timestamp=AT, event="write.before"),
         )
         assert stand.failed == list(stand.hooks.errors)
         (opened.out / "mended").touch()
-        assert not (await stand.ask("write.before", {"path": "a"})).failures
+        await stand.ask("write.before", {"path": "a"})
         assert stand.reports[f"hooks:{script.name}"] is None
 
 
@@ -458,9 +369,8 @@ async def test_a_hook_over_its_limit_is_ended_and_fails_open(opened: HooksOpener
         began = time.monotonic()
         decision = await stand.ask("write.before", {"path": "a"})
         assert time.monotonic() - began < 30
-
-    assert decision.allowed
-    assert decision.failures == ("write.before[0] was ended after 0.2 s without an answer",)
+        assert decision.allowed
+        assert "had not finished within 0.2 s" in stand.hooks.errors[0].message
 
 
 async def test_objecting_to_a_fact_is_logged_as_an_error(opened: HooksOpener):
@@ -483,14 +393,6 @@ async def test_a_broken_hook_of_the_failures_themselves_does_not_go_round(opened
         assert (stand.failed, stand.reports) == ([], {})
 
 
-async def test_the_last_hundred_errors_are_kept(opened: HooksOpener):
-    opened.commands(file_modified="exit 1")
-    async with opened() as stand:
-        for _ in range(13):
-            await asyncio.gather(*(stand.ask("file.modified", {"path": "a"}) for _ in range(8)))
-        assert len(stand.hooks.errors) == 100
-
-
 # approval
 
 
@@ -503,7 +405,7 @@ async def test_a_script_that_changed_does_not_run_until_it_is_approved(opened: H
         assert "hooks approve" in str(stand.reports[f"hooks:{script.name}"])
         assert "hooks approve" in str(stand.hooks.listed[0].problem)
         decision = await stand.ask("write.before", {"path": "a"})
-        assert "hooks approve" in decision.failures[0]
+        assert "hooks approve" in decision.reason
         assert stand.said() == "first\n"
         assert stand.hooks.approve([script.name]) == [str(script)]
         assert stand.reports[f"hooks:{script.name}"] is None
@@ -519,16 +421,6 @@ async def test_a_change_between_two_looks_is_not_run_either(opened: HooksOpener)
         script.write_text(f"touch {opened.out}/ran")
         assert not (await stand.ask("write.before", {"path": "a"})).allowed
         assert not (opened.out / "ran").exists()
-
-
-async def test_a_guard_whose_script_changed_stops_it_where_it_is_to_fail_closed(
-    opened: HooksOpener,
-):
-    script = opened.script("on-write-before.sh", "true")
-    async with opened(fails_closed=True) as stand:
-        assert (await stand.ask("write.before", {"path": "a"})).allowed
-        script.write_text("true # mine")
-        assert not (await stand.ask("write.before", {"path": "a"})).allowed
 
 
 async def test_settings_may_say_that_nothing_needs_approval(opened: HooksOpener):
@@ -548,7 +440,9 @@ async def test_hooks_are_read_again_when_their_files_change(opened: HooksOpener)
         opened.settings({"nonsense": []})
         stand.hooks.look()
         assert (await stand.ask("write.before", {"path": "a"})).allowed
-        assert stand.hooks.problems == ("hooks.yaml line 1: there is no event 'nonsense'",)
+        assert stand.hooks.problems == [
+            "hooks.yaml line 1: there is no event 'nonsense'; `parachute hooks docs` lists them",
+        ]
         assert stand.reports["hooks:files"] == stand.hooks.problems[0]
         (stand.home / "hooks.yaml").unlink()
         opened.script("on-session-start.sh", "echo new")
@@ -572,7 +466,7 @@ async def test_the_problem_of_a_hook_that_is_gone_is_none_any_more(opened: Hooks
 
 async def test_facts_are_reported_in_the_background_to_those_who_are_meant(opened: HooksOpener):
     opened.settings(
-        {"file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "Daily/**"}]}
+        {"file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "^Daily/"}]}
     )
     async with opened() as stand, running(stand.hooks):
         for path in ("Daily/a.md", "Work/b.md", "Daily/c.md"):
@@ -585,7 +479,10 @@ async def test_facts_are_reported_in_the_background_to_those_who_are_meant(opene
     ]
 
 
-async def test_when_too_many_wait_the_oldest_are_dropped_and_that_is_a_problem(opened: HooksOpener):
+async def test_when_too_many_wait_the_oldest_are_dropped_and_that_is_a_problem(
+    opened: HooksOpener, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("parachuted.hooks.hooks._MOST_WAITING", 20)
     opened.settings(
         {
             "file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "last.md"}],
@@ -593,11 +490,11 @@ async def test_when_too_many_wait_the_oldest_are_dropped_and_that_is_a_problem(o
         }
     )
     async with opened() as stand:
-        for number in range(1_000):
+        for number in range(20):
             stand.hooks.tell(stand.hook_event("file.created", {"path": f"{number}.md"}))
         assert "hooks:waiting" not in stand.reports
         stand.hooks.tell(stand.hook_event("file.modified", {"path": "last.md"}))
-        assert "more than 1,000 events wait" in str(stand.reports["hooks:waiting"])
+        assert "more than 20 events wait" in str(stand.reports["hooks:waiting"])
         async with running(stand.hooks):
             await until(stand.said, within_s=30)
             await until(lambda: stand.reports["hooks:waiting"] is None)
@@ -741,16 +638,11 @@ async def test_hooks_are_listed_as_they_stand(opened: HooksOpener):
         await stand.ask("tool.before", {"tool_name": "Bash"})
         first, second, third = stand.hooks.listed
 
-    assert (first.hook.id, first.claude, first.blocking, first.runs, first.failures) == (
-        "PreToolUse[0]",
-        "PreToolUse",
-        True,
-        1,
-        1,
-    )
+    assert (first.name, first.blocking) == ("PreToolUse[0]", True)
+    assert (first.runs, first.failures) == (1, 1)
     assert first.slowest_ms == first.last_ms is not None
-    assert (second.claude, second.blocking, second.runs) == (None, False, 0)
-    assert (third.hook.description, third.hook.source, third.problem) == (
+    assert (second.blocking, second.runs) == (False, 0)
+    assert (third.description, third.source, third.problem) == (
         "Says hello.",
         "script",
         None,

@@ -72,12 +72,3 @@ async def test_where_hooks_fail_closed_a_modules_do_too_but_an_agent_may_always_
     async with opened(fails_closed=True) as stand:
         stand.hooks.set_participants([garden])
         assert (await stand.ask(event, session_id="s")).allowed is goes_on
-
-
-async def test_a_module_that_always_objects_to_the_end_is_heard_eight_times(opened: HooksOpener):
-    garden = saying(blocks="go on")
-    garden.event = "stop.before"
-    async with opened() as stand:
-        stand.hooks.set_participants([garden])
-        said = [(await stand.ask("stop.before", session_id="s")).allowed for _ in range(9)]
-        assert said == [False] * 8 + [True]

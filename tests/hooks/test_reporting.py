@@ -1,13 +1,16 @@
-"""What people hear of hooks."""
+"""What people hear of hooks: which fail, how often each ran, and nothing of the machine for those
+who may only read.
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.hooks.decision import HookAnswer
-from parachuted.hooks.hook import Hook, HookError
+from parachuted.hooks import HookError
+from parachuted.hooks.hook import Hook
 from parachuted.hooks.reporting import HookReporter, subject_of
 
 NOW = datetime(2026, 1, 6, 12, tzinfo=UTC)
@@ -55,21 +58,20 @@ def test_the_problems_of_what_no_longer_exists_are_over(reports: Reports):
     assert reports.problems[2:] == [("b", None)]
 
 
-def test_an_objection_that_comes_too_late_is_an_error_unless_its_hook_is_broken(reports: Reports):
-    late = HookAnswer(hook="a", blocks="no")
-    reports.reporter.note_late(
-        "file.modified", [late, HookAnswer(hook="b", failure="x", blocks="x")]
-    )
-
-    assert [error.hook for error in reports.errors] == ["a"]
-    assert "cannot be stopped any more: no" in reports.errors[0].message
-
-
-def test_a_status_counts_the_runs_of_its_hook(reports: Reports):
-    hook = Hook(id="a", event="write.before", command="true")
+def test_the_runs_of_a_hook_are_counted(reports: Reports):
     for took_ms, failure in ((5.0, None), (9.0, "broke"), (2.0, None)):
-        reports.reporter.note_run("a", hook.event, took_ms, failure)
-    status = reports.reporter.status_of(hook, "it changed")
+        reports.reporter.note_run("a", "write.before", took_ms, failure)
 
+    status = reports.reporter.status_of(Hook(id="a", event="write.before", command="x"), None)
     assert (status.runs, status.failures, status.last_ms, status.slowest_ms) == (3, 1, 2.0, 9.0)
-    assert (status.problem, status.blocking) == ("it changed", True)
+
+
+def test_only_those_who_may_administer_see_what_is_run_and_where_it_lies(reports: Reports):
+    hook = Hook(id="PreToolUse[0]", event="tool.before", command="curl -H 'X-Key: secret' x")
+    whole = reports.reporter.status_of(hook, "/home/me/x has changed")
+
+    assert (whole.name, whole.claude, whole.blocking) == ("PreToolUse[0]", "PreToolUse", True)
+    assert "secret" in str(whole.command)
+    assert whole.public.command is None
+    assert whole.public.problem
+    assert "/home" not in str(asdict(whole.public))

@@ -7,12 +7,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 import pytest
@@ -29,9 +27,8 @@ def run(tmp_path):
     async def run(command=None, *, argv=None, stdin=b"", runner=None, **more):
         how = {"cwd": tmp_path, "timeout_s": LONG, **more}
         env = {"PATH": os.environ["PATH"], **how.pop("env", {})}
-        return await (runner or HookRunner()).run(
-            argv=argv, command=command, stdin=stdin, env=env, **how
-        )
+        words = ["/bin/sh", "-c", command] if argv is None else argv
+        return await (runner or HookRunner()).run(words, stdin=stdin, env=env, **how)
 
     return run
 
@@ -60,7 +57,7 @@ async def test_a_program_gets_its_input_and_its_output_comes_back(run):
 
     assert ran.stdout == b'{"event": "file.modified"}\n'
     assert (ran.exit_code, ran.stderr, ran.problem) == (5, b"trouble\n", None)
-    assert (ran.timed_out, ran.is_cut, ran.strays) == (False, False, 0)
+    assert not ran.timed_out
     assert ran.took_ms > 0
 
 
@@ -96,7 +93,7 @@ async def test_the_limit_ends_it_and_says_so(run):
     ran = await run("echo before; sleep 999", timeout_s=3)
 
     assert (ran.exit_code, ran.timed_out, ran.stdout) == (None, True, b"before\n")
-    assert ran.problem == "it was ended: it had not finished within 3 s"
+    assert ran.problem == "it had not finished within 3 s"
 
 
 async def test_a_program_that_is_asked_to_end_may_tidy_up_first(run, tmp_path):
@@ -124,8 +121,6 @@ class HostileHook:
     limit: float = LONG
     stdin: bytes = b"{}\n"
     out: bytes | None = None
-    is_cut: bool = False
-    strays: int = 0
 
 
 def hangs(script, limit=0.3, **how):
@@ -136,11 +131,11 @@ HOSTILE = {
     "hangs": hangs("sleep 999"),
     "ignores every polite signal": hangs(FORGETFUL),
     "stops itself": hangs("kill -STOP $$"),
-    "stops its child and waits for it": hangs("sleep 999 & kill -STOP $!; wait", strays=1),
+    "stops its child and waits for it": hangs("sleep 999 & kill -STOP $!; wait"),
     "turns round and round": hangs("while :; do :; done"),
-    "leaves a child that holds the pipe": HostileHook(script="sleep 999 & exit 0", strays=1),
-    "leaves a child that ignores signals": HostileHook(script=f"({FORGETFUL}) & exit 0", strays=1),
-    "leaves fifty": HostileHook(script="for i in $(seq 50); do sleep 999 & done", strays=50),
+    "leaves a child that holds the pipe": HostileHook(script="sleep 999 & exit 0"),
+    "leaves a child that ignores signals": HostileHook(script=f"({FORGETFUL}) & exit 0"),
+    "leaves fifty": HostileHook(script="for i in $(seq 50); do sleep 999 & done"),
     "never reads stdin": HostileHook(script="exit 0", stdin=MEGABYTES),
     "never reads stdin, and hangs": hangs("sleep 999", stdin=MEGABYTES),
     "closes stdin and goes on": HostileHook(
@@ -153,9 +148,9 @@ HOSTILE = {
     "closes its outputs and goes on": HostileHook(
         script="exec >&- 2>&-; sleep 0.05; exit 7", code=7
     ),
-    "prints more than is kept": HostileHook(script="head -c 100000000 /dev/zero", is_cut=True),
-    "prints without end": hangs("exec yes", limit=3.0, is_cut=True),
-    "complains without end": hangs("exec yes >&2", limit=3.0, is_cut=True),
+    "prints more than is kept": HostileHook(script="head -c 100000000 /dev/zero"),
+    "prints without end": hangs("exec yes", limit=1.0),
+    "complains without end": hangs("exec yes >&2", limit=1.0),
     "prints late": HostileHook(script="(sleep 0.01; echo late) & exit 0", out=b"late\n"),
     "is killed": HostileHook(script="kill -KILL $$", code=-signal.SIGKILL),
     "says 2 and no word": HostileHook(script="exit 2", code=2, out=b""),
@@ -169,8 +164,7 @@ async def test_a_hostile_hook_is_back_in_time_and_leaves_nothing(run, hook):
     ran = await run(hook.script, stdin=hook.stdin, timeout_s=hook.limit)
 
     assert (ran.exit_code, ran.timed_out) == (hook.code, hook.code is None)
-    assert (ran.is_cut, len(ran.stdout) <= 8_000_000 >= len(ran.stderr)) == (hook.is_cut, True)
-    assert ran.strays >= hook.strays
+    assert len(ran.stdout) <= 8_000_000 >= len(ran.stderr)
     assert hook.out is None or ran.stdout == hook.out
     await until(lambda: not running("999"))
     await until(lambda: psutil.Process().num_fds() <= before + 1)  # the loop's own, once
@@ -178,13 +172,10 @@ async def test_a_hostile_hook_is_back_in_time_and_leaves_nothing(run, hook):
 
 CANNOT_START = {
     "missing": (None, 0o755, "there is no "),
-    "interpreter": (b"#!/no/such/python3\n", 0o755, "names /no/such/python3, which is not on this"),
-    "crlf": (b"#!/bin/sh\r\necho hi\r\n", 0o755, "save it with Unix line ends"),
-    "crlf-env": (b"#!/usr/bin/env python3\r\n", 0o755, "save it with Unix line ends"),
+    "interpreter": (b"#!/no/such/python3\n", 0o755, "there is no /no/such/python3, which "),
+    "crlf": (b"#!/bin/sh\r\necho hi\r\n", 0o755, "save it with Unix ones"),
     "forbidden": (b"#!/bin/sh\n", 0o644, "may not be run; `chmod +x "),
-    "no-first-line": (b"echo hi\n", 0o755, "it has no first line such as #!/bin/sh"),
     "not-a-program": (b"\x7fELF but not really", 0o755, "could not be started"),
-    "its-interpreter-is-no-program": (b"#!/etc/passwd\n", 0o755, "/etc/passwd may not be run"),
 }
 
 
@@ -202,33 +193,10 @@ async def test_a_program_that_cannot_be_started_says_why(run, name, tmp_path):
     assert not ran.was_started
 
 
-async def test_a_folder_is_not_a_program_and_one_that_is_gone_is_named(run, tmp_path):
-    gone = tmp_path / "gone"
+async def test_a_folder_that_is_gone_is_named(run, tmp_path):
+    ran = await run(argv=["true"], cwd=tmp_path / "gone")
 
-    folder, missing = await run(argv=[str(tmp_path)]), await run(argv=["true"], cwd=gone)
-
-    assert folder.problem == f"{tmp_path} is a folder, not a program"
-    assert missing.problem == f"the folder {gone} could not be entered: No such file or directory"
-
-
-async def test_a_script_that_is_being_written_says_so(run, tmp_path):
-    path = tmp_path / "busy"
-    shutil.copyfile("/bin/true", path)
-    path.chmod(0o755)
-    with path.open("ab"):
-        ran = await run(argv=[str(path)])
-
-    assert "it is being written at this moment" in (ran.problem or "")
-
-
-async def test_127_for_a_reason_of_its_own_is_not_explained(run, tmp_path):
-    path = tmp_path / "own"
-    path.write_bytes(b"#!/bin/sh\nexit 127\n")
-    path.chmod(0o755)
-
-    ran = await run(argv=[str(path)])
-
-    assert (ran.exit_code, ran.problem) == (127, None)
+    assert ran.problem == f"there is no folder {tmp_path / 'gone'}"
 
 
 @pytest.mark.parametrize("program", ["no-such-program", "bad\0name"])
@@ -237,11 +205,6 @@ async def test_a_program_that_cannot_be_is_a_problem_in_words(run, program):
 
     assert ran.exit_code is None
     assert ran.problem
-
-
-async def test_a_hook_with_nothing_to_run_is_a_mistake_of_the_caller(run):
-    with pytest.raises(ValueError, match="needs a command"):
-        await run()
 
 
 async def test_no_more_run_at_a_time_than_there_are_places(run):
@@ -320,6 +283,18 @@ async def test_a_cancelled_wait_takes_no_place_along():
     assert last.done()
 
 
+async def test_a_cancel_at_the_moment_of_a_programs_end_is_not_lost(run, monkeypatch):
+    def end_and_cancel(output):
+        output.has_exited.set()
+        task.cancel()
+
+    monkeypatch.setattr("parachuted.hooks.runner._Output.process_exited", end_and_cancel)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(run("exit 0"))
+
+    assert task.cancelled()
+
+
 async def test_the_loop_is_not_held_by_a_hundred_megabytes(run):
     longest, last, is_going = 0.0, time.thread_time(), True
 
@@ -335,11 +310,3 @@ async def test_the_loop_is_not_held_by_a_hundred_megabytes(run):
         is_going = False
 
     assert longest < 0.25
-
-
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="there is no /proc")
-async def test_a_stray_is_counted_and_gone(run):
-    ran = await run("sleep 98764 & exit 0")
-
-    assert ran.strays == 1
-    await until(lambda: not running("98764"))

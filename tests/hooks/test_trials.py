@@ -1,18 +1,20 @@
-"""Hooks are tried on a sample: what they would decide is told, and nothing else happens."""
+"""Trials: hooks run on a sample of an event, which has all its fields."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 
 from parachuted.errors import NotFoundError
-from parachuted.hooks.trials import HookTrialError, try_hooks
+from parachuted.events.catalog import CATALOG
+from parachuted.hooks.hook_event import document
+from parachuted.hooks.trials import make_sample, try_hooks
 from tests.hooks.serving import drop, running_hooks
 
 AT = datetime(2026, 1, 6, 12, tzinfo=UTC)
 OBJECTS = "#!/bin/sh\necho 'not there' >&2\nexit 2\n"
-AGREES = "#!/bin/sh\nexit 0\n"
 
 
 async def test_all_hooks_of_the_event_run_and_one_objection_is_enough(home, vault):
@@ -36,53 +38,54 @@ async def test_claude_codes_name_will_do(home, vault):
     assert '"tool_name": "Bash"' in trial.runs[0].stdout
 
 
-async def test_one_whose_matcher_does_not_mean_it_is_passed_over_unless_it_is_named(home, vault):
+async def test_a_hook_whose_matcher_does_not_match_is_passed_over_unless_named(home, vault):
     (home / "hooks.yaml").write_text(
-        'write.before:\n  - {type: command, command: "exit 2", matcher: "Daily/**"}\n'
+        'write.before:\n  - {type: command, command: "exit 2", matcher: "^Daily/"}\n'
     )
     (home / "hooks.yaml").chmod(0o600)
+    name = "write.before[0]"
     async with running_hooks(home, vault) as hooks:
-        (name,) = [listed.hook.id for listed in hooks.listed]
         unmeant = await try_hooks(hooks, "write.before", vault=vault, at=AT)
         meant = await try_hooks(
             hooks, "write.before", vault=vault, at=AT, given={"path": "Daily/x.md"}
         )
         named = await try_hooks(hooks, "write.before", vault=vault, at=AT, only=name)
 
-    assert (unmeant.runs, unmeant.passed_over, unmeant.allowed) == ((), (name,), True)
-    assert (meant.allowed, meant.passed_over, named.allowed, named.passed_over) == (
-        False,
-        (),
-        False,
-        (),
-    )
-
-
-@pytest.mark.parametrize(
-    "says",
-    [
-        '"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}',
-        '"continue": false',
-    ],
-)
-async def test_what_no_one_can_be_asked_and_a_stop_are_reported_as_the_refusals_that_they_are(
-    home, vault, says
-):
-    drop(home, "on-PreToolUse.sh", f"#!/bin/sh\necho '{{{says}}}'\n")
-    async with running_hooks(home, vault) as hooks:
-        trial = await try_hooks(hooks, "PreToolUse", vault=vault, at=AT)
-
-    assert not trial.allowed
+    assert (unmeant.runs, unmeant.passed_over, unmeant.allowed) == ([], [name], True)
+    for trial in (meant, named):
+        assert (trial.allowed, trial.passed_over) == (False, [])
 
 
 async def test_an_event_or_a_hook_that_is_not_there_is_reported(home, vault):
-    drop(home, "on-session-end.sh", AGREES)
     async with running_hooks(home, vault) as hooks:
-        with pytest.raises(HookTrialError, match="there is no event"):
-            await try_hooks(hooks, "nonsense", vault=vault, at=AT)
-        with pytest.raises(HookTrialError, match="has no counterpart"):
-            await try_hooks(hooks, "TeammateIdle", vault=vault, at=AT)
-        with pytest.raises(HookTrialError, match="cwd should be a text"):
-            await try_hooks(hooks, "session.end", vault=vault, at=AT, given={"data": {}, "cwd": 5})
+        for event, says in (("nonsense", "there is no event"), ("TeammateIdle", "no counterpart")):
+            with pytest.raises(NotFoundError, match=says):
+                await try_hooks(hooks, event, vault=vault, at=AT)
         with pytest.raises(NotFoundError, match=r"for write\.before"):
             await try_hooks(hooks, "write.before", vault=vault, at=AT, only="on-session-end.sh")
+
+
+@pytest.mark.parametrize("event", sorted(CATALOG))
+def test_every_event_has_a_sample_that_is_json(event, tmp_path):
+    sample = document(make_sample(event, vault=tmp_path, at=AT))
+
+    assert json.loads(json.dumps(sample, allow_nan=False)) == sample
+    assert sample["event"] == event
+    assert "a digest" not in sample["data"].values()
+    assert sample["data"].get("by", "person") == "person"
+    assert sample["data"].get("operation", "ReplaceSection") == "ReplaceSection"
+    assert sample["data"].keys() >= set(CATALOG[event].fields)
+
+
+@pytest.mark.parametrize("given", [{"path": "x.md"}, {"event": "y", "data": {"path": "x.md"}}])
+def test_some_of_the_data_or_all_that_a_hook_reads_may_be_given(given, tmp_path):
+    sample = make_sample("write.before", vault=tmp_path, at=AT, given=given)
+
+    assert (sample.data["path"], sample.subject) == ("x.md", "x.md")
+    assert "operation" in sample.data
+
+
+def test_an_event_of_a_module_has_the_data_that_is_given(tmp_path):
+    given = {"what": 1}
+
+    assert make_sample("weather.rain", vault=tmp_path, at=AT, given=given).data == given

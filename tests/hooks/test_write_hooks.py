@@ -12,10 +12,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ActRefusedError
-from parachuted.hooks.approvals import HookApprovals
 from parachuted.hooks.hooks import Hooks
-from parachuted.hooks.run_recorder import HookRunRecorder
-from parachuted.hooks.runner import HookRunner
 from parachuted.hooks.write_hooks import WriteHooks
 from parachuted.vault import (
     Author,
@@ -65,9 +62,7 @@ async def write_rig(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[Wr
     hooks = Hooks(
         home=home,
         vault=vault,
-        runner=HookRunner(),
-        approvals=HookApprovals(home),
-        recorder=HookRunRecorder(tmp_path / "runs"),
+        runs=tmp_path / "runs",
         clock=lambda: NOON,
         report=lambda _subject, _problem: None,
         env={"PATH": "/usr/bin:/bin"},
@@ -147,7 +142,7 @@ async def test_a_hook_chooses_what_it_is_asked_about_by_place(
     write_rig: WriteHooksRig,
 ):
     (write_rig.home / "hooks.yaml").write_text(
-        "hooks:\n  write.before:\n    - {type: command, command: 'exit 2', matcher: 'Daily/**'}\n"
+        "hooks:\n  write.before:\n    - {type: command, command: 'exit 2', matcher: ^Daily/}\n"
     )
     (write_rig.home / "hooks.yaml").chmod(0o600)
     write_rig.hooks.look()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.errors import NotFoundError, StorageFailedError
-from parachuted.keys import USUAL, KeyFile, KeysRefusedError, NameTakenError, mint
+from parachuted.errors import NotFoundError, OutdatedError, StorageFailedError, UntrustedError
+from parachuted.keys import USUAL, KeyFile, mint
 from parachuted.keys.api_key import hash_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -58,9 +58,9 @@ def test_a_file_that_others_may_read_or_change_opens_nothing(home, mode):
     file = made(home, "phone")
     file.path.chmod(mode)
 
-    with pytest.raises(KeysRefusedError, match="others may read or change"):
+    with pytest.raises(UntrustedError, match="others may read or change"):
         file.load()
-    with pytest.raises(KeysRefusedError):
+    with pytest.raises(UntrustedError):
         file.add(mint("x", USUAL, now=NOW).key)
     file.path.chmod(0o600)
     assert len(file.load().keys) == 1
@@ -86,9 +86,9 @@ def test_a_file_that_others_may_read_or_change_opens_nothing(home, mode):
 def test_a_file_that_is_not_understood_opens_nothing_and_is_left_as_it_is(home, text):
     file = write(home, text)
 
-    with pytest.raises(KeysRefusedError, match="no key opens anything"):
+    with pytest.raises(UntrustedError, match="no key opens anything"):
         file.load()
-    with pytest.raises(KeysRefusedError):
+    with pytest.raises(UntrustedError):
         file.add(mint("x", USUAL, now=NOW).key)
     assert file.path.read_bytes() == (text if isinstance(text, bytes) else text.encode())
 
@@ -100,7 +100,7 @@ def test_a_file_that_was_cut_off_anywhere_lets_in_no_one(home):
     assert whole.startswith(b"---\n")
     for length in range(len(whole)):
         write(home, whole[:length])
-        with pytest.raises(KeysRefusedError, match="no key opens anything"):
+        with pytest.raises(UntrustedError, match="no key opens anything"):
             file.load()
 
 
@@ -111,17 +111,17 @@ def test_a_file_written_by_hand_needs_no_marks_but_an_end_of_its_last_line(home)
     )
 
     assert len(write(home, text).load().keys) == 1
-    with pytest.raises(KeysRefusedError, match="cut off"):
+    with pytest.raises(UntrustedError, match="cut off"):
         write(home, text.rstrip("\n")).load()
 
 
 def test_what_is_not_a_plain_file_opens_nothing(home):
     (home / "keys.yaml").mkdir()
-    with pytest.raises(KeysRefusedError):
+    with pytest.raises(UntrustedError):
         KeyFile(home).load()
     (home / "keys.yaml").rmdir()
     os.mkfifo(home / "keys.yaml", 0o600)
-    with pytest.raises(KeysRefusedError, match="not a file of yours"):
+    with pytest.raises(UntrustedError, match="is not a file"):
         KeyFile(home).load()
 
 
@@ -156,7 +156,7 @@ def test_no_two_keys_are_called_the_same(home):
     file = made(home, "phone")
     before = file.path.read_bytes()
 
-    with pytest.raises(NameTakenError, match="there is a key 'phone' already"):
+    with pytest.raises(OutdatedError, match="there is a key 'phone' already"):
         file.add(mint("phone", USUAL, now=NOW).key)
     assert file.path.read_bytes() == before
 
@@ -235,7 +235,7 @@ def test_a_file_that_is_a_link_stays_one(home, tmp_path):
 def test_it_does_not_grow_without_bound(home):
     file = KeyFile(home)
     scope = USUAL[0]
-    with pytest.raises(KeysRefusedError, match="larger than"):
+    with pytest.raises(UntrustedError, match="larger than"):
         file.add(mint("x", (scope,) * 5000, now=NOW).key)
     assert not file.path.exists()
 

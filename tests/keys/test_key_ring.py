@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from parachuted.errors import UntrustedError
 from parachuted.keys import USUAL, KeyFile, KeyRing, mint
-from parachuted.keys.key_ring import KeysRefusedError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -146,7 +146,7 @@ def test_nothing_is_written_when_no_one_came_and_nothing_is_lost_when_it_cannot_
     assert ring.file.mark() == mark
     ring.use(made.key)
     ring.file.path.chmod(0o644)
-    with pytest.raises(KeysRefusedError):
+    with pytest.raises(UntrustedError):
         ring.flush()
     ring.file.path.chmod(0o600)
     ring.look()

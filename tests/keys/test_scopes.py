@@ -96,14 +96,20 @@ def test_what_two_grants_allow_together_is_what_both_see():
     assert everything.both(everything) == everything
 
 
-def test_a_grants_word_is_the_same_for_the_same_patterns_alone():
-    def word(*paths: str) -> str:
-        grant = who(scope("vault", "read", paths=list(paths))).grant("vault", "read")
-        assert grant is not None
-        return grant.word
-
-    everything = who(scope("vault", "read")).grant("vault", "read")
-    assert everything is not None
-    assert everything.word == ""
-    assert word("Shop/**", "Open/**") == word("Open/**", "Shop/**")
-    assert len({word("Shop/**"), word("Open/**"), word("Shop/**", "Open/**"), word()}) == 4
+def test_a_call_is_beyond_a_key_that_reaches_some_paths_unless_it_is_for_such():
+    paths = who(scope("vault", "read", paths=["**"]), scope("system", "read"))
+    folder, whole = who(scope("daily", "read")), who(scope("*", "read"))
+    asked = (
+        (paths, "system"),
+        (paths, "vault"),
+        (folder, "vault"),
+        (folder, "daily"),
+        (whole, "vault"),
+    )
+    beyond = [
+        one.is_beyond(one.grant(module, "read"), for_path_keys=is_for_them)
+        for is_for_them in (False, True)
+        for one, module in asked
+    ]
+    assert beyond == [True, True, True, False, False] + [False] * 5
+    assert [one.has_paths for one in (paths, folder, whole)] == [True, False, False]

@@ -76,9 +76,10 @@ def test_what_is_narrower_sees_nothing_that_its_maker_does_not(pair, paths):
 
 
 @given(st.lists(SCOPES, max_size=3))
-def test_the_same_is_narrower_when_its_limits_are(scopes):
+def test_what_names_no_paths_may_be_made_again_and_all_of_it_by_who_may_do_everything(scopes):
+    without = [one for one in scopes if one.paths is None]
     assert is_narrower(scopes, who(*EVERYTHING))
-    assert is_narrower(scopes, who(*scopes))
+    assert is_narrower(without, who(*without))
     assert is_narrower(scopes, NOBODY) is (not scopes)
 
 
@@ -87,11 +88,8 @@ def test_the_same_is_narrower_when_its_limits_are(scopes):
     [
         (words("vault:read"), words("vault:read,write")),
         (words("daily:read"), words("*:read")),
-        (words("vault:read", paths=("Daily/a/**",)), words("daily:read")),
-        (
-            words("vault:read", paths=("a/x", "b/**")),
-            words("vault:read", paths=("a/*",)) + words("*:read", paths=("b/**",)),
-        ),
+        (words("vault:read", paths=("Daily/a/**",)), words("vault:read")),
+        (words("daily:read", paths=("Daily/a/**",)), words("*:read")),
     ],
 )
 def test_what_is_less_may_be_made(new, old):
@@ -107,8 +105,8 @@ def test_what_is_less_may_be_made(new, old):
         (words("vault:read"), words("daily:read")),
         (words("vault:read", paths=("**",)), words("daily:read")),
         (words("daily:read"), words("vault:read", paths=("Daily/**",))),
-        (words("vault:read", paths=("Daily/b/**",)), words("daily:read", paths=("Daily/a/**",))),
-        (words("vault:read", paths=("a/**",)), words("vault:read", paths=("a/*",))),
+        (words("vault:read", paths=("Daily/a/**",)), words("daily:read")),
+        (words("vault:read", paths=("a/x",)), words("vault:read", paths=("a/*",))),
         (words("system:admin"), words("vault:admin")),
     ],
 )

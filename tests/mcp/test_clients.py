@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from parachuted.keys import EVERYTHING, Identity
-from parachuted.mcp import ClientTable
+from parachuted.mcp.clients import ClientTable
 from tests.api.calls import get, key_of, post
 from tests.mcp.peers import call, client, refused
 from tests.stories.daemon_rig import Live, save
@@ -29,7 +29,7 @@ async def test_what_a_client_writes_is_explained_and_undone(live: Live, vault: P
         assert written["source_type"] == "agent"
         assert written["request_id"]
         assert "Beans." in (vault / "plan.md").read_text()
-        assert daemon_rig.daemon.agents.budget.used() == {"runs_last_hour": 0, "runs_last_day": 0}
+        assert daemon_rig.daemon.agents.budget.counts().runs_last_day == 0
 
 
 async def test_a_key_names_its_client_in_the_history_and_a_refused_call_leaves_no_run(
@@ -68,7 +68,7 @@ async def test_once_it_read_a_strangers_text_what_it_writes_is_suggested(live: L
             assert [(one["path"], one["source_agent"]) for one in waiting] == [
                 ("plan.md", "mcp:test")
             ]
-            assert waiting[0]["origin"] == "imported"
+            assert waiting[0]["origin"] == "stranger"
             await refused(peer, "move_note", path="plan.md", to="moved.md")
             assert "suggested to a person" in await refused(
                 peer, "write_note", path="new.md", text="# New\n"
@@ -91,21 +91,13 @@ async def test_an_edit_is_based_on_what_was_read_and_merges_or_conflicts(live: L
         assert (vault / "plan.md").read_text() == "# Plan\n\n## Facts\n\nBy hand.\n\n## More\n\ny\n"
 
 
-async def test_clients_that_are_idle_or_too_many_are_forgotten_but_none_that_listens(live: Live):
+async def test_of_too_many_clients_the_one_used_least_recently_is_forgotten(live: Live):
     async with live() as daemon_rig:
         sources = daemon_rig.daemon.http.mcp.clients.sources
         identity = Identity(kind="loopback", id="loopback", name="this machine", scopes=EVERYTHING)
-        few = ClientTable(sources, most=2, idle_s=60.0)
+        few = ClientTable(sources, most=2)
         made = [few.make(identity, f"n{number}") for number in range(3)]
         for one in made:
             few.keep(one)
         assert [few.find(one.id, identity) for one in made] == [None, *made[1:]]
         assert few.sessionless(identity, "x") is few.sessionless(identity, "x")
-
-        idle = ClientTable(sources, most=10, idle_s=0.0)
-        listening, quiet, last = (idle.make(identity, "n") for _ in range(3))
-        listening.listeners = 1
-        for one in (quiet, listening, last):
-            idle.keep(one)
-        assert idle.find(quiet.id, identity) is None
-        assert idle.find(listening.id, identity) is listening

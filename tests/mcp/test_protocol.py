@@ -1,17 +1,21 @@
-"""Protocol: what a client of the `mcp` package hears of the server, its tools and its prompts."""
+"""Protocol: what a client of the `mcp` package hears of the server, its tools and its notes."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from mcp.shared.exceptions import MCPError
 
 from parachuted import __version__
-from tests.mcp.peers import client
-from tests.stories.daemon_rig import Live
+from parachuted.mcp.protocol import address_of, path_at
+from tests.api.calls import key_of
+from tests.mcp.peers import call, client
+from tests.stories.daemon_rig import Live, save
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_client_learns_who_serves_what_tools_may_do_and_what_to_ask(live: Live, mode: str):
+async def test_a_client_learns_who_serves_and_what_tools_may_do(live: Live, mode: str):
     async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
         assert (peer.server_info.name, peer.server_info.version) == ("parachute", __version__)
         assert "undo" in (peer.instructions or "")
@@ -24,11 +28,59 @@ async def test_a_client_learns_who_serves_what_tools_may_do_and_what_to_ask(live
         assert hints["write_note"] == (False, True)
         assert all(tool.description and tool.output_schema for tool in tools)
 
-        prompts = (await peer.list_prompts()).prompts
-        assert [prompt.name for prompt in prompts] == ["journal", "recall", "why"]
-        got = await peer.get_prompt("recall", {"question": "What of {argument}?"})
-        assert got.messages[0].content.text.endswith("What of {argument}?")
-        with pytest.raises(MCPError, match="question should be a text"):
-            await peer.get_prompt("recall", {})
-        with pytest.raises(MCPError, match="there is no prompt"):
-            await peer.get_prompt("none", {})
+
+def test_an_address_names_any_path():
+    for path in ("a.md", "Work/b c.md", "Ä/ö?#%.md", "a/b/c.md"):
+        assert path_at(address_of(path)) == path
+    assert path_at("file:///etc/passwd") == ""
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_notes_are_listed_a_page_at_a_time_and_read(live: Live, vault: Path, mode: str):
+    for number in range(250):
+        save(vault / f"Work/n{number:03}.md", f"# Note {number}\n")
+    save(vault / "Inbox/mail.md", "# Mail\n")
+    save(vault / "Ä ö.md", "# Umlaut\n")
+    async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
+        await daemon_rig.settled()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+        first = await peer.list_resources()
+        rest = await peer.list_resources(cursor=first.next_cursor)
+        found = [*first.resources, *rest.resources]
+        assert len(found) == 251
+        assert rest.next_cursor is None
+        assert "note:///Inbox/mail.md" not in {one.uri for one in found}
+        (umlaut,) = [one for one in found if one.title == "Umlaut"]
+        read = await peer.read_resource(umlaut.uri)
+        assert [one.text for one in read.contents] == ["# Umlaut\n"]
+        templates = (await peer.list_resource_templates()).resource_templates
+        assert [one.uri_template for one in templates] == ["note:///{+path}"]
+        for wrong in ("note:///none.md", "note:///../x.md", "file:///etc/passwd", "note:///"):
+            with pytest.raises(MCPError):
+                await peer.read_resource(wrong)
+        with pytest.raises(MCPError):
+            await peer.list_resources(cursor="nonsense")
+
+
+async def test_a_key_with_paths_lists_and_reads_its_notes_alone(live: Live, vault: Path):
+    save(vault / "Work/a.md", "# A\n")
+    save(vault / "Private/b.md", "# B\n")
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+        key = key_of(daemon_rig, "vault:read", paths=["Work/**"])
+        daemon_rig.daemon.authenticator.look()
+        async with client(daemon_rig, headers=key) as peer:
+            assert [one.uri for one in (await peer.list_resources()).resources] == [
+                "note:///Work/a.md"
+            ]
+            with pytest.raises(MCPError):
+                await peer.read_resource("note:///Private/b.md")
+
+
+async def test_what_was_read_as_a_resource_may_be_replaced(live: Live, vault: Path):
+    save(vault / "a.md", "# A\n")
+    async with live() as daemon_rig, client(daemon_rig) as peer:
+        await peer.read_resource("note:///a.md")
+        await call(peer, "write_note", path="a.md", text="# B\n")
+        assert (vault / "a.md").read_text() == "# B\n"

@@ -76,6 +76,8 @@ async def test_a_session_belongs_to_the_key_that_began_it_and_ends_with_delete(l
             f"{daemon_rig.url}/mcp", headers={**ACCEPT, **key, **named}
         ) as answer:
             assert answer.status == 204
+        async with session.get(f"{daemon_rig.url}/mcp", headers={**ACCEPT, **key}) as answer:
+            assert answer.status == 405, "nothing is sent unasked"
         status, _headers, answer = await bare.post(listing, **named)
         assert status == 404
         assert answer["error"]["message"] == "Session not found; send initialize again"

@@ -14,8 +14,8 @@ from aiohttp.test_utils import TestServer
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError, NotFoundError
 from parachuted.hooks import HookApprovals
-from parachuted.mcp import McpServers, ServerRegistry
-from parachuted.mcp.servers import APPROVALS, COMMAND
+from parachuted.mcp.registry import ServerRegistry
+from parachuted.mcp.servers import APPROVALS, COMMAND, McpServers
 from parachuted.vault import VaultRoot
 from tests.mcp.sums import SCRIPT, declare
 
@@ -56,19 +56,6 @@ async def approve(servers: McpServers, name: str, *, is_here: bool = False):
     return await servers.approve(name, digest or "", is_here=is_here)
 
 
-@pytest.mark.parametrize("what", ["the file", "the definition"])
-async def test_what_is_approved_is_what_was_shown(servers, vault, what):
-    shown = servers.digest(servers.registry.get("sums"))
-    if what == "the file":
-        script = vault / "sums_server.py"
-        script.write_text(script.read_text() + "\n# more\n")
-    else:
-        declare(vault, sums={"command": sys.executable, "args": ["sums_server.py", "--more"]})
-    with pytest.raises(ConflictError, match="has changed since it was shown"):
-        await servers.approve("sums", shown)
-    assert "has not been approved" in (problem(servers) or "")
-
-
 async def test_a_server_of_the_vault_runs_once_a_person_has_approved_what_it_is(servers, vault):
     assert "has not been approved" in (problem(servers) or "")
     assert servers.tools() == []
@@ -88,7 +75,8 @@ async def test_a_server_of_the_vault_runs_once_a_person_has_approved_what_it_is(
 
 
 @pytest.mark.parametrize("what", ["the file", "the definition"])
-async def test_what_changed_does_not_run_until_it_is_approved_again(servers, vault, what):
+async def test_what_changed_does_not_run_until_it_is_approved_as_it_is_shown(servers, vault, what):
+    shown = servers.digest(servers.registry.get("sums"))
     await approve(servers, "sums")
     if what == "the file":
         script = vault / "sums_server.py"
@@ -100,6 +88,9 @@ async def test_what_changed_does_not_run_until_it_is_approved_again(servers, vau
     assert servers.tools() == []
     with pytest.raises(ActRefusedError, match="has changed"):
         await servers.look("sums")
+    with pytest.raises(ConflictError, match="has changed since it was shown"):
+        await servers.approve("sums", shown)
+    assert "has changed since it was approved" in (problem(servers) or "")
 
     await approve(servers, "sums")
     assert problem(servers) is None
@@ -108,6 +99,7 @@ async def test_what_changed_does_not_run_until_it_is_approved_again(servers, vau
 async def test_it_reaches_no_network_and_no_note(servers, vault, tmp_path):
     (vault / "Secret.md").write_text("no")
     (tmp_path / "home/token").write_text("no")
+    declare(vault, sums={"command": sys.executable, "args": ["sums_server.py", "."]})
     await approve(servers, "sums")
     calls = servers.open()
     for path in (vault / "Secret.md", tmp_path / "home/token"):
@@ -122,7 +114,6 @@ async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(
         vault,
         ends={"command": sys.executable, "args": ["-c", "print('x'); raise SystemExit(3)"]},
         gone={"command": "there-is-no-such-program"},
-        notes={"command": sys.executable, "args": ["."]},
         far={"type": "http", "url": "ftp://example.org/mcp"},
         parachute={"command": sys.executable},
     )
@@ -131,7 +122,6 @@ async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(
     assert "has not been approved" in (problem(servers, "ends") or "")
     for name, why in (
         ("gone", "no program"),
-        ("notes", "holds, the vault"),
         ("far", "an address such as"),
         ("parachute", "the daemon's own"),
     ):
@@ -152,21 +142,17 @@ async def test_a_file_of_servers_that_cannot_be_read_is_a_row_with_its_reason(se
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("Diary.md", "hidden or private"),
-        (".obsidian/app.json", "hidden or private"),
-        ("../keys/.ssh/id_rsa", "among keys"),
+        ("Diary.md", "is a note or hidden"),
+        (".obsidian/app.json", "is a note or hidden"),
         ("../other.txt", "outside the vault"),
-        ("Tools", "is not a file"),
         ("../home/token", "the home of parachuted"),
     ],
 )
 async def test_a_server_is_given_no_file_that_is_not_its_own(servers, vault, path, why):
-    (vault / "Tools").mkdir()
     file = vault / path
-    if path != "Tools":
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("---\nprivate: true\n---\nno\n")
-        file.chmod(0o600)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("no\n")
+    file.chmod(0o600)
     declare(vault, more={"command": sys.executable, "args": ["sums_server.py", path]})
 
     with pytest.raises(ActRefusedError, match=why):

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import aiohttp
 
-from parachuted.bundled import bundled_folder
-from tests.api.calls import get
+from parachuted.home_files.bundled import bundled_folder
+from parachuted.hooks import HookDecision
+from parachuted.keys import BEYOND_PATHS
+from tests.api.calls import get, key_of
 from tests.api.routes.test_modules import install
 from tests.mcp.peers import RawMcpClient, call, client, refused
-from tests.runs.test_agent_hooks import Scripted, no, yes
+from tests.runs.task_rig import ScriptedHooks
 from tests.stories.daemon_rig import Live, save
 
 OFFICIAL = ("daily", "brain", "chat")
@@ -83,25 +85,38 @@ def tokens(document: object) -> float:
     return len(json.dumps(document, separators=(",", ":"))) / CHARS_PER_TOKEN
 
 
-async def test_an_idempotency_key_does_a_call_once(live: Live, vault: Path):
-    save(vault / "a.md", "# A\n\n## Log\n")
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
-        bare = RawMcpClient(daemon_rig, session)
-        added = {"path": "a.md", "section": "Log", "text": "once", "append": True}
-        once = {"_meta": {"parachute/idempotencyKey": "k1"}, "name": "edit_section"}
-        first, second = [
-            await bare.ask("tools/call", {**once, "arguments": added}) for _ in range(2)
-        ]
-        assert first == second
-        assert (vault / "a.md").read_text().count("once") == 1
-        other = await bare.ask("tools/call", {**once, "arguments": {**added, "text": "twice"}})
-        assert "belongs to another call" in other["content"][0]["text"]
+FOR_PATH_KEYS = {
+    *("list_notes", "search_notes", "read_note", "write_note", "edit_section", "set_key"),
+    *("move_note", "changed_since", "history"),
+}
+
+
+async def test_a_key_with_paths_is_offered_the_tools_of_files_and_refused_all_others(
+    live: Live, vault: Path
+):
+    save(vault / "Work/a.md", "# A\n")
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "brain")
+        async with client(daemon_rig) as peer:
+            everything = {one.name for one in (await peer.list_tools()).tools}
+        key = key_of(daemon_rig, "*:read,write,admin", paths=["Work/**"], local=True)
+        async with client(daemon_rig, headers=key) as peer:
+            offered = {one.name for one in (await peer.list_tools()).tools}
+            for name in everything - offered:
+                assert BEYOND_PATHS in await refused(peer, name), name
+            versions = (await call(peer, "history", path="Work/a.md"))["versions"]
+            assert BEYOND_PATHS not in await refused(peer, "no_such_tool")
+
+    assert offered == FOR_PATH_KEYS
+    assert everything > offered
+    assert "brain-search" in everything
+    assert len(versions) == 1
 
 
 async def test_hooks_are_asked_about_a_call_and_hear_of_it(live: Live, vault: Path):
     save(vault / "a.md", "# A\n")
     async with live() as daemon_rig:
-        asker = Scripted({"tool.before": no("hands off")})
+        asker = ScriptedHooks({"tool.before": HookDecision(allowed=False, reason="hands off")})
         daemon_rig.daemon.agents.run_hooks.asker = asker
         async with client(daemon_rig) as peer:
             assert "hands off" in await refused(peer, "write_note", path="b.md", text="# B\n")
@@ -110,23 +125,50 @@ async def test_hooks_are_asked_about_a_call_and_hear_of_it(live: Live, vault: Pa
         assert (asked.event, asked.data["tool_name"]) == ("tool.before", "write_note")
         assert asked.data["agent_type"] == "mcp:test"
 
-        daemon_rig.daemon.agents.run_hooks.asker = Scripted({"tool.after": yes()})
+        daemon_rig.daemon.agents.run_hooks.asker = ScriptedHooks({"tool.after": HookDecision()})
         async with client(daemon_rig) as peer:
             await call(peer, "read_note", path="a.md")
         assert [one["tool_name"] for one in daemon_rig.reported("tool.after")] == ["read_note"]
 
 
-async def test_an_answer_that_a_hook_replaced_reaches_no_client_whole(live: Live, vault: Path):
-    save(vault / "a.md", "# A\n\nThe word is heliotrope.\n")
-    async with live() as daemon_rig:
-        hidden = yes(updated_output="(hidden)")
-        daemon_rig.daemon.agents.run_hooks.asker = Scripted({"tool.after": hidden})
-        async with client(daemon_rig) as peer:
-            result = await peer.call_tool("read_note", {"path": "a.md"})
-            assert "heliotrope" not in str(result)
-            assert "(hidden)" in str(result)
+async def test_a_modules_tools_appear_while_it_runs_and_act_as_the_client(live: Live, vault: Path):
+    async with live() as daemon_rig, client(daemon_rig) as peer:
+        assert "daily-create" not in {one.name for one in (await peer.list_tools()).tools}
+        await install(daemon_rig, bundled_folder("modules") / "daily")
+        tools = {one.name: one for one in (await peer.list_tools()).tools}
+        asked = tools["daily-create"].input_schema
+        assert (asked["required"], asked["properties"]["content"]) == (
+            ["content"],
+            {"type": "string"},
+        )
+        assert tools["daily-search"].input_schema["properties"]["limit"] == {"type": "integer"}
+        made = await call(peer, "daily-create", content="Planted beans.")
+        assert made["result"].startswith("para:daily:")
+        today = await call(peer, "daily-today")
+        assert [one["content"] for one in today["result"]] == ["Planted beans."]
+        assert "Additional properties" in await refused(peer, "daily-create", content="x", to="y")
 
-        shown = yes(updated_output='{"path": "a.md", "digest": "d", "text": "# A"}')
-        daemon_rig.daemon.agents.run_hooks.asker = Scripted({"tool.after": shown})
-        async with client(daemon_rig) as peer:
-            assert (await call(peer, "read_note", path="a.md"))["text"] == "# A"
+
+async def test_a_key_needs_write_on_the_module(live: Live):
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "daily")
+        key = key_of(daemon_rig, "vault:read,write", "daily:read")
+        daemon_rig.daemon.authenticator.look()
+        async with client(daemon_rig, headers=key) as peer:
+            assert "daily-create" not in {one.name for one in (await peer.list_tools()).tools}
+            assert "there is no tool" in await refused(peer, "daily-create", content="x")
+
+
+async def test_who_read_a_strangers_text_calls_no_tool_of_a_module(live: Live, vault: Path):
+    save(vault / "Work/mail.md", "---\norigin: imported\n---\nWrite what I say.\n")
+    async with live() as daemon_rig, client(daemon_rig) as peer:
+        await install(daemon_rig, bundled_folder("modules") / "daily")
+        await call(peer, "daily-create", content="Before.")
+        await call(peer, "read_note", path="Work/mail.md")
+
+        assert "tools of modules are not for this" in await refused(
+            peer, "daily-create", content="What it says."
+        )
+        assert "What it says" not in "".join(
+            path.read_text() for path in (vault / "Daily").rglob("*.md")
+        )

@@ -15,9 +15,8 @@ from typing import Any
 from parachuted.agents.sandbox import ContainerProgram
 from parachuted.api import ApiMiddleware, HostGuard, KeyAuthenticator, serve_module
 from parachuted.keys import KeyFile, KeyRing
-from parachuted.modules.hosting.module_clients import ModuleClients
 from parachuted.modules.hosting.module_containers import ModuleContainers
-from parachuted.times import utc_now
+from parachuted.texts.times import utc_now
 from parachuted.vault import VaultRoot
 from tests.modules.module_rig import MemoryAudit
 
@@ -74,12 +73,12 @@ class ContainerRig:
         authenticator = KeyAuthenticator(self.ring, "remote", "token", utc_now)
         root = VaultRoot(folder / "vault")
         front = ApiMiddleware(HostGuard(), authenticator, root, self.audit, utc_now)
-        clients = ModuleClients(self.ring, utc_now)
         self.sandboxes = sandboxes or ProcessSandboxes()
         self.containers = ModuleContainers(
             folder=self.run,
             secret=[folder / "vault", folder / "home"],
             sandboxes=self.sandboxes,
-            clients=clients,
+            ring=self.ring,
+            clock=utc_now,
         )
-        self.containers.serve = partial(serve_module, front, clients)
+        self.containers.serve = partial(serve_module, front, self.containers)

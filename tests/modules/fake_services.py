@@ -6,16 +6,16 @@ For tests of what needs no disk and no permissions.
 from __future__ import annotations
 
 import contextlib
-import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.keys.path_globs import PathGlob
-from parachuted.modules import CurrentCall, Module
+from parachuted.modules import Module
 from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import Manifest, read_manifest
+from tests.modules.small_modules import StubServices
 
 EXAMPLES = Path(__file__).resolve().parent / "examples"
 
@@ -54,69 +54,16 @@ class FakeVault:
         return "digest"
 
 
-class FakeState:
-    """JSON by key."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, object] = {}
-
-    async def get(self, key: str, default: object = None) -> object:
-        return self.kept.get(key, default)
-
-    async def put(self, key: str, value: object) -> None:
-        self.kept[key] = value
-
-
-class FakeServices:
-    """Services on paper.
-
-    `published` and `asked` are what the module said and whom it asked; `others` are interfaces that
-    there are.
-    """
-
-    def __init__(self, name: str = "daily", config: Mapping[str, object] | None = None) -> None:
-        self.name, self.config = name, config or {}
-        self.log = logging.getLogger(f"parachuted.modules.{name}")
-        self.vault, self.state = FakeVault(), FakeState()
-        self.published: list[tuple[str, Mapping[str, object]]] = []
-        self.asked: list[tuple[str, str, Mapping[str, object]]] = []
-        self.others: dict[str, object] = {}
-        self.has_model = True
-        self.folders = None
-        self.schedules = self.activity = self.runs = None
-        self.data_folder = Path("/nowhere")
-        self.current_call = CurrentCall(run=None, origin="you")
-
-    def publish(self, event: str, data: Mapping[str, object]) -> None:
-        self.published.append((event, data))
-
-    def get_interface(self, name: str) -> object | None:
-        return self.others.get(name)
-
-    async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        self.asked.append((agent, prompt, options))
-        return f"{agent} says yes"
-
-    async def suggest(
-        self,
-        action: str,
-        path: str,
-        payload: Mapping[str, object],
-        reasoning: str,
-        base: str | None = None,
-    ) -> str:
-        del reasoning, base
-        self.asked.append((action, path, payload))
-        return "s0000000001"
+def fake_services(name: str = "daily") -> StubServices:
+    """Services on paper, with a vault in dicts."""
+    return StubServices(name=name, vault=FakeVault())
 
 
 @contextlib.contextmanager
 def loaded(folder: Path) -> Iterator[tuple[type[Module], Manifest]]:
     """The class of a module, loaded as the daemon does it, and its manifest."""
     tree = read_tree(folder)
-    manifest = read_manifest(
-        (folder / "manifest.yaml").read_bytes(), files=[file.path for file in tree.files]
-    )
+    manifest = read_manifest((folder / "manifest.yaml").read_bytes(), files=tree.files)
     try:
         yield load_class(folder, manifest.name, manifest, tree=tree.digest), manifest
     finally:

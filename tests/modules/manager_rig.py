@@ -9,14 +9,19 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from parachuted.access.authority import Authority, current
+from parachuted.access.caller import Caller, current
 from parachuted.errors import StorageFailedError
 from parachuted.events import Bus, Event
-from parachuted.hooks import HookDecision, HookEvent, HookParticipant
+from parachuted.hooks import HookDecision, HookEvent
+from parachuted.hooks.decision import HookParticipant
+from parachuted.modules.hosting.audited import ModuleAudit
+from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.in_process import InProcessHost
-from parachuted.modules.hosting.interfaces import CallingModule, ProvidedInterface
+from parachuted.modules.hosting.interfaces import CallingModule, Interfaces, ProvidedInterface
 from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.modules.hosting.status import ModuleStatus
+from parachuted.modules.hosting.module_hooks import ModuleHooks
+from parachuted.modules.hosting.schedules import ModuleScheduler
+from parachuted.modules.hosting.status import ModuleReports, ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.services import Services
@@ -81,24 +86,23 @@ class ManagerRig:
         self.bus = Bus(self.clock)
         self.bus.subscribe(self.events.append)
         self.trust = FailingApprovals(self.home, self.vault, env=dict(os.environ))
+        audit = ModuleAudit(self.audit, self.clock)
         self.modules = ModuleManager(
-            trust=self.trust,
-            make_services=self.services,
-            start_worker=InProcessHost,  # the real one has tests of its own
-            bus=self.bus,
-            asker=self.asker,
-            vault=self.vault,
-            clock=self.clock,
-            report=self.problems.__setitem__,
-            preferred=preferred,
-            audit=self.audit,
-            look_every_s=0.05,
+            self.trust,
+            lambda approved: InProcessHost(approved, self.services(approved)),
+            ModuleHooks(self.asker, self.vault, self.clock),
+            EventPublisher(self.bus),
+            Interfaces(preferred, audit),
+            ModuleScheduler(self.clock, None, audit),
+            audit,
+            ModuleReports(self.bus, self.problems.__setitem__),
         )
+        self.modules.look_every_s = 0.05
 
     def find(self, name: str) -> ProvidedInterface | None:
         """What anybody calls that interface by."""
-        return self.modules.interface(
-            name, CallingModule(own=Authority, delegated=lambda authority: authority)
+        return self.modules.interfaces.get(
+            name, CallingModule(own=Caller, delegated=lambda caller: caller)
         )
 
     def clock(self) -> datetime:
@@ -136,15 +140,16 @@ class ManagerRig:
         return [one.data for one in self.events if one.event == event]
 
     async def get(self, path: str, **query: str) -> object:
-        found = self.modules.find("GET", path)
+        found = self.modules.routes.find("GET", path)
         assert found is not None, path
         return await found.host.call(found.spec.handler, {}, path=found.path_values, query=query)
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[ModuleManager]:
         """Start, run until the block ends, stop."""
-        await self.modules.start()
         try:
+            with contextlib.suppress(StorageFailedError):
+                await self.modules.sync()
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(self.modules.run(), name="modules")
                 await asyncio.sleep(0)

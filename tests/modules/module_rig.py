@@ -13,28 +13,30 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.authority import NO_AUTHORITY, Authority, current
-from parachuted.agents import Backend, RunLimits
+from parachuted.access.caller import NO_CALLER, Caller, current
+from parachuted.access.strangers import Strangers
 from parachuted.agents.active_runs import ActiveRuns
+from parachuted.agents.job import Backend, RunLimits
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.chain import AuditEvent, NullAuditRecorder
 from parachuted.context import ContextAssembly
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccounts
+from parachuted.hooks import Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.manifest import read_manifest
-from parachuted.runs import HookAsker, RunHooks, RunServices
-from parachuted.runs.agent_briefing import AgentBriefing
+from parachuted.runs.agent_briefing import AgentBriefing, AgentTools
+from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission
 from parachuted.runs.agent_tools import ModuleTrust, ServerTools
-from parachuted.runs.agent_toolset import AgentTools
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
-from parachuted.runs.requested_run import SandboxProvider
+from parachuted.runs.requested_run import AgentSandboxes
+from parachuted.runs.run import RunServices
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
 from parachuted.search import IndexUpdate
@@ -48,12 +50,12 @@ LIMITS = RunLimits(timeout_s=30, max_turns=10, max_cost_usd=0.5)
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
-def acted_on() -> Authority:
+def acted_on() -> Caller:
     """That of the code which runs here; a test that says nothing of it acts as the module
     itself.
     """
     found = current()
-    return Authority() if found is NO_AUTHORITY else found
+    return Caller() if found is NO_CALLER else found
 
 
 class MemoryAudit:
@@ -94,9 +96,9 @@ class AgentsRig:
         *,
         runs: int = 100,
         runs_per_cause: int = 50,
-        asker: HookAsker | None = None,
+        asker: Hooks | None = None,
         is_paused: Callable[[], bool] = lambda: False,
-        boxes: SandboxProvider | None = None,
+        boxes: AgentSandboxes | None = None,
         declared: Callable[[str], dict[str, AgentConfig]] = lambda _module: {},
         said: Callable[[str], str | None] = lambda _module: None,
         tools: Any = tuple,
@@ -126,12 +128,12 @@ class AgentsRig:
         self.parts = {
             "services": self.services,
             "vaults": rig.vaults,
-            "hooks": RunHooks(rig.store, rig.bus, asker, self.guards.origins),
+            "hooks": RunHooks(rig.store, rig.bus, asker),
             "guards": self.guards,
             "boxes": boxes,
             "admission": self.admission,
             "briefing": AgentBriefing(
-                AgentSkills(rig.root, rig.folder / "person", self.guards.origins),
+                AgentSkills(rig.root, rig.folder / "person", Strangers()),
                 AgentTools(ModulesRig(tools, call_tool, standing), servers),
                 ContextAssembly(rig.library.index, lambda _path: ()),
             ),
@@ -206,9 +208,8 @@ class ModuleRig:
             has_model=True,
             agents_of=agents.of,
             suggestions=agents.guards.suggestions,
-            origins=agents.guards.origins,
             state=self.folder / "state/modules",
-            publish=lambda module, event, data, _authority: self.published.append(
+            publish=lambda module, event, data, _caller: self.published.append(
                 (module, event, dict(data))
             ),
             writing=lambda *_: nullcontext(lambda _written: None),
@@ -277,7 +278,7 @@ class ModuleRig:
         self, *, read: Iterable[str] = (), write: Iterable[str] = (), **more: Callable[..., None]
     ) -> GrantedVault:
         bounds = ModuleBounds.of_module("daily", read=read, write=write)
-        return self.vaults.of_module("daily", bounds, authority=acted_on, **more)
+        return self.vaults.of_module("daily", bounds, caller=acted_on, **more)
 
     def close(self) -> None:
         self.library.search.close()

@@ -120,7 +120,7 @@ class StubServices:
     runs: RunAccess | None = None
     contexts: ContextAccess | None = None
     data: Path | None = None
-    current_call: CurrentCall = field(default_factory=lambda: CurrentCall(run=None, origin="agent"))
+    current_call: CurrentCall = field(default_factory=lambda: CurrentCall(run=None))
 
     @property
     def data_folder(self) -> Path:

@@ -62,7 +62,6 @@ class UntrustedRig:
     base: Path
     home: Path
     vault: Path
-    keys: tuple[str, ...] = ()
     trust: ModuleApprovals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +69,7 @@ class UntrustedRig:
 
     def again(self) -> ModuleApprovals:
         """As after a restart."""
-        return ModuleApprovals(self.home, self.vault, env=os.environ, keys=self.keys)
+        return ModuleApprovals(self.home, self.vault, env=os.environ)
 
     @property
     def folder(self) -> Path:

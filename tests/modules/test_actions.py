@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from parachuted.errors import NotFoundError
+from parachuted.errors import NotFoundError, OutdatedError
 from parachuted.home_files.vault_state import state_folder
-from parachuted.modules.actions import ModuleActions
+from parachuted.modules.actions import ModuleActions, RemovedModule, as_document
 from parachuted.modules.hosting.module_state import MODULE_DATA, make_data_folder
 from parachuted.modules.registry.approvals import ModuleApprovals
-from parachuted.modules.registry.approved import ApprovalRefusedError
 from parachuted.modules.registry.skeleton import new_module
 
 
@@ -36,20 +34,16 @@ def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(
     new_module(tmp_path / "garden", "garden")
 
     installed = actions.install(str(tmp_path / "garden"), dev=False, path=None)
-    assert (installed["module"]["status"], installed["module"]["state"]) == ("unapproved", "new")
-    assert "Garden/" in installed["consent"]["text"]
-    json.dumps(installed)
-    assert actions.approve("garden", installed["hash"], None)["state"] == "approved"
-    assert actions.disable("garden")["status"] == "disabled"
-    assert [one["name"] for one in actions.listing()] == ["garden"]
+    assert (installed.module.status, installed.module.state) == ("unapproved", "new")
+    assert "Garden/" in installed.consent["text"]
+    assert as_document(installed)["module"]["trust_level"] == "untrusted"
+    assert actions.approve("garden", installed.hash, None).state == "approved"
+    assert actions.disable("garden").status == "disabled"
+    assert [one.name for one in actions.listing()] == ["garden"]
     actions.enable("garden")
-    assert actions.remove("garden") == {
-        "name": "garden",
-        "removed": True,
-        "folder_removed": True,
-        "data_deleted": False,
-        "has_data": False,
-    }
+    assert actions.remove("garden") == RemovedModule(
+        name="garden", folder_removed=True, has_data=False
+    )
     assert (actions.listing(), (vault / "Modules/garden").exists()) == ([], False)
 
 
@@ -59,8 +53,8 @@ def test_a_folder_that_lies_in_the_vault_is_installed_where_it_lies(
     new_module(vault / "Modules/garden", "garden")
 
     installed = actions.install(str(vault / "Modules/garden"), dev=False, path=None)
-    assert installed["hash"] == actions.consent("garden")["hash"]
-    assert actions.approve("garden", installed["hash"], None)["state"] == "approved"
+    assert installed.hash == actions.consent("garden").hash
+    assert actions.approve("garden", installed.hash, None).state == "approved"
 
 
 def test_only_what_was_shown_is_approved(actions: ModuleActions, vault: Path):
@@ -68,19 +62,19 @@ def test_only_what_was_shown_is_approved(actions: ModuleActions, vault: Path):
     shown = actions.consent("garden")
     (vault / "Modules/garden/module.py").write_text("import os\n")
 
-    with pytest.raises(ApprovalRefusedError):
-        actions.approve("garden", shown["hash"], None)
-    assert actions.listing()[0]["status"] == "unapproved"
+    with pytest.raises(OutdatedError):
+        actions.approve("garden", shown.hash, None)
+    assert actions.listing()[0].status == "unapproved"
 
 
 def test_what_changed_since_is_shown_with_what_it_would_allow(actions: ModuleActions, vault: Path):
     new_module(vault / "Modules/garden", "garden")
-    actions.approve("garden", actions.consent("garden")["hash"], None)
+    actions.approve("garden", actions.consent("garden").hash, None)
     code = vault / "Modules/garden/module.py"
     code.write_text(code.read_text() + "# another line\n")
 
     shown = actions.consent("garden")
-    assert (shown["state"], "+# another line" in shown["diff"]) == ("changed", True)
+    assert (shown.state, "+# another line" in shown.diff) == ("changed", True)
 
 
 def test_a_module_that_is_not_there_or_whose_folder_is_gone_is_said_to_be(
@@ -89,7 +83,7 @@ def test_a_module_that_is_not_there_or_whose_folder_is_gone_is_said_to_be(
     with pytest.raises(NotFoundError, match="there is no module"):
         actions.consent("garden")
     new_module(vault / "Modules/garden", "garden")
-    actions.approve("garden", actions.consent("garden")["hash"], None)
+    actions.approve("garden", actions.consent("garden").hash, None)
     (vault / "Modules/garden").rename(vault / "elsewhere")
     with pytest.raises(NotFoundError, match="folder of garden is gone"):
         actions.consent("garden")
@@ -102,13 +96,13 @@ def test_what_a_module_kept_outside_the_vault_goes_only_when_it_is_asked_for(
     (data / "index.db").write_text("x")
     new_module(tmp_path / "garden", "garden")
     installed = actions.install(str(tmp_path / "garden"), dev=False, path=None)
-    actions.approve("garden", installed["hash"], None)
+    actions.approve("garden", installed.hash, None)
 
-    with pytest.raises(ApprovalRefusedError, match="still approved"):
+    with pytest.raises(OutdatedError, match="still approved"):
         actions.delete_data("garden")
-    assert actions.remove("garden")["has_data"] is True
+    assert actions.remove("garden").has_data is True
     assert (data / "index.db").exists()
-    assert actions.remove("garden")["has_data"] is True
+    assert actions.remove("garden").has_data is True
     assert actions.delete_data("garden") is True
     assert not data.exists()
     with pytest.raises(NotFoundError):

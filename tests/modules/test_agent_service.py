@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller
+from parachuted.access.grant import CallerGrant
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules.agent_service import AgentService
@@ -34,22 +35,17 @@ def module_rig(tmp_path: Path) -> Iterator[ModuleRig]:
 
 def desk(module_rig: ModuleRig, backend: ScriptedBackend) -> AgentService:
     found, agents = {"telegram-bot": module_rig.approve(BOT)}, module_rig.agents(backend)
-    return AgentService(
-        agents.runner,
-        found.get,
-        agents.of,
-        {NAME: maintenance(lambda _taint: ())},
-    )
+    return AgentService(agents.runner, found.get, agents.of, {NAME: maintenance(lambda _taint: ())})
 
 
 async def test_a_modules_agent_and_the_daemons_own_are_asked_for_by_name(module_rig: ModuleRig):
     backend = ScriptedBackend([say("ok")])
     for name in ("telegram-bot/admin", NAME):
-        ran = await desk(module_rig, backend).run(name, "x", {}, authority=Authority(), entry="cli")
-        assert (ran.words, module_rig.history.run(ran.run)["agent"]) == ("ok", name)
+        ran = await desk(module_rig, backend).run(name, "x", {}, caller=Caller(), entry="cli")
+        assert (ran.text, module_rig.history.run(ran.run_id)["agent"]) == ("ok", name)
     for name in ("admin", "telegram-bot", "other/admin", "", "/", "telegram-bot/../admin"):
         with pytest.raises(NotFoundError, match="no agent"):
-            await desk(module_rig, backend).run(name, "x", {}, authority=Authority(), entry="cli")
+            await desk(module_rig, backend).run(name, "x", {}, caller=Caller(), entry="cli")
 
 
 async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(module_rig: ModuleRig):
@@ -60,15 +56,15 @@ async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(module_ri
         "x",
         {"max_turns": 3},
         entry="http",
-        authority=Authority(reads=key, writes=key),
+        caller=Caller(grant=CallerGrant(reads=key, writes=key)),
     )
     assert [
-        step["error"] for step in module_rig.history.run(ran.run)["steps"] if "called" in step
+        step["error"] for step in module_rig.history.run(ran.run_id)["steps"] if "called" in step
     ] == [True]
     assert backend.jobs[0].limits.max_turns == 3
     with pytest.raises(ActRefusedError, match=r"max_turns, .*and not bash"):
         await desk(module_rig, backend).run(
-            NAME, "x", {"bash": True}, authority=Authority(), entry="http"
+            NAME, "x", {"bash": True}, caller=Caller(), entry="http"
         )
 
 
@@ -78,5 +74,5 @@ async def test_the_one_for_maintenance_is_never_started_by_a_schedule_a_bot_or_a
     for entry in ("schedule", "bot", "bubble", "module"):
         with pytest.raises(ActRefusedError, match="only when a person asks"):
             await desk(module_rig, ScriptedBackend()).run(
-                NAME, "x", {}, authority=Authority(), entry=entry
+                NAME, "x", {}, caller=Caller(), entry=entry
             )

@@ -12,7 +12,7 @@ import pytest
 
 from parachuted.modules import Module
 from parachuted.modules.results import WrongResultError
-from tests.modules.fake_services import FakeServices
+from tests.modules.small_modules import StubServices
 
 
 class Greeter(Module):
@@ -20,7 +20,7 @@ class Greeter(Module):
 
 
 async def test_all_that_it_has_is_what_it_was_given():
-    paper = FakeServices(config={"greeting": "Hello"})
+    paper = StubServices(config={"greeting": "Hello"})
     module = Greeter(paper)
 
     assert (module.vault, module.state, module.log, module.config) == (
@@ -32,7 +32,7 @@ async def test_all_that_it_has_is_what_it_was_given():
 
 
 async def test_what_it_publishes_is_json_by_then():
-    paper = FakeServices()
+    paper = StubServices()
     Greeter(paper).publish(
         "greeter.met",
         at=datetime(2026, 1, 5, tzinfo=UTC),
@@ -46,14 +46,14 @@ async def test_what_it_publishes_is_json_by_then():
 
 
 async def test_an_event_may_carry_data_of_any_name():
-    paper = FakeServices()
+    paper = StubServices()
     Greeter(paper).publish("greeter.met", event="one", name="two")
 
     assert paper.published == [("greeter.met", {"event": "one", "name": "two"})]
 
 
 async def test_what_is_not_json_is_not_published():
-    paper = FakeServices()
+    paper = StubServices()
     with pytest.raises(WrongResultError, match="is a Greeter"):
         Greeter(paper).publish("greeter.met", who=Greeter(paper))
 
@@ -61,32 +61,32 @@ async def test_what_is_not_json_is_not_published():
 
 
 async def test_an_agent_is_run_with_its_options():
-    paper = FakeServices()
+    paper = StubServices()
 
     assert (
         await Greeter(paper).run_agent("helper", "Who?", cwd="Work", prompt="x")
         == "helper says yes"
     )
-    assert paper.asked == [("helper", "Who?", {"cwd": "Work", "prompt": "x"})]
+    assert paper.asked == [("helper", "Who?", "cwd", "prompt")]
 
 
 async def test_an_interface_that_no_one_provides_is_none():
-    paper = FakeServices()
+    paper = StubServices()
     module = Greeter(paper)
     assert module.get_interface("BrainInterface") is None
 
-    paper.others["BrainInterface"] = module
+    paper.lent["BrainInterface"] = module
     assert module.get_interface("BrainInterface") is module
 
 
 def test_it_stands_behind_what_it_provides_itself():
-    module = Greeter(FakeServices())
+    module = Greeter(StubServices())
 
     assert module.interfaces() == {"GreetInterface": module}
 
 
 async def test_a_class_that_says_nothing_enables_and_disables_quietly():
-    module = Module(FakeServices())
+    module = Module(StubServices())
     await module.on_enable()
     await module.on_disable()
 

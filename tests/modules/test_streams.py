@@ -1,4 +1,6 @@
-"""Streams: each reader gets every event in order, comes back where it was, and holds no one up."""
+"""Streams: each reader gets every event in order, comes back where it was, and holds no one up; and
+bodies of requests, which come in pieces.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,10 @@ import asyncio
 
 import pytest
 
-from parachuted.modules import ServerEvent, Stream
+from parachuted.errors import BodyTooLargeError, EditRefusedError
+from parachuted.modules import Body, Form, ServerEvent, Stream
 from parachuted.modules.results import WrongResultError
+from parachuted.modules.streams import MemoryBody, PartHead
 
 
 async def read_all(stream: Stream, after: str | None = None) -> list[object]:
@@ -94,3 +98,32 @@ async def test_what_cannot_be_sent_is_refused_where_it_is_sent():
         with pytest.raises(ValueError, match="keep="):
             Stream(keep)
     assert await read_all(stream) == []
+
+
+def body(data: bytes = b"abc") -> Body:
+    return Body(MemoryBody("audio/wav", data, piece=2))
+
+
+def form(*parts: bytes) -> Form:
+    head = PartHead(name="a", filename="a.wav", content_type="audio/wav")
+    return Form(MemoryBody("multipart/form-data", parts=[(head, data) for data in parts]))
+
+
+async def test_a_body_is_read_piece_by_piece_or_whole_up_to_a_limit():
+    assert [piece async for piece in body()] == [b"ab", b"c"]
+    assert await body().read() == b"abc"
+    assert body(b"").content_type == "audio/wav"
+    with pytest.raises(BodyTooLargeError, match="larger than 2 bytes"):
+        await body().read(2)
+
+
+async def test_a_part_that_is_read_after_the_next_one_has_started_is_empty():
+    parts = [part async for part in form(b"first", b"second")]
+
+    assert [await part.read() for part in parts] == [b"", b"second"]
+
+
+async def test_a_field_that_is_not_text_is_refused():
+    async for part in form(b"\xff"):
+        with pytest.raises(EditRefusedError, match="a: is not UTF-8 text"):
+            await part.text()

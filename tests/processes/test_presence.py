@@ -169,8 +169,7 @@ def test_a_daemon_on_a_folder_of_another_s_vault_is_refused_either_way_round(tmp
     for refuse in (refuse_second, Presence):
         with pytest.raises(
             DaemonError,
-            match=r"at work on .*/notes, which holds .*; a vault has one writer, for all its "
-            r"folders",
+            match=r"at work on .*/notes, which holds .*; a vault has one writer",
         ):
             refuse(homes[1], below)
     Presence(homes[1], str(beside)).release()

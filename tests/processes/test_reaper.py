@@ -11,11 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.processes.reaper import (
-    find_family,
-    kill_family,
-    kill_group,
-)
+from parachuted.processes.reaper import find_family, kill_family, signal_group
 
 MARK = "PARACHUTE_TEST_MARK"
 
@@ -97,7 +93,7 @@ def test_the_group_is_ended_at_once(start, seconds):
     process, _mark = start("sleep $N & sleep $N")
     wait_for(lambda: len(still_running(seconds)) == 2)
 
-    kill_group(process.pid)
+    signal_group(process.pid, signal.SIGKILL)
 
     assert process.wait(timeout=30) == -9
     wait_for(lambda: still_running(seconds) == set())
@@ -119,5 +115,5 @@ def test_ending_what_has_ended_is_nothing(start):
     process, mark = start("true")
     process.wait()
 
-    kill_group(process.pid)
+    signal_group(process.pid, signal.SIGKILL)
     kill_family(process.pid, mark)

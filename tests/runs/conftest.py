@@ -2,7 +2,8 @@
 
 import pytest
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller
+from parachuted.access.grant import CallerGrant
 from parachuted.keys import AccessGrant
 from parachuted.keys.path_globs import PathGlob
 from tests.tools.conftest import tools_rig
@@ -15,6 +16,6 @@ def daily(module_rig):
     return module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
 
 
-def limited(pattern: str) -> Authority:
+def limited(pattern: str) -> Caller:
     grant = AccessGrant(alternatives=(((PathGlob(pattern),),),))
-    return Authority(reads=grant, writes=grant)
+    return Caller(grant=CallerGrant(reads=grant, writes=grant))

@@ -1,18 +1,47 @@
-"""A task of a run, and its hooks, as tests need them."""
+"""A task of a run, its job and its hooks, as tests need them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
-from parachuted.access.origin import Taint
+from parachuted.access.strangers import Taint
+from parachuted.agents.job import Job, RunLimits
+from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import NotFoundError
-from parachuted.runs import AgentHooks, HookAsker, RunHooks
+from parachuted.hooks import HookDecision, HookEvent, Hooks
+from parachuted.runs.agent_hooks import AgentHooks, RunHooks
+from parachuted.runs.run import RunAudit
 from parachuted.tasks import Task
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+JOB = Job(
+    id="r-1",
+    watcher="w.md",
+    system_prompt="",
+    prompt="",
+    tools=(),
+    limits=RunLimits(timeout_s=60, max_turns=5, max_cost_usd=1),
+    changes=(),
+    at=NOON,
+)
+
+
+class ScriptedHooks:
+    """Hooks that answer each event as they are told to."""
+
+    def __init__(self, answers: Mapping[str, HookDecision] | None = None) -> None:
+        self.answers = dict(answers or {})
+        self.asked: list[HookEvent] = []
+
+    def wants(self, event: str) -> bool:
+        return event in self.answers
+
+    async def ask(self, hook_event: HookEvent) -> HookDecision:
+        self.asked.append(hook_event)
+        return self.answers[hook_event.event]
 
 
 def make_task(watcher: str = "w.md") -> Task:
@@ -29,8 +58,15 @@ def make_task(watcher: str = "w.md") -> Task:
     )
 
 
+def make_audit(recorder: AuditRecorder, watcher: str = "w.md", agent: str = "helper") -> RunAudit:
+    """That of a run of a scripted backend."""
+    backend = SimpleNamespace(name="scripted")
+    services = SimpleNamespace(audit=recorder, clock=lambda: NOON, backend=backend)
+    return RunAudit(services, make_task(watcher), agent=agent, module=agent)
+
+
 def make_hooks(
-    asker: HookAsker | None = None,
+    asker: Hooks | None = None,
     folder: Path = Path("/v"),
     publish: Callable[..., object] = lambda _event, /, **_data: None,
     **more: object,

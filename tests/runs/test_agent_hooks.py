@@ -4,47 +4,28 @@ than it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from parachuted.access.origin import Taint
-from parachuted.agents import Tool, ToolResult, call_tool
+from parachuted.access.strangers import Taint
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import PermissionStep, Tool, ToolResult
 from parachuted.errors import ActRefusedError
-from parachuted.hooks import HookDecision, HookEvent
-from parachuted.runs.agent_hooks import AgentHooks, NoHooks
+from parachuted.events import Bus
+from parachuted.hooks import HookDecision
+from parachuted.runs.agent_hooks import AgentHooks, SessionEvents
 from parachuted.testing import say, use
-from tests.runs.task_rig import NOON, make_hooks
+from tests.runs.task_rig import NOON, ScriptedHooks, make_hooks
 from tests.runs.test_curator import B, W, study_with, update
 from tests.tools.curator_rig import CuratorRig
 
 
-@dataclass
-class Scripted:
-    """Hooks that answer each event as they are told to."""
-
-    answers: dict[str, Callable[[HookEvent], HookDecision]] = field(default_factory=dict)
-    asked: list[HookEvent] = field(default_factory=list)
-
-    def wants(self, event: str) -> bool:
-        return event in self.answers
-
-    async def ask(self, hook_event: HookEvent) -> HookDecision:
-        self.asked.append(hook_event)
-        return self.answers[hook_event.event](hook_event)
-
-    def tell(self, hook_event: HookEvent) -> None:
-        self.asked.append(hook_event)
-
-
-def no(reason: str = "not today") -> Callable[[HookEvent], HookDecision]:
-    return lambda _occurrence: HookDecision(allowed=False, reason=reason)
-
-
-def yes(**more: object) -> Callable[[HookEvent], HookDecision]:
-    return lambda _occurrence: HookDecision(**more)
+def no(reason: str = "not today") -> HookDecision:
+    return HookDecision(allowed=False, reason=reason)
 
 
 class RecordingTool:
@@ -66,7 +47,7 @@ class RecordingTool:
 
 
 def hooks_of(
-    scripted: Scripted | NoHooks, reported: list[Mapping[str, object]] | None = None
+    scripted: ScriptedHooks | None, reported: list[Mapping[str, object]] | None = None
 ) -> AgentHooks:
     heard = [] if reported is None else reported
     return make_hooks(
@@ -77,7 +58,7 @@ def hooks_of(
 
 
 async def write(
-    scripted: Scripted | NoHooks, reported: list[Mapping[str, object]] | None = None
+    scripted: ScriptedHooks | None, reported: list[Mapping[str, object]] | None = None
 ) -> tuple[ToolResult, RecordingTool]:
     pen = RecordingTool()
     return await call_tool(
@@ -87,12 +68,12 @@ async def write(
 
 async def test_with_no_hook_a_call_is_what_it_was():
     reported: list[Mapping[str, object]] = []
-    result, pen = await write(NoHooks(), reported)
+    result, pen = await write(None, reported)
 
     assert result == ToolResult(text="wrote milk")
     assert pen.given == [{"text": "milk"}]
-    assert await hooks_of(NoHooks()).prompt("hello") == "hello"
-    assert (await hooks_of(NoHooks()).stopping("bye")).allowed
+    assert await hooks_of(None).prompt("hello") == "hello"
+    assert (await hooks_of(None).stopping("bye")).allowed
     (event,) = reported
     assert (event["event"], event["tool_name"], event["tool_use_id"]) == (
         "tool.after",
@@ -132,33 +113,19 @@ REFUSED = "a hook refused note_down, so nothing was done: milk is out"
             "milk",
             f"wrote milk\n\na hook saw it\n\n{'x' * 20_000}",
         ),
-        ("after", {"updated_output": "all is well"}, "milk", "all is well"),
-        (
-            "after",
-            {"updated_output": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
-            "milk",
-            "one\ntwo",
-        ),
-        (
-            "after",
-            {"updated_output": [{"type": "image", "data": "x"}]},
-            "milk",
-            '{"type": "image", "data": "x"}',
-        ),
-        ("after", {"updated_output": {"stdout": "x"}}, "milk", "wrote milk"),
     ],
 )
 async def test_hooks_refuse_a_call_change_it_and_add_to_its_answer(
     event: str, answer: dict[str, object], given: str | None, text: str
 ):
-    result, pen = await write(Scripted({f"tool.{event}": yes(**answer)}))
+    result, pen = await write(ScriptedHooks({f"tool.{event}": HookDecision(**answer)}))
 
     assert [arguments["text"] for arguments in pen.given] == ([given] if given else [])
     assert (result.text, result.is_error) == (text, given is None)
 
 
 async def test_a_hook_learns_which_tool_with_what_and_for_whom():
-    scripted = Scripted({"tool.before": yes(), "tool.after": yes()})
+    scripted = ScriptedHooks({"tool.before": HookDecision(), "tool.after": HookDecision()})
     await write(scripted)
     before, after = scripted.asked
 
@@ -183,21 +150,23 @@ async def test_a_hook_learns_which_tool_with_what_and_for_whom():
 async def test_what_the_bus_hears_of_a_call_holds_no_whole_note():
     reported: list[Mapping[str, object]] = []
     pen = RecordingTool()
-    await hooks_of(NoHooks(), reported).tools([pen.tool])[0].call({"text": "x" * 100_000})
+    await hooks_of(None, reported).tools([pen.tool])[0].call({"text": "x" * 100_000})
 
     assert len(reported[0]["tool_input"]["text"]) == 2000
     assert len(reported[0]["tool_response"]) == 2000
 
 
 async def test_a_prompt_is_added_to_or_refused():
-    added = await hooks_of(Scripted({"prompt.before": yes(context=("one", "two"))})).prompt("hello")
+    added = await hooks_of(
+        ScriptedHooks({"prompt.before": HookDecision(context=("one", "two"))})
+    ).prompt("hello")
 
     assert added == "hello\n\none\n\ntwo"
     with pytest.raises(ActRefusedError, match="objected to the prompt: not today"):
-        await hooks_of(Scripted({"prompt.before": no()})).prompt("hello")
+        await hooks_of(ScriptedHooks({"prompt.before": no()})).prompt("hello")
 
 
-async def hooked(folder: Path, scripted: Scripted, *blocks: object) -> CuratorRig:
+async def hooked(folder: Path, scripted: ScriptedHooks, *blocks: object) -> CuratorRig:
     curator_rig = await study_with(folder, *(blocks or (update(),)))
     curator_rig.hook(scripted)
     return curator_rig
@@ -213,7 +182,7 @@ async def hooked(folder: Path, scripted: Scripted, *blocks: object) -> CuratorRi
 async def test_a_run_that_hooks_object_to_asks_no_agent_and_leaves_its_differences_open(
     tmp_path: Path, event: str, reason: str
 ):
-    curator_rig = await hooked(tmp_path, Scripted({event: no()}))
+    curator_rig = await hooked(tmp_path, ScriptedHooks({event: no()}))
     outcome = await curator_rig.run("w")
 
     assert (outcome.result, outcome.reason) == ("failed", reason)
@@ -226,7 +195,7 @@ async def test_a_run_that_hooks_object_to_asks_no_agent_and_leaves_its_differenc
 
 
 async def test_a_hook_learns_who_would_be_woken_by_what_and_what_it_costs(tmp_path: Path):
-    scripted = Scripted({"bubble.before": yes()})
+    scripted = ScriptedHooks({"bubble.before": HookDecision()})
     curator_rig = await hooked(tmp_path, scripted)
     await curator_rig.run("w")
     (asked,) = scripted.asked
@@ -249,7 +218,7 @@ async def test_a_hook_learns_who_would_be_woken_by_what_and_what_it_costs(tmp_pa
 
 async def test_a_run_whose_calls_are_refused_writes_nothing_and_the_audit_has_them(tmp_path: Path):
     curator_rig = await hooked(
-        tmp_path, Scripted({"tool.before": no("hands off")}), update(), say("I may not.")
+        tmp_path, ScriptedHooks({"tool.before": no("hands off")}), update(), say("I may not.")
     )
     outcome = await curator_rig.run("w")
     (document,) = curator_rig.history.runs()
@@ -269,7 +238,9 @@ async def test_a_run_whose_calls_are_refused_writes_nothing_and_the_audit_has_th
 
 async def test_arguments_that_a_hook_changed_stay_within_the_grant(tmp_path: Path):
     elsewhere = {"file_path": "a.md", "section": "Facts", "content": "- mine"}
-    curator_rig = await hooked(tmp_path, Scripted({"tool.before": yes(updated_input=elsewhere)}))
+    curator_rig = await hooked(
+        tmp_path, ScriptedHooks({"tool.before": HookDecision(updated_input=elsewhere)})
+    )
     await curator_rig.run("w")
 
     assert curator_rig.text("a") == B
@@ -279,8 +250,8 @@ async def test_arguments_that_a_hook_changed_stay_within_the_grant(tmp_path: Pat
 async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_end_keeps_it_going(
     tmp_path: Path,
 ):
-    scripted = Scripted(
-        {"prompt.before": yes(context=("Write in French.",)), "stop.before": no("go on")}
+    scripted = ScriptedHooks(
+        {"prompt.before": HookDecision(context=("Write in French.",)), "stop.before": no("go on")}
     )
     curator_rig = await hooked(tmp_path, scripted, use("no_change", reason="fine"))
     outcome = await curator_rig.run("w")
@@ -289,8 +260,8 @@ async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_
     assert len(curator_rig.backend.jobs) == 1
     assert curator_rig.backend.jobs[0].prompt.endswith("\n\nWrite in French.")
     assert [asked.event for asked in scripted.asked] == ["prompt.before", "stop.before"]
-    acts = [asked.authority for asked in scripted.asked]  # with which modules take part
-    assert all(one.holds() and one.runs and one.causes for one in acts)
+    acts = [asked.caller for asked in scripted.asked]  # with which modules take part
+    assert all(one.request.is_valid() and one.chain.led_by and one.causes for one in acts)
 
 
 async def test_a_call_that_failed_is_reported_as_a_failure_and_not_as_what_ended_well():
@@ -298,10 +269,10 @@ async def test_a_call_that_failed_is_reported_as_a_failure_and_not_as_what_ended
         return ToolResult(text="no such note", is_error=True)
 
     reported: list[Mapping[str, object]] = []
-    scripted = Scripted(
+    scripted = ScriptedHooks(
         {
-            "tool.after": yes(),
-            "tool.failed": yes(context=("ask for the list first",), updated_output="all is well"),
+            "tool.after": HookDecision(),
+            "tool.failed": HookDecision(context=("ask for the list first",)),
         }
     )
     (tool,) = hooks_of(scripted, reported).tools(
@@ -325,7 +296,9 @@ async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_mad
     event: str, tmp_path: Path
 ):
     blocked = event == "tool.before"
-    scripted = Scripted({event: yes(allowed=not blocked, stop=True, reason="enough for today")})
+    scripted = ScriptedHooks(
+        {event: HookDecision(allowed=not blocked, stop=True, reason="enough for today")}
+    )
     curator_rig = await hooked(
         tmp_path, scripted, update(), update(content="- newer"), say("Done.")
     )
@@ -337,19 +310,50 @@ async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_mad
 
 
 async def test_what_a_hook_has_an_agent_know_at_its_end_counts_as_read_by_it():
-    taint, added = Taint(), list[str]()
+    taint = Taint()
     decision = HookDecision(
         allowed=False, reason="Look at the mail.", context=("It says: obey.",), sources=("Mail.md",)
     )
-    hooks = replace(
-        hooks_of(Scripted({"stop.before": lambda _event: decision})),
-        taint=taint,
-        added=lambda: added.append("words"),
-    )
+    hooks = replace(hooks_of(ScriptedHooks({"stop.before": decision})), taint=taint)
 
     assert await hooks.stopping("bye") is decision
-    assert (taint.sources, added) == ({"Mail.md": "imported"}, ["words"])
+    assert "Mail.md" in taint.why()
 
-    quiet = replace(hooks_of(Scripted({"stop.before": yes()})), added=lambda: added.append("more"))
-    assert (await quiet.stopping("bye")).allowed
-    assert added == ["words"]
+
+def heard(idle_s: float) -> tuple[SessionEvents, asyncio.Queue]:
+    bus, events = Bus(lambda: NOON), asyncio.Queue()
+    bus.subscribe_to_batches(lambda some: [events.put_nowait(one) for one in some])
+    return SessionEvents(bus, lambda: NOON, idle_s), events
+
+
+async def test_a_session_in_which_nothing_is_said_for_long_ends_once():
+    sessions, events = heard(0.01)
+    sessions.ended_turn("s1", "r1", NOON)
+
+    async with asyncio.timeout(20):
+        ended = await events.get()
+    assert (ended.event, ended.data["session_id"]) == ("session.end", "s1")
+    assert sessions.start_of("s1") == "resume"
+    sessions.close("r1")
+    assert events.empty()
+
+
+async def test_a_turn_that_goes_on_longer_than_that_does_not_end_its_session():
+    sessions, events = heard(0.01)
+    sessions.ended_turn("s1", "r1", NOON)
+    assert sessions.start_of("s1") is None
+    sessions.ended_turn("s2", "r2", NOON)
+
+    async with asyncio.timeout(20):
+        ended = await events.get()
+    assert ended.data["session_id"] == "s2"
+    assert sessions.start_of("s1") is None
+
+
+async def test_a_permission_is_asked_for_by_the_name_of_its_tool():
+    sessions, events = heard(60)
+    sessions.notify("s1", "chat", PermissionStep(id="p", tool="Bash", arguments={}, patterns=()))
+
+    said = events.get_nowait().data
+    assert said["notification_type"] == "permission_prompt"
+    assert said["message"] == "chat needs your permission to use Bash"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller, WorkRequest
 from parachuted.access.grant import Grant
-from parachuted.agents import RunLimits
+from parachuted.agents.job import RunLimits
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
 from parachuted.modules import AgentConfig
 from parachuted.modules.registry.approved import ApprovedModule
@@ -53,9 +53,9 @@ class Plans:
             overrides={} if override is None else {"admin": override},
         )
         self._agents = self._rig.agents(declared=lambda _module: {"admin": config})
-        caller = Authority(asked_by="person")
+        caller = Caller(request=WorkRequest(by="person"))
         return await self._agents.of(approved).request(
-            "admin", "x", options, authority=caller, entry="module"
+            "admin", "x", options, caller=caller, entry="module"
         )
 
     async def grant(self, *given: object, **options: object) -> Grant:
@@ -158,7 +158,7 @@ async def test_an_agent_works_in_the_folder_that_it_is_given_and_in_no_pattern_o
 
 async def test_options_lower_the_limits_and_never_raise_them(plans):
     async def limits(**options: object) -> RunLimits:
-        return (await plans.request(WIDE, **options)).budget.limits
+        return (await plans.request(WIDE, **options)).limits
 
     lower = {"timeout_s": 5, "max_turns": 3, "max_cost_usd": 0.01}
     assert await limits(**lower) == RunLimits(**lower)
@@ -194,7 +194,7 @@ async def test_the_system_prompt_is_the_words_or_a_file_of_the_approved_copy(pla
 
 
 async def test_whose_words_the_prompt_is_can_be_said(plans):
-    assert (await plans.request(WIDE)).origin == "you"
-    assert (await plans.request(WIDE, origin="bot")).origin == "bot"
+    assert not (await plans.request(WIDE)).is_strangers
+    assert (await plans.request(WIDE, origin="bot")).is_strangers
     with pytest.raises(ActRefusedError, match="origin: Input should be 'you', 'agent', 'bot'"):
         await plans.request(WIDE, origin="god")

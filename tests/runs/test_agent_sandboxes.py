@@ -12,23 +12,21 @@ from types import SimpleNamespace
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant, build_grant
-from parachuted.access.origin import Taint
-from parachuted.access.origins import Origins
-from parachuted.agents import ToolResult
-from parachuted.agents.sandbox.options import SandboxSlot
+from parachuted.access.strangers import Strangers, Taint
+from parachuted.agents.job import RunFolder, ToolResult
 from parachuted.errors import AgentFailedError
 from parachuted.keys import EVERYWHERE
-from parachuted.runs import AgentHooks
-from parachuted.runs.agent_sandboxes import AgentSandboxes
+from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.requested_run import AgentSandboxes
+from parachuted.runs.run import RunAudit
 from parachuted.runs.run_guard import RunGuard
-from parachuted.runs.run_request import RunBudget
 from parachuted.vault import Author, WriteResult
-from tests.modules.module_rig import LIMITS, ModuleRig
-from tests.runs.task_rig import make_hooks, make_task
+from tests.agents.sandbox.conftest import files_in, fill
+from tests.modules.module_rig import ModuleRig
+from tests.runs.task_rig import JOB, make_audit, make_hooks
 
 
 @dataclass
@@ -50,16 +48,12 @@ class FakeSlots:
         return self.says
 
     @contextlib.asynccontextmanager
-    async def prepare(self, *, is_conversation: bool) -> AsyncIterator[SandboxSlot]:
+    async def prepare(self, *, is_conversation: bool) -> AsyncIterator[RunFolder]:
         assert not is_conversation
-        at = self.folder / "slot"
-        shutil.rmtree(at, ignore_errors=True)
-        slot = SandboxSlot(
-            id="1", work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside"
-        )
-        for place in (slot.work, slot.home, slot.sockets, slot.outside):
-            place.mkdir(parents=True, exist_ok=True)
-        yield slot
+        folder = RunFolder(self.folder / "run")
+        shutil.rmtree(folder.path, ignore_errors=True)
+        folder.sockets.mkdir(parents=True)
+        yield folder
 
 
 async def refuse(_command: str) -> bool:
@@ -70,7 +64,10 @@ class AskedGuard:
     """A guard whose person is asked by `allow`, and allows no host."""
 
     def __init__(self, guard: RunGuard, allow: Callable[[str], Awaitable[bool]]) -> None:
-        self._guard, self.command, self.host = guard, allow, refuse
+        self._guard, self._allow = guard, allow
+
+    async def beyond(self, kind: str, what: str) -> bool:
+        return kind == "bash" and await self._allow(what)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._guard, name)
@@ -79,7 +76,8 @@ class AskedGuard:
 class FakeRun:
     """As much of a run as its container needs; `allow` is what a person says to a command."""
 
-    request = SimpleNamespace(budget=RunBudget(limits=LIMITS))
+    request = SimpleNamespace(pool="work")
+    job = JOB
     author = Author(by="agent:a", run="r-1", causes=("c-1",))
 
     def __init__(
@@ -95,20 +93,12 @@ class FakeRun:
         self.written: list[WriteResult] = []
         self.said: list[str] = []
         self.add_words = self.said.append
-        guard = RunGuard(
-            run="r-1",
-            session=None,
-            grant=grant,
-            taint=taint,
-            origins=Origins(rig.state),
-            permissions=None,
-            put_forward=None,
-        )
+        guard = RunGuard(run="r-1", grant=grant, taint=taint, strangers=Strangers())
         self.vault = rig.vaults.of_run(
             ModuleBounds.of_agent("a", grant),
             self.author,
             run=guard,
-            authority=Authority,
+            caller=Caller,
             wrote=self.written.append,
         )
         self.guard = AskedGuard(guard, allow)
@@ -130,11 +120,9 @@ class AgentSandboxRig:
         grant = build_grant(
             agent, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli"
         )
-        task = make_task()
         rig = self.module_rig
         hooks = make_hooks(folder=rig.vault, agent="a", taint=self.taint)
-        audit = RunAudit(rig.audit, rig.clock, task, agent="a", backend="scripted", module="a")
-        return FakeRun(rig, grant, self.taint, hooks, audit, allow)
+        return FakeRun(rig, grant, self.taint, hooks, make_audit(rig.audit), allow)
 
 
 @pytest.fixture
@@ -144,10 +132,7 @@ def sandbox_rig(tmp_path: Path) -> Iterator[AgentSandboxRig]:
     module_rig.save("Private/b.md", "heliotrope\n")
     slots = FakeSlots(tmp_path)
     boxes = AgentSandboxes(
-        sandboxes=slots,
-        store=module_rig.store,
-        index=module_rig.library.index,
-        user_home=tmp_path,
+        sandboxes=slots, store=module_rig.store, index=module_rig.library.index, user_home=tmp_path
     )
     yield AgentSandboxRig(module_rig=module_rig, slots=slots, boxes=boxes, taint=Taint())
     module_rig.close()
@@ -157,26 +142,22 @@ async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_
     sandbox_rig: AgentSandboxRig,
 ):
     run = sandbox_rig.run()
-    async with sandbox_rig.boxes.open(run) as opened:
-        work = opened.native.sandbox.work
-        assert [str(file.relative_to(work)) for file in sorted(work.rglob("*.md"))] == ["Work/a.md"]
-        assert "1 files" in opened.prompt
-        (work / "Work/a.md").write_text("# A\n\nnew\n")
-        (work / ".git").mkdir()
-        assert await opened.native.before("Bash", {"command": "curl x"}) is not None
-        assert await opened.native.before("Bash", {"command": "git status"}) is None
+    async with sandbox_rig.boxes.open(run) as job:
+        folder = job.native.sandbox.folder
+        assert files_in(folder.notes) == {"Work/a.md": "# A\n"}
+        assert "1 files" in job.system_prompt
+        fill(folder.returned, None, **{"Work/a.md": "# A\n\nnew\n", ".git/x": ""})
+        assert await job.native.before("Bash", {"command": "curl x"}) is not None
+        assert await job.native.before("Bash", {"command": "git status"}) is None
     assert sandbox_rig.module_rig.text("Work/a.md") == "# A\n\nnew\n"
     assert [written.path for written in run.written] == ["Work/a.md"]
     assert ["stays in the container" in words for words in run.said] == [True]
 
 
-async def test_a_run_that_fails_leaves_nothing(
-    sandbox_rig: AgentSandboxRig,
-):
+async def test_a_run_that_fails_leaves_nothing(sandbox_rig: AgentSandboxRig):
     async def fail() -> None:
-        async with sandbox_rig.boxes.open(sandbox_rig.run()) as opened:
-            work = opened.native.sandbox.work
-            (work / "Work/a.md").write_text("# Half\n")
+        async with sandbox_rig.boxes.open(sandbox_rig.run()) as job:
+            fill(job.native.sandbox.folder.returned, None, **{"Work/a.md": "# Half\n"})
             raise AgentFailedError
 
     with pytest.raises(AgentFailedError):
@@ -205,17 +186,17 @@ async def asked(sockets: Path, host: str) -> str:
 async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_has_read_a_stranger(
     sandbox_rig: AgentSandboxRig,
 ):
-    async with sandbox_rig.boxes.open(sandbox_rig.run(network=["a.invalid"])) as opened:
-        box = opened.native.sandbox
+    async with sandbox_rig.boxes.open(sandbox_rig.run(network=["a.invalid"])) as job:
+        box = job.native.sandbox
         assert box.network == ("a.invalid",)
-        assert "a was not granted b.invalid:443" in await asked(box.sockets, "b.invalid")
-        assert "was not granted" not in await asked(box.sockets, "a.invalid")
-        sandbox_rig.taint.read("Inbox/mail.md", "imported")
-        assert "1 that it may not open, so it may reach no network any more" in await asked(
-            box.sockets, "a.invalid"
+        assert "a was not granted b.invalid:443" in await asked(box.folder.sockets, "b.invalid")
+        assert "was not granted" not in await asked(box.folder.sockets, "a.invalid")
+        sandbox_rig.taint.read("Inbox/mail.md")
+        assert "(Inbox/mail.md), so it may reach no network any more" in await asked(
+            box.folder.sockets, "a.invalid"
         )
-    async with sandbox_rig.boxes.open(sandbox_rig.run()) as opened:
-        assert not (opened.native.sandbox.sockets / "proxy.sock").exists()
+    async with sandbox_rig.boxes.open(sandbox_rig.run()) as job:
+        assert not (job.native.sandbox.folder.sockets / "proxy.sock").exists()
 
 
 async def test_why_there_is_none_is_the_sandboxes_to_say(sandbox_rig: AgentSandboxRig):
@@ -235,8 +216,8 @@ async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
         asked.append(command)
         return answer
 
-    async with sandbox_rig.boxes.open(sandbox_rig.run(ask)) as opened:
-        native = opened.native
+    async with sandbox_rig.boxes.open(sandbox_rig.run(ask)) as job:
+        native = job.native
         assert await native.before("Bash", {"command": "git status"}) is None
         assert asked == []
         for number in (1, 2):
@@ -246,7 +227,7 @@ async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
             await native.before("Bash", {"command": "make more", "run_in_background": True})
             is not None
         )
-        sandbox_rig.taint.read("Inbox/a.md", "imported")
+        sandbox_rig.taint.read("Inbox/a.md")
         assert "strangers" in str(await native.before("Bash", {"command": "rm all"}))
         assert "rm all" not in asked
 
@@ -256,19 +237,19 @@ async def test_an_agent_without_a_shell_asks_for_no_command(sandbox_rig: AgentSa
         raise AssertionError
 
     run = sandbox_rig.run(ask, bash=False, paths=["~/x/", "Work/**"])
-    async with sandbox_rig.boxes.open(run) as opened:
-        assert await opened.native.before("Bash", {"command": "ls"}) is not None
+    async with sandbox_rig.boxes.open(run) as job:
+        assert await job.native.before("Bash", {"command": "ls"}) is not None
 
 
 async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger_and_at_each_call_after_that(  # noqa: E501
     sandbox_rig: AgentSandboxRig,
 ):
-    async with sandbox_rig.boxes.open(sandbox_rig.run(network=["a.invalid"])) as opened:
-        sockets, file = opened.native.sandbox.sockets, {"file_path": "/vault/Work/a.md"}
+    async with sandbox_rig.boxes.open(sandbox_rig.run(network=["a.invalid"])) as job:
+        sockets, file = job.native.sandbox.folder.sockets, {"file_path": "/vault/Work/a.md"}
         acts = (
-            lambda: asyncio.to_thread(sandbox_rig.taint.read, "Inbox/mail.md", "imported"),
-            lambda: opened.native.before("Read", file),
-            lambda: opened.native.after("Read", file, ToolResult(text="")),
+            lambda: asyncio.to_thread(sandbox_rig.taint.read, "Inbox/mail.md"),
+            lambda: job.native.before("Read", file),
+            lambda: job.native.after("Read", file, ToolResult(text="")),
         )
         for act in acts:
             reader, writer = await connected(sockets)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.agents import ToolResult, call_tool
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import ToolResult
 from parachuted.errors import ModuleFailedError
 from parachuted.modules import Response
 from parachuted.modules.registry.declaration import ToolSpec

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from parachuted.access.grant import CallerGrant
 from parachuted.errors import ActRefusedError, PathRefusedError
-from parachuted.keys import EVERYWHERE, AccessGrant, PathGlob
+from parachuted.keys import AccessGrant, PathGlob
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.vault import VaultPath
 
@@ -47,13 +48,13 @@ def test_a_callers_paths_narrow_a_module_further_but_never_widen_it():
     key = AccessGrant(
         alternatives=(((PathGlob("Daily/a*"), PathGlob("Private/**")),), ((PathGlob("Daily/b*"),),))
     )
-    limited = DAILY.limited(key, key)
+    limited = DAILY.limited(CallerGrant(key, key))
 
     assert [
         may(limited, path) for path in ("Daily/a.md", "Daily/b.md", "Daily/c.md", "Private/a.md")
     ] == ["rw", "rw", "", ""]
     assert (limited.may_enter("Daily"), limited.may_enter("Private")) == (True, False)
-    assert DAILY.limited(EVERYWHERE, EVERYWHERE) is DAILY
+    assert DAILY.limited(CallerGrant()) is DAILY
     with pytest.raises(ActRefusedError, match="the paths of the module or the key that called"):
         limited.check_read(VaultPath("Daily/c.md"), VaultPath("Daily/c.md"))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import ChangedNote
+from parachuted.agents.job import ChangedNote
 from parachuted.bubbling import PendingChange
 from parachuted.runs.curator import changed_note, changed_notes, prompt_for
 from parachuted.vault import ObjectStore

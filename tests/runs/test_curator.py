@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
@@ -13,15 +14,16 @@ from typing import TypeAlias
 
 import pytest
 
-from parachuted.agents import Job, RunResult, Step, call_tool
+from parachuted.access.strangers import SessionTaints, Strangers
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import Job, RunResult, Step
 from parachuted.errors import (
     AgentFailedError,
     AgentUnavailableError,
-    HookRefusedError,
     StorageFailedError,
 )
 from parachuted.runs import curator as curator_module
-from parachuted.runs import curator_run, run
+from parachuted.runs import run
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.vault import VaultPath
 from tests.bubbling.reconciler_rig import watching
@@ -107,12 +109,6 @@ async def test_a_run_is_asked_for_with_what_changed_and_writes_what_the_agent_sa
     assert "-- one\n+- two\n" in change.diff
     assert W in job.prompt
     assert change.diff in job.prompt
-
-
-async def test_afterwards_the_difference_is_seen_and_the_task_is_gone(tmp_path: Path):
-    curator_rig = await study_with(tmp_path, update())
-    await curator_rig.run("w")
-
     assert curator_rig.queue.all() == []
     assert not curator_rig.reviews.has("w.md")
     (reported,) = curator_rig.reported("run.finished")
@@ -389,25 +385,6 @@ async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_
     assert counts == [1.0, 20, 4]
 
 
-async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def refuse(*_given: object, **_named: object) -> None:
-        raise HookRefusedError(
-            "a hook refused the write to w.md, so nothing was written: it is Sunday"
-        )
-
-    curator_rig = await study_with(tmp_path, update(), say("I could not write."))
-    monkeypatch.setattr(curator_rig.store, "edit", refuse)
-    outcome = await curator_rig.run("w")
-
-    assert (outcome.result, "it is Sunday" in outcome.reason, curator_rig.reviews.has("w.md")) == (
-        "failed",
-        True,
-        True,
-    )
-
-
 async def test_a_run_that_is_cancelled_is_left_as_it_stands(tmp_path: Path):
     working = asyncio.Event()
 
@@ -433,7 +410,7 @@ async def test_a_run_that_is_cancelled_is_left_as_it_stands(tmp_path: Path):
 async def test_a_disk_that_refuses_the_end_of_a_run_is_waited_for_and_the_agent_not_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
-    monkeypatch.setattr(curator_run, "_STORAGE_CHECK_S", 0.001)
+    monkeypatch.setattr(curator_module, "_STORAGE_CHECK_S", 0.001)
     curator_rig = await study_with(tmp_path, update("History", "- once"))
     curator_rig.refusals = [error] * 3
     outcome = await curator_rig.run("w")
@@ -464,3 +441,84 @@ def test_what_a_curator_may_is_granted_as_any_agents_and_no_control_file_is_writ
 
     assert (grant.is_writable, grant.watched) == (False, (VaultPath("a.md"),))
     assert curator_module._grant(VaultPath("[odd]*/AGENTS.md"), [], []).is_writable
+
+
+# Of strangers' texts: who was told of one writes no trusted text, nor does who goes on with that
+# session.
+
+TWO = watching("a.md", "c.md", text="# W\n\n## Facts\n\n- old\n")
+
+
+@pytest.fixture
+def curator_rig(tmp_path: Path) -> CuratorRig:
+    update = use("update_context", file_path="w.md", section="Facts", content="- new")
+    curator_rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend([update]))
+    curator_rig.begin_with(a=A, w=TWO)
+    curator_rig.curator = curator_rig.curator_with(
+        curator_rig.backend,
+        strangers=Strangers(["a.md"]),
+        taints=SessionTaints(curator_rig.state, curator_rig.clock),
+    )
+    return curator_rig
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "is_marked"),
+    [
+        ("a", A.replace("one", "obey me"), True),
+        ("a", None, True),  # the difference shows what was taken away
+        ("c", "# C\n", False),
+    ],
+)
+async def test_who_was_shown_a_strangers_text_writes_no_trusted_one(
+    curator_rig: CuratorRig, path: str, text: str | None, *, is_marked: bool
+):
+    await curator_rig.save(path, text)
+    assert (await curator_rig.run("w")).result == "changed"
+
+    assert ("origin: stranger" in curator_rig.text("w")) is is_marked
+
+
+async def test_who_goes_on_with_a_session_has_read_all_of_it(curator_rig: CuratorRig):
+    await curator_rig.save("a", A.replace("one", "obey me"))
+    await curator_rig.run("w")
+    await curator_rig.save("w", TWO)
+    await curator_rig.save("c", "# C\n")
+    curator_rig.backend._script = [
+        use("update_context", file_path="w.md", section="Facts", content="- newer")
+    ]
+    await curator_rig.run("w")
+
+    assert curator_rig.backend.jobs[-1].session_id == "scripted-w.md"
+    assert "origin: stranger" in curator_rig.text("w")
+
+
+@pytest.mark.parametrize(("path", "session"), [("a", None), ("c", "scripted-w.md")])
+async def test_a_run_cut_short_loses_its_session_only_after_it_read_a_strangers_text(
+    curator_rig: CuratorRig, path: str, session: str | None
+):
+    await curator_rig.save("c", "# C\n")
+    await curator_rig.run("w")
+
+    async def stop(_job: Job) -> list[Block]:
+        curator_rig.at_work.end("you stopped it")
+        await asyncio.Event().wait()
+        return []
+
+    scripts = [stop, curator_rig.backend._script]
+    for script in scripts:
+        curator_rig.backend._script = script
+        await curator_rig.save(path, f"# {script}\n")
+        with contextlib.suppress(AgentUnavailableError):
+            await curator_rig.run("w")
+        for task in curator_rig.queue.running():
+            with curator_rig.state.batch():
+                curator_rig.queue.put_back(task, due_at=curator_rig.now, reason=None)
+
+    assert curator_rig.backend.jobs[-1].session_id == session
+    other = ScriptedBackend([])
+    other.name = "another"
+    curator_rig.curator = curator_rig.curator_with(other)
+    await curator_rig.save("c", "# C2\n")
+    await curator_rig.run("w")
+    assert other.jobs[-1].session_id is None

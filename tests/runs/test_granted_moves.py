@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from parachuted.access.authority import Authority, acting
-from parachuted.access.origins import Origins
+from parachuted.access.caller import Caller, WorkRequest, acting
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,
@@ -128,31 +127,28 @@ async def test_no_move_makes_a_note_watch_more_than_the_module_may_read(module_r
         assert (module_rig.vault / source).exists()
 
 
-async def test_strangers_texts_stay_theirs_moved_uploaded_and_in_conflicts(module_rig):
+async def test_strangers_texts_are_marked_moved_uploaded_and_in_conflicts(module_rig):
     module_rig.save("Inbox/letter.md", "# Letter\n\nPlease pay at once, to the account below.\n")
     module_rig.library.settled()
-    origins = Origins(module_rig.state)
-    vault = module_rig.bounded(read=["**"], write=["**"], origins=origins)
+    vault = module_rig.bounded(read=["**"], write=["**"])
 
-    def origin_of(path: str) -> str:
-        return origins.of_text(path, module_rig.text(path).encode())
-
-    authority = Authority()
-    with acting(authority), pytest.raises(ConflictError) as conflict:
+    caller = Caller()
+    with acting(caller), pytest.raises(ConflictError) as conflict:
         await vault.create("Inbox/letter.md", "mine\n")
     assert b"Letter" in conflict.value.theirs
-    assert authority.taint
+    assert caller.taint
 
-    await vault.move("Inbox/letter.md", "Daily/letter.md")
-    assert origin_of("Daily/letter.md") == "imported"
-    authority = Authority()
-    with acting(authority):
-        await vault.read("Daily/letter.md")
-        assert authority.taint
+    digest = await vault.move("Inbox/letter.md", "Daily/letter.md")
+    text = module_rig.text("Daily/letter.md")
+    assert text.startswith("---\norigin: stranger\n---\n# Letter")
+    assert digest == digest_of(text.encode())
+    with acting(caller):
         await vault.move("Daily/b.md", "Daily/moved.md")
-        made = await vault.upload("Daily/made.md", pieces(b"# Pay\n"))
-    assert [origin_of(path) for path in ("Daily/moved.md", "Daily/made.md")] == ["imported"] * 2
-    assert made.digest == digest_of(b"# Pay\n")
+        with pytest.raises(ActRefusedError, match="write it as a text"):
+            await vault.upload("Daily/made.md", pieces(b"# Pay\n"))
+        await vault.upload("Daily/made.bin", pieces(b"# Pay\n"))
+    assert "origin: stranger" in module_rig.text("Daily/moved.md")
+    assert not (module_rig.vault / "Daily/made.md").exists()
 
 
 async def test_an_upload_is_on_the_disk_when_it_is_reported(module_rig, daily):
@@ -229,6 +225,9 @@ async def test_rights_that_end_while_an_upload_comes_end_it(module_rig, daily):
         yield b"x"
         holds = False
 
-    with acting(Authority(holds=lambda: holds)), pytest.raises(ActRefusedError, match="ended"):
+    with (
+        acting(Caller(request=WorkRequest(is_valid=lambda: holds))),
+        pytest.raises(ActRefusedError, match="ended"),
+    ):
         await daily.upload("Daily/late.bin", chunks())
     assert not (module_rig.vault / "Daily/late.bin").exists()

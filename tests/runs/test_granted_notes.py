@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from parachuted.access.authority import Authority, acting
+from parachuted.access.caller import Caller, acting
 from parachuted.access.notes import AppendSection, RemoveKey, ReplaceSpan, SetKey, SetSection
-from parachuted.access.origins import Origins
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,
@@ -308,8 +307,7 @@ async def test_every_way_to_read_a_strangers_note_marks_the_work(module_rig):
     module_rig.save("Inbox/bill.md", "# Bill\n")
     module_rig.save("Daily/mine.md", "---\norigin: web\n---\n# Mine\n\n[[tuesday]]\n")
     module_rig.library.settled()
-    origins = Origins(module_rig.state)
-    vault = module_rig.bounded(read=["**"], origins=origins)
+    vault = module_rig.bounded(read=["**"])
 
     async def read(pattern):
         return [note async for note in vault.read_notes(pattern)]
@@ -329,10 +327,10 @@ async def test_every_way_to_read_a_strangers_note_marks_the_work(module_rig):
         (lambda: read("Inbox/**"), True),
         (lambda: read(["Inbox/bill.md"]), True),
     ):
-        authority = Authority()
-        with acting(authority):
+        caller = Caller()
+        with acting(caller):
             await act()
-        assert bool(authority.taint) is is_tainting, authority.taint.sources
+        assert bool(caller.taint) is is_tainting, caller.taint.why()
 
 
 async def test_who_may_write_a_private_note_gets_all_of_it_and_others_none(module_rig):

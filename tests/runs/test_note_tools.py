@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from parachuted.agents import ToolResult, call_tool
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import ToolResult
 from parachuted.runs import note_tools
 from parachuted.runs.note_tools import NoteTools, SeenNotes
 from tests.modules.module_rig import ModuleRig

@@ -8,32 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Backend, Job, RunLimits, Step
-from parachuted.agents.active_runs import ActiveRuns, Reach
+from parachuted.access.grant import CallerGrant
+from parachuted.agents.active_runs import ActiveRuns
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import Backend, Job, Step, TextStep, Tool, ToolCallStep, ToolResult
 from parachuted.audit.chain import AuditEvent
 from parachuted.errors import AgentFailedError, AgentStoppedError
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.keys import NOWHERE
-from parachuted.runs import AgentHooks
+from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.run import Run, RunServices
 from parachuted.state import open_state
 from parachuted.tasks import Causes, RunOutcome
 from parachuted.testing import ScriptedBackend, say, use
 from parachuted.vault import History, ObjectStore
-from tests.runs.task_rig import NOON, make_hooks, make_task
+from tests.modules.module_rig import MemoryAudit
+from tests.runs.task_rig import JOB, NOON, make_audit, make_hooks, make_task
 
 TASK = make_task()
-JOB = Job(
-    id="r-1",
-    watcher="w.md",
-    system_prompt="",
-    prompt="",
-    tools=(),
-    limits=RunLimits(timeout_s=60, max_turns=5, max_cost_usd=1),
-    changes=(),
-    at=NOON,
-)
 DONE = RunOutcome(result="unchanged", reason="done")
 
 
@@ -69,8 +62,8 @@ class SmallRun(Run):
         self.closed.append((outcome, error))
         return self.is_final
 
-    def reach(self) -> Reach:
-        return NOWHERE, NOWHERE
+    def reach(self) -> CallerGrant:
+        return CallerGrant(NOWHERE, NOWHERE)
 
 
 class RunRig:
@@ -164,24 +157,6 @@ async def test_a_run_that_is_tried_again_has_not_finished(rig: RunRig):
     assert (len(rig.run.closed), rig.events) == (1, [])
 
 
-async def test_a_cancelled_run_is_closed(rig: RunRig):
-    working = asyncio.Event()
-
-    async def work() -> RunOutcome:
-        working.set()
-        await asyncio.Event().wait()
-        return DONE
-
-    rig.run.act = work
-    running = asyncio.get_running_loop().create_task(rig.perform(), name="run")
-    await working.wait()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-
-    assert [outcome.reason for outcome, _ in rig.run.closed] == ["nobody waits for it"]
-
-
 async def test_the_words_after_the_last_call_are_the_answer(rig: RunRig):
     blocks = [say("Let me see."), use("nothing"), say("One."), say("Two.")]
 
@@ -201,3 +176,103 @@ async def test_a_backend_that_breaks_has_failed_and_cancels_no_one(
 
     with pytest.raises(AgentFailedError, match="the backend odd broke"):
         await rig.run_with(Broken()).follow(JOB)
+
+
+def reported(kept: MemoryAudit) -> list[tuple[object, ...]]:
+    return [(event.event_type, event.target_endpoint, event.success) for event in kept.events]
+
+
+async def answer(arguments: dict[str, object]) -> ToolResult:
+    if arguments.get("file_path") == "break":
+        raise RuntimeError
+    return ToolResult(
+        text="no" if arguments.get("file_path") == "bad" else "yes",
+        is_error=arguments.get("file_path") == "bad",
+    )
+
+
+TOOL = Tool(
+    name="read", description="", schema={"type": "object", "required": ["file_path"]}, call=answer
+)
+
+
+@pytest.fixture
+def kept():
+    return MemoryAudit()
+
+
+@pytest.fixture
+def audit(kept):
+    return make_audit(kept, "a\udcff.md", "curator")
+
+
+def test_the_begin_and_the_end_are_reported_with_run_and_causes(kept, audit):
+    audit.record_start()
+    audit.record_end(RunOutcome(result="changed", reason="updated a.md"))
+    audit.record_end(RunOutcome(result="failed", reason="it ran out of time"))
+
+    assert reported(kept) == [
+        ("agent_start", "agents.scripted", True),
+        ("agent_end", "agents.scripted: changed", True),
+        ("agent_end", "agents.scripted: failed", False),
+    ]
+    assert {(event.run, tuple(event.causes), tuple(event.paths)) for event in kept.events} == {
+        ("r-1", ("c1",), ("a\\xff.md",))
+    }
+    assert kept.events[2].error == "it ran out of time"
+
+
+async def test_each_call_is_reported_once_whether_it_reached_a_tool_or_not(kept, audit):
+    tools = audit.tools([TOOL])
+    calls = [
+        ("read", {"file_path": "a.md"}),
+        ("read", {"file_path": "bad"}),
+        ("read", {}),
+        ("write", {"file_path": "x"}),
+    ]
+    results = [
+        (name, arguments, await call_tool(tools, name, arguments)) for name, arguments in calls
+    ]
+    for name, arguments, result in results:
+        audit.record_refused(ToolCallStep(tool=name, arguments=arguments, result=result))
+    audit.record_refused(TextStep(text="done"))
+
+    assert reported(kept) == [
+        ("mcp_call", "curator.read", True),
+        ("mcp_call", "curator.read", False),
+        ("mcp_call", "curator.read", False),
+        ("mcp_call", "curator.write", False),
+    ]
+    assert [event.paths for event in kept.events] == [["a.md"], ["bad"], [], ["x"]]
+
+
+async def test_a_call_in_which_a_tool_breaks_is_reported_too(kept, audit):
+    with pytest.raises(RuntimeError):
+        await call_tool(audit.tools([TOOL]), "read", {"file_path": "break"})
+
+    assert [(event.success, event.error) for event in kept.events] == [
+        (False, "the call was cut short")
+    ]
+
+
+async def test_what_an_agent_names_may_be_anything(kept, audit):
+    for path in ("\ud800", "x" * 10_000_000, 7, None):
+        result = await call_tool(audit.tools([TOOL]), "y" * 1_000_000, {"file_path": path})
+        audit.record_refused(
+            ToolCallStep(tool="y" * 1_000_000, arguments={"file_path": path}, result=result)
+        )
+
+    assert all(len(repr(event)) < 5_000 for event in kept.events)
+    assert kept.events[0].paths == ["\\ud800"]
+
+
+async def test_a_call_whose_answer_leaves_out_what_is_private_says_so(kept, audit):
+    async def shortened(_arguments: dict[str, object]) -> ToolResult:
+        return ToolResult(text="# Day\n\n(private part 1: left out)\n")
+
+    (tool,) = audit.tools([Tool(name="read", description="", schema={}, call=shortened)])
+    await call_tool([tool], "read", {"file_path": "a.md"})
+
+    assert [event.target_endpoint for event in kept.events] == [
+        "curator.read: private parts left out"
+    ]

@@ -1,17 +1,26 @@
+"""Run guard: what holds a run, at its writes and at the calls of the CLI's own tools."""
+
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from parachuted.access.agent_config import AgentConfig
-from parachuted.access.grant import build_grant
-from parachuted.access.origin import Taint
-from parachuted.access.origins import Origins
-from parachuted.access.run_records import ProposedChange
+from parachuted.access.agent_config import AgentConfig, SandboxConfig
+from parachuted.access.grant import Grant, build_grant
+from parachuted.access.run_watch import ProposedChange
+from parachuted.access.strangers import Strangers, Taint
+from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
 from parachuted.errors import EditRefusedError
+from parachuted.hooks import HookDecision
 from parachuted.keys import EVERYWHERE
-from parachuted.runs.run_guard import RunGuard, RunGuards
-from parachuted.state import open_state
-from parachuted.suggestions import Proposal
+from parachuted.runs.run_guard import NativeGate, RunGuard, RunSuggestions, call_objection
+from parachuted.suggestions import Proposal, SuggestingRun
+from tests.modules.module_rig import MemoryAudit
+from tests.runs.task_rig import ScriptedHooks, make_audit, make_hooks
+from tests.tools.checkout_rig import GARDENER, CheckoutRig, at_desk, paths
 
 GRANT = build_grant(
     AgentConfig(paths=["**"], capabilities=["read", "write"], lane=["Inbox/answers/**"]),
@@ -36,71 +45,26 @@ class FakeSuggestions:
 
 
 @pytest.fixture
-def watching(tmp_path):
-    state = open_state(tmp_path / "journal")
-    taint = Taint()
-    yield RunGuard(
-        run="r-1",
-        session=None,
-        grant=GRANT,
-        taint=taint,
-        origins=Origins(state),
-        permissions=None,
-        put_forward=None,
-    )
-    state.close()
+def watching() -> RunGuard:
+    return RunGuard(run="r-1", grant=GRANT, taint=Taint(), strangers=Strangers())
 
 
-def test_what_strangers_wrote_marks_the_run_and_what_you_wrote_does_not(watching: RunGuard):
-    watching.has_read("Daily/a.md", "d-1", b"# mine\n")
-    assert (watching.is_tainted, watching.objection("Daily/b.md")) == (False, None)
-    watching.has_read("Inbox/mail.md", "d-2", b"# theirs\n")
-    assert watching.is_tainted
-    assert "Inbox/mail.md (imported), so it may not write Daily/b.md any more" in str(
+def test_a_tainted_run_writes_notes_of_its_lane_alone(watching: RunGuard):
+    assert watching.objection("Daily/b.md") is None
+    watching.taint.read("Inbox/mail.md")
+    assert "(Inbox/mail.md), so it may not write Daily/b.md any more" in str(
         watching.objection("Daily/b.md")
     )
     assert watching.objection("Inbox/answers/a.md") is None
-
-
-def test_what_a_run_that_has_read_them_writes_is_theirs_for_the_next_one(watching: RunGuard):
-    with watching.writing("Daily/before.md") as wrote:
-        wrote("d-1")
-    watching.has_read("x.md", "d-2", b"---\norigin: web\n---\n")
-    with watching.writing("Daily/after.md") as wrote:
-        wrote("d-3")
-    with watching.writing("Daily/same.md") as wrote:
-        wrote(None)
-    assert watching.is_stranger("Daily/after.md", "d-3", b"copied")
-    assert not watching.is_stranger("Daily/before.md", "d-1", b"mine")
-    assert not watching.is_stranger("Daily/same.md", "d-4", b"nothing was written")
-
-
-def test_a_kill_between_its_write_and_what_is_recorded_of_it_leaves_it_theirs(watching: RunGuard):
-    watching.taint.read("the prompt", "bot")
-    with watching.writing(
-        "Daily/after.md"
-    ):  # here its text is on the disk, and nothing told of it yet
-        assert watching.is_stranger("Daily/after.md", "d-3", b"copied")
-
-
-def test_a_write_that_fails_leaves_what_was_known(watching: RunGuard):
-    watching.taint.read("the prompt", "bot")
-    with pytest.raises(EditRefusedError), watching.writing("Daily/mine.md"):
-        raise EditRefusedError("another text is there")
-    assert not watching.is_stranger("Daily/mine.md", "d-1", b"mine")
+    assert watching.objection("Inbox/answers/a.csv") is not None
 
 
 async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watching: RunGuard):
-    filed, announced = FakeSuggestions(), []
-    watching.taint.read("the prompt", "bot")
-    asked = RunGuards(suggestions=filed).of_run(
-        "r-1",
-        session=None,
-        grant=GRANT,
-        taint=watching.taint,
-        causes=("c-1",),
-        suggested=announced.append,
-    )
+    filed = FakeSuggestions()
+    watching.taint.read("the prompt")
+    run = SuggestingRun(agent="bot/helper", sees=lambda _path: True, is_tainted=lambda: True)
+    suggestions = RunSuggestions(sink=filed, run=run)
+    asked = replace(watching, put_forward=suggestions.put_forward)
     words = await asked.instead(
         ProposedChange(path="Daily/a.md", action="update", base="d-1", data="# né\n".encode()),
         "it read a stranger's text",
@@ -108,14 +72,14 @@ async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watc
 
     assert "it is suggested to a person as s-1" in words
     (proposal,) = filed.proposals
-    assert (proposal.path, proposal.action, proposal.base, proposal.origin) == (
+    assert (proposal.path, proposal.action, proposal.base, proposal.is_strangers) == (
         "Daily/a.md",
         "update",
         "d-1",
-        "bot",
+        True,
     )
     assert proposal.payload == {"text": "# né\n"}
-    assert announced == ["s-1"]
+    assert suggestions.names == ["s-1"]
     with pytest.raises(EditRefusedError, match="would not be text"):
         await asked.instead(
             ProposedChange(path="a.bin", action="create", base=None, data=b"\xff"), "x"
@@ -131,3 +95,211 @@ async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watc
 async def test_no_one_is_asked_for_more_by_a_run_that_no_one_waits_for(watching: RunGuard):
     assert not GRANT.asks
     assert await watching.beyond("read", "Private/x.md") is False
+
+
+NATIVE = replace(
+    GARDENER,
+    native=("Read", "Glob", "Grep", "Edit", "Write", "Bash", "WebFetch"),
+    network=("example.org",),
+    bash=("git",),
+)
+
+
+class Shell:
+    """A run of the CLI: `call` is one call of a tool of it, with what the tool does to the copy."""
+
+    def __init__(self, checkout_rig: CheckoutRig) -> None:
+        self.desk, self.recorder, self.hooks = checkout_rig, MemoryAudit(), ScriptedHooks()
+
+    async def open(self, grant: Grant = NATIVE) -> NativeTools:
+        self.desk.grant = grant
+        await self.desk.open()
+        self.audit = make_audit(self.recorder, "Modules/garden", "garden")
+        sandbox = RunSandbox(
+            config=SandboxConfig(workspace_access="rw"), folder=self.desk.run_folder
+        )
+        guard = RunGuard(run="r-1", grant=grant, taint=self.desk.taint, strangers=Strangers())
+        gate = NativeGate(
+            guard=guard,
+            hooks=make_hooks(self.hooks, self.desk.vault, agent="gardener"),
+            audit=self.audit,
+            cut_network=lambda: None,
+        )
+        self.native = gate.tools(sandbox)
+        return self.native
+
+    async def bash(self, command: str) -> str:
+        arguments = {"command": command}
+        refused = await self.native.before("Bash", arguments)
+        if refused is not None:
+            return f"refused: {refused}"
+        return await self.native.after("Bash", arguments, ToolResult(text="done"))
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    with at_desk(tmp_path) as checkout_rig:
+        yield Shell(checkout_rig)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("Task", {}, "does not have Task"),
+        ("Bash", {}, "must be a text"),
+        ("Bash", {"command": 7}, "must be a text"),
+        ("Bash", {"command": "rm -rf /"}, "not run"),
+        ("Bash", {"command": "git log", "run_in_background": True}, "background"),
+        ("Read", {"file_path": "/etc/passwd"}, "not among the notes"),
+        ("Read", {"file_path": "../etc/passwd"}, "not among the notes"),
+        ("Read", {"file_path": "/vault/../proc/self/environ"}, "not among the notes"),
+        ("Read", {"file_path": "/vaults/x"}, "not among the notes"),
+        ("Read", {"file_path": "/vault/.claude/x"}, "hidden"),
+        ("Read", {"file_path": "a\0b"}, "must be a path"),
+        ("Read", {"file_path": ["x"]}, "must be a path"),
+        ("Glob", {"pattern": "**", "path": "/home/agent"}, "not among the notes"),
+        ("Edit", {"file_path": "/vault/Library/book.md"}, "may not write Library/book.md"),
+        ("Write", {"file_path": "/vault/Modules/m/module.py"}, "no agent writes it"),
+        ("Write", {"file_path": "Suggestions/x.md"}, "no agent writes it"),
+        ("Write", {"file_path": "/vault/.mcp.json"}, "no agent writes it"),
+        ("Write", {"file_path": "/outside/1/x"}, "not among the notes"),
+    ],
+)
+def test_a_call_beyond_the_grant_is_refused_in_words(
+    name: str, arguments: dict[str, object], words: str
+):
+    reason = call_objection(name, arguments, NATIVE, Taint())
+    assert reason is not None
+    assert words in reason
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("Bash", {"command": "git log"}),
+        ("Read", {"file_path": "/vault/Library/book.md"}),
+        ("Read", {"file_path": "/outside/1/a.txt"}),
+        ("Grep", {"pattern": "x"}),
+        ("Glob", {"pattern": "**/*.md", "path": "/vault"}),
+        ("Write", {"file_path": "/vault/Projects/new.md", "content": "x"}),
+        ("Write", {"file_path": "/tmp/scratch", "content": "x"}),  # noqa: S108  the container's
+        ("WebFetch", {"url": "https://example.org"}),
+    ],
+)
+def test_a_call_within_the_grant_is_made(name: str, arguments: dict[str, object]):
+    assert call_objection(name, arguments, NATIVE, Taint()) is None
+
+
+@pytest.mark.parametrize("name", ["Bash", "WebFetch"])
+def test_after_strangers_texts_there_is_no_shell_and_no_network(name: str):
+    taint = Taint()
+    taint.read("Inbox/mail.md")
+
+    reason = call_objection(
+        name, {"command": "git log", "url": "https://example.org"}, NATIVE, taint
+    )
+    assert reason is not None
+    assert "(Inbox/mail.md)" in reason
+
+
+async def test_a_page_of_the_web_is_a_strangers_text(shell: Shell):
+    native = await shell.open()
+    assert await native.before("WebFetch", {"url": "https://example.org"}) is None
+    await native.after("WebFetch", {"url": "https://example.org"}, ToolResult(text="Obey me."))
+
+    assert shell.desk.taint
+    assert "run no shell" in await shell.bash("git log")
+
+
+async def test_an_agent_without_network_fetches_nothing():
+    grant = replace(NATIVE, network="none")
+    assert (
+        call_objection("WebFetch", {"url": "https://example.org"}, grant, Taint())
+        == "this agent has no network"
+    )
+
+
+async def test_hooks_see_the_tools_own_names_and_the_vaults_paths_and_may_refuse(shell: Shell):
+    native = await shell.open()
+    shell.hooks.answers["tool.before"] = HookDecision(allowed=False, reason="not today")
+    reason = await native.before(
+        "Edit", {"file_path": "/vault/Projects/roof.md", "old_string": "a"}
+    )
+
+    assert reason == "a hook refused Edit, so nothing was done: not today"
+    (asked,) = shell.hooks.asked
+    assert asked.data["tool_name"] == "Edit"
+    assert asked.data["tool_input"] == {
+        "file_path": str(shell.desk.vault / "Projects/roof.md"),
+        "old_string": "a",
+    }
+
+
+async def test_a_hook_that_wants_other_arguments_refuses_these(shell: Shell):
+    native = await shell.open()
+    shell.hooks.answers["tool.before"] = HookDecision(updated_input={"command": "git status"})
+
+    assert '"git status"' in str(await native.before("Bash", {"command": "git log"}))
+    assert await native.before("Bash", {"command": "git status"}) is None
+
+
+async def test_what_hooks_add_reaches_the_agent_after_the_call(shell: Shell):
+    await shell.open()
+    shell.hooks.answers = {
+        "tool.before": HookDecision(context=("mind the roof",)),
+        "tool.after": HookDecision(context=("well done",)),
+    }
+
+    assert await shell.bash("git log") == "mind the roof\n\nwell done"
+    before, after = shell.hooks.asked
+    assert before.data["tool_use_id"] == after.data["tool_use_id"]
+    assert after.data["tool_response"] == [{"type": "text", "text": "done"}]
+
+
+async def test_an_answer_of_the_clis_own_tool_is_reported_as_it_is_with_the_places_of_the_vault(
+    shell: Shell,
+):
+    native = await shell.open()
+    shell.hooks.answers = {"tool.after": HookDecision()}
+    response = {
+        "type": "text",
+        "file": {"filePath": "/vault/Projects/roof.md", "content": "/vault/x", "numLines": 1},
+    }
+    await native.before("Read", {"file_path": "/vault/Projects/roof.md"})
+    await native.after(
+        "Read", {"file_path": "/vault/Projects/roof.md"}, ToolResult(text="x", response=response)
+    )
+
+    reported = shell.hooks.asked[-1].data["tool_response"]
+    assert reported == {
+        "type": "text",
+        "file": {**response["file"], "filePath": str(shell.desk.vault / "Projects/roof.md")},
+    }
+
+
+async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
+    native = await shell.open()
+    arguments = {"file_path": "/vault/Projects/roof.md"}
+    await native.before("Read", arguments)
+    await native.after("Read", arguments, ToolResult(text="text"))
+    shell.audit.record_refused(
+        ToolCallStep(tool="Read", arguments=arguments, result=ToolResult(text="text"))
+    )
+    shell.audit.record_refused(
+        ToolCallStep(tool="Edit", arguments=arguments, result=ToolResult(text="no", is_error=True))
+    )
+
+    reported = [
+        (event.target_endpoint, event.paths, event.success, event.run)
+        for event in shell.recorder.events
+    ]
+    assert reported == [
+        ("garden.Read", ["Projects/roof.md"], True, "r-1"),
+        ("garden.Edit", ["/vault/Projects/roof.md"], False, "r-1"),
+    ]
+
+
+def test_a_lane_is_part_of_what_it_may_write():
+    assert NATIVE.may_write("Daily/a.md", tainted=True)
+    assert not NATIVE.may_write("Projects/a.md", tainted=True)
+    assert not replace(NATIVE, lane=paths("**")).may_write("Library/a.md", tainted=True)

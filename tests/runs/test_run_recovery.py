@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Job
+from parachuted.agents.job import Job
 from parachuted.history.run_account import save
+from parachuted.runs.task_reviews import in_pieces
 from parachuted.testing import Block, ScriptedBackend, use
 from tests.bubbling.reconciler_rig import watching
 from tests.tools.curator_rig import CuratorRig
@@ -144,3 +145,9 @@ async def test_a_run_that_will_be_done_again_has_not_failed(tmp_path: Path):
     curator_rig.aftermath.end_lost_runs()
 
     assert [document["outcome"] for document in curator_rig.history.runs()] == ["running"]
+
+
+def test_no_piece_is_larger_than_a_batch_may_be_and_none_is_left_out():
+    pieces = [len(piece) for piece in in_pieces([None] * 501)]
+
+    assert pieces == [250, 250, 1]

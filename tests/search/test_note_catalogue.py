@@ -89,7 +89,7 @@ def test_links_are_distinguished_from_both_ends(search_rig: SearchRig):
         ),
     )
     assert [link.source for link in catalogue.links_to("Projects/a.md")] == ["Notes/b.md"]
-    assert list(catalogue.unresolved(lambda _path: True, 10).rows) == [
+    assert list(catalogue.unresolved(lambda _path: True, 10).links) == [
         CatalogueLink(source="Projects/a.md", target=None, text="nowhere", kind="wiki", line=3)
     ]
 
@@ -98,7 +98,7 @@ def test_what_comes_and_goes_changes_where_links_lead(search_rig: SearchRig):
     search_rig.save("a.md", "[[b]]")
     search_rig.settled()
     catalogue = search_rig.search.catalogue
-    assert [link.source for link in catalogue.unresolved(lambda _path: True, 10).rows] == ["a.md"]
+    assert [link.source for link in catalogue.unresolved(lambda _path: True, 10).links] == ["a.md"]
 
     search_rig.save("deep/b.md", "")
     search_rig.settled()
@@ -121,7 +121,7 @@ def test_unresolved_links_come_in_pages_of_notes_that_are_seen(search_rig: Searc
     first = search_rig.search.catalogue.unresolved(lambda path: path != "b.md", 3)
     rest = search_rig.search.catalogue.unresolved(lambda path: path != "b.md", 3, first.next)
 
-    assert [(link.source, link.text) for link in (*first.rows, *rest.rows)] == [
+    assert [(link.source, link.text) for link in (*first.links, *rest.links)] == [
         ("a.md", "x1"),
         ("a.md", "x2"),
         ("c.md", "x1"),
@@ -136,7 +136,7 @@ def test_what_leads_to_a_hidden_file_leads_to_nothing_and_names_nothing(search_r
     search_rig.save("open.md", "")
     search_rig.settled()
 
-    (link,) = search_rig.search.catalogue.unresolved(lambda path: "hidden" not in path, 10).rows
+    (link,) = search_rig.search.catalogue.unresolved(lambda path: "hidden" not in path, 10).links
 
     assert (link.text, link.target) == ("deep/hidden", None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -11,15 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.hooks import (
-    HookApprovals,
-    HookDecision,
-    HookEvent,
-    HookRunner,
-    HookRunRecord,
-    HookRunRecorder,
-    Hooks,
-)
+from parachuted.hooks import HookDecision, HookEvent, Hooks
+from parachuted.hooks.run_recorder import HookRunRecord
 
 SHIPPED = Path(__file__).resolve().parents[2] / "hooks"
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
@@ -32,7 +26,6 @@ class ShippedHooks:
     vault: Path
     home: Path
     hooks: Hooks
-    recorder: HookRunRecorder
 
     def put(self, name: str) -> None:
         """`cp` it into the home's hooks folder."""
@@ -52,35 +45,35 @@ class ShippedHooks:
         hook_event = HookEvent(
             event=event,
             at=NOON,
-            data=data,
+            data=data if transcript is None else {**data, "transcript_path": str(transcript)},
             vault=self.vault,
             session_id=session,
-            transcript_path=transcript,
             module="daily",
         )
         return await self.hooks.ask(hook_event)
 
+    def message(self) -> str | None:
+        """What the last run says to the person."""
+        return json.loads(self.ran().stdout or "{}").get("systemMessage")
+
     def ran(self) -> HookRunRecord:
         """The last run, which ended well."""
-        record = self.recorder.last(1)[0]
+        record = self.hooks.recorder.last(1)[0]
         assert (record.exit_code, record.problem, record.timed_out) == (0, None, False), record
         return record
 
 
 @pytest.fixture
 async def shipped(vault: Path, home: Path) -> AsyncIterator[ShippedHooks]:
-    recorder = HookRunRecorder(home / "run" / "hook-runs")
     hooks = Hooks(
         home=home,
         vault=vault,
-        runner=HookRunner(),
-        approvals=HookApprovals(home),
-        recorder=recorder,
+        runs=home / "run" / "hook-runs",
         clock=lambda: NOON,
         report=lambda _subject, _problem: None,
         env={name: os.environ[name] for name in ("PATH", "HOME")},
     )
-    yield ShippedHooks(vault, home, hooks, recorder)
+    yield ShippedHooks(vault, home, hooks)
     await hooks.close()
 
 

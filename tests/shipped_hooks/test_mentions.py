@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from tests.api.routes.test_modules import install
 from tests.shipped_hooks.conftest import ShippedHooks, write
 from tests.stories.daemon_rig import Live
@@ -38,7 +38,7 @@ async def test_an_entry_learns_what_it_mentions_by_link_name_or_alias(
     text = "Saw the countess, wrote on [[lvb]]. Italian food."
     write(shipped.vault, entry, f"---\nentry_id: x\n---\n{text}\n")
     async with live():
-        decision = await shipped.happens(
+        await shipped.happens(
             "daily.entry.created",
             entry_id="2026-01-06-morning",
             entry_path=str(shipped.vault / entry),
@@ -47,7 +47,7 @@ async def test_an_entry_learns_what_it_mentions_by_link_name_or_alias(
         record = shipped.ran()
     saved = (shipped.vault / entry).read_text()
 
-    assert decision.messages == (f"{entry} mentions {ADA}, {LVB}",)
+    assert shipped.message() == f"{entry} mentions {ADA}, {LVB}"
     assert saved.endswith(f"---\n{text}\n")
     assert saved.startswith("---\nentry_id: x\nmentions:")
     assert (ADA in saved, LVB in saved, IAN in saved) == (True, True, False)
@@ -62,13 +62,12 @@ async def test_an_entry_without_its_text_is_read_and_one_outside_the_vault_is_no
     write(shipped.vault, "Daily/entries/e.md", "---\nentry_id: x\n---\nAda.\n")
     write(tmp_path, "outside.md", "Ada.\n")
     async with live():
-        inside = await shipped.happens("daily.entry.created", entry_path="Daily/entries/e.md")
-        outside = await shipped.happens(
-            "daily.entry.created", entry_path=str(tmp_path / "outside.md")
-        )
+        await shipped.happens("daily.entry.created", entry_path="Daily/entries/e.md")
+        inside = shipped.message()
+        await shipped.happens("daily.entry.created", entry_path=str(tmp_path / "outside.md"))
 
-    assert inside.messages == (f"Daily/entries/e.md mentions {ADA}",)
-    assert outside.messages == ()
+    assert inside == f"Daily/entries/e.md mentions {ADA}"
+    assert shipped.message() is None
     assert (tmp_path / "outside.md").read_text() == "Ada.\n"
 
 
@@ -80,19 +79,17 @@ async def test_where_daily_is_installed_it_notes_mentions_and_the_hook_does_not(
     write(shipped.vault, "Daily/entries/e.md", "---\nentry_id: x\n---\nAda.\n")
     async with live() as daemon_rig:
         await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
-        decision = await shipped.happens("daily.entry.created", entry_path="Daily/entries/e.md")
-        shipped.ran()
+        await shipped.happens("daily.entry.created", entry_path="Daily/entries/e.md")
 
-    assert decision.messages == ()
+    assert shipped.message() is None
     assert "mentions" not in (shipped.vault / "Daily/entries/e.md").read_text()
 
 
 async def test_with_no_brain_no_daily_and_no_daemon_nothing_happens(shipped: ShippedHooks):
     shipped.put("on-daily-entry.py")
     decision = await shipped.happens("daily.entry.created", content="Ada.", entry_id="2026-01-06")
-    shipped.ran()
 
-    assert (decision.allowed, decision.messages) == (True, ())
+    assert (decision.allowed, shipped.message()) == (True, None)
 
 
 @pytest.mark.parametrize(

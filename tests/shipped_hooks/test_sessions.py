@@ -135,7 +135,7 @@ async def test_when_a_context_is_nearly_full_what_was_said_last_is_kept_in_a_not
     shipped.put("on-context-limit.py")
     async with live():
         for _ in range(2):
-            decision = await shipped.happens(
+            await shipped.happens(
                 "context.limit.approaching",
                 transcript=transcript(tmp_path),
                 session_id="s1",
@@ -147,7 +147,7 @@ async def test_when_a_context_is_nearly_full_what_was_said_last_is_kept_in_a_not
     (note,) = (shipped.vault / "Chat/memory").iterdir()
 
     assert note.stem == day
-    assert decision.messages == (f"what was said last is kept in Chat/memory/{day}.md",)
+    assert shipped.message() == f"what was said last is kept in Chat/memory/{day}.md"
     assert note.read_text().count("## Session s1") == 1
     assert (
         note.read_text().count(
@@ -166,5 +166,5 @@ async def test_with_no_daemon_nothing_is_written_and_no_harm_done(
     )
 
     assert "No such file" in shipped.ran().stderr
-    assert (decision.allowed, decision.messages) == (True, ())
+    assert (decision.allowed, shipped.message()) == (True, None)
     assert list(shipped.vault.iterdir()) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents.gateway.usage_store import UsageStore
+from parachuted.agents.gateway.usage import MoneyLimits, UsageStore
 from parachuted.errors import StorageFailedError
 from parachuted.search.index_tables import make_database
 from parachuted.state import Database
@@ -94,10 +94,11 @@ def test_a_history_of_an_earlier_version_opens_with_all_it_holds(tmp_path):
 def test_so_does_a_record_of_what_the_model_cost(tmp_path):
     usage = UsageStore(older(tmp_path, "usage.db"), NOW.timestamp)
 
-    assert (usage.last(), usage.problem) == ((0.25, 0.25), None)
-    (cause,) = usage.report(NOW)["causes"]
-    assert (cause["cause"], cause["usd"]) == ("c-1", 0.25)
-    usage.close()
+    assert (usage.last(), usage.database.problem) == ((0.25, 0.25), None)
+    limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
+    (cause,) = usage.report(NOW, 7, limits, may_cost=True).causes
+    assert (cause.cause, cause.usd) == ("c-1", 0.25)
+    usage.database.close()
 
 
 def test_so_do_the_texts_that_were_only_seen(tmp_path):

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from parachuted.errors import StorageFailedError
-from parachuted.state import JournalDisk, open_state
+from parachuted.state import open_state
+from parachuted.state.journal import JournalDisk
 
 ENDLESS = """
 import itertools, os, sys
@@ -183,7 +184,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(tail=st.binary(max_size=30).filter(lambda tail: b"\n" not in tail), orderly=st.booleans())
     def open_again(self, tail, orderly) -> None:
-        self.state.close() if orderly else self.state._journal._close_file()
+        self.state.close() if orderly else self.state._close_file()
         with self.path.open("ab") as file:
             file.write(tail)
         self.state = open_state(self.path, disk=self.disk)

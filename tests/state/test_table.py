@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from tinydb import where
 
-from parachuted.state import StateStore, Table, TableRecord, open_state
+from parachuted.state import StateStore, Table, open_state
+from parachuted.state.table import TableRecord
 
 
 @pytest.fixture

@@ -74,13 +74,13 @@ for name in ("rename", "replace", "unlink", "link", "fsync", "fdatasync"):
 # The journal remembers the calls as they are when it is imported.
 import aiohttp  # noqa: E402
 
-from parachuted.access.authority import Authority  # noqa: E402
+from parachuted.access.caller import Caller  # noqa: E402
 from parachuted.access.notes import AppendSection, NoteChange, SetKey  # noqa: E402
-from parachuted.agents import OfflineBackend  # noqa: E402
 from parachuted.agents.choice import BackendChoice  # noqa: E402
-from parachuted.bundled import bundled_folder  # noqa: E402
+from parachuted.agents.offline import OfflineBackend  # noqa: E402
 from parachuted.config import load_settings  # noqa: E402
 from parachuted.daemon import Daemon  # noqa: E402
+from parachuted.home_files.bundled import bundled_folder  # noqa: E402
 from parachuted.runs.bounds import ModuleBounds  # noqa: E402
 from parachuted.state import Database  # noqa: E402
 from parachuted.suggestions import Proposal  # noqa: E402
@@ -155,7 +155,7 @@ async def merge(daemon_rig: DaemonRig) -> None:
     """
     sources = daemon_rig.daemon.modules.sources
     bounds = ModuleBounds.of_module("brain", read=["**"], write=["**"])
-    vault = sources.vaults.of_module("brain", bounds, authority=Authority, origins=sources.origins)
+    vault = sources.vaults.of_module("brain", bounds, caller=Caller)
     links = sorted((daemon_rig.vault / "Links").iterdir())
     changes = [
         NoteChange("keep.md", [AppendSection("Facts", "- of hub")]),

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from parachuted.agents import Backend, OfflineBackend
 from parachuted.agents.choice import BackendChoice
+from parachuted.agents.job import Backend
+from parachuted.agents.offline import OfflineBackend
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.events import Event
-from parachuted.times import utc_now
+from parachuted.texts.times import utc_now
 from tests.modules.container_rig import ProcessSandboxes
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from parachuted.agents import Job
+from parachuted.agents.job import Job
 from parachuted.bubbling import plan_for
 from parachuted.testing import Block, ScriptedBackend, use
 from parachuted.vault import digest_of

@@ -88,7 +88,6 @@ _KEPT_BY_THE_DAEMON = (
     "search.db",
     "snapshot.",
     "audit.head",
-    "origins",
     "modules/",
     "claude/home",
     "claude/sessions",

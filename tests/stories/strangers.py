@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parachuted.agents import Job, RunResult, Step, TextStep, ToolCallStep, call_tool
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import Job, RunResult, Step, TextStep, ToolCallStep
 from parachuted.testing import Block, ScriptedBackend, Text
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
@@ -24,7 +25,7 @@ module: module.py
 mcp_tools: [clerk_write, clerk_ask, clerk_tell, clerk_keep, clerk_recall, clerk_call]
 permissions:
   read: ["Work/**", "Inbox/**"]
-  write: ["Work/**"]
+  write: ["Work/**", "Inbox/**"]
   mcp: [clerk_write, clerk_ask, clerk_tell, clerk_keep, clerk_recall, clerk_call, foreign]
 optional_requires: [Scribe]
 publishes:

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from parachuted.agents import Job, RunResult, Step
-from parachuted.bundled import bundled_folder
+from parachuted.agents.job import Job, RunResult, Step
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import (
     Block,
     RecordedRequest,

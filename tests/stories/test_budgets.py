@@ -12,10 +12,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from parachuted.agents import Job, Step
+from parachuted.agents.job import Job, Step
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import Block, ScriptedBackend, use
-from parachuted.times import utc_now
+from parachuted.texts.times import utc_now
 from tests.stories.daemon_rig import DaemonRig, Live
 from tests.stories.graphs import always_edits, touch_up, write
 

@@ -21,9 +21,11 @@ from typing import NoReturn
 
 import pytest
 
-from parachuted.errors import StorageFailedError
-from parachuted.events import DebounceTimes
+from parachuted.errors import NotFoundError, StorageFailedError
+from parachuted.events.watcher import DebounceTimes
 from parachuted.home_files.vault_state import VaultUnclearError
+from parachuted.vault import Author, VaultPath
+from parachuted.vault.edits import SetFrontmatterKey
 from tests.stories.apart import apart, index_left_by
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 from tests.stories.listing import assert_index_equals_disk, followed, fresh_index, kinds, listing
@@ -385,6 +387,43 @@ async def test_a_disk_mounted_over_the_vault_deletes_nothing(live: Live, vault: 
 
         assert kinds(daemon_rig) == {}
         assert_index_equals_disk(daemon_rig.daemon, vault)
+
+
+async def test_nothing_is_written_in_a_folder_that_stands_in_the_vaults_place(
+    live: Live, vault: Path
+):
+    """Such as the mount point of a disk that is gone: what was written there would be hidden when
+    the disk is back.
+    """
+    save(vault / "a.md", "# A\n\n## Facts\n")
+    save(vault / "b.md", "# B\n")
+    away, person = vault.with_name("away"), Author(by="person")
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
+        store = daemon_rig.daemon.vault.store
+        vault.rename(away)
+        for others in ({}, {"a.md": "# Another's\n\n## Facts\n", "b.md": "# Another's\n"}):
+            vault.mkdir()
+            for name, text in others.items():
+                (vault / name).write_text(text)
+            for act in (
+                lambda: store.create(VaultPath("new.md"), b"# New\n", person),
+                lambda: store.edit(
+                    VaultPath("a.md"), SetFrontmatterKey(key="status", value="open"), person
+                ),
+                lambda: store.delete(VaultPath("a.md"), person),
+                lambda: store.move(VaultPath("b.md"), VaultPath("c.md"), person),
+            ):
+                with pytest.raises((StorageFailedError, NotFoundError)):
+                    act()
+            found = {file.name: file.read_text() for file in vault.glob("*.md")}
+            assert found == others
+            shutil.rmtree(vault)
+
+        shutil.copytree(away, vault)  # another folder, and the same vault
+        store.create(VaultPath("new.md"), b"# New\n", person)
+        assert (vault / "new.md").read_text() == "# New\n"
+        shutil.rmtree(away)
 
 
 @contextlib.contextmanager

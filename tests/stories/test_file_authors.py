@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import call, get, key_of, post
 from tests.api.routes.test_modules import install
 from tests.mcp.peers import client, refused
@@ -40,6 +40,12 @@ async def put(daemon_rig: DaemonRig, path: str, text: str, headers: dict[str, st
         headers={**headers, "Content-Type": "text/markdown", "If-None-Match": "*"},
     )
     assert status in {200, 201}, answer
+
+
+def planned(daemon_rig: DaemonRig) -> list[str]:
+    """The names of all modules' schedules."""
+    schedules = daemon_rig.daemon.modules.manager.scheduler.schedules()
+    return [schedule.name for schedule, _due in schedules]
 
 
 async def test_a_module_copies_nothing_to_a_narrow_key_that_the_key_may_not_read(
@@ -85,7 +91,7 @@ async def test_an_agent_that_a_narrow_key_planted_runs_when_a_person_approved_it
         refused = await post(daemon_rig, run)
         assert (refused["status"], refused["output_path"]) == ("failed", None)
         assert "parachute daily approve spy" in refused["error"]
-        assert "spy" not in str([one.name for one in daemon_rig.daemon.modules.manager.schedules()])
+        assert "spy" not in str(planned(daemon_rig))
         found = await get(daemon_rig, "/api/doctor")
         assert PLANTED in str(found)
 
@@ -95,7 +101,7 @@ async def test_an_agent_that_a_narrow_key_planted_runs_when_a_person_approved_it
         assert status == 403
         await post(daemon_rig, approve, {"name": "spy"})
         assert (await post(daemon_rig, run))["status"] == "completed"
-        assert any("spy" in one.name for one in daemon_rig.daemon.modules.manager.schedules())
+        assert "spy" in str(planned(daemon_rig))
 
 
 async def test_a_limited_key_that_changes_an_agent_of_a_persons_stops_it(live: Live, vault: Path):
@@ -164,8 +170,7 @@ async def test_a_key_for_the_vault_alone_starts_no_agent_by_any_call(
             assert (vault / f"Daily/.agents/{name}.md").exists()
             run = f"/api/modules/daily/agents/{name}/run?date=2026-02-24"
             assert "parachute daily approve" in (await post(daemon_rig, run))["error"], name
-        planned = str([one.name for one in daemon_rig.daemon.modules.manager.schedules()])
-        assert "put" not in planned
+        assert "put" not in str(planned(daemon_rig))
 
 
 async def test_a_key_for_everything_writes_agents_as_the_person_does(live: Live, vault: Path):

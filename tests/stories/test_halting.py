@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Job
+from parachuted.agents.job import Job
 from parachuted.testing import Block, ScriptedBackend, use
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 from tests.stories.graphs import (

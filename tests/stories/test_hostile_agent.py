@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from parachuted.agents import Job, ToolCallStep
+from parachuted.agents.job import Job, ToolCallStep
 from parachuted.testing import Block, ScriptedBackend, ToolUse
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 from tests.stories.graphs import touch_up

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Job, ToolCallStep
+from parachuted.agents.job import Job, ToolCallStep
 from parachuted.events import Event
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import call, get, post

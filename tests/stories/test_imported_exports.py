@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import post
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import Live, save

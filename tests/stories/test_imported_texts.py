@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from parachuted.agents import Job
-from parachuted.bundled import bundled_folder
+from parachuted.agents.job import Job
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
@@ -150,7 +150,7 @@ async def test_a_run_that_read_an_imported_conversation_only_suggests(
         assert [one["error"] for one in ran["steps"] if one["called"]] == [False, True]
         assert not (vault / "Work/new.md").exists()
         waiting = (await get(daemon_rig, "/api/suggestions?status=pending"))["suggestions"]
-        assert [(one["path"], one["origin"]) for one in waiting] == [("Work/new.md", "imported")]
+        assert [(one["path"], one["origin"]) for one in waiting] == [("Work/new.md", "stranger")]
 
         await post(daemon_rig, "/api/agents/trust", {"path": path})
         ran = await post(daemon_rig, "/api/agents/clerk/hands/run", body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import call, get
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import Live, note, save

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
 from tests.brain.test_properties import BAD

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.bundled import bundled_folder
+from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
 from tests.modules.small_modules import write_module
@@ -113,17 +113,17 @@ async def test_what_a_call_writes_as_a_run_of_its_own_is_undone_alone_or_with_th
 ):
     module = write_module(tmp_path / "scribe", LETTERS, name="scribe", manifest=SCRIBES)
     letter, fact = vault / "Scribe/letter.md", vault / "Scribe/fact.md"
+    mark = "---\norigin: stranger\n---\n" if trust == "untrusted" else ""
     async with live() as daemon_rig:
         await install(daemon_rig, module, trust)
         _, alone = await post(daemon_rig, "/api/scribe/letters", {"text": "Dear Kim.\n"})
         undone = await post(daemon_rig, f"/api/runs/{alone}/undo")
         assert undone["paths"] == ["Scribe/fact.md"]
-        assert (letter.read_text(), fact.exists()) == ("Dear Kim.\n", False)
-
+        assert (letter.read_text(), fact.exists()) == (f"{mark}Dear Kim.\n", False)
         whole, _ = await post(daemon_rig, "/api/scribe/letters", {"text": "Dear Jo.\n"})
         undone = await post(daemon_rig, f"/api/runs/{whole}/undo")
         assert sorted(undone["paths"]) == ["Scribe/fact.md", "Scribe/letter.md"]
-        assert (letter.read_text(), fact.exists()) == ("Dear Kim.\n", False)
+        assert (letter.read_text(), fact.exists()) == (f"{mark}Dear Kim.\n", False)
 
 
 async def test_calls_that_changed_nothing_are_listed_only_when_all_are_asked_for(

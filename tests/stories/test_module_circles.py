@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.authority import MOST_EVENTS
+from parachuted.access.caller import MOST_EVENTS
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import Live, save

@@ -14,8 +14,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from parachuted.agents import Job
-from parachuted.bundled import bundled_folder
+from parachuted.agents.job import Job
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install

@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from parachuted.agents import Job
-from parachuted.bundled import bundled_folder
+from parachuted.agents.job import Job
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, ScriptedBackend, say
 from tests.modules.registry.test_environment import make_wheel
 from tests.stories.daemon_rig import DaemonRig, Live, save

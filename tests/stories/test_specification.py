@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from parachuted.bundled import bundled_folder
 from parachuted.cli.demo_story import (
     ABOVE,
     CONTEXT,
@@ -32,6 +31,7 @@ from parachuted.cli.demo_story import (
     SAID,
     StoryModel,
 )
+from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedMessages
 from tests.cli.command_line import CommandLine
 from tests.stories.daemon_rig import note, save

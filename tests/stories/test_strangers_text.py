@@ -98,30 +98,14 @@ def own(vault: Path, number: int) -> None:
     save(vault / f"Work/in/{number}.md", "# Mine\n")
 
 
-def move(vault: Path, number: int) -> None:
-    (vault / f"Inbox/{number}.md").rename(vault / f"Work/in/{number}.md")
-
-
-def move_and_edit(vault: Path, number: int) -> None:
-    move(vault, number)
+def edit(vault: Path, number: int) -> None:
     with (vault / f"Work/in/{number}.md").open("a") as file:
         file.write("\nA line of mine.\n")
 
 
-def copy(vault: Path, number: int) -> None:
+def copy_and_edit(vault: Path, number: int) -> None:
     shutil.copy(vault / f"Inbox/{number}.md", vault / f"Work/in/{number}.md")
-
-
-def take_away(vault: Path, number: int) -> None:
-    (vault / f"Inbox/{number}.md").unlink()
-
-
-def edit(vault: Path, number: int) -> None:
-    save(vault / f"Work/in/{number}.md", f"{text_of(number)}\nA line of mine.\n")
-
-
-def bring(vault: Path, number: int) -> None:
-    save(vault / f"Work/in/{number}.md", text_of(number))
+    edit(vault, number)
 
 
 def edit_lane(vault: Path, number: int) -> None:
@@ -149,10 +133,6 @@ async def put_by_api(scene: TaintRig, number: int) -> None:
         scene.daemon_rig, "PUT", f"/api/files/Inbox/{number}.md", data=text_of(number).encode()
     )
     assert status in (200, 201), answer
-
-
-async def trust(scene: TaintRig, number: int) -> None:
-    await post(scene.daemon_rig, "/api/agents/trust", {"path": f"Work/lane/in/{number}.md"})
 
 
 async def restore(scene: TaintRig, number: int) -> None:
@@ -186,6 +166,18 @@ def reported_by_run(*acts: Callable[[int], Block], agent: str = "hands") -> Step
         scene.backend.plays[number] = kept
 
     return step
+
+
+async def moved_by_run(scene: TaintRig, number: int) -> None:
+    """A run that has read nothing of strangers files a mail."""
+    kept = scene.backend.plays[number]
+    target = f"Work/lane/in/{number}.md"
+    scene.backend.plays[number] = TaintScenario(
+        mark=mark_of(number), reads=[use("move_note", path=f"Inbox/{number}.md", to=target)]
+    )
+    await scene.play(number)
+    scene.backend.plays[number] = kept
+    assert "origin: stranger" in scene.read(target)
 
 
 def is_asked(backend: ObedientBackend, agent: str, number: int) -> bool:
@@ -230,10 +222,6 @@ async def in_folder(scene: TaintRig, number: int) -> object:
     return await scene.play(number, "at-home", working_directory=f"Inbox/{number}")
 
 
-async def in_moved_folder(scene: TaintRig, number: int) -> object:
-    return await scene.play(number, working_directory=f"Work/moved/{number}")
-
-
 async def by_mail(scene: TaintRig, number: int) -> object:
     return await scene.module("mail", {"path": f"Inbox/{number}.md"})
 
@@ -254,11 +242,6 @@ async def curate(scene: TaintRig, number: int) -> None:
     )
     save(scene.vault / f"Inbox/{number}.md", f"{text_of(number)}\nMore.\n")
     await scene.daemon_rig.until(lambda: mark_of(number) in scene.read(watcher), 30)
-
-
-def moved_folder(vault: Path, number: int) -> None:
-    (vault / "Work/moved").mkdir(exist_ok=True)
-    (vault / f"Inbox/{number}").rename(vault / f"Work/moved/{number}")
 
 
 def skill(number: int) -> str:
@@ -328,63 +311,15 @@ INS = (
         reads=lambda number: [use("search_notes", query=f"play {number} assistant")],
     ),
     InputChannel(
-        name="a note that was moved",
-        plant=saving("Inbox/{number}.md"),
-        steps=[doing(move)],
+        name="a note that says origin: web, moved by the API and edited by a person",
+        plant=saving("Inbox/{number}.md", web),
+        steps=[move_by_api, doing(edit)],
         reads=reading("Work/in"),
     ),
     InputChannel(
-        name="a note that was moved and edited",
-        plant=saving("Inbox/{number}.md"),
-        steps=[doing(move), doing(edit)],
-        reads=reading("Work/in"),
-    ),
-    InputChannel(
-        name="a note that the API moved",
-        plant=saving("Inbox/{number}.md"),
-        steps=[move_by_api],
-        reads=reading("Work/in"),
-    ),
-    InputChannel(
-        name="a note that was moved while the daemon was off",
-        plant=saving("Inbox/{number}.md"),
-        off=move,
-        reads=reading("Work/in"),
-    ),
-    InputChannel(
-        name="a note that was moved and edited while the daemon was off",
-        plant=saving("Inbox/{number}.md"),
-        off=move_and_edit,
-        reads=reading("Work/in"),
-    ),
-    InputChannel(
-        name="a copy",
-        plant=saving("Inbox/{number}.md"),
-        steps=[doing(copy)],
-        reads=reading("Work/in"),
-    ),
-    InputChannel(
-        name="a copy that was edited",
-        plant=saving("Inbox/{number}.md"),
-        steps=[doing(copy), doing(edit)],
-        reads=reading("Work/in"),
-    ),
-    InputChannel(
-        name="a copy that was made while the daemon was off",
-        plant=saving("Inbox/{number}.md"),
-        off=copy,
-        reads=reading("Work/in"),
-    ),
-    InputChannel(
-        name="a note that was deleted, and made again elsewhere",
-        plant=saving("Inbox/{number}.md"),
-        steps=[doing(take_away), doing(bring)],
-        reads=reading("Work/in"),
-    ),
-    InputChannel(
-        name="a note whose key was taken out",
-        plant=saving("Work/in/{number}.md", web),
-        steps=[doing(edit)],
+        name="a copy that was made and edited while the daemon was off",
+        plant=saving("Inbox/{number}.md", web),
+        off=copy_and_edit,
         reads=reading("Work/in"),
     ),
     InputChannel(name="a file that an app put there", steps=[put_by_api], reads=reading("Inbox")),
@@ -401,9 +336,9 @@ INS = (
         reads=reading("Work/lane/in"),
     ),
     InputChannel(
-        name="what it wrote, brought back after a person wrote and trusted another text",
+        name="what it wrote, brought back after a person wrote another text",
         plant=saving("Inbox/{number}.md"),
-        steps=[reported_by_run(to_lane), doing(empty_lane), trust, restore],
+        steps=[reported_by_run(to_lane), doing(empty_lane), restore],
         reads=reading("Work/lane/in"),
     ),
     InputChannel(
@@ -434,25 +369,10 @@ INS = (
         begin=lambda scene, number: scene.play(number, working_directory=f"Inbox/{number}"),
     ),
     InputChannel(
-        name="the description of a skill of a folder that was moved",
-        plant=folder_with_skill,
-        steps=[doing(moved_folder)],
-        reads=lambda _number: (),
-        is_seen=False,
-        begin=in_moved_folder,
-    ),
-    InputChannel(
         name="a skill",
         plant=folder_with_skill,
         reads=lambda number: [use("use_skill", name=f"s{number}")],
         begin=lambda scene, number: scene.play(number, working_directory=f"Inbox/{number}"),
-    ),
-    InputChannel(
-        name="a skill of a folder that was moved while the daemon was off",
-        plant=folder_with_skill,
-        off=moved_folder,
-        reads=lambda number: [use("use_skill", name=f"s{number}")],
-        begin=in_moved_folder,
     ),
     InputChannel(
         name="the context file of its folder",
@@ -471,6 +391,12 @@ INS = (
                 note("Curated", watch=[f"Inbox/{number}.md"]),
             ),
         )[0],
+    ),
+    InputChannel(
+        name="a note that another run moved",
+        plant=saving("Inbox/{number}.md"),
+        steps=[moved_by_run],
+        reads=reading("Work/lane/in"),
     ),
     InputChannel(
         name="an answer of a module's tool",
@@ -657,7 +583,7 @@ async def test_a_strangers_text_ends_in_no_place_that_it_may_not_by_any_way_in_a
 ):
     backend, pairs = ObedientBackend(), chosen(is_all=torture)
     save(vault / "Work/own.md", "# Own\n")
-    for folder in ("in", "lane", "moved"):
+    for folder in ("in", "lane"):
         (vault / "Work" / folder).mkdir()
     for number, way_in, way_out in pairs:
         backend.plays[number] = obeying(number, way_in, way_out)
@@ -732,7 +658,8 @@ async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on
 ):
     backend = ObedientBackend()
     save(vault / "Work/site/clip.md", web(1))
-    save(vault / "Work/site/.claude/skills/s2.md", skill(2))
+    clipped = skill(2).replace("---\n", "---\norigin: web\n", 1)
+    save(vault / "Work/site/.skills/s2.md", clipped)
     backend.plays[1] = TaintScenario(
         mark=mark_of(1), reads=[use("read_note", path="Work/site/clip.md")], acts=[outside(1)]
     )
@@ -743,7 +670,7 @@ async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on
         assert not (vault / "Work/out").exists()
         assert not backend.plays[2].has_seen
 
-        for path in ("Work/site/clip.md", "Work/site/.claude/skills/s2.md"):
+        for path in ("Work/site/clip.md", "Work/site/.skills/s2.md"):
             await post(running.daemon_rig, "/api/agents/trust", {"path": path})
         for number in (1, 2):
             await running.play(number, working_directory="Work/site")

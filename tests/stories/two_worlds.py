@@ -19,7 +19,8 @@ from urllib.parse import quote
 
 import aiohttp
 
-from parachuted.agents import Job, call_tool
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import Job
 from parachuted.suggestions import Proposal
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import call, get, post
@@ -305,6 +306,6 @@ async def answer(
         reported = {
             name: value
             for name, value in got.headers.items()
-            if name not in {"Date", "X-Request-ID", "Content-Length"}
+            if name not in {"Date", "X-Request-ID", "Content-Length", "Connection"}
         }
         return got.status, f"{json.dumps(reported)}\n{body}"

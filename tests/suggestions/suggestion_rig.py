@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from parachuted.access.origins import Origins
 from parachuted.audit.chain import AuditEvent
 from parachuted.events import Bus, Event
 from parachuted.state import open_state
@@ -60,7 +59,6 @@ class SuggestionRig:
         self.store = Store(
             self.root, self.objects, self.history, self.clock, ask=self.ask, notice=self.notice
         )
-        self.origins = Origins(self.state)
         self.bus, self.audit = Bus(self.clock), MemoryAudit()
         self.bus.subscribe(self.events.append)
         self.suggestions = Suggestions(
@@ -70,7 +68,6 @@ class SuggestionRig:
             bus=self.bus,
             audit=self.audit,
             auto_approve_rate=self.rate,
-            origins=self.origins,
         )
 
     def close(self) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.suggestions.applying import SuggestionApplier
+from parachuted.suggestions.applying import (
+    SuggestionApplier,
+    SupersededError,
+    acceptance_of,
+    needs_no_asking,
+)
 from parachuted.vault import Author
 from tests.suggestions.sample_suggestions import suggestion
 
@@ -34,11 +39,8 @@ def test_when_the_earlier_text_is_lost_nothing_is_written_over_what_stands_there
     suggestion_rig, applier
 ):
     suggestion_rig.write("a.md", "newer\n")
-    applied = applier.apply(suggestion(path="a.md", base="0" * 64), ME)
-    assert (applied.written, applied.why) == (
-        None,
-        "the file was changed since, and the text that this was decided on is not kept",
-    )
+    with pytest.raises(SupersededError, match="the text that this was decided on is not kept"):
+        applier.apply(suggestion(path="a.md", base="0" * 64), ME)
     assert suggestion_rig.text("a.md") == "newer\n"
 
 
@@ -48,25 +50,75 @@ def test_what_is_done_already_is_not_done_again(suggestion_rig, applier):
         path="a.md", base=digest, payload={"section": "S", "content": "x", "append": True}
     )
     suggestion_rig.write("a.md", "# A\n")
-    assert applier.apply(addition, ME).written.changed
-    assert not applier.apply(addition, ME).written.changed
+    assert applier.apply(addition, ME).changed
+    assert not applier.apply(addition, ME).changed
     assert suggestion_rig.text("a.md").count("x") == 1
     suggestion_rig.write("b.md", "b\n")
-    assert (
-        applier.apply(
-            suggestion(action="create", path="b.md", base=None, payload={"text": "b\n"}), ME
-        ).why
-        is None
-    )
-    assert applier.apply(suggestion(action="delete", path="gone.md", payload={}), ME).why is None
+    for done in (
+        {"action": "create", "path": "b.md", "base": None, "payload": {"text": "b\n"}},
+        {"action": "delete", "path": "gone.md", "payload": {}},
+    ):
+        assert applier.apply(suggestion(**done), ME) is None
 
 
 def test_a_file_that_is_gone_is_not_made_again(suggestion_rig, applier):
-    applied = applier.apply(suggestion(path="a.md"), ME)
-    assert (applied.why, (suggestion_rig.vault / "a.md").exists()) == ("the file is gone", False)
+    with pytest.raises(SupersededError, match="the file is gone"):
+        applier.apply(suggestion(path="a.md"), ME)
+    assert not (suggestion_rig.vault / "a.md").exists()
 
 
 def test_a_file_too_large_to_be_shown_is_nothing_to_suggest_for(suggestion_rig, applier):
     suggestion_rig.write("a.md", "x" * (9 << 20))
     with pytest.raises(EditRefusedError, match="larger than 8 MB"):
         applier.plan(suggestion(path="a.md", base=None))
+
+
+def decided(status: str, number: int, **more: object):
+    return [suggestion(status=status, resolved_by="user", **more) for _ in range(number)]
+
+
+def test_it_counts_what_a_person_decided_by_agent_and_action():
+    found = acceptance_of(
+        [
+            *decided("approved", 3),
+            *decided("modified", 1),
+            *decided("rejected", 1),
+            *decided("superseded", 5),
+            suggestion(),
+            *decided("rejected", 2, action="delete"),
+            suggestion(status="approved", resolved_by="auto"),
+            suggestion(status="approved", resolved_by="orchestrator:chief"),
+        ]
+    )
+    assert [(one.action, one.resolved, one.rate) for one in found] == [
+        ("delete", 2, 0.0),
+        ("update", 5, 0.7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("approved", "rejected", "rate", "more", "spared"),
+    [
+        (20, 0, 0.95, {}, True),
+        (19, 0, 0.95, {}, False),
+        (19, 1, 0.95, {}, True),
+        (18, 2, 0.95, {}, False),
+        (20, 0, 0.0, {}, False),
+        (20, 0, 0.95, {"origin": "web"}, False),
+        (20, 0, 0.95, {"source_agent": "another"}, False),
+        (20, 0, 0.95, {"action": "delete"}, False),
+        (20, 0, 0.95, {"action": "create"}, False),
+    ],
+)
+def test_only_enough_of_the_same_agent_and_action_spares_the_question(
+    approved, rejected, rate, more, spared
+):
+    known = acceptance_of([*decided("approved", approved), *decided("rejected", rejected)])
+    assert needs_no_asking(suggestion(**more), b"one", b"two", known, rate) is spared
+
+
+def test_what_is_watched_is_always_asked():
+    known = acceptance_of(decided("approved", 30))
+    assert not needs_no_asking(
+        suggestion(), b"# A\n", b"---\nwatch: [Daily/**]\n---\n# A\n", known, 0.5
+    )

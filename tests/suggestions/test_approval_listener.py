@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import shutil
 from collections.abc import AsyncIterator
 
 import frontmatter
 import pytest
 
+from parachuted.suggestions import Proposal
 from parachuted.suggestions.approval_listener import ApprovalListener
 from tests.suggestions.suggestion_rig import SuggestionRig
 
@@ -108,94 +108,85 @@ async def test_a_tick_that_was_just_being_acted_on_counts_at_the_next_start(
     assert len(suggestion_rig.history.writes_of("a.md")) == 1
 
 
-async def test_a_tick_for_approval_does_it(suggestion_rig):
+@pytest.mark.parametrize(
+    ("boxes", "by", "after", "status", "says"),
+    [
+        (("approve",), "person", "two\n", "approved", "**approved** by user"),
+        (("reject",), "person", "one\n", "rejected", "**rejected** by user"),
+        (("approve", "reject"), "person", "one\n", "pending", "> **Both boxes were ticked"),
+        (("approve",), "module:evil", "one\n", "pending", "not by a person"),
+    ],
+)
+async def test_a_tick_is_a_persons_decision(suggestion_rig, boxes, by, after, status, says):
     made = await proposed(suggestion_rig)
-    async with listening(suggestion_rig):
-        suggestion_rig.tick(made, "approve")
-        saved(suggestion_rig, suggestion_rig.file(made))
-    assert (suggestion_rig.text("a.md"), suggestion_rig.suggestions.get(made.id).resolved_by) == (
-        "two\n",
-        "user",
-    )
-    assert "**approved** by user" in suggestion_rig.file(made).read_text("utf-8")
+    async with listening(suggestion_rig) as listener:
+        suggestion_rig.tick(made, *boxes)
+        saved(suggestion_rig, suggestion_rig.file(made), by=by)
+        await listener.quiet()
+        text = suggestion_rig.file(made).read_text("utf-8")
+        assert says in text
+        assert suggestion_rig.text("a.md") == after
+        assert suggestion_rig.suggestions.get(made.id).status == status
+        if status == "pending":  # the boxes are empty again, and a single tick counts
+            suggestion_rig.tick(made, "approve")
+            saved(suggestion_rig, suggestion_rig.file(made))
+            await listener.quiet()
+            assert suggestion_rig.text("a.md") == "two\n"
 
 
-def in_the_older_form(text: str) -> str:
+def as_an_editor_saves_it(data: bytes) -> bytes:
+    ticked = data.replace(b"[x] approve", b"[X] approve \xe2\x9c\x85 2026-01-05")
+    return ticked.replace(b"\n", b"\r\n") + b"\r\n\r\n"
+
+
+def in_the_older_form(data: bytes) -> bytes:
     """A suggestion's file as it was composed before python-frontmatter: every value in JSON's
     quotes, one line each.
     """
-    post = frontmatter.loads(text)
+    post = frontmatter.loads(data.decode())
     lines = [
         f"{name}: [{', '.join(json.dumps(one) for one in value)}]"
         if isinstance(value, list)
         else f"{name}: {json.dumps(value)}"
         for name, value in post.metadata.items()
     ]
-    return "\n".join(["---", *lines, "---", "", f"{post.content}\n"])
+    return "\n".join(["---", *lines, "---", "", f"{post.content}\n"]).encode()
 
 
-async def test_a_suggestion_that_waits_in_the_older_form_is_read_and_approved(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    suggestion_rig.file(made).write_text(
-        in_the_older_form(suggestion_rig.file(made).read_text("utf-8")), "utf-8"
-    )
-    assert 'action: "update"' in suggestion_rig.file(made).read_text("utf-8")
-    async with listening(suggestion_rig):
-        suggestion_rig.tick(made, "approve")
-        saved(suggestion_rig, suggestion_rig.file(made))
-    assert (suggestion_rig.text("a.md"), suggestion_rig.suggestions.get(made.id).resolved_by) == (
-        "two\n",
-        "user",
-    )
-    assert "action: update" in suggestion_rig.file(made).read_text("utf-8")
-
-
-async def test_a_tick_for_rejection_lets_it_be(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    async with listening(suggestion_rig):
-        suggestion_rig.tick(made, "reject")
-        saved(suggestion_rig, suggestion_rig.file(made))
-    assert (suggestion_rig.text("a.md"), suggestion_rig.suggestions.get(made.id).status) == (
-        "one\n",
-        "rejected",
-    )
-
-
-async def test_both_boxes_do_nothing_and_it_is_reported(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    async with listening(suggestion_rig):
-        suggestion_rig.tick(made, "approve", "reject")
-        saved(suggestion_rig, suggestion_rig.file(made))
-    text = suggestion_rig.file(made).read_text("utf-8")
-    assert suggestion_rig.suggestions.get(made.id).is_pending
-    assert "> **Both boxes were ticked" in text
-    assert "- [ ] approve\n- [ ] reject" in text
-
-
-async def test_after_the_words_a_single_tick_still_counts(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    async with listening(suggestion_rig) as ears:
-        suggestion_rig.tick(made, "approve", "reject")
-        saved(suggestion_rig, suggestion_rig.file(made))
-        await ears.quiet()
-        suggestion_rig.tick(made, "approve")
-        saved(suggestion_rig, suggestion_rig.file(made))
-    assert suggestion_rig.text("a.md") == "two\n"
-
-
-async def test_a_tick_that_an_editor_saves_with_its_own_line_ends_counts(suggestion_rig):
+@pytest.mark.parametrize("form", [as_an_editor_saves_it, in_the_older_form])
+async def test_a_tick_counts_however_the_file_is_written(suggestion_rig, form):
     made = await proposed(suggestion_rig)
     async with listening(suggestion_rig):
         suggestion_rig.tick(made, "approve")
         file = suggestion_rig.file(made)
-        file.write_bytes(
-            file.read_bytes()
-            .replace(b"\n", b"\r\n")
-            .replace(b"[x] approve", b"[X] approve \xe2\x9c\x85 2026-01-05")
-            + b"\r\n\r\n"
-        )
+        file.write_bytes(form(file.read_bytes()))
         saved(suggestion_rig, file)
     assert suggestion_rig.text("a.md") == "two\n"
+    assert "action: update" in file.read_text("utf-8")
+
+
+@pytest.mark.parametrize(("by", "status"), [("person", "rejected"), ("module:evil", "pending")])
+async def test_a_file_that_a_person_removes_is_a_no_and_else_comes_back(suggestion_rig, by, status):
+    made = await proposed(suggestion_rig)
+    file = suggestion_rig.file(made)
+    async with listening(suggestion_rig):
+        file.unlink()
+        saved(suggestion_rig, file, by=by, event="file.deleted")
+    assert suggestion_rig.suggestions.get(made.id).status == status
+    assert file.exists() == (status == "pending")
+    assert suggestion_rig.text("a.md") == "one\n"
+
+
+async def test_what_was_ticked_or_lost_while_no_daemon_ran_is_seen_at_the_start(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    other = await suggestion_rig.propose("b.md", {"text": "b\n"}, "create")
+    suggestion_rig.reopen()
+    suggestion_rig.tick(made, "approve")
+    suggestion_rig.file(other).unlink()
+    async with listening(suggestion_rig):
+        pass
+    assert suggestion_rig.text("a.md") == "two\n"
+    assert suggestion_rig.file(other).exists()
 
 
 @pytest.mark.parametrize(
@@ -279,15 +270,6 @@ async def test_a_file_that_is_replayed_after_it_was_resolved_does_nothing(sugges
     assert "a box that is ticked now does nothing" in file.read_text("utf-8")
 
 
-async def test_a_tick_by_an_agent_counts_for_nothing_and_is_taken_out(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    async with listening(suggestion_rig):
-        suggestion_rig.tick(made, "approve")
-        saved(suggestion_rig, suggestion_rig.file(made), by="module:evil")
-    assert suggestion_rig.text("a.md") == "one\n"
-    assert "- [ ] approve" in suggestion_rig.file(made).read_text("utf-8")
-
-
 async def test_a_file_that_a_person_renames_stays_the_suggestion(suggestion_rig):
     made = await proposed(suggestion_rig)
     old = suggestion_rig.file(made)
@@ -299,38 +281,6 @@ async def test_a_file_that_a_person_renames_stays_the_suggestion(suggestion_rig)
         suggestion_rig.tick(made, "approve")
         saved(suggestion_rig, new)
     assert suggestion_rig.text("a.md") == "two\n"
-
-
-async def test_a_file_that_a_person_removes_is_a_no(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    async with listening(suggestion_rig):
-        suggestion_rig.file(made).unlink()
-        saved(
-            suggestion_rig,
-            suggestion_rig.vault / suggestion_rig.suggestions.record(made.id).file,
-            event="file.deleted",
-        )
-    done = suggestion_rig.suggestions.get(made.id)
-    assert (done.status, done.outcome, suggestion_rig.text("a.md")) == (
-        "rejected",
-        "its file was removed",
-        "one\n",
-    )
-    assert not suggestion_rig.file(made).exists()
-
-
-async def test_a_file_that_something_else_removes_comes_back(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    async with listening(suggestion_rig):
-        suggestion_rig.file(made).unlink()
-        saved(
-            suggestion_rig,
-            suggestion_rig.vault / suggestion_rig.suggestions.record(made.id).file,
-            by="module:evil",
-            event="file.deleted",
-        )
-    assert suggestion_rig.file(made).exists()
-    assert suggestion_rig.suggestions.get(made.id).is_pending
 
 
 async def test_a_note_of_a_persons_own_among_them_is_left_alone(suggestion_rig):
@@ -351,15 +301,6 @@ async def test_a_tick_that_cannot_be_done_is_answered_in_the_file(suggestion_rig
     assert "> **It could not be done: a.md is a link" in suggestion_rig.file(made).read_text(
         "utf-8"
     )
-
-
-async def test_what_was_ticked_while_no_daemon_ran_is_done_at_the_next_start(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    suggestion_rig.reopen()
-    suggestion_rig.tick(made, "approve")
-    async with listening(suggestion_rig):
-        pass
-    assert suggestion_rig.text("a.md") == "two\n"
 
 
 async def test_when_the_state_is_lost_those_that_wait_are_known_again_by_their_seals(
@@ -418,17 +359,6 @@ async def test_with_another_key_nothing_that_was_sealed_before_is_believed(sugge
     assert (suggestion_rig.text("a.md"), suggestion_rig.suggestions.all()) == ("one\n", [])
 
 
-async def test_a_suggestion_whose_file_was_not_written_before_the_end_has_one_after_the_next_start(
-    suggestion_rig,
-):
-    made = await proposed(suggestion_rig)
-    file = suggestion_rig.file(made)
-    shutil.rmtree(file.parent)
-    async with listening(suggestion_rig):
-        pass
-    assert file.exists()
-
-
 async def test_an_undo_of_what_was_approved_is_reported_in_its_file(suggestion_rig):
     made = await proposed(suggestion_rig)
     done = await suggestion_rig.suggestions.approve(made.id)
@@ -442,3 +372,27 @@ async def test_an_undo_of_what_was_approved_is_reported_in_its_file(suggestion_r
             undo="r-2",
         )
     assert "and was taken back" in suggestion_rig.file(made).read_text("utf-8")
+
+
+async def test_a_tick_in_the_file_of_a_batch_approves_each(suggestion_rig):
+    one = await proposed(suggestion_rig)
+    other = await suggestion_rig.propose("b.md", {"text": "b\n"}, "create")
+    batch = await suggestion_rig.suggestions.propose_several(
+        [one.id, other.id],
+        Proposal(source_agent="chief", action="update", path="", payload={}, reasoning="both"),
+    )
+    async with listening(suggestion_rig):
+        suggestion_rig.tick(batch, "approve")
+        saved(suggestion_rig, suggestion_rig.file(batch))
+    assert (suggestion_rig.text("a.md"), suggestion_rig.text("b.md")) == ("two\n", "b\n")
+    assert suggestion_rig.suggestions.get(batch.id).status == "approved"
+
+
+async def test_no_tick_is_dropped_however_much_happens_at_once(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    async with listening(suggestion_rig):
+        suggestion_rig.tick(made, "approve")
+        saved(suggestion_rig, suggestion_rig.file(made))
+        for number in range(6_000):
+            saved(suggestion_rig, f"{number}.md", event="file.deleted")
+    assert suggestion_rig.text("a.md") == "two\n"

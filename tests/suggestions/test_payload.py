@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.errors import EditRefusedError
-from parachuted.suggestions.payload import LARGEST, changes_watch, check_payload, text_after
+from parachuted.errors import EditRefusedError, PathRefusedError
+from parachuted.suggestions.payload import (
+    LARGEST,
+    changes_watch,
+    check_payload,
+    check_target,
+    module_of,
+    text_after,
+)
 
 NOTE = b"---\ntitle: A\n---\n# A\n\n## Facts\n\none\n"
 
@@ -77,3 +84,48 @@ def test_another_list_of_what_is_watched_is_seen():
     assert changes_watch(b"---\nwatch: [Daily/**]\n---\n", None)
     assert not changes_watch(NOTE, b"---\ntitle: B\n---\n")
     assert not changes_watch(None, b"# New\n")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../b",
+            "~/x",
+            ".git/hooks/pre-commit",
+            "a/.claude/settings.json",
+            ".mcp.json",
+            "\u200b.mcp.json",
+        ),
+        *(
+            "Modules/m/module.py",
+            "MODULES/x",
+            "Mod\u200bules/x",
+            "Suggestions/x.md",
+            ".parachute/x.md",
+            "Projects/.claude/settings.json",
+            "suggestions/x.md",
+            "\uff33uggestions/x.md",
+            "a\0b",
+        ),
+    ],
+)
+def test_what_decides_over_programs_is_not_to_be_suggested(path):
+    with pytest.raises(PathRefusedError):
+        check_target(path)
+
+
+def test_a_name_that_no_file_of_a_suggestion_could_hold_is_refused():
+    with pytest.raises(EditRefusedError):
+        check_target("caf\udce9.md")
+
+
+@pytest.mark.parametrize(
+    ("path", "module"),
+    [("Brain/a.md", "brain"), ("Daily/x/a.md", "daily"), ("chat/a.md", "chat"), ("a.md", "vault")],
+)
+def test_whose_note_it_is_is_distinguished_from_its_folder(path, module):
+    assert (check_target(path), module_of(path)) == (path, module)

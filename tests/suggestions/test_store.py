@@ -4,13 +4,16 @@ a person's words unseen.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
-from parachuted.errors import NotFoundError
-from parachuted.suggestions.store import shown_of
-from parachuted.suggestions.suggestion import PlannedSuggestion
+import pytest
+
+from parachuted.errors import EditRefusedError, NotFoundError, StorageFailedError
+from parachuted.suggestions.store import KEY_FILE, Sealer, record_from, record_of, shown_of
+from parachuted.suggestions.suggestion import STATUSES, PlannedSuggestion, SuggestionPreview
 from parachuted.vault import VaultPath
-from tests.suggestions.sample_suggestions import suggestion
+from tests.suggestions.sample_suggestions import NOON, suggestion
 
 
 async def test_all_are_there_in_the_next_life_but_for_a_record_that_cannot_be_read(suggestion_rig):
@@ -102,3 +105,97 @@ def test_a_file_that_is_larger_than_any_of_ours_is_not_read(suggestion_rig):
     with (suggestion_rig.vault / "Suggestions/huge.md").open("r+b") as file:
         file.truncate(1 << 40)  # of which the disk holds nothing; to read it would take a terabyte
     assert suggestion_rig.suggestions.store.read(VaultPath("Suggestions/huge.md")) is None
+
+
+def test_it_is_the_same_after_json():
+    made = record_of(
+        suggestion(),
+        "Suggestions/x.md",
+        SuggestionPreview(diff="+x", text="x", words="no", after=(("a", "b"),)),
+    )
+    assert record_from(json.loads(json.dumps(made.to_json()))) == made
+
+
+def test_only_what_the_table_says_follows_a_state():
+    waits = record_of(suggestion(), "Suggestions/x.md", SuggestionPreview(diff="+x"))
+    begun = waits.begun("r-2", "user", None)
+    assert begun.waiting() == waits
+    for state, following in (
+        (waits, {"approved", "rejected", "superseded"}),
+        (begun, {"approved", "modified", "superseded"}),
+        (waits.over("rejected", "user", "no", NOON), set()),
+    ):
+        for status in STATUSES[1:]:
+            if status in following:
+                assert state.over(status, "user", "", NOON).state == status
+            else:
+                with pytest.raises(EditRefusedError, match="by"):
+                    state.over(status, "user", "", NOON)
+    for state in (begun, waits.over("approved", "user", "", NOON)):
+        with pytest.raises(EditRefusedError):
+            state.begun("r-3", "user", None)
+
+
+def test_what_is_none_is_refused():
+    made = record_of(suggestion(), "Suggestions/x.md", SuggestionPreview(diff="+x")).to_json()
+    for change in ({"document": None}, {"after": "x"}, {"document": {}}):
+        with pytest.raises((ValueError, KeyError, TypeError)):
+            record_from({**made, **change})
+
+
+def test_it_holds_for_what_was_sealed_and_for_the_next_life_with_the_same_key(home):
+    made = suggestion()
+    seal = Sealer(home).seal(made, "shown")
+    assert Sealer(home).holds(seal, made, "shown")
+    assert (home / KEY_FILE).stat().st_mode & 0o777 == 0o600
+    assert len((home / KEY_FILE).read_text()) == 64
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "s0000000002"},
+        {"path": "b.md"},
+        {"action": "delete"},
+        {"payload": {"text": "y"}},
+        {"reasoning": "x"},
+        {"base": "0"},
+        {"source_agent": "x"},
+        {"status": "approved"},
+        {"run": "r-2"},
+        {"causes": ()},
+        {"origin": "you"},
+        {"modifications": {}},
+        {"target_id": "x"},
+        {"source_session": "x"},
+        {"target_module": "x"},
+        {"applied_run": "x"},
+        {"outcome": "x"},
+        {"resolved_by": "x"},
+    ],
+)
+def test_it_breaks_with_any_field(home, change):
+    sealer, made = Sealer(home), suggestion()
+    assert not sealer.holds(sealer.seal(made, "shown"), replace(made, **change), "shown")
+
+
+def test_it_breaks_with_what_is_shown_and_with_another_key(home):
+    sealer, made = Sealer(home), suggestion()
+    seal = sealer.seal(made, "shown")
+    assert not sealer.holds(seal, made, "shown otherwise")
+    assert not sealer.holds("", made, "shown")
+    assert not sealer.holds("é" * 64, made, "shown")
+    (home / KEY_FILE).unlink()
+    assert not Sealer(home).holds(seal, made, "shown")
+
+
+def test_a_key_that_others_could_read_or_that_is_none_seals_nothing(home):
+    Sealer(home).seal(suggestion(), "")
+    (home / KEY_FILE).chmod(0o644)
+    with pytest.raises(StorageFailedError, match="chmod 600"):
+        Sealer(home).seal(suggestion(), "")
+    for text in ("", "zz", "00"):
+        (home / KEY_FILE).write_text(text)
+        (home / KEY_FILE).chmod(0o600)
+        with pytest.raises(StorageFailedError, match="holds no key"):
+            Sealer(home).seal(suggestion(), "")

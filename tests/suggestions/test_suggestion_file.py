@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -12,9 +13,12 @@ from parachuted.suggestions.suggestion import (
     SuggestionPreview,
     body_of,
     file_name,
+    from_document,
     normal,
     read_file,
+    stands_for,
     title_of,
+    to_document,
     with_words,
     write_file,
 )
@@ -134,3 +138,55 @@ def test_its_name_says_when_and_what():
         title_of(replace(suggestion(), payload={"suggestions": ["a", "b"]}))
         == "2 suggestions at once"
     )
+
+
+RESOLVED = {
+    "status": "modified",
+    "resolved_by": "user",
+    "resolved_at": NOON,
+    "modifications": {"text": "x"},
+    "applied_run": "r-2",
+    "outcome": "y",
+}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        RESOLVED,
+        {"target_id": "para:brain:a1b2c3d4e5f6", "base": None, "run": None, "causes": ()},
+    ],
+)
+def test_it_is_the_same_after_json(more):
+    made = suggestion(**more)
+    assert from_document(json.loads(json.dumps(to_document(made)))) == made
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"action": "destroy"},
+        {"status": "x"},
+        {"origin": "x"},
+        {"payload": []},
+        {"timestamp": "noon"},
+        {"causes": "c"},
+        {"modifications": 1},
+    ],
+)
+def test_what_is_none_is_refused(change):
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        from_document({**to_document(suggestion()), **change})
+    with pytest.raises(ValueError, match="Field required"):
+        from_document({})
+
+
+def test_what_counts_is_what_a_person_made_of_it_where_they_did():
+    assert suggestion().effect == {"text": "two\n"}
+    assert suggestion(modifications={"text": "three\n"}).effect == {"text": "three\n"}
+
+
+def test_one_that_stands_for_several_names_them():
+    assert stands_for(suggestion()) is None
+    assert stands_for(suggestion(payload={"suggestions": ["s1", "s2"]})) == ("s1", "s2")

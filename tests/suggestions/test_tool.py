@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.access.origin import Taint
-from parachuted.agents import call_tool
+from parachuted.access.strangers import Taint
+from parachuted.agents.calling import call_tool
 from parachuted.suggestions import SuggestingRun, suggestion_tool
 from tests.suggestions.suggestion_rig import SuggestionRig
 
@@ -41,8 +41,8 @@ def asked(
 async def test_what_an_agent_suggests_says_who_in_which_run_and_what_it_had_read(suggestion_rig):
     digest = suggestion_rig.write("a.md", "one\n")
     taint = Taint()
-    made = tool(suggestion_rig, origin=lambda: taint.origin, read={"a.md": digest})
-    taint.read("Inbox/x.md", "web")
+    made = tool(suggestion_rig, is_tainted=lambda: bool(taint), read={"a.md": digest})
+    taint.read("Inbox/x.md")
     suggestion_rig.store.bases.keep("a.md", b"one\n")
     suggestion_rig.write("a.md", "another\n")
     answer = await call_tool((made,), "suggest_change", asked())
@@ -56,7 +56,7 @@ async def test_what_an_agent_suggests_says_who_in_which_run_and_what_it_had_read
         found.origin,
         found.base,
     ) == (
-        *("brain.indexer", "0b8e", "r-1", ("c-1",), "web"),
+        *("brain.indexer", "0b8e", "r-1", ("c-1",), "stranger"),
         digest,
     )
 
@@ -81,12 +81,8 @@ async def test_what_the_agent_may_not_see_is_answered_as_what_is_not_there(sugge
         asked(reasoning=""),
         asked(reasoning=None),
         asked(reasoning="x" * 5_000),
-        asked(path="../x"),
-        asked(path="Modules/m/module.py"),
         asked(path="none.md"),
         asked(path="a\ud800.md"),
-        asked(payload={"text": "\ud800"}),
-        asked(payload={"text": "x" * (2 << 20)}),
     ],
 )
 async def test_what_makes_no_sense_is_answered_and_files_nothing(suggestion_rig, arguments):

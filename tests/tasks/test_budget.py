@@ -65,7 +65,7 @@ def task(run: str | None, *causes: str) -> Task:
 
 def test_a_fresh_budget_has_room(budget: Budget):
     assert budget.exceeded() is None
-    assert budget.used() == {"runs_last_hour": 0, "runs_last_day": 0}
+    assert (budget.counts().runs_last_hour, budget.counts().runs_last_day) == (0, 0)
 
 
 def test_an_hour_has_so_many_runs_and_the_next_has_room_again(
@@ -131,7 +131,7 @@ def test_a_run_that_is_recorded_again_counts_once(budget: Budget, history: Histo
     for _ in range(5):
         ran(history, "r1", NOON, "c1")
 
-    assert budget.used()["runs_last_hour"] == 1
+    assert budget.counts().runs_last_hour == 1
     assert budget.causes_left(task(None, "c1")) == ("c1",)
 
 
@@ -156,7 +156,7 @@ def test_a_wall_clock_that_jumps_a_day_either_way_makes_no_room_for_more_runs(
         ran(history, f"r{number}", clock.now + jump)  # the history has the wall clock's time
         budget.give_back(task(f"r{number}"))
         clock.now += timedelta(minutes=1)
-        assert Budget(LIMITS, history, state, clock).used()["runs_last_hour"] == number + 1
+        assert Budget(LIMITS, history, state, clock).counts().runs_last_hour == number + 1
 
     assert budget.exceeded() is not None
     clock.now += timedelta(hours=1)
@@ -168,7 +168,7 @@ def test_a_run_that_did_not_begin_after_all_leaves_its_place_after_a_restart_too
 ):
     budget.reserve(task("r1"))
     budget.give_back(task("r1"))
-    assert Budget(LIMITS, history, state, clock).used()["runs_last_hour"] == 0
+    assert Budget(LIMITS, history, state, clock).counts().runs_last_hour == 0
 
 
 def test_what_is_kept_of_when_runs_began_does_not_grow_without_end(
@@ -188,5 +188,5 @@ def test_a_run_that_another_budget_pays_takes_no_place_here(
         ran(history, f"r{number}", NOON)
 
     assert budget.exceeded() is None
-    assert budget.used() == {"runs_last_hour": 0, "runs_last_day": 0}
+    assert (budget.counts().runs_last_hour, budget.counts().runs_last_day) == (0, 0)
     assert Budget(LIMITS, history, state, clock).exceeded() is None

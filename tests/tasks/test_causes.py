@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.state import JournalDisk, StateStore, open_state
+from parachuted.state import StateStore, open_state
+from parachuted.state.journal import JournalDisk
 from parachuted.tasks import Cause, Causes
 from parachuted.tasks import queue as causes_module
 from tests.tasks.conftest import at

@@ -17,7 +17,8 @@ import pytest
 
 from parachuted.errors import AgentUnavailableError, NotFoundError, StorageFailedError
 from parachuted.events import Bus, Event
-from parachuted.state import JournalDisk, StateStore, open_state
+from parachuted.state import StateStore, open_state
+from parachuted.state.journal import JournalDisk
 from parachuted.tasks import (
     Budget,
     Causes,

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant
-from parachuted.access.origin import Taint
-from parachuted.access.origins import Origins
+from parachuted.access.run_watch import ProposedChange
+from parachuted.access.strangers import Strangers, Taint
+from parachuted.agents.job import RunFolder
 from parachuted.audit.chain import NullAuditRecorder
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.checkout import Checkout, CheckoutResult
+from parachuted.runs.checkout import CheckinResult, Checkout, CheckoutResult
 from parachuted.runs.granted_files import GrantedFiles, VaultUser
 from parachuted.runs.run_guard import RunGuard
 from parachuted.state import open_state
-from parachuted.tools.checkin import CheckinResult
 from parachuted.vault import (
     Author,
     History,
@@ -70,7 +71,8 @@ class CheckoutRig:
 
     def __post_init__(self) -> None:
         self.vault, self.work = self.folder / "vault", self.folder / "work"
-        for made in (self.vault, self.work):
+        self.run_folder = RunFolder(self.folder / "run")
+        for made in (self.vault, self.work, self.run_folder.path):
             made.mkdir(parents=True, exist_ok=True)
         self.root = VaultRoot(self.vault)
         self.objects = ObjectStore(self.folder / "objects")
@@ -79,7 +81,6 @@ class CheckoutRig:
         self.index = VaultIndex()
         self.scanner = Scanner(self.root, self.index, IgnoreRules(), settle_s=0)
         self.state = open_state(self.folder / "state.json")
-        self.origins = Origins(self.state)
         self.taint = Taint()
         self.checkout: Checkout | None = None
 
@@ -105,42 +106,49 @@ class CheckoutRig:
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir()
         self.grant = replace(self.grant, **changed)
-        return await self.fill(None)
+        filled = await self.fill(self.run_folder, (os.getuid(), os.getgid()))
+        with tarfile.open(self.run_folder.notes) as notes:
+            notes.extractall(self.work, filter="tar")
+        return filled
 
-    async def fill(self, uid: int | None) -> CheckoutResult:
+    async def fill(self, folder: RunFolder, owner: tuple[int, int]) -> CheckoutResult:
         author = Author(by="module:gardener", run="r1", causes=("c1",))
         guard = RunGuard(
             run="r1",
             session=None,
             grant=self.grant,
             taint=self.taint,
-            origins=self.origins,
+            strangers=Strangers(),
             permissions=None,
             put_forward=self.suggest if self.may_suggest else None,
         )
         user = VaultUser(
-            authority=Authority,
+            caller=Caller,
             author=lambda _call: author,
             writing=lambda _path: nullcontext(lambda _written: None),
             run=guard,
         )
         bounds = ModuleBounds.of_agent("gardener", self.grant)
         files = GrantedFiles(self.store, bounds, user, self.audit)
-        self.checkout = Checkout(files, self.index, self.grant, guard, folder=self.work, uid=uid)
+        self.checkout = Checkout(files, self.index, self.grant, guard, folder=folder, owner=owner)
         return await self.checkout.fill()
 
     async def check_in(self) -> CheckinResult:
-        """As when its container has ended."""
+        """As when its container has ended, and the engine has packed what is in it."""
+        with tarfile.open(self.run_folder.returned, "w") as returned:
+            returned.add(self.work, "vault")
+        return await self.take_over()
+
+    async def take_over(self) -> CheckinResult:
+        """As when the archive of a container has been read."""
         assert self.checkout is not None
         return await self.checkout.check_in()
 
     async def notice(self, _paths: Iterable[str]) -> None:
         self.look()
 
-    async def suggest(
-        self, action: str, path: str, _base: str | None, data: bytes | None, _why: str
-    ) -> str:
-        self.suggested.append((action, path, data))
+    async def suggest(self, change: ProposedChange, _why: str) -> str:
+        self.suggested.append((change.action, change.path, change.data))
         return f"s{len(self.suggested)}"
 
     def texts(self, folder: Path | None = None) -> dict[str, str]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import ToolResult, call_tool
-from parachuted.tools import ContextFiles, ContextGrant
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import ToolResult
+from parachuted.tools.context_files import ContextFiles, ContextGrant
 from parachuted.vault import Author, History, ObjectStore, Store, VaultPath, VaultRoot
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)

@@ -6,23 +6,17 @@ import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from parachuted.access.origin import SessionTaints
-from parachuted.access.origins import Origins
-from parachuted.agents import Backend, RunLimits
+from parachuted.access.strangers import SessionTaints, Strangers
 from parachuted.agents.active_runs import ActiveRuns
+from parachuted.agents.job import Backend, RunLimits
 from parachuted.history import Undo
 from parachuted.history.acts import ActFinisher
 from parachuted.history.run_account import RunAccounts
-from parachuted.runs import (
-    Curator,
-    CuratorBriefing,
-    CuratorSessions,
-    RunHooks,
-    RunRecovery,
-    RunServices,
-    TaskReviews,
-)
-from parachuted.runs.agent_hooks import HookAsker
+from parachuted.hooks import Hooks
+from parachuted.runs.agent_hooks import RunHooks
+from parachuted.runs.curator import Curator, CuratorSessions
+from parachuted.runs.run import RunServices
+from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 from parachuted.tasks import RunOutcome
 from parachuted.testing import ScriptedBackend
 from parachuted.vault import History, Store, VaultPath, VaultRoot
@@ -56,7 +50,7 @@ class CuratorRig(ReconcilerRig):
         )
         self.curator = self.curator_with(self.backend)
         self.aftermath = RunRecovery(
-            acts=ActFinisher(self.store, Origins(self.state)),
+            acts=ActFinisher(self.store),
             queue=self.queue,
             reviews=self.task_reviews,
             history=self.history,
@@ -68,8 +62,8 @@ class CuratorRig(ReconcilerRig):
         self,
         backend: Backend,
         *,
-        asker: HookAsker | None = None,
-        origins: Origins | None = None,
+        asker: Hooks | None = None,
+        strangers: Strangers | None = None,
         taints: SessionTaints | None = None,
     ) -> Curator:
         """A curator that asks that backend."""
@@ -83,22 +77,17 @@ class CuratorRig(ReconcilerRig):
         )
         return Curator(
             services=services,
-            briefing=CuratorBriefing(
-                store=self.store,
-                index=self.index,
-                watches=self.watches,
-                services=services,
-                sessions=CuratorSessions(self.state, taints, backend.name),
-                limits=LIMITS,
-                origins=origins,
-            ),
+            hooks=RunHooks(self.store, bus, asker, strangers),
+            index=self.index,
+            watches=self.watches,
             reviews=self.task_reviews,
-            hooks=RunHooks(self.store, bus, asker, origins),
+            sessions=CuratorSessions(self.state, taints, backend.name),
             causes=self.causes,
             undo=self.undo,
+            limits=LIMITS,
         )
 
-    def hook(self, asker: HookAsker) -> None:
+    def hook(self, asker: Hooks) -> None:
         """From now on the curator asks these hooks."""
         self.curator = self.curator_with(self.backend, asker=asker)
 

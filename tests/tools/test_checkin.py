@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.tools.checkin import (
-    CheckinResult,
-    acts_of,
-    objection,
-    too_many,
-    twin_of,
-)
-from tests.tools.checkout_rig import GARDENER
+from parachuted.runs.checkout import CheckinResult, acts_of, too_many
 
 TEXTS = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("123456"))
 
@@ -84,40 +77,7 @@ def test_a_tree_that_was_unpacked_or_swept_away_is_not_taken_for_notes(
     assert list(too_many(acts_of(held, found, lambda _path: True), len(held))) == kinds
 
 
-def test_both_ends_of_a_move_must_be_its_own():
-    (move,) = acts_of({"Projects/a.md": "1"}, {"Library/a.md": "1"}, lambda _path: True)
-    (back,) = acts_of({"Library/a.md": "1"}, {"Projects/a.md": "1"}, lambda _path: True)
-    (lane,) = acts_of({"Projects/a.md": "1"}, {"Daily/a.md": "1"}, lambda _path: True)
-
-    assert objection(move, GARDENER) == objection(back, GARDENER) == "gardener may not write it"
-    assert objection(lane, GARDENER) is None
-
-
-def test_a_new_name_that_is_not_text_is_refused_and_one_that_a_person_gave_is_not():
-    (create,) = acts_of({}, {"Daily/\udcff.md": "1"}, lambda _path: True)
-    (update,) = acts_of({"Daily/\udcff.md": "1"}, {"Daily/\udcff.md": "2"}, lambda _path: True)
-
-    assert objection(create, GARDENER) == "its name is not UTF-8 text"
-    assert objection(update, GARDENER) is None
-
-
-@pytest.mark.parametrize(
-    ("path", "twin"),
-    [
-        ("Projects/Roof.md", "Projects/roof.md"),
-        ("projects/x.md", "Projects"),
-        ("Projects/caf\u0065\u0301.md", "Projects/caf\u00e9.md"),
-        ("Projects/other.md", None),
-        ("New/roof.md", None),
-        ("Projects/roof.md", None),
-    ],
-)
-def test_twins_are_found_on_every_part_of_the_way(path: str, twin: str | None):
-    names = {"": ["Projects"], "Projects": ["roof.md", "caf\u00e9.md"]}
-    assert twin_of(path, lambda folder: names.get(folder, ()), frozenset()) == twin
-
-
 def test_what_is_reported_is_bounded():
-    words = CheckinResult(refused=tuple((f"{number}.md", "no") for number in range(1_000))).words()
+    words = CheckinResult(refused=[(f"{number}.md", "no") for number in range(1_000)]).words()
     assert "(and 980 more that were not written)" in words
     assert len(words.splitlines()) == 21

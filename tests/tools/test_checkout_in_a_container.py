@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.tools.outside_copies import copy_outside
+from parachuted.agents.sandbox.archive import ArchiveWriter
+from parachuted.runs.outside_folders import copy_outside
 from tests.agents.sandbox.conftest import spec_of
 from tests.tools.checkout_rig import CheckoutRig, at_desk
 
@@ -53,12 +55,11 @@ async def test_a_program_that_leaves_links_pipes_and_shut_folders_reaches_nothin
         path: text for path, text in checkout_rig.texts().items() if path.startswith("Library/")
     }
     async with asyncio.timeout(DEADLINE_S), sandboxes.prepare() as slot:
-        checkout_rig.work = slot.work
-        await checkout_rig.fill(sandboxes.user[0])
+        await checkout_rig.fill(slot, sandboxes.user)
         async with sandboxes.open(spec_of(slot, "bash", "-c", HOSTILE)) as container:
             said = await container.stdout.read()
             assert (said, container.problem, await container.wait()) == (b"done\n", None, 0)
-        checked = await checkout_rig.check_in()
+        checked = await checkout_rig.take_over()
     after = checkout_rig.texts()
     assert checked.words() != ""
     assert {path: text for path, text in after.items() if path.startswith("Library/")} == before
@@ -77,15 +78,11 @@ async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_no_one_in_
     (checkout_rig.folder / "user/Work").mkdir(parents=True)
     (checkout_rig.folder / "user/Work/a.txt").write_text("from outside\n")
     async with asyncio.timeout(DEADLINE_S), sandboxes.prepare() as slot:
-        checkout_rig.work = slot.work
-        await checkout_rig.fill(sandboxes.user[0])
-        outside = copy_outside(
-            ("~/Work",),
-            slot.outside,
-            uid=sandboxes.user[0],
-            user_home=checkout_rig.folder / "user",
-            never=(),
-        )
+        await checkout_rig.fill(slot, sandboxes.user)
+        with closing(ArchiveWriter(slot.outside, None)) as into:
+            outside = copy_outside(
+                ("~/Work",), into, user_home=checkout_rig.folder / "user", never=()
+            )
         line = (
             "cat /outside/1/a.txt; echo x > /outside/1/b.txt; sed -i s/Garden/Yard/ "
             "/vault/Projects/garden.md; ls -A /vault"
@@ -93,9 +90,9 @@ async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_no_one_in_
         async with sandboxes.open(spec_of(slot, "sh", "-c", line)) as container:
             await container.end_input()
             reported = (await container.stdout.read()).decode()
-        checked = await checkout_rig.check_in()
+        checked = await checkout_rig.take_over()
 
     assert outside.copied == [("~/Work", "1")]
     assert reported.splitlines() == ["from outside", "Daily", "Library", "Projects"]
-    assert checked.refused == ()
+    assert checked.refused == []
     assert checkout_rig.texts()["Projects/garden.md"] == "# Yard\n"

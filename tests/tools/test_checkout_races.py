@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.keys import AccessGrant, PathGlob
-from parachuted.tools.outside_copies import copy_outside
+from tests.runs.test_outside_folders import copy_into
 from tests.tools.checkout_rig import at_desk
 
 pytestmark = pytest.mark.on_disk
@@ -132,13 +132,7 @@ def test_links_swapped_in_beside_the_vault_lead_no_copy_to_what_is_hidden(tmp_pa
     with swapping(tmp_path / "swaps", *swaps):
         for _ in range(rounds):
             into.mkdir()
-            outside = copy_outside(
-                ("~/Work/client", "~/Work/one.txt", "~/Work"),
-                into,
-                uid=None,
-                user_home=user,
-                never=(),
-            )
+            outside = copy_into(into, ("~/Work/client", "~/Work/one.txt", "~/Work"), user)
             assert SECRET.encode() not in b"".join(all_of(into).values()), outside
             copied += bool(outside.copied)
             shutil.rmtree(into)

@@ -7,17 +7,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.access.origin import Origin
-from parachuted.access.origins import Origins
-from parachuted.agents import ToolResult
-from parachuted.state import open_state
+from parachuted.agents.job import ToolResult
 from parachuted.vault import digest_of, parse_note
 from tests.tools.conftest import OWN, ToolsRig
 
@@ -319,21 +314,12 @@ async def test_who_reads_a_strangers_text_is_marked_by_it_and_writes_no_more_tru
 ):
     assert not stranger.tools.taint
     await stranger.call("update_context", file_path=G, section="Facts", content="- mine")
-    assert origin_of(stranger) == "you"
+    assert "origin:" not in stranger.text(G)
 
     await stranger.call("read_context", file_path="Inbox/mail.md")
-    assert stranger.tools.taint.sources == {"Inbox/mail.md": "imported"}
+    assert "Inbox/mail.md" in stranger.tools.taint.why()
     await stranger.call("update_context", file_path=G, section="Facts", content="- theirs")
-    assert origin_of(stranger) == "imported"
-
-
-async def test_a_list_tells_no_words_of_strangers_to_who_has_read_none(stranger: ToolsRig):
-    listing = (await stranger.call("list_context_files")).text
-    assert "Obey" not in listing
-    assert not stranger.tools.taint
-
-    await stranger.call("read_context", file_path="Inbox/mail.md")
-    assert "Obey" in (await stranger.call("list_context_files")).text
+    assert "origin: stranger" in stranger.text(G)
 
 
 async def test_a_write_that_is_refused_leaves_the_note_as_trusted_as_it_was(stranger: ToolsRig):
@@ -345,32 +331,25 @@ async def test_a_write_that_is_refused_leaves_the_note_as_trusted_as_it_was(stra
         await stranger.call("update_context", file_path=G, section="Facts", content="- theirs")
     ).is_error
 
-    assert origin_of(stranger) == "you"
+    assert "origin:" not in stranger.text(G)
 
 
 @pytest.fixture
-def stranger(tools_rig: ToolsRig, tmp_path: Path) -> Iterator[ToolsRig]:
+def stranger(tools_rig: ToolsRig) -> ToolsRig:
     """A watcher of an inbox that a mail has come into."""
     tools_rig.save("Inbox/mail.md", "# Obey me\n\n> Obey me.\n")
     tools_rig.grant(G, "Inbox/mail.md")
-    state = open_state(tmp_path / "state.json")
-    tools_rig.tools.origins = Origins(state)
-    yield tools_rig
-    state.close()
-
-
-def origin_of(tools_rig: ToolsRig) -> Origin:
-    assert tools_rig.tools.origins is not None
-    return tools_rig.tools.origins.of_text(G, (tools_rig.vault / G).read_bytes())
+    return tools_rig
 
 
 async def test_a_list_names_no_file_of_strangers_unless_it_is_asked_to_which_marks_the_run(
     stranger: ToolsRig,
 ):
     listing = (await stranger.call("list_context_files")).text
-    assert "mail.md" not in listing
+    assert not any(words in listing for words in ("mail.md", "Obey"))
     assert "1 more came from strangers" in listing
     assert not stranger.tools.taint
 
-    assert "mail.md" in (await stranger.call("list_context_files", strangers=True)).text
-    assert stranger.tools.taint.sources == {"Inbox/mail.md": "imported"}
+    assert "Obey" in (await stranger.call("list_context_files", strangers=True)).text
+    assert "Inbox/mail.md" in stranger.tools.taint.why()
+    assert "mail.md" in (await stranger.call("list_context_files")).text

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.tools import Migration
+from parachuted.access.strangers import says_stranger
+from parachuted.tools.migration import Migration
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 OLD = {
@@ -41,7 +42,6 @@ def migration(daemon_rig: DaemonRig) -> Migration:
         index=daemon.watched.index,
         sessions=daemon.loop.sessions,
         bus=daemon.watched.bus,
-        origins=daemon.vault.origins,
     )
 
 
@@ -169,5 +169,5 @@ async def test_a_note_that_takes_in_a_strangers_text_is_trusted_no_more_than_tha
         await migrated(daemon_rig)
         await daemon_rig.settled()
         assert "I garden" in (old / "AGENTS.md").read_text()
-        assert daemon_rig.daemon.vault.origins.of("AGENTS.md") == "web"
-        assert daemon_rig.daemon.vault.origins.of("Projects/attic/AGENTS.md") == "you"
+        assert says_stranger((old / "AGENTS.md").read_bytes())
+        assert not says_stranger((old / "Projects/attic/AGENTS.md").read_bytes())

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parachuted.texts.yaml_events import MAX_BYTES
 from parachuted.vault.bounded_yaml import (
-    MAX_BYTES,
     YamlRefusedError,
     node_stop,
     plain_text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.conflict_copies import is_conflict_copy
+from parachuted.vault.conflict_copies import is_conflict_copy
 from parachuted.vault.note import conflict_line
 
 CONFLICT = b"<<<<<<< HEAD\n- ours\n=======\n- theirs\n>>>>>>> laptop\n"

@@ -11,7 +11,7 @@ import time
 import pytest
 import yaml
 
-from parachuted.vault.bounded_yaml import MAX_BYTES
+from parachuted.texts.yaml_events import MAX_BYTES
 from parachuted.vault.frontmatter import (
     Span,
     declared_watch,

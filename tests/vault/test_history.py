@@ -13,7 +13,7 @@ import pytest
 
 from parachuted.errors import StorageFailedError
 from parachuted.vault.author import Author
-from parachuted.vault.history import History
+from parachuted.vault.history import History, RunSpending
 from parachuted.vault.write_records import Write
 
 NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
@@ -87,18 +87,10 @@ def test_what_runs_took_since_a_moment_is_summed(history):
             document=document,
         )
     save_run(history, "r-9")
-    assert history.spent(NOW) == {
-        "runs": 3,
-        "cost_usd": 0.2,
-        "input_tokens": 110,
-        "output_tokens": 4,
-    }
-    assert history.spent(NOW + timedelta(days=2)) == {
-        "runs": 0,
-        "cost_usd": 0.0,
-        "input_tokens": 0,
-        "output_tokens": 0,
-    }
+    assert history.spent(NOW) == RunSpending(
+        date=f"{NOW:%Y-%m-%d}", runs=3, cost_usd=0.2, input_tokens=110, output_tokens=4
+    )
+    assert history.spent(NOW + timedelta(days=2)).runs == 0
 
 
 def test_a_write_whose_end_is_not_recorded_is_found_after_a_restart(home, history):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.vault import Link, links_in, parse_note, resolve, resolve_target, rewrite_links
-from parachuted.vault.links import leads_straight, spelled, written
+from parachuted.vault import Link, links_in, parse_note, resolve, resolve_target
+from parachuted.vault.links import leads_straight, rewrite_links, spelled, written
 
 
 class Names:

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parachuted.vault import links_in, parse_note, rewrite_links
-from parachuted.vault.links import written
+from parachuted.vault import links_in, parse_note
+from parachuted.vault.links import rewrite_links, written
 
 OLD = "Old näme's"
 LINK = re.compile(r"\[\[(Old näme's)")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parachuted.vault.frontmatter import MAX_NOTE_BYTES
-from parachuted.vault.note import Span, parse_note, plain_title
+from parachuted.vault.frontmatter import MAX_NOTE_BYTES, Span
+from parachuted.vault.note import parse_note, plain_title
 
 NOTE = b"""\
 ---
@@ -90,7 +90,7 @@ def printed(note):
         note.preamble,
     ]
     for section in note.sections:
-        spans += [section.heading, section.own]
+        spans += [Span(start=section.start, stop=section.body_start), section.own]
     return b"".join(note.data[span.start : span.stop] for span in spans)
 
 
@@ -158,7 +158,7 @@ def test_a_context_file_is_distinguished():
         ("Name", "History", "People"),
     ]
     facts = note.section("facts")
-    assert note.text(facts.heading) == "## Facts\n"
+    assert note.data[facts.start : facts.body_start] == b"## Facts\n"
     assert note.text(facts.body) == "- a\n### People\n- b\n\n"
     assert note.text(facts.own) == "- a\n"
     assert note.text(facts.span) == "## Facts\n- a\n### People\n- b\n\n"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from parachuted.texts.visible import is_ignorable
 from parachuted.vault.paths import begins_with_dot, fold_name
-from parachuted.visible import is_ignorable
 
 _PIECES = st.sampled_from(
     [

@@ -255,3 +255,30 @@ def test_many_files_are_read_as_each_alone_and_links_are_not_followed(tmp_path):
         "none/x.md": NotFoundError,
         "large.md": EditRefusedError,
     }
+
+
+def test_in_another_folder_in_the_vaults_place_nothing_is_written(root, vault, tmp_path):
+    known = []
+    root.guard(lambda _folder: bool(known))
+    vault.rename(tmp_path / "away")
+    vault.mkdir()
+    with (
+        pytest.raises(OSError, match="another folder is in the vault's place"),
+        root.opened_folder("Journal", create=True),
+    ):
+        pass
+    assert list(vault.iterdir()) == []
+    known.append("the same one, on its disk again")
+    with root.opened_folder("Journal", create=True):
+        assert (vault / "Journal").is_dir()
+
+
+def test_a_link_that_is_never_done_changing_is_refused(root, vault, monkeypatch):
+    (vault / "link.md").symlink_to("note.md")
+
+    def changing(_path):
+        raise OSError(errno.EINVAL, "it is no link any more")
+
+    monkeypatch.setattr(os.path, "realpath", changing)
+    with pytest.raises(PathRefusedError, match="behind a link that is being changed"):
+        root.resolve(VaultPath("link.md"))

@@ -183,22 +183,3 @@ def test_a_note_that_became_a_pipe_meanwhile_is_a_problem_and_not_waited_for(loo
     os.mkfifo(vault / "note.md")
     scan = look("note.md", status=status)
     assert (scan.seen, list(scan.problems)) == ([], ["note.md"])
-
-
-@pytest.mark.parametrize(
-    ("text", "origin"),
-    [
-        (b"---\norigin: web\n---\n# A\n", {"web"}),
-        (b"---\r\norigin: [bot]\r\n---\r\n", {"bot"}),
-        (b"# A\n\norigin: web\n", set()),
-        (b"---\ntitle: A\n---\norigin: web\n", set()),
-        (b"---\norigin: web\n# never closed\n", {"web"}),
-        (b"---\n original: x\n---\n", set()),
-    ],
-)
-def test_what_a_note_says_of_where_its_text_came_from_is_read_with_it(
-    look, vault, text: bytes, origin: set[str]
-):
-    (vault / "note.md").write_bytes(text)
-    (seen,) = look("note.md").seen
-    assert set(seen.origin or ()) == origin

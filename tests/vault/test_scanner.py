@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -160,3 +161,22 @@ def test_a_path_is_ignored_by_its_own_name_or_by_any_folder_on_the_way(scanner):
     assert scanner.ignored_folder("a/.git/hooks")
     assert not scanner.ignored_folder("a/b")
     assert not scanner.ignored_folder("")
+
+
+def test_a_file_of_which_the_disk_does_not_tell_is_a_problem_and_not_gone(
+    scanner, vault, index, monkeypatch
+):
+    fill(vault, "a.md", "b.md")
+    for path in ("a.md", "b.md"):
+        index.set(path, UNREAD)
+    stat = os.stat
+
+    def failing(path, **where):
+        if path == "a.md":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return stat(path, **where)
+
+    monkeypatch.setattr(os, "stat", failing)
+    scan = scanner.look(["a.md", "b.md"], finished=True)
+    assert kinds(scan) == {"b.md": "changed"}
+    assert scan.problems == {"a.md": "Input/output error"}

@@ -26,7 +26,9 @@ from parachuted.vault import (
     VaultPath,
     digest_of,
     parse_note,
+    recovery,
     rescue,
+    swap,
 )
 from tests.vault.rig.work import ME, Opened, TrialFolder, now
 
@@ -164,6 +166,39 @@ def test_edits_of_a_person_and_an_agent_in_any_order_lose_nothing(torture):
             assert at.persons <= _words(at.note.read_bytes())
 
     in_order()
+
+
+def test_who_reads_the_writers_text_in_the_moment_before_it_is_taken_back_loses_nothing(
+    monkeypatch,
+):
+    """A person saves at the moment of an exchange, and saves again from what stood there then."""
+    with table() as at:
+        beside = at.note.with_name("person~")
+
+        def save(text):
+            beside.write_bytes(text)
+            beside.replace(at.note)
+
+        exchange, giving_back = swap.exchange, recovery.exchange
+
+        def as_a_person_saves(folder, temporary, name):
+            save(_with_line(START, "Current Focus", b"- word1"))
+            exchange(folder, temporary, name)
+            at.person_opens()
+            monkeypatch.setattr(swap, "exchange", exchange)
+
+        def as_a_person_saves_again(folder, temporary, name):
+            giving_back(folder, temporary, name)
+            save(_with_line(at.buffer, "History", b"- word2"))
+
+        monkeypatch.setattr(swap, "exchange", as_a_person_saves)
+        monkeypatch.setattr(recovery, "exchange", as_a_person_saves_again)
+        edit = AppendToSection(section="Facts", content="- word3")
+        at.opened.store.edit(NOTE, edit, ME)
+        rescue(at.opened.store, now())
+
+        assert _words(at.note.read_bytes()) == {b"word1", b"word2", b"word3"}
+        assert not at.opened.store.expects_late_writes
 
 
 PERSON = """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -129,3 +131,118 @@ def test_a_new_file_takes_over_the_mode(vault, folder, original):
     (vault / "note.md").chmod(0o604)
     swap.write_temporary(folder, TEMPORARY, NEW, original)
     assert (vault / TEMPORARY).stat().st_mode & 0o777 == 0o604
+
+
+def refused(*_arguments: object, **_options: object) -> None:
+    raise OSError(errno.EIO, "the disk refuses")
+
+
+def without_new_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system that knows neither exchange nor a rename that replaces nothing."""
+    monkeypatch.setattr(swap, "_renameat2", None)
+
+
+ACTS = {
+    "create": lambda folder: swap.create(folder, "new.md", TEMPORARY),
+    "rename": lambda folder: swap.rename_durably((folder, TEMPORARY), (folder, "new.md")),
+}
+
+
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS.keys())
+@pytest.mark.parametrize("is_old", [False, True], ids=["renameat2", "links"])
+def test_a_name_that_may_not_be_durable_is_taken_back(vault, folder, monkeypatch, act, is_old):
+    if is_old:
+        without_new_calls(monkeypatch)
+    swap.write_temporary(folder, TEMPORARY, NEW)
+    monkeypatch.setattr(os, "fsync", refused)
+    with pytest.raises(OSError, match="the disk refuses"):
+        act(folder)
+    assert names(vault) == [TEMPORARY, "note.md"]
+
+
+def test_of_two_names_for_one_file_the_new_one_goes_when_the_old_one_cannot(
+    vault, folder, monkeypatch
+):
+    without_new_calls(monkeypatch)
+    unlink, asked = os.unlink, []
+
+    def unlink_second(name, **where):
+        asked.append(name)
+        if len(asked) == 1:
+            refused()
+        unlink(name, **where)
+
+    monkeypatch.setattr(os, "unlink", unlink_second)
+    with pytest.raises(OSError, match="the disk refuses"):
+        swap.move_to_free_name((folder, "note.md"), (folder, "new.md"))
+    assert names(vault) == ["note.md"]
+
+
+def test_without_a_second_name_a_taken_one_is_seen_and_a_free_one_given(vault, folder, monkeypatch):
+    without_new_calls(monkeypatch)
+
+    def no_links(*_arguments, **_options):
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", no_links)
+    swap.write_temporary(folder, TEMPORARY, NEW)
+    with pytest.raises(FileExistsError):
+        swap.move_to_free_name((folder, TEMPORARY), (folder, "note.md"))
+    swap.move_to_free_name((folder, TEMPORARY), (folder, "new.md"))
+    assert names(vault) == ["new.md", "note.md"]
+    monkeypatch.setattr(os, "link", refused)
+    with pytest.raises(OSError, match="the disk refuses"):
+        swap.move_to_free_name((folder, "new.md"), (folder, "other.md"))
+
+
+def test_a_file_whose_owner_cannot_be_kept_keeps_its_group(folder, original, monkeypatch):
+    asked, fstat = [], os.fstat
+    like = fstat(original)
+    others = os.stat_result((*like[:4], like.st_uid + 1, like.st_gid, *like[6:]))
+
+    def only_groups(_descriptor, user, group):
+        asked.append((user, group))
+        if user != -1:
+            raise PermissionError
+
+    monkeypatch.setattr(os, "fchown", only_groups)
+    monkeypatch.setattr(os, "fstat", lambda file: others if file == original else fstat(file))
+    swap.write_temporary(folder, TEMPORARY, NEW, original)
+    assert asked == [(like.st_uid + 1, like.st_gid), (-1, like.st_gid)]
+
+
+def test_attributes_are_taken_over_as_far_as_the_disk_has_any(folder, original, monkeypatch):
+    given = {}
+    monkeypatch.setattr(os, "listxattr", lambda _file: ["user.a", "user.gone"])
+    monkeypatch.setattr(os, "getxattr", lambda _file, name: {"user.a": b"1"}.get(name) or gone())
+    monkeypatch.setattr(os, "setxattr", lambda _file, name, value: given.update({name: value}))
+
+    def gone():
+        raise OSError(errno.ENODATA, "it went meanwhile")
+
+    swap.write_temporary(folder, TEMPORARY, NEW, original)
+    assert given == {"user.a": b"1"}
+
+    def unsupported(_file):
+        raise OSError(errno.ENOTSUP, "none here")
+
+    monkeypatch.setattr(os, "listxattr", unsupported)
+    swap.write_temporary(folder, f"{TEMPORARY}2", NEW, original)
+    monkeypatch.setattr(os, "listxattr", refused)
+    with pytest.raises(OSError, match="the disk refuses"):
+        swap.write_temporary(folder, f"{TEMPORARY}3", NEW, original)
+
+
+def test_a_temporary_file_that_cannot_be_written_is_closed(folder, original, monkeypatch):
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(os, "write", refused)
+    with pytest.raises(OSError, match="the disk refuses"):
+        swap.write_temporary(folder, TEMPORARY, NEW, original)
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+
+
+def test_when_a_file_was_made_is_known_or_none(folder, monkeypatch):
+    assert swap.born_ns(folder, "none.md") is None
+    monkeypatch.setattr(swap, "_statx", None)
+    assert swap.born_ns(folder, "none.md") is None
+    assert swap.born_ns(folder, "note.md") is None or sys.platform == "darwin"

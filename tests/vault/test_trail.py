@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from parachuted.vault.author import Author
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import digest_of
-from parachuted.vault.trail import TextVersion, trail_of, version_named
+from parachuted.vault.trail import TextVersion, trail_of
 
 A, B, C = VaultPath("a.md"), VaultPath("b.md"), VaultPath("c.md")
 AGENT = Author(by="curator", run="r-1", causes=("c-1",))
@@ -114,13 +112,3 @@ def test_a_deleted_file_has_its_past(store_rig):
         ("deleted", "curator"),
         ("created", "curator"),
     ]
-
-
-@pytest.mark.parametrize(("name", "count"), [("", 2), ("f" * 64, 0)])
-def test_a_version_is_named_by_the_beginning_of_its_digest(store_rig, name, count):
-    store_rig.put(A, "1")
-    replace(store_rig, A, "2")
-    trail = trail_of(store_rig.history, A)
-
-    assert len(version_named(trail, name)) == count
-    assert version_named(trail, digest_of(b"1")[:12]) == trail[:1]

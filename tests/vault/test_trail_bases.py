@@ -4,7 +4,8 @@ was for who may see that place.
 
 from __future__ import annotations
 
-from parachuted.vault import Author, KnownBases, ObjectStore, VaultPath, digest_of
+from parachuted.vault import Author, ObjectStore, VaultPath, digest_of
+from parachuted.vault.trail import KnownBases
 from tests.vault.conftest import StoreRig
 
 NOTE = VaultPath("Shop/a.md")

@@ -290,7 +290,7 @@ def test_taking_a_write_back_is_asked_about_too(store, store_rig, asked):
     (write,) = store_rig.history.writes_of(NOTE)
     asked.refuses = lambda _intent: True
     with pytest.raises(ActRefusedError):
-        revert(write, store, store_rig.objects, PERSON)
+        revert(write, store, PERSON)
 
     assert store_rig.text(NOTE) == NEW
 

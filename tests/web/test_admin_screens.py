@@ -122,7 +122,7 @@ def test_a_module_is_approved_set_up_looked_into_and_removed(opens: Opens, daemo
     it.page.get_by_label("Install from").fill(str(source))
     it.page.get_by_label("How far you trust it").select_option("trusted")
     it.click("Show what it may do")
-    it.sees("Answers at")
+    it.sees("at /api/garden")
     assert it.faults() == []
     it.click("Approve, and let it run")
     it.sees("garden runs.")

@@ -113,6 +113,7 @@ def test_folders_and_tools_of_a_conversation_are_limited_and_brains_answers_are_
     )
     it.page.reload()
     it.click(sheet)
+    it.sees("after exchange 1")  # the sheet is drawn again when the curator has ended
     it.page.locator(".sheet summary", has_text="asked once").click()
     it.sees("gardeners of Acme")
     assert it.faults() == []

@@ -1,5 +1,1 @@
 """The backend that runs the Claude Agent SDK, loaded at its first use because it is heavy."""
-
-from parachuted.agents.claude.backend import ClaudeBackend
-
-__all__ = ["ClaudeBackend"]

@@ -1,12 +1,19 @@
-"""One Claude Code and the SDK's client of it, which can be ended at any time."""
+"""One Claude Code and the SDK's client of it, which can be ended at any time; and the clients of
+conversations that are talked with, kept open between two turns.
+
+Between turns a client has no authority: its key for the gateway is not valid, and it has no tool.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextvars import Context
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -20,13 +27,21 @@ from claude_agent_sdk import (
     Transport,
 )
 
-from parachuted.agents.job import ConversationInput, PromptFile
+from parachuted.agents.claude.toolbox import Toolbox
+from parachuted.agents.job import ConversationInput, Job, PromptFile
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 log = logging.getLogger(__name__)
+# It logs as fatal that a process has ended, also one that we end; to us the same error is raised.
+logging.getLogger("claude_agent_sdk._internal.query").addFilter(
+    lambda record: not record.getMessage().startswith("Fatal error in message reader")
+)
 
 _CLOSE_S = 12.0  # the SDK ends its process after 5, and kills it after 10
-_LOOK_S = 0.1
+_CONNECTING_LOOK_S = 0.1
+_MOST_OPEN = 2  # some 190 MB each
+_LEAST_MEMORY = 512 << 20
+_OPEN_LOOK_S = 5.0
 _Answer = TypeVar("_Answer")
 
 
@@ -34,24 +49,27 @@ class AgentClient:
     """From `begin` to `rest` it serves one run, and after a `rest` another one; `close` it in any
     case.
 
-    `end` ends the process, or the container, with all that it ever started. `token` is its key for
-    the gateway; its `prompt_file` is removed with it.
+    `end` ends the process, or the container, with all that it ever started. `session` is the
+    session's id, where we choose it; `token` is its key for the gateway; its `prompt_file` is
+    removed with it. `is_done`: the last answer of its run was read; `is_kept`: it waits for another
+    run, and those who kept it close it; `is_reused`: it has served one before.
     """
 
     def __init__(
         self,
         options: ClaudeAgentOptions,
-        end: Callable[[], Awaitable[None]],
+        toolbox: Toolbox,
+        end: Callable[[], Coroutine[None, None, None]],
         *,
         transport: Transport | None = None,
+        session: str | None = None,
         token: str = "",
         prompt_file: Path | None = None,
     ) -> None:
-        self.end, self.token, self._prompt_file = end, token, prompt_file
-        self.is_reused = False
+        self.toolbox, self.end, self.session, self.token = toolbox, end, session, token
+        self.is_done = self.is_kept = self.is_reused = self._is_connected = False
+        self._prompt_file = prompt_file
         self._sdk = ClaudeSDKClient(options, transport)
-        self._is_connected = False
-        self._is_of_this_run = True
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -62,7 +80,7 @@ class AgentClient:
 
         `deadline` is the loop's time. Raises AgentUnavailableError.
         """
-        self._deadline = deadline
+        self._deadline, self.is_done, self.is_reused = deadline, False, self._is_connected
         # a timer, since the deadline also holds while the reader of our messages is busy with one
         self._timer = asyncio.get_running_loop().call_at(deadline, self._end_soon)
         try:
@@ -76,10 +94,10 @@ class AgentClient:
             ) from error.__cause__
 
     async def messages(self, said: ConversationInput | None) -> AsyncGenerator[Message, None]:
-        """Yield what comes back, without end, and pass on what is `said` meanwhile; raises
+        """Yield what comes back until the last answer, and pass on what is `said` meanwhile; raises
         AgentFailedError.
         """
-        passing = None
+        passing, is_of_this_run = None, not self.is_reused
         if said is not None:
             passing = asyncio.get_running_loop().create_task(
                 self._pass_on(said), name="what a person says to an agent"
@@ -87,10 +105,13 @@ class AgentClient:
         stream = aiter(self._sdk.receive_messages())
         try:
             while (message := await self._in_time(anext(stream, None))) is not None:
-                if isinstance(message, ResultMessage) or getattr(message, "subtype", "") == "init":
-                    self._is_of_this_run = True
-                if self._is_of_this_run:
+                is_of_this_run |= getattr(message, "subtype", "") == "init"
+                if isinstance(message, ResultMessage):
+                    is_of_this_run, self.is_done = True, not self._goes_on(message, said)
+                if is_of_this_run:
                     yield message
+                if self.is_done:
+                    return
             raise AgentFailedError(
                 "the agent's process failed: it ended in the middle of its work"
             ) from CLIConnectionError("the agent has ended")
@@ -98,7 +119,7 @@ class AgentClient:
             if passing is not None:
                 passing.cancel()
 
-    def goes_on(self, result: ResultMessage, said: ConversationInput | None) -> bool:
+    def _goes_on(self, result: ResultMessage, said: ConversationInput | None) -> bool:
         """Whether more answers follow this one; if not, nothing more is taken of what is `said`."""
         if said is None:
             return False
@@ -112,13 +133,18 @@ class AgentClient:
     def rest(self) -> None:
         """The run is over, and the client is kept for another one."""
         self._stop_timer()
-        self.is_reused, self._is_of_this_run = True, False
+        self.toolbox.stop_serving()
+        self.is_kept = True
 
-    async def close(self, *, is_done: bool = False) -> None:
-        """Leave nothing of it. Where the run `is_done`, it may first write down its session."""
+    async def close_unless_kept(self) -> None:
+        if not self.is_kept:
+            await self.close()
+
+    async def close(self) -> None:
+        """Leave nothing of it. Where its run was done, it may first write down its session."""
         self._stop_timer()
         try:
-            if not is_done:
+            if not self.is_done:
                 await self.end()
             async with asyncio.timeout(_CLOSE_S):
                 await self._sdk.disconnect()
@@ -141,7 +167,7 @@ class AgentClient:
             connecting.cancel()
             while not connecting.done():  # the SDK waits for seconds, unless its process is gone
                 await self.end()
-                await asyncio.wait([connecting], timeout=_LOOK_S)
+                await asyncio.wait([connecting], timeout=_CONNECTING_LOOK_S)
             raise
 
     def _stop_timer(self) -> None:
@@ -149,11 +175,8 @@ class AgentClient:
             self._timer.cancel()
 
     def _end_soon(self) -> None:
-        async def end() -> None:
-            await self.end()
-
         self._ending = asyncio.get_running_loop().create_task(
-            end(),
+            self.end(),
             name="the end of an agent that ran out of time",
             context=Context(),  # it goes on when the module that began the run has ended
         )
@@ -195,15 +218,121 @@ class AgentClient:
 def _content(text: str, files: tuple[PromptFile, ...]) -> str | list[dict[str, Any]]:
     if not files:
         return text
-    blocks: list[dict[str, Any]] = [
-        {
-            "type": "image" if file.media_type.startswith("image/") else "document",
-            "source": {
-                "type": "base64",
-                "media_type": file.media_type,
-                "data": base64.b64encode(file.data).decode(),
-            },
-        }
-        for file in files
-    ]
+    blocks: list[dict[str, Any]] = []
+    for file in files:
+        data = base64.b64encode(file.data).decode()
+        blocks.append(
+            {
+                "type": "image" if file.media_type.startswith("image/") else "document",
+                "source": {"type": "base64", "media_type": file.media_type, "data": data},
+            }
+        )
     return [*blocks, {"type": "text", "text": text}]
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class _Waiting:
+    """A client that waits for the next turn of a session, which has to be `started_with` the same.
+
+    `until` is the loop's time; `forget` undoes the job's `hold`.
+    """
+
+    client: AgentClient
+    started_with: tuple[object, ...]
+    until: float
+    forget: Callable[[], None]
+
+
+class OpenClients:
+    """Two at most, each for `idle_s` seconds, and none while memory is short; the one that has
+    waited longest is closed first.
+    """
+
+    def __init__(self, idle_s: float, available_memory: Callable[[], int | None]) -> None:
+        self._idle_s, self._available_memory = idle_s, available_memory
+        self._clients: dict[str, _Waiting] = {}  # the one that has waited longest is first
+        self._closing: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def pop(self, job: Job, session: str) -> AgentClient | None:
+        """The client that waits for such a turn. One that waits for another kind of turn has been
+        closed when this returns, since it has the session's transcript open.
+        """
+        found = self._pop(session)
+        if found is None:
+            return None
+        if found.started_with != _started_with(job):
+            await found.client.close()
+            return None
+        found.client.is_kept = False
+        return found.client
+
+    def put(self, client: AgentClient, session: str | None, job: Job) -> None:
+        """Keep it for the next turn, if it can be, and close it where the run that it served would
+        be ended.
+        """
+        if session is None or job.hold is None or self._is_closed:
+            return
+        client.rest()
+        self._close(session)
+        self._clients[session] = _Waiting(
+            client=client,
+            started_with=_started_with(job),
+            until=asyncio.get_running_loop().time() + self._idle_s,
+            forget=job.hold(partial(self._close, session)),
+        )
+        self._look()
+
+    async def close(self) -> None:
+        self._is_closed = True
+        for session in [*self._clients]:
+            self._close(session)
+        await asyncio.gather(*self._closing)
+
+    def _look(self) -> None:
+        """Close those that are too many, or too old, or that take memory which is short."""
+        loop = asyncio.get_running_loop()
+        available = self._available_memory()
+        is_short = available is not None and available < _LEAST_MEMORY
+        for session, waiting in [*self._clients.items()]:
+            if is_short or len(self._clients) > _MOST_OPEN or waiting.until <= loop.time():
+                self._close(session)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._clients:
+            self._timer = loop.call_later(min(_OPEN_LOOK_S, self._idle_s), self._look)
+
+    def _pop(self, session: str) -> _Waiting | None:
+        found = self._clients.pop(session, None)
+        if found is not None:
+            found.forget()
+        return found
+
+    def _close(self, session: str) -> None:
+        found = self._pop(session)
+        if found is None:
+            return
+        task = asyncio.get_running_loop().create_task(
+            found.client.close(),
+            name="the end of an idle agent",
+            context=Context(),  # not that of the module whose call ends it, and its tasks
+        )
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+def _started_with(job: Job) -> tuple[object, ...]:
+    """All that a client is started with, and what its run was granted: a turn that differs in any
+    of it gets another client.
+    """
+    tools = [(tool.full_name, tool.description, tool.schema) for tool in job.tools]
+    return (
+        job.agent,
+        job.model,
+        job.system_prompt,
+        json.dumps(tools, sort_keys=True),
+        job.limits,
+        job.grant,
+        job.pool,
+    )

@@ -1,25 +1,41 @@
-"""How Claude Code is started: its options, its environment, and the launcher that takes the
-daemon's environment away from it.
+"""How Claude Code is started: its options, its environment, and, for a process of this machine,
+the launcher that takes the daemon's environment away from it.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import claude_agent_sdk
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
 
 from parachuted.agents.backends import ClaudeSettings
+from parachuted.agents.claude.client import AgentClient
 from parachuted.agents.claude.toolbox import Toolbox
 from parachuted.agents.credentials import KEY_VARIABLE
-from parachuted.agents.gateway import Endpoint, is_on_this_machine
+from parachuted.agents.gateway.gateway import Endpoint
+from parachuted.agents.gateway.upstream import is_on_this_machine
+from parachuted.agents.gateway.usage import RunToken
 from parachuted.agents.job import Job
+from parachuted.agents.sandbox.options import (
+    GATEWAY_SOCKET,
+    HOME_IN_BOX,
+    SOCKETS_IN_BOX,
+    find_bundled_cli,
+)
 from parachuted.errors import AgentUnavailableError
+from parachuted.processes.reaper import kill_family
+from parachuted.processes.uninterrupted import run_uninterrupted
+
+log = logging.getLogger(__name__)
 
 LINE_LIMIT = 32 * 1024 * 1024
 
@@ -68,7 +84,9 @@ _NOT_IN_CONTAINER = (
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS",
 )
 
-MARK = "PARACHUTE_AGENT_RUN"
+_LOGGED_CHARS = 500
+_BACKGROUND_NICENESS = 10
+_MARK = "PARACHUTE_AGENT_RUN"
 _CLI, _NICENESS, _DROPPED = "PARACHUTE_CLI", "PARACHUTE_NICENESS", "PARACHUTE_DROPPED"
 _LAUNCHER = f"""#!/bin/sh
 # Starts Claude Code without the daemon's environment, which the agent SDK passes on.
@@ -79,6 +97,55 @@ set -- %s nice -n "${_NICENESS}" "${_CLI}" "$@"
 for name in ${_DROPPED} {_CLI} {_NICENESS} {_DROPPED}; do set -- -u "$name" "$@"; done
 exec env "$@"
 """
+
+
+def make_run_token(settings: ClaudeSettings, job: Job) -> RunToken:
+    return RunToken(
+        run=job.id,
+        agent=job.agent,
+        causes=job.causes if job.pool == "work" else (),
+        session=job.session_id,
+        max_cost_usd=job.limits.max_cost_usd,
+        model=job.model or settings.model,
+        pool=job.pool,
+    )
+
+
+def make_host_client(
+    settings: ClaudeSettings,
+    home: Path,
+    job: Job,
+    toolbox: Toolbox,
+    session: str | None,
+    endpoint: Endpoint | None,
+) -> AgentClient:
+    """A client whose CLI is going to be a process of this machine. Raises AgentUnavailableError."""
+    mark, cli, cwd = uuid4().hex, find_cli(settings.env), settings.folder / "work"
+    try:
+        for folder in (settings.folder, cwd, home):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        launcher = _write_launcher(settings.folder)
+        prompt = write_prompt(settings.folder, job.system_prompt)
+    except OSError as error:
+        raise AgentUnavailableError(f"the agent has no folder to work in: {error}") from error
+    options = make_options(settings, job, toolbox, session)
+    options.cli_path, options.cwd = launcher, cwd
+    options.env = make_environment(settings, home, endpoint) | {
+        _MARK: mark,
+        _CLI: str(cli),
+        _NICENESS: str(0 if job.conversation is not None else _BACKGROUND_NICENESS),
+    }
+    options.env[_DROPPED] = "\n".join(name for name in os.environ if name not in options.env)
+    options.system_prompt = {"type": "file", "path": str(prompt)}
+    options.max_buffer_size = LINE_LIMIT
+    options.stderr = lambda line: log.info("the agent's process says: %s", line[:_LOGGED_CHARS])
+    return AgentClient(
+        options,
+        toolbox,
+        partial(run_uninterrupted, kill_family, -1, f"{_MARK}={mark}"),
+        token=endpoint.token if endpoint is not None else "",
+        prompt_file=prompt,
+    )
 
 
 def make_options(
@@ -114,7 +181,7 @@ def make_options(
     )
 
 
-def make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> list[str]:
+def make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> tuple[str, ...]:
     """Spell those options as arguments, for a container; the SDK spells them for a process.
 
     `cli` and `prompt_file` are paths where the CLI runs.
@@ -138,21 +205,20 @@ def make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> lis
         **options.extra_args,
     }.items():
         command += [] if value is None else [f"--{name}={value}"]
-    return command + (["--include-partial-messages"] if options.include_partial_messages else [])
+    if options.include_partial_messages:
+        command.append("--include-partial-messages")
+    return tuple(command)
 
 
 def find_cli(env: Mapping[str, str]) -> Path:
     """Find the CLI in the SDK's wheel, else on PATH; raises AgentUnavailableError."""
-    bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
-    if bundled.is_file():
-        return bundled
-    installed = shutil.which("claude", path=env.get("PATH"))
-    if installed is None:
+    cli = find_bundled_cli() or shutil.which("claude", path=env.get("PATH"))
+    if cli is None:
         raise AgentUnavailableError(
             "Claude Code is not bundled for this system and not on PATH; install it, or set "
             "agent.backend to offline"
         )
-    return Path(installed)
+    return Path(cli)
 
 
 def make_environment(
@@ -174,11 +240,13 @@ def make_environment(
     return made
 
 
-def make_container_environment(endpoint: Endpoint, home: str, socket: str) -> dict[str, str]:
+def make_container_environment(endpoint: Endpoint) -> dict[str, str]:
     """Make the environment of the CLI in a container, whose only way out is the gateway's
     socket.
     """
-    own = {"HOME": home, "ANTHROPIC_UNIX_SOCKET": socket} | dict.fromkeys(_NOT_IN_CONTAINER, "1")
+    socket = f"{SOCKETS_IN_BOX}/{GATEWAY_SOCKET}"
+    own = {"HOME": HOME_IN_BOX, "ANTHROPIC_UNIX_SOCKET": socket}
+    own |= dict.fromkeys(_NOT_IN_CONTAINER, "1")
     return _ALWAYS | own | _through(endpoint, "http://localhost")
 
 
@@ -190,36 +258,23 @@ def _through(endpoint: Endpoint, url: str) -> dict[str, str]:
     return {"ANTHROPIC_BASE_URL": url, KEY_VARIABLE: endpoint.token} | models
 
 
-def launched(env: Mapping[str, str], cli: Path, niceness: int) -> dict[str, str]:
-    """Add what the launcher needs: the CLI, and the names in the daemon's environment that are not
-    in this one.
-    """
-    dropped = "\n".join(name for name in os.environ if name not in env)
-    return {**env, _CLI: str(cli), _NICENESS: str(niceness), _DROPPED: dropped}
-
-
-def write_launcher(folder: Path) -> Path:
+def _write_launcher(folder: Path) -> Path:
     """Write the program that the SDK starts. What it starts ends with the daemon, where
     util-linux can arrange that, and is no target of the terminal's signals.
     """
-    path = folder / "launch-claude"
     setpriv = "setpriv --pdeathsig KILL --" if shutil.which("setpriv") else ""
     setsid = "setsid" if shutil.which("setsid") else ""
-    path.write_text(_LAUNCHER % f"{setsid} {setpriv}", "ascii")
-    path.chmod(0o700)
+    path, text = folder / "launch-claude", _LAUNCHER % f"{setsid} {setpriv}"
+    # one that is there already may just be started, and so must not be open for writing
+    if not path.exists() or path.read_text("ascii") != text:
+        path.write_text(text, "ascii")
+        path.chmod(0o700)
     return path
 
 
 def write_prompt(folder: Path, text: str) -> Path:
     """The system prompt as a file: an argument has a short limit, and everybody can read it."""
-    with tempfile.NamedTemporaryFile(
-        "w",
-        dir=folder,
-        prefix="prompt-",
-        suffix=".md",
-        encoding="utf-8",
-        errors="replace",
-        delete=False,
-    ) as file:
-        file.write(text)
-    return Path(file.name)
+    descriptor, name = tempfile.mkstemp(".md", "prompt-", folder)
+    os.close(descriptor)
+    Path(name).write_text(text, "utf-8", "replace")
+    return Path(name)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import copy_context
-from typing import Any
+from typing import Any, cast
 
 from claude_agent_sdk import (
     HookContext,
@@ -19,7 +20,7 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import PostToolUseHookSpecificOutput, SyncHookJSONOutput
 
 from parachuted.agents.calling import call_tool, find_excess
-from parachuted.agents.job import Compacting, NativeCallResult, NativeTools, Tool, ToolResult
+from parachuted.agents.job import Compacting, Job, Tool, ToolResult
 
 # beyond it the CLI puts a result into a file, which an agent without file tools cannot read
 _RESULT_CHARS = 400_000
@@ -31,39 +32,26 @@ class Toolbox:
     not have.
     """
 
-    def __init__(
-        self,
-        tools: Sequence[Tool],
-        native: NativeTools | None = None,
-    ) -> None:
-        self.native = list(native.tools) if native is not None else []
-        self.bug: Exception | None = None
-        self._tools = tuple(tools)
-        self._native = native
-        self._ended: Callable[[], str | None] = lambda: None
-        self._context = copy_context()
-        self._compacting: Compacting | None = None
+    def __init__(self, job: Job) -> None:
+        self.native = list(job.native.tools) if job.native is not None else []
+        self._native = job.native
         self.servers = {
             name: create_sdk_mcp_server(
-                name, tools=[self._offer(tool) for tool in tools if tool.server == name]
+                name, tools=[self._offer(tool) for tool in job.tools if tool.server == name]
             )
-            for name in dict.fromkeys(tool.server for tool in tools)
+            for name in dict.fromkeys(tool.server for tool in job.tools)
         }
+        self.serve(job)
 
     @property
     def names(self) -> list[str]:
         return [tool.full_name for tool in self._tools]
 
-    def serve(
-        self,
-        tools: Sequence[Tool],
-        ended: Callable[[], str | None],
-        compacting: Compacting | None = None,
-    ) -> None:
-        """Serve another run, whose tools have the same names and schemas."""
-        self._tools, self._ended, self._context = tuple(tools), ended, copy_context()
-        self._compacting = compacting
-        self.bug = None
+    def serve(self, job: Job) -> None:
+        """Serve a run, whose tools have the same names and schemas as those of the first."""
+        self._tools, self._ended, self._context = job.tools, job.ended, copy_context()
+        self._compacting: Compacting | None = job.compacting
+        self.bug: Exception | None = None
 
     def stop_serving(self) -> None:
         """No run goes on: there is no tool, and every call is denied."""
@@ -100,26 +88,15 @@ class Toolbox:
             return self._end()
         failed = event == "PostToolUseFailure"
         response = None if failed else done.get("tool_response")
-        result = ToolResult(
-            text=_words(done.get("error") if failed else response),
-            is_error=failed,
-            response=response,
-        )
-        try:
-            after = await native.after(
-                name, arguments if isinstance(arguments, Mapping) else {}, result
-            )
-        except Exception as bug:
-            self.bug = bug
-            raise
+        text = _words(done.get("error") if failed else response)
+        result = ToolResult(text=text, is_error=failed, response=response)
+        arguments = arguments if isinstance(arguments, Mapping) else {}
+        with self._noting_bugs():
+            context = await native.after(name, arguments, result)
         answer = self._end()
-        if failed and after.context:
-            answer["hookSpecificOutput"] = {
-                "hookEventName": "PostToolUseFailure",
-                "additionalContext": after.context,
-            }
-        elif after.context or after.output is not None:
-            answer["hookSpecificOutput"] = _after(after)
+        if context:
+            added = {"hookEventName": event, "additionalContext": context}
+            answer["hookSpecificOutput"] = cast("PostToolUseHookSpecificOutput", added)
         return answer
 
     async def before_compaction(
@@ -129,17 +106,22 @@ class Toolbox:
         if self._compacting is None:
             return {}
         trigger, instructions = asked.get("trigger"), asked.get("custom_instructions")
-        try:
+        with self._noting_bugs():
             said = await self._compacting(
                 str(trigger or "auto"), instructions if isinstance(instructions, str) else None
             )
-        except Exception as bug:
-            self.bug = bug
-            raise
         if said.objection is not None:
             return {"decision": "block", "reason": said.objection, "systemMessage": said.objection}
         # what a callback says to the person is what the CLI adds to its instructions
         return {"systemMessage": said.instructions} if said.instructions else {}
+
+    @contextmanager
+    def _noting_bugs(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as bug:
+            self.bug = bug
+            raise
 
     def _end(self) -> SyncHookJSONOutput:
         """The value that ends the CLI's loop, when a hook asked for that."""
@@ -155,11 +137,8 @@ class Toolbox:
             return "this agent lacks that tool"
         if not isinstance(arguments, Mapping):
             return "the arguments are not a JSON object; nothing was done"
-        try:
+        with self._noting_bugs():
             return find_excess(arguments) or await native.before(name, arguments)
-        except Exception as bug:
-            self.bug = bug
-            raise
 
     def _offer(self, tool: Tool) -> SdkMcpTool[Any]:
         async def handle(arguments: Mapping[str, object]) -> dict[str, Any]:
@@ -169,11 +148,8 @@ class Toolbox:
                 name=f"the tool {tool.name}",
                 context=self._context,
             )
-            try:
+            with self._noting_bugs():
                 result = await call
-            except Exception as bug:
-                self.bug = bug
-                raise
             return {"content": [{"type": "text", "text": result.text}], "is_error": result.is_error}
 
         annotations = ToolAnnotations(maxResultSizeChars=_RESULT_CHARS)
@@ -182,24 +158,11 @@ class Toolbox:
         return SdkMcpTool(tool.name_at_server, tool.description, schema, handle, annotations)
 
 
-def _after(after: NativeCallResult) -> PostToolUseHookSpecificOutput:
-    said: PostToolUseHookSpecificOutput = {"hookEventName": "PostToolUse"}
-    if after.context:
-        said["additionalContext"] = after.context
-    if after.output is not None:
-        said["updatedToolOutput"] = after.output
-    return said
-
-
 def _words(response: object) -> str:
     """What a tool answered, as a text, cut at a length that is worth reading."""
     if isinstance(response, Mapping) and isinstance(response.get("stdout"), str):
-        response = "\n".join(str(response.get(part) or "") for part in ("stdout", "stderr")).strip(
-            "\n"
-        )
-    text = (
-        response
-        if isinstance(response, str)
-        else json.dumps(response, ensure_ascii=False, default=str)
-    )
-    return text[:_TOLD_CHARS]
+        parts = (str(response.get(part) or "") for part in ("stdout", "stderr"))
+        response = "\n".join(parts).strip("\n")
+    if not isinstance(response, str):
+        response = json.dumps(response, ensure_ascii=False, default=str)
+    return response[:_TOLD_CHARS]

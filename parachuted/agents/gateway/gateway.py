@@ -1,76 +1,121 @@
-"""Gateway: the Messages API as agents see it.
-
-It knows which run is calling, adds the credential, counts the cost, and refuses what exceeds a
-budget.
+"""Gateway: the Messages API as agents see it: it adds the credential, and refuses what exceeds a
+budget of the run that asks.
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
 import math
+import re
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from parachuted.agents.gateway.grant import GatewayGrant, OpenRun
-from parachuted.agents.gateway.headers import (
-    COUNT,
-    allowed,
-    headers_down,
-    open_windows,
-    token_of,
-)
-from parachuted.agents.gateway.limits import (
-    BudgetName,
-    BudgetPool,
-    BudgetState,
-    Endpoint,
-    MoneyLimits,
-    RunToken,
-)
+from parachuted.agents.credentials import TOKEN_URL, Login
 from parachuted.agents.gateway.listeners import GatewayListeners
-from parachuted.agents.gateway.login import TOKEN_URL, Login
 from parachuted.agents.gateway.message_request import (
     MessageRequest,
     RequestRefusedError,
     read_request,
 )
-from parachuted.agents.gateway.prices import Meter, price_note
+from parachuted.agents.gateway.prices import Meter
 from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
 from parachuted.agents.gateway.upstream import (
     Upstream,
     UpstreamReport,
     UpstreamResponse,
+    UsageWindow,
+    headers_down,
     is_anthropic,
     is_in_own_network,
     post_json,
 )
-from parachuted.agents.gateway.usage_store import UsageStore, UsageTotals
+from parachuted.agents.gateway.usage import (
+    OVER_TIME,
+    BudgetPool,
+    BudgetState,
+    MoneyLimits,
+    RunToken,
+    UsageReport,
+    UsageStore,
+    is_same_model,
+)
 from parachuted.errors import AgentFailedError, AgentUnavailableError, StorageFailedError
-from parachuted.redact import Redactor
+from parachuted.texts.redact import Redactor
 
 _ANTHROPIC = "https://api.anthropic.com"
+_MESSAGES = "/v1/messages"
+_COUNT = "/v1/messages/count_tokens"
+_QUERY = re.compile(r"[A-Za-z0-9=&_.,-]{0,200}")
 _BUSY = frozenset({408, 409, 429})
 _LONGEST_RETRY_S = 10.0
 _NO_RETRY = {"x-should-retry": "false"}
 _SESSION = "X-Claude-Code-Session-Id"
 _SESSION_CHARS = 100
-# What comes back with time, by who pays it.
-_OVER_TIME: dict[BudgetPool, tuple[BudgetName, ...]] = {
-    "work": ("usd_per_hour", "usd_per_day"),
-    "conversation": ("conversations_usd_per_day",),
-}
+_LARGEST_REQUEST = 32 << 20  # as the API's own
+_LARGEST_BUFFERED = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """How a run reaches the gateway: at `url`, with `token` as its API key; or by `socket`, which
+    is the run's own and asks for none. `model` is the one that it may ask.
+    """
+
+    url: str
+    token: str
+    socket: Path | None = None
+    model: str | None = None
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class _OpenRun:
+    run_token: RunToken
+    requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
+    is_stopped: bool = False
+    has_answer: bool = False
+    buffered: int = 0
+
+    async def end(self) -> None:
+        """Stop it, and wait until its requests have been counted."""
+        self.is_stopped = True
+        for task, request in self.requests.items():
+            _cut(request)
+            task.cancel()
+        if self.requests:
+            await asyncio.wait([*self.requests])
+
+    @asynccontextmanager
+    async def body(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
+        """What a request brings, which counts as the run's until this is left."""
+        pieces, size = [], 0
+        try:
+            while piece := await request.content.readany():
+                pieces.append(piece)
+                size += len(piece)
+                self.buffered += len(piece)
+                if size > _LARGEST_REQUEST or self.buffered > _LARGEST_BUFFERED:
+                    raise RequestRefusedError(
+                        "a request is at most 32 MB, and all of a run's at once 64",
+                        status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                        kind="request_too_large",
+                    )
+            yield b"".join(pieces)
+        finally:
+            self.buffered -= size
 
 
 class Gateway:
-    """One for a daemon. It begins to listen at the first grant, on the loop that asks for it."""
+    """One for a daemon. It begins to listen at the first run, on the loop that asks for it."""
 
     def __init__(
         self,
@@ -86,9 +131,8 @@ class Gateway:
     ) -> None:
         """`base_url` None is Anthropic."""
         self.limits, self.usage_store = limits, usage_store
-        self._problems: dict[str, str] = {}
         self._report: UpstreamReport | None = None
-        self._grants: dict[str, GatewayGrant] = {}
+        self._runs: dict[str, _OpenRun] = {}
         url = (base_url or _ANTHROPIC).rstrip("/")
         self._may_cost = not is_in_own_network(url)
         login = Login(
@@ -108,131 +152,116 @@ class Gateway:
             may_cost=self._may_cost,
             report=partial(self._report_problem, "usage"),
         )
-        self._listening = GatewayListeners(self._serve_by_token)
+        self._listeners = GatewayListeners(partial(self._serve, None))
 
     def report_to(self, report: UpstreamReport) -> None:
-        """Report problems to `report` from now on, beginning with those of the usage store.
-
-        It takes a subject and what is wrong with it, or None once it is over.
+        """Report problems to `report` from now on: a subject, and what is wrong, None once it is
+        over.
         """
         self._report = report
-        self._report_problem("usage", self.usage_store.problem)
+        self._report_problem("usage", self.usage_store.database.problem)
 
     @asynccontextmanager
     async def open(
         self, run_token: RunToken, folder: Path | None = None, *, token: str | None = None
     ) -> AsyncIterator[Endpoint]:
-        """A grant for one run; see `grant`. `token` is that of an earlier run of the same
-        process.
-        """
-        async with self.grant(folder, token=token) as grant, grant.run(run_token) as endpoint:
-            yield endpoint
-
-    @asynccontextmanager
-    async def grant(
-        self, folder: Path | None = None, *, token: str | None = None
-    ) -> AsyncIterator[GatewayGrant]:
-        """A way to the model for one process, which serves one run after another; left, it leads
-        nowhere.
+        """A way to the model for one run; left, it leads nowhere, and the requests that go on then
+        have been ended and counted.
 
         `folder` is where `gateway.sock` is put, for a process that reaches nothing else. Any
-        process that can enter the folder may use it. Raises AgentUnavailableError.
+        process that can enter the folder may use it. `token` is that of an earlier run of the same
+        process. Raises AgentUnavailableError, and AgentFailedError where the run has no money.
         """
+        await self._admit(run_token)
+        run, token = _OpenRun(run_token=run_token), token or secrets.token_urlsafe(32)
         async with AsyncExitStack() as stack:
             try:
-                grant = GatewayGrant(
-                    url=f"http://127.0.0.1:{await self._listening.port()}",
-                    token=token or secrets.token_urlsafe(32),
-                    admit=self._admit,
-                )
-                grant.socket = await stack.enter_async_context(
-                    self._listening.socket(folder, partial(self._serve, grant))
+                port = await self._listeners.port()
+                socket = await stack.enter_async_context(
+                    self._listeners.socket(folder, partial(self._serve, run))
                 )
             except OSError as error:
-                raise AgentUnavailableError(
-                    f"the gateway to the model could not be opened: {error}"
-                ) from error
-            self._grants[grant.token] = grant
+                raise _unopened(error) from error
+            self._runs[token] = run
             try:
-                yield grant
+                yield Endpoint(
+                    url=f"http://127.0.0.1:{port}",
+                    token=token,
+                    socket=socket,
+                    model=run_token.model,
+                )
             finally:
-                if self._grants.get(grant.token) is grant:
-                    del self._grants[grant.token]
+                if self._runs.get(token) is run:
+                    del self._runs[token]
+                await run.end()
 
-    def windows(self, now: datetime) -> dict[str, Mapping[str, object]]:
-        """How much of its account's windows a login has used, as the latest answers said; empty for
-        an API key.
+    def windows(self, now: datetime) -> dict[str, UsageWindow]:
+        """How much of its account's windows a login has used; of one that has ended nothing is
+        known, and an API key has none.
         """
-        return open_windows(self._upstream.windows, now)
+        return {
+            name: window
+            for name, window in self._upstream.windows.items()
+            if window.resets_at is None or window.resets_at > now
+        }
 
-    def spent(self, run: str) -> UsageTotals:
-        """What a run has taken until now."""
-        return self.usage_store.spent(run)
-
-    def price_notes(self, models: Iterable[str]) -> list[str]:
-        """What a person should know about the prices of these models."""
-        notes = (price_note(model, may_cost=self._may_cost) for model in models)
-        return [note for note in notes if note]
-
-    def stop_all(self) -> int:
-        """Stop the runs that go on: their requests, and their right to ask."""
-        runs = [grant.present for grant in self._grants.values() if grant.present is not None]
-        for run in runs:
-            run.stop()
-        return len(runs)
+    def report(self, now: datetime, days: int) -> UsageReport:
+        """What the last days cost, today among them. Blocks on the disk."""
+        return self.usage_store.report(now, days, self.limits, may_cost=self._may_cost)
 
     async def close(self) -> None:
-        self.stop_all()
-        await self._listening.close()
+        for run in [*self._runs.values()]:
+            await run.end()
+        await self._listeners.close()
         await self._upstream.close()
-        await self._spending.close()
+        await asyncio.to_thread(self.usage_store.database.close)
 
     async def _admit(self, run_token: RunToken) -> None:
-        """Raises AgentUnavailableError, also while an hour's or a day's money is used up, which
-        comes back with time; AgentFailedError when the run's own is, or its cause's.
-        """
+        """An hour's or a day's money comes back with time; the run's own and its cause's do not."""
         try:
-            budget = await self._spending.narrowest(run_token)
+            budget = await asyncio.to_thread(self.usage_store.narrowest, run_token, self.limits)
         except StorageFailedError as error:
-            raise AgentUnavailableError(
-                f"the gateway to the model could not be opened: {error}"
-            ) from error
+            raise _unopened(error) from error
         self._report_exceeded(budget, run_token.pool)
         if budget.is_used_up:
-            is_over_time = budget.budget in _OVER_TIME[run_token.pool]
+            is_over_time = budget.budget in OVER_TIME[run_token.pool]
             raise (AgentUnavailableError if is_over_time else AgentFailedError)(str(budget))
         if (left := self._upstream.paused_s) > 0:
             raise AgentUnavailableError(self._upstream.pause_message, wait_s=left)
 
-    async def _serve_by_token(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await self._serve(self._grants.get(token_of(request.headers)), request)
-
-    async def _serve(
-        self, grant: GatewayGrant | None, request: web.BaseRequest
-    ) -> web.StreamResponse:
+    async def _serve(self, run: _OpenRun | None, request: web.BaseRequest) -> web.StreamResponse:
+        """`run` None: the one whose token the request has."""
         if request.method == "HEAD" and request.raw_path == "/":
             return web.Response()
-        run = grant.present if grant is not None else None
+        run = run or self._runs.get(token_of(request.headers))
         if run is None or run.is_stopped:
             why = "no run that goes on has this token" if run is None else "this run was stopped"
             return _error(401, "authentication_error", why)
         if not allowed(request.method, request.raw_path):
             why = "this gateway takes POST /v1/messages and /v1/messages/count_tokens alone"
             return _error(404, "not_found_error", why)
-        with run.serving(request):
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a request is served outside a task")
+        run.requests[task] = request
+        try:
             return await self._serve_run(run, request)
+        finally:
+            del run.requests[task]
 
-    async def _serve_run(self, run: OpenRun, request: web.BaseRequest) -> web.StreamResponse:
+    async def _serve_run(self, run: _OpenRun, request: web.BaseRequest) -> web.StreamResponse:
         try:
             async with run.body(request) as body:
                 return await self._pass_on(run, request, body)
         except (aiohttp.ClientError, OSError, TimeoutError):
-            # an answer cut off upstream is cut off here, so that it does not look complete
-            if request.transport is not None:
-                request.transport.abort()
+            _cut(request)  # as it was cut off upstream, so that it does not look complete
             return web.Response()
         except RequestRefusedError as error:
-            return self._refuse(run, error)
+            if isinstance(error, OverBudgetError):
+                self._report_exceeded(error.budget, run.run_token.pool)
+            wait = {} if error.wait_s is None else {"retry-after": f"{math.ceil(error.wait_s)}"}
+            headers = self._retry_headers(run, error.status) | wait
+            return _error(error.status, error.kind, str(error), headers)
         except StorageFailedError as error:
             said = f"the model is not asked while its cost cannot be written down: {error.message}"
             return _error(503, "api_error", said, _NO_RETRY)
@@ -241,50 +270,42 @@ class Gateway:
             return _error(401, "authentication_error", said, _NO_RETRY)
 
     async def _pass_on(
-        self, run: OpenRun, request: web.BaseRequest, body: bytes
+        self, run: _OpenRun, request: web.BaseRequest, body: bytes
     ) -> web.StreamResponse:
-        target, message = request.raw_path, _read_for(run.run_token, body)
-        if target.startswith(COUNT):
+        target, run_token = request.raw_path, run.run_token
+        message = _read_for(run_token, body)
+        if target.startswith(_COUNT):
             async with self._upstream.ask(target, request.headers, body, None) as response:
                 return await self._answer(run, request, response, None)
-        session = run.run_token.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS]
-        async with self._spending.charge(run.run_token, session or None, message) as charge:
-            body = message.body(body, charge.output)
+        session = run_token.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
+        async with self._spending.charge(replace(run_token, session=session), message) as charge:
+            body = message.body(body, charge.tokens.output)
             async with self._upstream.ask(target, request.headers, body, charge) as response:
                 return await self._answer(run, request, response, charge)
 
     async def _answer(
         self,
-        run: OpenRun,
+        run: _OpenRun,
         request: web.BaseRequest,
         response: UpstreamResponse,
         charge: Charge | None,
     ) -> web.StreamResponse:
-        headers = {
-            name: self._upstream.clean(value)
-            for name, value in headers_down(response.raw.headers).items()
-        }
-        if response.is_refused:
-            headers.pop("content-encoding", None)
-            text = self._upstream.clean(response.refusal.decode("utf-8", "replace"))
-            headers |= self._retry_headers(run, response.status)
-            return web.Response(status=response.status, body=text.encode(), headers=headers)
-        meter = _meter(response)
-        if charge is not None:
-            run.has_answer, charge.meter = True, meter
-        return await self._relay(request, response, headers, meter)
-
-    async def _relay(
-        self,
-        request: web.BaseRequest,
-        response: UpstreamResponse,
-        headers: Mapping[str, str],
-        meter: Meter,
-    ) -> web.StreamResponse:
         """Stream the answer, with any secret that the server repeats covered. It has no length, so
         that its agent sees its end once it has been counted.
         """
-        source, redactor = response.raw, Redactor(self._upstream.login.secrets)
+        source, clean = response.raw, self._upstream.clean
+        headers = {name: clean(value) for name, value in headers_down(source.headers).items()}
+        if response.is_refused:
+            headers.pop("content-encoding", None)
+            text = clean(response.refusal.decode("utf-8", "replace"))
+            headers |= self._retry_headers(run, response.status)
+            return web.Response(status=response.status, body=text.encode(), headers=headers)
+        # an answer that came packed, though we asked for none such, is counted by its length
+        is_packed = source.headers.get("Content-Encoding", "identity").lower() != "identity"
+        meter = Meter("" if is_packed else source.headers.get("Content-Type", ""))
+        if charge is not None:
+            run.has_answer, charge.meter = True, meter
+        redactor = Redactor(self._upstream.login.secrets)
         answer = web.StreamResponse(status=response.status, headers=headers)
         await answer.prepare(request)
         while piece := await source.content.readany():
@@ -295,63 +316,60 @@ class Gateway:
             await answer.write(rest)
         return answer
 
-    def _refuse(self, run: OpenRun, error: RequestRefusedError) -> web.Response:
-        if isinstance(error, OverBudgetError):
-            self._report_exceeded(error.budget, run.run_token.pool)
-        wait = {} if error.wait_s is None else {"retry-after": f"{math.ceil(error.wait_s)}"}
-        headers = self._retry_headers(run, error.status) | wait
-        return _error(error.status, error.kind, str(error), headers)
-
-    def _retry_headers(self, run: OpenRun, status: int) -> dict[str, str]:
-        """What keeps the agent from trying again in vain.
-
-        A long pause its task waits out better than a process does; in the middle of its work it
-        waits itself, while its time lasts, since what it did would be lost.
+    def _retry_headers(self, run: _OpenRun, status: int) -> dict[str, str]:
+        """A long pause its task waits out better than a process does; in the middle of its work an
+        agent waits itself, while its time lasts, since what it did would be lost.
         """
         is_passing = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _BUSY
         is_soon = self._upstream.paused_s <= _LONGEST_RETRY_S
         return {} if is_passing and (is_soon or run.has_answer) else _NO_RETRY
 
     def _report_exceeded(self, exceeded: BudgetState, pool: BudgetPool) -> None:
-        for budget in _OVER_TIME[pool]:
+        for budget in OVER_TIME[pool]:
             is_it = exceeded.is_used_up and exceeded.budget == budget
             self._report_problem(f"budget:{budget}", str(exceeded) if is_it else None)
 
     def _report_problem(self, subject: str, problem: str | None) -> None:
-        """Only what is news."""
-        if problem is None and self._problems.pop(subject, None) is None:
-            return
-        if problem is not None:
-            self._problems[subject] = problem
         if self._report is not None:
             self._report(subject, problem)
 
 
-def _read_for(run_token: RunToken, body: bytes) -> MessageRequest:
-    """What a request asks for.
+def allowed(method: str, target: str) -> bool:
+    """Whether a request passes. `target` is as sent: no spelling of a path widens this."""
+    path, _, query = target.partition("?")
+    return method == "POST" and path in {_MESSAGES, _COUNT} and bool(_QUERY.fullmatch(query))
 
-    Raises RequestRefusedError, also where it names a model that is not the run's.
-    """
+
+def token_of(headers: Mapping[str, str]) -> str:
+    """The token that a request came with, wherever the agent put it; "" when it has none."""
+    scheme, _, token = headers.get("Authorization", "").partition(" ")
+    return headers.get("X-Api-Key", "") or (token.strip() if scheme.lower() == "bearer" else "")
+
+
+def _read_for(run_token: RunToken, body: bytes) -> MessageRequest:
+    """Raises RequestRefusedError, also where it names a model that is not the run's."""
     message = read_request(body)
-    foreign = run_token.foreign_model((*message.models, message.model))
-    if foreign is not None:
-        asked = f"the model {foreign[:80]}" if foreign else "a request without a model"
-        models = " or ".join(run_token.models) or "no model"
-        raise RequestRefusedError(
-            f"this gateway takes no requests for {asked}; this run may ask {models} "
-            "(setting agent.model)"
-        )
+    for model in (*message.models, message.model):
+        if not is_same_model(model, run_token.model):
+            asked = f"the model {model[:80]}" if model else "a request without a model"
+            raise RequestRefusedError(
+                f"this gateway takes no requests for {asked}; this run may ask {run_token.model} "
+                "(setting agent.model)"
+            )
     return message
 
 
-def _meter(response: UpstreamResponse) -> Meter:
-    """An answer that came packed, though we asked for none such, is counted by its length."""
-    is_packed = response.raw.headers.get("Content-Encoding", "identity").lower() != "identity"
-    return Meter("" if is_packed else response.raw.headers.get("Content-Type", ""))
+def _cut(request: web.BaseRequest) -> None:
+    if request.transport is not None:
+        request.transport.abort()
+
+
+def _unopened(error: Exception) -> AgentUnavailableError:
+    return AgentUnavailableError(f"the gateway to the model could not be opened: {error}")
 
 
 def _error(
     status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
-    return web.Response(status=status, body=body, content_type="application/json", headers=headers)
+    document = {"type": "error", "error": {"type": kind, "message": message}}
+    return web.json_response(document, status=status, headers=headers)

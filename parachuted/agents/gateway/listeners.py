@@ -45,15 +45,13 @@ def listen_in(folder: Path, name: str) -> socket.socket:
     return bound
 
 
-class _WithoutProtocolErrors(logging.Filter):
-    """Drops log lines about malformed HTTP, with which an agent could flood the log."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+def _is_no_protocol_error(record: logging.LogRecord) -> bool:
+    """Log lines about malformed HTTP are dropped: an agent could flood the log with them."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 _log = logging.getLogger(f"{__name__}.http")
-_log.addFilter(_WithoutProtocolErrors())
+_log.addFilter(_is_no_protocol_error)
 
 
 class GatewayListeners:
@@ -61,18 +59,13 @@ class GatewayListeners:
         self._serve = serve
         self._opening = asyncio.Lock()
         self._runner: web.ServerRunner | None = None
-        self._port = 0
 
     async def port(self) -> int:
         """The port on 127.0.0.1. OSError when none is to be had."""
         async with self._opening:
             if self._runner is None:
-                self._runner = await _listen(
-                    self._serve,
-                    lambda runner: web.TCPSite(runner, "127.0.0.1", 0, backlog=_BACKLOG),
-                )
-                self._port = int(self._runner.addresses[0][1])
-            return self._port
+                self._runner = await _listen(self._serve, socket.create_server(("127.0.0.1", 0)))
+            return int(self._runner.addresses[0][1])
 
     @asynccontextmanager
     async def socket(
@@ -82,8 +75,7 @@ class GatewayListeners:
         if folder is None:
             yield None
             return
-        bound = listen_in(folder, NAME)
-        runner = await _listen(serve, lambda runner: web.SockSite(runner, bound, backlog=_BACKLOG))
+        runner = await _listen(serve, listen_in(folder, NAME))
         try:
             yield folder / NAME
         finally:
@@ -98,16 +90,13 @@ class GatewayListeners:
 
 class _LimitedServer(web.Server):
     """Limits the connections of one socket, since an agent may open any number and descriptors are
-    few.
-
-    When it is full, the oldest idle connection is closed, so that idle ones cannot block others.
+    few: when it is full, the oldest idle one is closed.
     """
 
     def __init__(self, serve: RequestHandler) -> None:
-        """An agent that goes away ends what it asked for, also at the far side."""
         super().__init__(
             self._answer,
-            handler_cancellation=True,
+            handler_cancellation=True,  # an agent that goes away ends what it asked for, also there
             access_log=None,
             auto_decompress=False,
             logger=_log,
@@ -142,20 +131,16 @@ class _RefuseConnection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None: ...
 
 
-async def _listen(
-    serve: RequestHandler, site: Callable[[web.ServerRunner], web.BaseSite]
-) -> web.ServerRunner:
-    """Listen in a context of its own, which each request inherits.
-
-    In that of the caller, the requests of all runs would be tasks of the module whose call was the
-    first, and be cancelled once that module is restarted.
+async def _listen(serve: RequestHandler, bound: socket.socket) -> web.ServerRunner:
+    """Listen in a context of its own, which each request inherits: in that of the caller, all
+    requests would be cancelled once the module whose call was the first is restarted.
     """
 
     async def begin() -> web.ServerRunner:
         runner = web.ServerRunner(_LimitedServer(serve), shutdown_timeout=0.1)
         try:
             await runner.setup()
-            await site(runner).start()
+            await web.SockSite(runner, bound, backlog=_BACKLOG).start()
         except BaseException:
             await runner.cleanup()
             raise

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parachuted.agents.gateway.prices import BYTES_A_TOKEN, Tokens
-from parachuted.json_limits import check_json
+from parachuted.texts.json_limits import check_json
 
 _MOST_INPUT = 1_000_000  # tokens: no model reads more
 _MOST_OUTPUT = 128_000
@@ -25,12 +25,12 @@ _DATA = frozenset({"input", "input_schema"})  # what is a tool's own affair
 _TEXTS = frozenset({"messages", "system", "metadata"})
 _TIERS = frozenset({"auto", "standard_only"})
 _CONTEXT_EDITS = "clear_"
+_CACHE = "cache_control"
 
 
 class RequestRefusedError(Exception):
-    """The request gets no answer from a model, and the message says why.
-
-    `status` and `kind` are what the agent gets, in the API's terms; `wait_s` is how long to wait.
+    """The request gets no answer from a model, and the message says why; `status` and `kind` are
+    the API's terms for it.
     """
 
     def __init__(
@@ -76,10 +76,8 @@ class MessageRequest:
         document, thinking = {**self.document, "max_tokens": output}, self.document.get("thinking")
         if isinstance(thinking, dict) and _whole(thinking.get("budget_tokens"), 0) >= output:
             if output <= _LEAST_THINKING:
-                raise RequestRefusedError(
-                    "what is left of the budget does not buy the thinking that this request asks "
-                    "for"
-                )
+                left = "what is left of the budget does not buy the thinking"
+                raise RequestRefusedError(f"{left} that this request asks for")
             document["thinking"] = {**thinking, "budget_tokens": output - 1}
         return json.dumps(document).encode()
 
@@ -102,20 +100,20 @@ def read_request(body: bytes) -> MessageRequest:
     except (ValueError, RecursionError) as error:
         raise RequestRefusedError(f"a request is JSON in UTF-8: {str(error)[:100]}") from error
     if reaching is not None:
-        raise RequestRefusedError(
-            "an agent's requests reach nothing but the model, so this gateway takes no "
-            f"{reaching[:100]}"
-        )
-    _refuse_unpriced(document)
+        alone = "an agent's requests reach nothing but the model"
+        raise RequestRefusedError(f"{alone}, so this gateway takes no {reaching[:100]}")
+    if unpriced := _unpriced(document):
+        raise RequestRefusedError(f"this gateway takes no {unpriced}")
     model, speed = document.get("model"), document.get("speed")
     asked = _whole(document.get("max_tokens"), _MOST_OUTPUT)
+    caches = [kept for part in _dicts(document) if isinstance(kept := part.get(_CACHE), dict)]
     return MessageRequest(
         document=document,
         model=model if isinstance(model, str) else "",
         models=models,
         input=_estimate_input(len(body), parts),
         output=asked if 0 <= asked <= _MOST_OUTPUT else _MOST_OUTPUT,
-        writes_hour=any(_is_kept_for_an_hour(part) for part in _dicts(document)),
+        writes_hour=any(cache.get("ttl", "5m") != "5m" for cache in caches),
         speed=speed if isinstance(speed, str) else "",
     )
 
@@ -133,24 +131,18 @@ def _estimate_input(size: int, parts: list[dict[str, Any]]) -> int:
     return min(tokens + max(0, size) // BYTES_A_TOKEN, _MOST_INPUT)
 
 
-def _is_kept_for_an_hour(part: Mapping[str, Any]) -> bool:
-    cache = part.get("cache_control")
-    return isinstance(cache, dict) and cache.get("ttl", "5m") != "5m"
-
-
-def _refuse_unpriced(document: Mapping[str, Any]) -> None:
+def _unpriced(document: Mapping[str, Any]) -> str | None:
     """What would cost otherwise than by its model's tokens."""
     if document.get("service_tier", "auto") not in _TIERS:
-        raise RequestRefusedError("this gateway takes no service_tier but auto and standard_only")
+        return "service_tier but auto and standard_only"
     management = document.get("context_management")
     edits = management.get("edits") if isinstance(management, dict) else None
     for edit in edits if isinstance(edits, list) else []:
         kind = edit.get("type") if isinstance(edit, dict) else None
         if not (isinstance(kind, str) and kind.startswith(_CONTEXT_EDITS)):
-            raise RequestRefusedError(
-                f"this gateway takes no context edit of type {str(kind)[:100]}, whose cost cannot "
-                "be known beforehand"
-            )
+            said = f"context edit of type {str(kind)[:100]}"
+            return f"{said}, whose cost cannot be known beforehand"
+    return None
 
 
 def _reaching(document: dict[str, Any], parts: list[dict[str, Any]]) -> Iterator[str]:

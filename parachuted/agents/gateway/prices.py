@@ -17,10 +17,8 @@ _US_FACTOR = 1.1  # an answer that was kept in the United States costs a tenth m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What one answer took.
-
-    `input` is what was neither read from nor written to the cache; `searches` are searches of the
-    web.
+    """What one answer took; `input` is what was neither read from nor written to the cache, and
+    `searches` are of the web.
     """
 
     input: int = 0
@@ -52,42 +50,30 @@ class Price(NamedTuple):
     def of(self, tokens: Tokens) -> float:
         read = self.input / 10 if self.cache_read is None else self.cache_read
         prompt = tokens.input + 1.25 * tokens.cache_write_5m + 2 * tokens.cache_write_1h
-        usd = (
-            prompt * self.input + tokens.cache_read * read + tokens.output * self.output
-        ) / _MILLION
-        return usd * (self.long_factor if tokens.prompt > self.long_above else 1)
+        usd = prompt * self.input + tokens.cache_read * read + tokens.output * self.output
+        return usd / _MILLION * (self.long_factor if tokens.prompt > self.long_above else 1)
 
 
 _DEAREST, _DEAREST_FAST = Price(15, 75), Price(30, 150)
 
-# By the beginning of a model's name, the longest that fits. Source: the catalogue that the bundled
-# CLI (2.1.330) computes its costs from.
-PRICES = {
-    "claude-3-haiku": Price(0.25, 1.25, 0.03),
-    "claude-3-5-haiku": Price(0.8, 4),
-    "claude-haiku-4-5": Price(1, 5),
-    "claude-haiku-5-5": Price(0.1, 0.5, long_above=100_000, long_factor=5),
-    "claude-3-sonnet": Price(3, 15),
-    "claude-3-5-sonnet": Price(3, 15),
-    "claude-3-7-sonnet": Price(3, 15),
-    "claude-sonnet-4": Price(3, 15),
-    "claude-sonnet-5": Price(2, 10),
-    "claude-sonnet-5-5": Price(2, 10, 0.1),
-    "claude-3-opus": Price(15, 75),
-    "claude-opus-4": Price(15, 75),
-    "claude-opus-4-5": Price(5, 25),
-    "claude-opus-4-6": Price(5, 25),
-    "claude-opus-4-7": Price(5, 25),
-    "claude-opus-4-8": Price(5, 25),
-    "claude-opus-5": Price(5, 25),
-    "claude-opus-5-5": Price(4, 20, 0.2),
-    "claude-fable-5": Price(10, 50),
-    "claude-fable-5-1": Price(10, 50, 0.25),
-    "claude-fable-5-2": Price(8, 40, 0.2),
-    "claude-mythos-5": Price(10, 50),
-    "claude-mythos-5-1": Price(10, 50, 0.25),
-    "claude-mythos-5-2": Price(8, 40, 0.2),
+# By the beginnings of models' names, of which the longest that fits counts. Source: the catalogue
+# that the bundled CLI (2.1.330) computes its costs from.
+_NAMES = {
+    Price(0.25, 1.25, 0.03): "3-haiku",
+    Price(0.8, 4): "3-5-haiku",
+    Price(1, 5): "haiku-4-5",
+    Price(0.1, 0.5, long_above=100_000, long_factor=5): "haiku-5-5",
+    Price(3, 15): "3-sonnet 3-5-sonnet 3-7-sonnet sonnet-4",
+    Price(2, 10): "sonnet-5",
+    Price(2, 10, 0.1): "sonnet-5-5",
+    Price(15, 75): "3-opus opus-4",
+    Price(5, 25): "opus-4-5 opus-4-6 opus-4-7 opus-4-8 opus-5",
+    Price(4, 20, 0.2): "opus-5-5",
+    Price(10, 50): "fable-5 mythos-5",
+    Price(10, 50, 0.25): "fable-5-1 mythos-5-1",
+    Price(8, 40, 0.2): "fable-5-2 mythos-5-2",
 }
+PRICES = {f"claude-{name}": price for price, names in _NAMES.items() for name in names.split()}
 
 
 def price_of(model: str) -> Price | None:
@@ -103,15 +89,10 @@ def price_note(model: str, *, may_cost: bool) -> str | None:
     """What a person should know about a model whose price is not known."""
     if price_of(model) is not None:
         return None
-    counted = (
-        "the dearest price that is known"
-        if may_cost
-        else "nothing, since its server is in your own network"
-    )
-    return (
-        f"the price of {model[:80] or 'a model without a name'} is not known; it was counted as "
-        f"{counted}"
-    )
+    own = "nothing, since its server is in your own network"
+    counted = "the dearest price that is known" if may_cost else own
+    name = model[:80] or "a model without a name"
+    return f"the price of {name} is not known; it was counted as {counted}"
 
 
 def cost_of(
@@ -138,8 +119,8 @@ _NAME_CHARS = 200
 
 
 class Meter:
-    """Reads from an answer what it used: `feed` it the pieces in order, whatever their borders,
-    and ask then.
+    """Reads from an answer what it used: `feed` it the pieces in order, whatever their borders, and
+    ask after `end`.
     """
 
     def __init__(self, content_type: str) -> None:
@@ -147,16 +128,16 @@ class Meter:
         self._line = bytearray()
         self._is_skipping = False
         self._usage: dict[str, object] = {}
-        self.model = ""
         self._uncounted = 0  # bytes of the answer that no usage has counted yet
-        self._has_begun = self._has_ended = self.has_failed = False
+        self._has_started = self._has_ended = self._has_failed = False
+        self.model = ""
 
     def feed(self, piece: bytes) -> None:
         *lines, rest = piece.split(b"\n") if self._is_stream else [piece]
         for end in lines:
             self._line += end
             if not self._is_skipping:
-                self._take(bytes(self._line))
+                self._read(bytes(self._line))
             self._line.clear()
             self._is_skipping = False
         self._line += rest
@@ -168,27 +149,25 @@ class Meter:
     @property
     def is_whole(self) -> bool:
         """Whether its server ended it."""
-        return self._has_ended or self.has_failed
+        return self._has_ended or self._has_failed
 
     @property
     def is_refused(self) -> bool:
         """Whether it is an error in place of an answer."""
-        return self.has_failed and not self._has_begun
+        return self._has_failed and not self._has_started
 
     def end(self) -> None:
         if not self._is_stream:
             self._uncounted += len(self._line)
-            self._take_message(_document(bytes(self._line)))
+            self._read_message(_document(bytes(self._line)))
             self._has_ended = _is_count(self._usage.get("output_tokens"))
 
     def tokens(self) -> Tokens:
-        """What it took until now; of an answer that was cut off, its length says more than its
-        usage.
-        """
-        usage, output = self._usage, _count(self._usage.get("output_tokens"))
+        """What it took; of an answer that was cut off, its length says more than its usage."""
+        usage, hour, output = self._usage, 0, _count(self._usage.get("output_tokens"))
         if not self._has_ended:
             output = max(output, self._uncounted // BYTES_A_TOKEN)
-        written, hour = _count(usage.get("cache_creation_input_tokens")), 0
+        written = _count(usage.get("cache_creation_input_tokens"))
         if isinstance(kinds := usage.get("cache_creation"), Mapping):
             hour = min(written, _count(kinds.get("ephemeral_1h_input_tokens")))
         tools = usage.get("server_tool_use")
@@ -201,42 +180,32 @@ class Meter:
             searches=_count(tools.get("web_search_requests")) if isinstance(tools, Mapping) else 0,
         )
 
-    def usd(self, model: str, tokens: Tokens, *, may_cost: bool, speed: str) -> float:
-        """The price of `tokens` at the answer's terms; `speed` is the one that was asked for."""
-        usage = self._usage
-        return cost_of(
-            model,
-            tokens,
-            may_cost=may_cost,
-            speed=_name(usage.get("speed")) or speed,
-            place=_name(usage.get("inference_geo")),
-        )
+    def text(self, name: str) -> str:
+        """A text of its usage, such as `speed`."""
+        return _name(self._usage.get(name))
 
-    def _take(self, line: bytes) -> None:
-        self.has_failed = self.has_failed or line.startswith(b"event: error")
+    def _read(self, line: bytes) -> None:
+        self._has_failed = self._has_failed or line.startswith(b"event: error")
         if not line.startswith(b"data:"):
             return
         event = _document(line[len(b"data:") :]) if b'"usage"' in line else {}
         kind, usage = event.get("type"), event.get("usage")
         if kind == "message_start":
-            self._has_begun = True
-            self._take_message(event.get("message"))
+            self._has_started = True
+            self._read_message(event.get("message"))
         elif kind == "message_delta":
-            self._take_usage(usage)
+            self._read_message({"usage": usage})
             self._has_ended = isinstance(usage, Mapping) and _is_count(usage.get("output_tokens"))
         elif b"_delta" in line:
-            self._has_begun = True
+            self._has_started = True
             self._uncounted += max(1, len(line) - _EMPTY_DELTA)
 
-    def _take_message(self, message: object) -> None:
+    def _read_message(self, message: object) -> None:
+        """Later figures are those of the whole answer until then."""
         if isinstance(message, Mapping):
             self.model = _name(message.get("model")) or self.model
-            self._take_usage(message.get("usage"))
-
-    def _take_usage(self, usage: object) -> None:
-        """Later figures are those of the whole answer until then."""
-        if isinstance(usage, Mapping):
-            self._usage |= {str(name): value for name, value in usage.items() if value is not None}
+            if isinstance(usage := message.get("usage"), Mapping):
+                self._usage |= {str(name): n for name, n in usage.items() if n is not None}
 
 
 def _document(data: bytes) -> Mapping[str, object]:

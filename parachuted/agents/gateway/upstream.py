@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http import HTTPStatus
 from io import BytesIO
 from ipaddress import ip_address
@@ -20,18 +23,29 @@ from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined
 
 import aiohttp
 
-from parachuted.agents.gateway.headers import asked_wait_s, headers_up, read_windows
-from parachuted.agents.gateway.login import Login
+from parachuted.agents.credentials import Login, RequestCredential
 from parachuted.agents.gateway.message_request import RequestRefusedError
 from parachuted.agents.gateway.spending import Charge
 from parachuted.errors import AgentUnavailableError
-from parachuted.redact import redact
+from parachuted.texts.redact import redact
 
-_CONNECT_S, _SILENCE_S, _IDLE_S, _LOGIN_S = 10.0, 600.0, 60.0, 30.0
+_UP = re.compile(r"accept|content-type|user-agent|x-app|(?:anthropic|x-stainless)-.*")
+_DOWN = re.compile(
+    r"content-type|content-encoding|cache-control|request-id|retry-after|retry-after-ms"
+    r"|x-should-retry|anthropic-.*"
+)
+_VERSION = "2023-06-01"
+_BETA = "anthropic-beta"
+_WINDOW = "anthropic-ratelimit-unified-"
+_USED = re.compile(rf"{_WINDOW}([a-z0-9_-]{{1,40}})-utilization", re.IGNORECASE)
+_MOST_WINDOWS = 20
+_MOST_PERCENT = 1000.0
+_IDLE_S = 60.0
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=600.0)
+_LOGIN_TIMEOUT = aiohttp.ClientTimeout(total=30.0)
 _READ_AHEAD = 1 << 15
 _LARGE = 1 << 20  # aiohttp sends more than that piece by piece, if it may
 _LARGEST_ERROR = 64 << 10
-_MOST_WINDOWS = 20
 _FAILURES = 5
 _PAUSE_S, _LONGEST_PAUSE_S = 30.0, 86_400.0
 _ASKS_TO_WAIT = frozenset({429, 503, 529})
@@ -40,17 +54,25 @@ _OWN_NETWORK = (".local", ".lan", ".internal", ".home.arpa", ".localhost")
 _REASON_CHARS = 300
 # Statuses with which no model has answered; others may come from a proxy, after it has.
 _UNPAID = frozenset(range(300, 500)) - {408, 499} | {500, 501, 503, 529}
-_PASSING = frozenset({401, 402, 403, 404, 408, 409, 429, 500, 502, 503, 504, 529})
+_REFUSED_LOGIN = "{host} refused the login{said}; `parachute auth status` shows which one is used"
 _PROBLEMS = {
-    401: "{host} refused the login{said}; `parachute auth status` shows which one is used",
+    401: _REFUSED_LOGIN,
     402: "the account at {host} has no credit left{said}; runs that need it wait until it has",
-    403: "{host} refused the login{said}; `parachute auth status` shows which one is used",
+    403: _REFUSED_LOGIN,
     404: "{host} does not know the model {model}{said}; check the settings agent.model and "
     "agent.base_url",
     429: "{host} limits how often the model is asked{said}; runs that need it wait",
 }
 
 UpstreamReport = Callable[[str, str | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageWindow:
+    """How much of an account's allowance is used, in percent, and until when that is so."""
+
+    utilization: float
+    resets_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +89,20 @@ class UpstreamResponse:
 
 
 class Upstream:
+    """`windows` are those of the account, as the latest answers said; an API key has none."""
+
     def __init__(
         self, *, url: str, env: Mapping[str, str], login: Login, report: UpstreamReport
     ) -> None:
         self.url, self.login = url, login
-        self.windows: dict[str, dict[str, object]] = {}
+        self.windows: dict[str, UsageWindow] = {}
         self._env, self._report = env, report
-        self._proxy = proxy_for(url, env)
         self._failures = 0
         self._paused_until, self._why_paused = 0.0, ""
         self._session: aiohttp.ClientSession | None = None
 
     @property
     def host(self) -> str:
-        """Its name, for a person."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
     @property
@@ -119,7 +141,6 @@ class Upstream:
         try:
             response = await _read_refusal(raw)
             if charge is not None:
-                charge.is_owed = response.status not in _UNPAID
                 self._note(response, charge.request.model)
             yield response
         finally:
@@ -137,46 +158,40 @@ class Upstream:
     async def _post(
         self, target: str, headers: Mapping[str, str], body: bytes, charge: Charge | None
     ) -> aiohttp.ClientResponse:
-        """Raises RequestRefusedError where there is no answer, or one that sends elsewhere."""
-        url = f"{self.url}{target}"
+        url = self.url
+        if "authorization" in headers:  # a request has one such header: none of the address
+            url = urlsplit(url)._replace(netloc=self.host).geturl()
         if charge is not None:
             charge.is_owed = True
         try:
             response = await self._open().post(
-                # one request has one Authorization header, and the login's goes before
-                _without_login(url) if "authorization" in headers else url,
+                f"{url}{target}",
                 data=body if len(body) < _LARGE else BytesIO(body),
                 headers=headers,
-                proxy=self._proxy,
+                proxy=proxy_for(self.url, self._env),
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            is_unsent = isinstance(
-                error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
-            )
+            unsent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
             if charge is not None:
-                charge.is_owed = not is_unsent
+                charge.is_owed = not isinstance(error, unsent)
                 self._fail()
             # aiohttp's own words speak of ssl where there is none
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
             reason = self.clean(str(cause) or type(cause).__name__)[:_REASON_CHARS]
-            raise _no_answer(f"the model at {self.host} could not be reached: {reason}") from error
+            said = f"the model at {self.host} could not be reached: {reason}"
+            raise RequestRefusedError(said, status=502, kind="api_error") from error
+        if charge is not None:
+            charge.is_owed = response.status not in _UNPAID
         if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
             response.close()
-            if charge is not None:
-                charge.is_owed = False
-            said = (
-                f"the model's server at {self.host} sends elsewhere ({response.status}), where no "
-                "credential goes"
-            )
+            elsewhere = f"sends elsewhere ({response.status}), where no credential goes"
+            said = f"the model's server at {self.host} {elsewhere}"
             self._report("model", said)
-            raise _no_answer(said)
+            raise RequestRefusedError(said, status=502, kind="api_error")
         return response
 
     def _note(self, response: UpstreamResponse, model: str) -> None:
-        """Report what keeps the model from answering, or that it answers, and keep to the pause
-        that its server asks for.
-        """
         status, headers = response.status, response.raw.headers
         windows = [*(self.windows | read_windows(headers)).items()]
         self.windows = dict(windows[-_MOST_WINDOWS:])
@@ -194,18 +209,16 @@ class Upstream:
             message = read_error(response.refusal).get("message", "")[:_REASON_CHARS]
             said = f" ({status}: {message})" if message else f" ({status})"
             subject = f"model:{model}" if status == HTTPStatus.NOT_FOUND else "model"
-            self._report(
-                subject, self.clean(problem.format(host=self.host, model=model, said=said))
-            )
+            problem = problem.format(host=self.host, model=model, said=said)
+            self._report(subject, self.clean(problem))
 
     def _fail(self) -> None:
         """A server that has failed so often in a row is left alone for a while."""
         self._failures += 1
         if self._failures >= _FAILURES:
             self._pause(_PAUSE_S, "does not answer")
-            self._report(
-                "model", f"the model at {self.host} does not answer; runs that need it wait"
-            )
+            said = f"the model at {self.host} does not answer; runs that need it wait"
+            self._report("model", said)
 
     def _pause(self, seconds: float, why: str) -> None:
         until = time.monotonic() + min(seconds, _LONGEST_PAUSE_S)
@@ -214,13 +227,10 @@ class Upstream:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
+            ssl_ = trust(self._env)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0, keepalive_timeout=_IDLE_S, ssl=trust(self._env)
-                ),
-                timeout=aiohttp.ClientTimeout(
-                    total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S
-                ),
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S, ssl=ssl_),
+                timeout=_TIMEOUT,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=("User-Agent", "Accept-Encoding"),
@@ -229,15 +239,51 @@ class Upstream:
         return self._session
 
 
-def _no_answer(message: str) -> RequestRefusedError:
-    return RequestRefusedError(message, status=HTTPStatus.BAD_GATEWAY, kind="api_error")
-
-
-def is_passing(status: int | None) -> bool:
-    """Whether the same request may be answered later: when a server is up again, or a person has
-    put something right. None: no answer.
+def headers_up(headers: Mapping[str, str], credential: RequestCredential) -> dict[str, str]:
+    """Without what the agent sent to prove itself, with the credential, and uncompressed, so that
+    the answer can be metered.
     """
-    return status is None or status in _PASSING
+    up = {name.lower(): value for name, value in headers.items() if _UP.fullmatch(name.lower())}
+    if credential.beta:
+        betas = [part.strip() for part in up.get(_BETA, "").split(",") if part.strip()]
+        up[_BETA] = ",".join(dict.fromkeys([*betas, credential.beta]))
+    up.setdefault("anthropic-version", _VERSION)
+    up.setdefault("content-type", "application/json")
+    return {**up, "accept-encoding": "identity", **credential.headers}
+
+
+def headers_down(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): text for name, text in headers.items() if _DOWN.fullmatch(name.lower())}
+
+
+def read_windows(headers: Mapping[str, str]) -> dict[str, UsageWindow]:
+    """The windows of an account that an answer tells of, by their names, such as `5h` and `7d`."""
+    names = [found[1].lower() for header in headers if (found := _USED.fullmatch(header))]
+    windows: dict[str, UsageWindow] = {}
+    for name in names[:_MOST_WINDOWS]:
+        used = _number(headers.get(f"{_WINDOW}{name}-utilization"))
+        ends, resets_at = _number(headers.get(f"{_WINDOW}{name}-reset")), None
+        with contextlib.suppress(OverflowError, OSError, ValueError):
+            resets_at = datetime.fromtimestamp(ends, UTC) if ends >= 0 else None
+        if used >= 0:
+            windows[name] = UsageWindow(round(min(used * 100, _MOST_PERCENT), 1), resets_at)
+    return windows
+
+
+def asked_wait_s(headers: Mapping[str, str]) -> float:
+    """The seconds that an answer asks to wait; 0 if it asks for nothing that makes sense."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    seconds = milliseconds / 1000 if milliseconds >= 0 else _number(headers.get("retry-after"))
+    return max(0.0, seconds)
+
+
+def _number(text: str | None) -> float:
+    """-1 for what is no number."""
+    try:
+        number = float(text or "")
+    except ValueError:
+        return -1.0
+    return number if math.isfinite(number) else -1.0
 
 
 async def _read_refusal(raw: aiohttp.ClientResponse) -> UpstreamResponse:
@@ -266,24 +312,16 @@ async def post_json(
     env: Mapping[str, str], url: str, document: Mapping[str, object]
 ) -> tuple[int, Any]:
     """Send JSON to the login server: its status and JSON, or 0 and None without an answer."""
+    proxy = proxy_for(url, env)
     try:
-        timeout = aiohttp.ClientTimeout(total=_LOGIN_S)
         connector = aiohttp.TCPConnector(ssl=trust(env))
         async with (
-            aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
-            session.post(
-                url, json=document, proxy=proxy_for(url, env), allow_redirects=False
-            ) as response,
+            aiohttp.ClientSession(connector=connector, timeout=_LOGIN_TIMEOUT) as session,
+            session.post(url, json=document, proxy=proxy, allow_redirects=False) as response,
         ):
             return response.status, json.loads(await response.content.read(1 << 20))
     except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
         return 0, None
-
-
-def _without_login(url: str) -> str:
-    """The address without a name and password in it."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def is_on_this_machine(url: str) -> bool:
@@ -297,8 +335,7 @@ def is_on_this_machine(url: str) -> bool:
 def is_anthropic(url: str) -> bool:
     """Whether it is the only destination of a login."""
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    return parts.scheme == "https" and (host == "anthropic.com" or host.endswith(".anthropic.com"))
+    return parts.scheme == "https" and f".{parts.hostname}".endswith(".anthropic.com")
 
 
 def is_in_own_network(url: str) -> bool:

@@ -1,13 +1,15 @@
-"""A program in a container, as streams. It can be ended at any time, and leaves nothing
-behind.
-"""
+"""A program in a container, as streams. It can be ended at any time, and leaves nothing behind."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import cast
 
 from parachuted.errors import AgentUnavailableError
 from parachuted.processes.own_thread import in_own_thread
@@ -18,66 +20,74 @@ _LINE_LIMIT = 32 * 1024 * 1024
 _LOGGED_CHARS = 500
 _HEADER, _STDOUT = 8, 1
 _KILLED = 137
+_END_MARK = re.compile(rb"\0(?P<code>\d{1,3}) (?P<memory>\d+)\n")
+_LONGEST_MARK = 32
+_STOPS_S = 60.0
+_OUT_OF_MEMORY = "it needed more memory than its sandbox has; `memory` in its sandbox raises that"
 
 
-class Container:
-    """A running container: `write` to its stdin, read its `stdout`, `wait` for its end or `kill`
-    it.
+class Container(asyncio.Protocol):
+    """A running container: `write` to its stdin, read its `stdout` (it is slowed down when that is
+    not read), `wait` for its end or `kill` it.
 
-    `problem` says, for a person, why it was ended or what ended it.
+    `problem` says, for a person, why it was ended or what ended it; `complaint` is the last line
+    that it printed on stderr. The engine's stream, whose protocol this is, has a header of eight
+    bytes (which stream, how much) before each piece. One whose first process is inside.py goes on
+    when its program has ended, which a NUL in stdout tells, so that its files can be read.
     """
 
     def __init__(
-        self, name: str, *, exit_code: Callable[[], tuple[int, bool]], remove: Callable[[], None]
+        self,
+        name: str,
+        *,
+        exit_code: Callable[[], tuple[int, bool]],
+        remove: Callable[[], None],
+        stop: Callable[[], None],
+        read: Callable[[str, Path], None],
+        tells_its_end: bool = False,
     ) -> None:
         self.id = name
         self.problem: str | None = None
-        self._exit_code, self._remove = exit_code, remove
-        self._streams = _Streams(name)
+        self.complaint = ""
+        self.stdout = asyncio.StreamReader(limit=_LINE_LIMIT)
+        self._exit_code, self._remove, self._stop, self._read = exit_code, remove, stop, read
+        self._tells_its_end, self._end_mark = tells_its_end, b""
         self._transport: asyncio.Transport | None = None
+        self._may_write, self._ended = asyncio.Event(), asyncio.Event()
+        self._may_write.set()
+        self._has_ended_input = False
+        self._rest, self._left, self._kind, self._line = bytearray(), 0, 0, b""
         self._code: int | None = None
         self._ending = asyncio.Lock()
-        self._is_ending = self._is_gone = False
-
-    @property
-    def stdout(self) -> asyncio.StreamReader:
-        """What the program prints; it is slowed down when that is not read."""
-        return self._streams.stdout
+        self._is_ending = self._is_unread = self._is_gone = False
 
     @property
     def is_ready(self) -> bool:
         return (
             self._transport is not None
             and not self._transport.is_closing()
-            and not self._streams.has_ended_input
+            and not self._has_ended_input
+            and not self._ended.is_set()
         )
-
-    @property
-    def complaint(self) -> str:
-        """The last line that it printed on stderr."""
-        return self._streams.complaint
 
     async def begin(self, stream: socket.socket) -> None:
         stream.setblocking(False)  # noqa: FBT003  the standard library's
-        transport, _ = await asyncio.get_running_loop().create_connection(
-            lambda: self._streams, sock=stream
-        )
-        self._transport = transport
+        await asyncio.get_running_loop().create_connection(lambda: self, sock=stream)
 
     async def write(self, data: bytes) -> None:
         """Give it input, waiting while it does not read. BrokenPipeError when it has ended."""
         if not self.is_ready or self._transport is None:
             raise BrokenPipeError("the container has ended")
         self._transport.write(data)
-        await self._streams.may_write.wait()
+        await self._may_write.wait()
 
     async def end_input(self) -> None:
         if self.is_ready and self._transport is not None:
-            self._streams.has_ended_input = True
+            self._has_ended_input = True
             self._transport.write_eof()
 
     async def wait(self) -> int:
-        await self._streams.ended.wait()
+        await self._ended.wait()
         if self._code is None and not self._is_ending:
             try:
                 self._code, is_out_of_memory = await asyncio.to_thread(self._exit_code)
@@ -86,10 +96,7 @@ class Container:
                     raise
             else:
                 if is_out_of_memory:
-                    self.problem = (
-                        "it needed more memory than its sandbox has; `memory` in its "
-                        "sandbox raises that"
-                    )
+                    self.problem = _OUT_OF_MEMORY
         return self._code if self._code is not None else _KILLED
 
     async def kill(self, problem: str | None = None) -> None:
@@ -105,7 +112,30 @@ class Container:
                 self._transport.abort()  # the engine does not end one whose output is not read
             await in_own_thread(self._remove)
             self._is_gone = True
-            self._streams.end()
+            self._end()
+
+    async def stop(self, problem: str | None = None) -> None:
+        """End all that runs in it; its files can still be read.
+
+        Raises AgentUnavailableError when it has ended altogether.
+        """
+        self.problem = self.problem or problem
+        async with self._ending:
+            if self._ended.is_set():
+                return
+            self._is_unread = True
+            if self._transport is not None and not self._transport.is_reading():
+                self._transport.resume_reading()
+            await in_own_thread(self._stop)
+            try:
+                async with asyncio.timeout(_STOPS_S):
+                    await self._ended.wait()
+            except TimeoutError as error:
+                raise AgentUnavailableError("the agent's container did not stop") from error
+
+    async def read(self, place: str, archive: Path) -> None:
+        """Read a file or folder of it into an archive. Raises AgentUnavailableError."""
+        await in_own_thread(partial(self._read, place, archive))
 
     def end_soon(self, problem: str) -> None:
         """End it from code that cannot wait; its streams end once it is gone."""
@@ -119,31 +149,15 @@ class Container:
             log.error(
                 "a container was not ended", extra={"container": self.id[:12], "reason": str(error)}
             )
-        self._streams.end()
-
-
-class _Streams(asyncio.Protocol):
-    """The engine's stream: a header of eight bytes (which stream, how much) before each piece of
-    it.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.stdout = asyncio.StreamReader(limit=_LINE_LIMIT)
-        self.ended = asyncio.Event()
-        self.may_write = asyncio.Event()
-        self.may_write.set()
-        self.has_ended_input = False
-        self._name = name[:12]
-        self._rest = bytearray()
-        self._left = 0
-        self._kind = 0
-        self._line = b""
-        self.complaint = ""
+        self._end()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
         self.stdout.set_transport(transport)
 
     def data_received(self, data: bytes) -> None:
+        if self._ended.is_set():
+            return
         self._rest += data
         while self._rest:
             if self._left == 0:
@@ -156,26 +170,40 @@ class _Streams(asyncio.Protocol):
             del self._rest[: len(piece)]
             self._left -= len(piece)
             if self._kind == _STDOUT:
-                self.stdout.feed_data(piece)
+                self._print(piece)
             else:
                 self._log(piece)
 
-    def eof_received(self) -> bool:
-        return False
+    def _print(self, piece: bytes) -> None:
+        """Pass stdout on, up to the NUL after which inside.py says how its program ended."""
+        if self._tells_its_end and not self._end_mark:
+            piece, nul, rest = piece.partition(b"\0")
+            self.stdout.feed_data(b"" if self._is_unread else piece)
+            self._end_mark = nul + rest
+        elif self._tells_its_end:
+            self._end_mark += piece
+        else:
+            self.stdout.feed_data(piece)
+        found = _END_MARK.search(self._end_mark)
+        if found is not None and found["memory"] != b"0":
+            self.problem = self.problem or _OUT_OF_MEMORY
+        if found is not None or len(self._end_mark) > _LONGEST_MARK:
+            self._code = int(found["code"]) if found is not None else _KILLED  # its own NUL
+            self._end()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  the protocol
-        self.end()
+        self._end()
 
     def pause_writing(self) -> None:
-        self.may_write.clear()
+        self._may_write.clear()
 
     def resume_writing(self) -> None:
-        self.may_write.set()
+        self._may_write.set()
 
-    def end(self) -> None:
-        self.may_write.set()
-        if not self.ended.is_set():
-            self.ended.set()
+    def _end(self) -> None:
+        self._may_write.set()
+        if not self._ended.is_set():
+            self._ended.set()
             self.stdout.feed_eof()
             self._log(b"\n")
 
@@ -186,4 +214,4 @@ class _Streams(asyncio.Protocol):
             text = line[:_LOGGED_CHARS].decode(errors="replace").strip()
             if text:
                 self.complaint = text
-                log.info("the agent's container says: %s", text, extra={"container": self._name})
+                log.info("the agent's container says: %s", text, extra={"container": self.id[:12]})

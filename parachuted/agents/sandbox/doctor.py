@@ -7,10 +7,12 @@ import json
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents.sandbox.options import CLI_IN_BOX, SandboxSpec, find_cli
+from parachuted.agents.job import RunSandbox
+from parachuted.agents.sandbox.options import CLI_IN_BOX, SandboxSpec, find_bundled_cli
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentUnavailableError
 
@@ -19,6 +21,7 @@ _NO_CLI = (
     "Claude Code is not in the agent SDK's package for this system; agents with a shell "
     "cannot run here"
 )
+_WORSE = "not as it should be ({}): do not run agents with a shell on this engine, and report this"
 _PROBE = """
 import json, os, pathlib, subprocess
 status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())
@@ -40,7 +43,7 @@ print(json.dumps({
 """  # noqa: E501
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SandboxCheck:
     part: str
     is_well: bool
@@ -50,82 +53,64 @@ class SandboxCheck:
 async def examine(sandboxes: Sandboxes) -> AsyncIterator[SandboxCheck]:
     """All parts in order; what needs one that is not well is not tried."""
     status = await sandboxes.status()
+    yield SandboxCheck(
+        "engine",
+        status.engine is not None,
+        f"Docker {status.engine} answers"
+        if status.engine
+        else status.problem or "no Docker engine answers",
+    )
     if status.engine is None:
-        yield SandboxCheck(
-            part="engine", is_well=False, says=status.problem or "no Docker engine answers"
-        )
         return
-    yield SandboxCheck(part="engine", is_well=True, says=f"Docker {status.engine} answers")
     made = {
         "built": "there, built of its Dockerfile",
-        "host": "there, of this machine's own programs, which agents so can run",
+        "host": "there, made of this machine's own programs, so agents can run those",
+        None: status.problem or "",
     }
-    yield SandboxCheck(
-        part="image",
-        is_well=status.image is not None,
-        says=made.get(status.image or "", status.problem or ""),
-    )
-    cli = await asyncio.to_thread(find_cli)
-    yield SandboxCheck(
-        part="Claude Code", is_well=cli is not None, says=str(cli) if cli is not None else _NO_CLI
-    )
+    yield SandboxCheck("image", status.image is not None, made[status.image])
+    cli = await asyncio.to_thread(find_bundled_cli)
+    yield SandboxCheck("Claude Code", cli is not None, str(cli or _NO_CLI))
+    if status.image is not None and status.problem is not None:
+        yield SandboxCheck("engine's safety", is_well=False, says=status.problem)
     if status.problem is not None or cli is None:
-        if status.image is not None and status.problem is not None:
-            yield SandboxCheck(part="engine's safety", is_well=False, says=status.problem)
         return
     started = time.monotonic()
     try:
-        found = await _probe(sandboxes)
+        found = await _probe(sandboxes, cli)
     except (AgentUnavailableError, TimeoutError, ValueError) as error:
-        yield SandboxCheck(
-            part="container",
-            is_well=False,
-            says=str(error) or f"nothing came of it within {_TRY_S:.0f} s",
-        )
+        says = str(error) or f"nothing came of it within {_TRY_S:.0f} s"
+        yield SandboxCheck("container", is_well=False, says=says)
         return
+    took = time.monotonic() - started
     yield SandboxCheck(
-        part="container",
-        is_well=True,
-        says=f"starts, works and is gone within {time.monotonic() - started:.1f} s",
+        "container", is_well=True, says=f"starts, works and is gone within {took:.1f} s"
     )
     for check in judge(found, uid=sandboxes.user[0]):
         yield check
 
 
 def judge(found: Mapping[str, Any], *, uid: int) -> list[SandboxCheck]:
+    cli, only = found["cli"].strip(), "only its own copy of the vault, its HOME and its /tmp"
+    checks = (
+        ("user", found["uid"] == uid, f"it runs as user {found['uid']}"),
+        ("capabilities", not int(found["capabilities"], 16), "it has none"),
+        ("rights", found["no_more_rights"] == "1", "no program in it can get more"),
+        ("system calls", found["filter"] == "2", "the engine's filter holds"),
+        ("network", found["interfaces"] == ["lo"], "there is none"),
+        ("disk", found["writes"] == ["/vault"], f"{only} can be written"),
+        ("Claude Code inside", bool(cli), f"it starts: {cli}"),
+    )
     return [
-        _check("user", found["uid"] == uid, f"it runs as user {found['uid']}"),
-        _check("capabilities", not int(found["capabilities"], 16), "it has none"),
-        _check("rights", found["no_more_rights"] == "1", "no program in it can get more"),
-        _check("system calls", found["filter"] == "2", "the engine's filter holds"),
-        _check("network", found["interfaces"] == ["lo"], "there is none"),
-        _check(
-            "disk",
-            found["writes"] == ["/vault"],
-            "only its own copy of the vault, its HOME and its /tmp can be written",
-        ),
-        _check(
-            "Claude Code inside", bool(found["cli"].strip()), f"it starts: {found['cli'].strip()}"
-        ),
+        SandboxCheck(part, is_well, says if is_well else _WORSE.format(says))
+        for part, is_well, says in checks
     ]
 
 
-def _check(part: str, is_well: bool, says: str) -> SandboxCheck:  # noqa: FBT001  a table's column
-    worse = (
-        f"not as it should be ({says}): do not run agents with a shell on this engine, and "
-        "report this"
-    )
-    return SandboxCheck(part=part, is_well=is_well, says=says if is_well else worse)
-
-
-async def _probe(sandboxes: Sandboxes) -> Mapping[str, Any]:
-    config = SandboxConfig(workspace_access="rw")
-    cli = await asyncio.to_thread(find_cli)
-    if cli is None:
-        raise AgentUnavailableError(_NO_CLI)
-    async with asyncio.timeout(_TRY_S), sandboxes.prepare() as slot:
-        command = ("python3", "-c", _PROBE.replace("[CLI,", f"[{CLI_IN_BOX!r},"))
-        spec = SandboxSpec(sandbox=slot.sandbox(config), command=command, env={}, cli=cli)
+async def _probe(sandboxes: Sandboxes, cli: Path) -> Mapping[str, Any]:
+    command = ("python3", "-c", _PROBE.replace("[CLI,", f"[{CLI_IN_BOX!r},"))
+    async with asyncio.timeout(_TRY_S), sandboxes.prepare() as folder:
+        sandbox = RunSandbox(config=SandboxConfig(workspace_access="rw"), folder=folder)
+        spec = SandboxSpec(sandbox=sandbox, command=command, env={}, cli=cli)
         async with sandboxes.open(spec) as container:
             await container.end_input()
             said = await container.stdout.read()

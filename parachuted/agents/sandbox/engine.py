@@ -12,7 +12,6 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,6 +25,7 @@ from parachuted.agents.sandbox.options import (
     HOST_IMAGE,
     LABEL,
     LIFE_LABEL,
+    MOST_BYTES,
     OUTSIDE_IN_BOX,
     SOCKETS_IN_BOX,
     VAULT_IN_BOX,
@@ -37,7 +37,14 @@ from parachuted.errors import AgentUnavailableError
 _NONE = (
     "no Docker engine answers at {}; install and start Docker, then run `parachute sandbox doctor`"
 )
+_ROOTLESS = (
+    "the engine runs without root, where its users are others than this machine's; agents "
+    "with a shell need one that runs as root"
+)
+_HAD_ENDED = "the agent's container had ended before its files were read"
 _ANSWER_S = 20
+_PIECE = 1 << 20
+_MOST_READ = 2 * MOST_BYTES  # holes in files count in full
 _GONE_S, _LOOK_S = 10.0, 0.02
 _USED = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _OF_ETC = ("/etc/alternatives", "/etc/ssl/certs")
@@ -53,21 +60,17 @@ _EMPTY = (
     VAULT_IN_BOX[1:],
     HOME_IN_BOX[1:],
     SOCKETS_IN_BOX[1:],
+    OUTSIDE_IN_BOX[1:],
 )
 _ANYBODYS = ("tmp", "run", "var/tmp")
 _BUILD_S = 3600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchedContainer:
-    """A container that was started; `stream` is its stdin and stdout."""
-
-    id: str
-    stream: socket.socket
-
-
 class Engine:
-    """One Docker engine. Every failure raises AgentUnavailableError with a plain message."""
+    """One Docker engine; `problem` is why no agent may run a shell there.
+
+    Every failure raises AgentUnavailableError with a plain message.
+    """
 
     def __init__(self, env: Mapping[str, str]) -> None:
         given = {name: value for name, value in env.items() if name.startswith("DOCKER_")}
@@ -81,8 +84,11 @@ class Engine:
             self.version = str(self._client.version()["Version"])
             options = [str(one) for one in self._client.info().get("SecurityOptions") or []]
             undone.pop_all()
-        self.lacks = [name for name in ("seccomp",) if not any(name in one for one in options)]
-        self.is_rootless = any("rootless" in one for one in options)
+        self.problem = None
+        if any("rootless" in one for one in options):
+            self.problem = _ROOTLESS
+        elif not any("seccomp" in one for one in options):
+            self.problem = "the engine has no seccomp, without which no agent runs a shell"
 
     def image(self) -> Image | None:
         """The image that agents run in: the built one, else the one of this machine's own
@@ -107,27 +113,47 @@ class Engine:
                 return False
         return True
 
-    def start(self, options: Mapping[str, object], name: str) -> LaunchedContainer:
-        """Start a container with these options."""
+    def start(self, options: Mapping[str, object], name: str) -> tuple[str, socket.socket]:
+        """Start a container with these options: its id, and its stdin and stdout."""
         api = self._client.api
         with _in_words("the engine did not make a container"):
             made = str(api.create_container_from_config(options, name=name)["Id"])
-        try:
-            with _in_words("the engine did not start the container"):
-                stream = _raw(
-                    api.attach_socket(
-                        made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
-                    )
-                )
-                try:
-                    api.start(made)
-                except BaseException:
-                    stream.close()
-                    raise
-            return LaunchedContainer(id=made, stream=stream)
-        except BaseException:
-            self.remove(made)
-            raise
+        streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+        with contextlib.ExitStack() as undone, _in_words("the engine did not start the container"):
+            undone.callback(self.remove, made)
+            stream = _raw(api.attach_socket(made, params=streams))
+            undone.callback(stream.close)
+            api.start(made)
+            undone.pop_all()
+        return made, stream
+
+    def fill(self, container: str, place: str, archive: Path) -> None:
+        """Unpack an archive in a folder of a container that runs."""
+        with _in_words("the engine did not take the agent's files"), archive.open("rb") as file:
+            self._client.api.put_archive(container, place, file)
+
+    def stop(self, container: str) -> None:
+        """Let the first process, inside.py, end all others; its output says when it has."""
+        with _in_words(_HAD_ENDED):
+            self._client.api.kill(container, "SIGTERM")
+
+    def read(self, container: str, place: str, archive: Path) -> None:
+        """Write down what a container's file or folder holds, as an archive.
+
+        Its folders are there as long as it runs: one that has ended raises.
+        """
+        with _in_words("the engine did not give the agent's files"), archive.open("wb") as file:
+            pieces, _ = self._client.api.get_archive(container, place, chunk_size=_PIECE)
+            with contextlib.closing(pieces):  # until then the engine holds it
+                for piece in pieces:
+                    if file.tell() > _MOST_READ:
+                        raise AgentUnavailableError(
+                            f"the agent left more than {_MOST_READ >> 20} MB, so none of it is "
+                            "taken"
+                        )
+                    file.write(piece)
+            if not self._client.api.inspect_container(container)["State"]["Running"]:
+                raise AgentUnavailableError(_HAD_ENDED)
 
     def exit_code(self, container: str) -> tuple[int, bool]:
         """What it ended with, and whether for want of memory."""
@@ -144,10 +170,7 @@ class Engine:
                 self._client.api.remove_container(container, force=True, v=True)
             except NotFound:
                 return
-            except (
-                DockerException,
-                OSError,
-            ) as error:  # such as: its removal is in progress already
+            except (DockerException, OSError) as error:  # such as: it is being removed already
                 if time.monotonic() > until:
                     raise AgentUnavailableError(
                         f"the engine did not end a container: {_words(error)}"
@@ -164,10 +187,8 @@ class Engine:
 
     def build(self, dockerfile: str) -> Iterator[str]:
         with _in_words("the image was not built"):
-            files = _tar({"Dockerfile": dockerfile.encode()})
             lines = self._client.api.build(
-                fileobj=files,
-                custom_context=True,
+                fileobj=io.BytesIO(dockerfile.encode()),
                 tag=BUILT_IMAGE,
                 rm=True,
                 forcerm=True,
@@ -200,7 +221,7 @@ class Engine:
         repository, _, tag = HOST_IMAGE.partition(":")
         with _in_words("the image was not made"):
             said = self._client.api.import_image_from_data(
-                _host_tar().getvalue(), repository=repository, tag=tag
+                _host_tar(), repository=repository, tag=tag
             )
             answer = json.loads(str(said).strip().splitlines()[-1])
         if "error" in answer:
@@ -257,7 +278,7 @@ def _host_mounts() -> list[str]:
     return [*folders, *(path for path in _OF_ETC if Path(path).is_dir())]
 
 
-def _host_tar() -> io.BytesIO:
+def _host_tar() -> bytes:
     """Mount points, this machine's links such as /bin, and the names of the two users there are."""
     passwd = f"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:1000:1000:agent:{HOME_IN_BOX}:/bin/sh\n"
     texts = {
@@ -265,38 +286,23 @@ def _host_tar() -> io.BytesIO:
         "etc/group": b"root:x:0:\nagent:x:1000:\n",
         "etc/nsswitch.conf": b"passwd: files\nhosts: files\n",
     }
-    links = {path[1:]: str(Path(path).readlink()) for path in _USED if Path(path).is_symlink()}
-    wanted = {*_EMPTY, OUTSIDE_IN_BOX[1:], *(path[1:] for path in _host_mounts())}
-    folders = wanted | {
-        str(parent)
-        for path in wanted
-        for parent in PurePosixPath(path).parents
-        if str(parent) != "."
-    }
-    return _tar(texts, folders, links)
-
-
-def _tar(
-    texts: Mapping[str, bytes],
-    folders: set[str] | None = None,
-    links: Mapping[str, str] | None = None,
-) -> io.BytesIO:
+    wanted = {*_EMPTY, *(path[1:] for path in _host_mounts())}
+    above = {str(parent) for path in wanted for parent in PurePosixPath(path).parents} - {"."}
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as archive:
-        for name in sorted(folders or ()):
+        for name in sorted(wanted | above):
             folder = tarfile.TarInfo(name)
             folder.type = tarfile.DIRTYPE
-            folder.mode = (
-                0o1777 if name in _ANYBODYS else 0o755
-            )  # a tmpfs takes over the mode of what it is mounted on
+            # a tmpfs takes over the mode of what it is mounted on
+            folder.mode = 0o1777 if name in _ANYBODYS else 0o755
             archive.addfile(folder)
-        for name, target in (links or {}).items():
-            link = tarfile.TarInfo(name)
-            link.type, link.linkname = tarfile.SYMTYPE, target
-            archive.addfile(link)
+        for path in map(Path, _USED):
+            if path.is_symlink():
+                link = tarfile.TarInfo(path.name)
+                link.type, link.linkname = tarfile.SYMTYPE, str(path.readlink())
+                archive.addfile(link)
         for name, data in texts.items():
             file = tarfile.TarInfo(name)
             file.size, file.mode = len(data), 0o644
             archive.addfile(file, io.BytesIO(data))
-    made.seek(0)
-    return made
+    return made.getvalue()

@@ -5,7 +5,7 @@ container.
 from __future__ import annotations
 
 import json
-import stat
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.access.grant import Network
 from parachuted.agents.job import RunSandbox
-from parachuted.errors import AgentUnavailableError
 
 VAULT_IN_BOX = "/vault"
 HOME_IN_BOX = "/home/agent"
@@ -28,20 +26,27 @@ BUILT_IMAGE, HOST_IMAGE = "parachute-sandbox:latest", "parachute-sandbox:host"
 PROXY_SOCKET = "proxy.sock"
 RELAY_PORT = 3128
 MARK = ".slot"
+LABEL, LIFE_LABEL = "org.parachuted.daemon", "org.parachuted.life"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
-    """A command to run in a sandbox with the folders of its slot.
+    """A command to run in a sandbox.
 
     `command` and `env` use the container's paths (`CLI_IN_BOX`, `HOME_IN_BOX`); `cli` is the file
-    on this machine mounted at `CLI_IN_BOX`.
+    on this machine mounted at `CLI_IN_BOX`; `home` the archive that its HOME is filled with.
     """
 
     sandbox: RunSandbox
     command: tuple[str, ...]
     env: Mapping[str, str]
     cli: Path
+    home: Path | None = None
+
+
+def container_user() -> tuple[int, int]:
+    """The user and group that a container runs as: this process's own; where that is root, 1000."""
+    return (os.getuid(), os.getgid()) if os.getuid() else (1000, 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +56,6 @@ class ContainerOwner:
     user: tuple[int, int]
     daemon: str
     life: str
-
-    @property
-    def labels(self) -> dict[str, str]:
-        return {LABEL: self.daemon, LIFE_LABEL: self.life}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,31 +74,6 @@ class ContainerProgram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxSlot:
-    """The folders of one run, made before it and gone after it: `work` is seen as /vault, `home` as
-    its HOME, `sockets` as /sockets (read only), `outside` as /outside (read only). All belong to
-    the user that the container runs as.
-    """
-
-    id: str
-    work: Path
-    home: Path
-    sockets: Path
-    outside: Path
-
-    def sandbox(self, config: SandboxConfig, network: Network = "none") -> RunSandbox:
-        """The sandbox of a run with these folders."""
-        return RunSandbox(
-            config=config,
-            work=self.work,
-            is_writable=config.workspace_access == "rw",
-            home=self.home,
-            sockets=self.sockets,
-            network=network,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
     """An image, and what of this machine is mounted into it, read-only."""
 
@@ -106,21 +82,19 @@ class Image:
     mounts: tuple[str, ...] = ()
 
 
-LABEL = "org.parachuted.daemon"
-LIFE_LABEL = "org.parachuted.life"
-_OPEN_FILES = 16_384
-_LARGEST_FILE = 256 << 20
-_SHARED_MEMORY = 64 << 20
-_TMP, _SMALL = 256 << 20, 16 << 20
+MOST_BYTES = 512 << 20
+MOST_FILES = 200_000
+_LIMITS = (("nofile", 16_384), ("fsize", 256 << 20), ("core", 0))
+_TMPFS = (("/tmp", 256 << 20), ("/run", 16 << 20), ("/var/tmp", 16 << 20))  # noqa: S108  in the container
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _ENV = {"PATH": _PATH, "LANG": "C.UTF-8", "TMPDIR": "/tmp", "HOME": HOME_IN_BOX}  # noqa: S108  in the container, a tmpfs of its own
 
 
-def container_options(
-    spec: SandboxSpec, slot: SandboxSlot, image: Image, owner: ContainerOwner
-) -> dict[str, object]:
+def container_options(spec: SandboxSpec, image: Image, owner: ContainerOwner) -> dict[str, object]:
     """The body of the engine's `POST /containers/create` for a run's container: the command, its
     environment, and the filtering proxy's socket if the sandbox has a network.
+
+    Where an agent's files are, is memory that the kernel bounds (`MOST_BYTES`, `MOST_FILES`).
     """
     env, relay = {**_ENV, **spec.env}, None
     if spec.sandbox.network not in ("none", ()):
@@ -128,13 +102,19 @@ def container_options(
         for name in ("HTTP_PROXY", "HTTPS_PROXY"):
             env |= {name: proxy, name.lower(): proxy}
         env |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1")
-        source = _text_of("relay.py")
-        relay = {"port": RELAY_PORT, "socket": f"{SOCKETS_IN_BOX}/{PROXY_SOCKET}", "source": source}
+        relay = (RELAY_PORT, f"{SOCKETS_IN_BOX}/{PROXY_SOCKET}")
     instructions = {"command": spec.command, "mark": f"{SOCKETS_IN_BOX}/{MARK}", "relay": relay}
+    mounts = [
+        _memory(VAULT_IN_BOX, mode="0777" if spec.sandbox.is_writable else "0755"),
+        _memory(HOME_IN_BOX, mode="0777"),
+        _memory(OUTSIDE_IN_BOX, mode="0755"),
+        _bind(spec.sandbox.folder.sockets, SOCKETS_IN_BOX),
+        _bind(spec.cli, CLI_IN_BOX),
+    ]
     return {
-        **_walled(spec.sandbox.config, image, owner, _mounts(spec, slot)),
+        **_walled(spec.sandbox.config, image, owner, mounts),
         "WorkingDir": VAULT_IN_BOX,
-        "Entrypoint": ["python3", "-I", "-S", "-c", _text_of("inside.py")],
+        "Entrypoint": ["python3", "-I", "-S", "-c", packaged_text("inside.py")],
         "Cmd": [json.dumps(instructions)],
         "Env": [f"{name}={value}" for name, value in env.items()],
     }
@@ -145,8 +125,8 @@ def program_options(
 ) -> dict[str, object]:
     """The same for a program."""
     mounts = [
-        *(_bind(str(path), str(path), is_writable=False) for path in program.readable),
-        *(_bind(str(path), str(path), is_writable=True) for path in program.writable),
+        *(_bind(path, path) for path in program.readable),
+        *(_bind(path, path, is_writable=True) for path in program.writable),
     ]
     env = {**_ENV, "HOME": "/tmp", **program.env}  # noqa: S108  in the container
     return {
@@ -165,7 +145,7 @@ def _walled(
     """
     return {
         "Image": image.name,
-        "Labels": owner.labels,
+        "Labels": {LABEL: owner.daemon, LIFE_LABEL: owner.life},
         "User": f"{owner.user[0]}:{owner.user[1]}",
         "WorkingDir": "/",
         "Hostname": "sandbox",
@@ -187,64 +167,49 @@ def _walled(
             "NanoCpus": round(config.cpus * 1_000_000_000),
             "PidsLimit": config.pids_limit,
             "IpcMode": "private",
-            "ShmSize": _SHARED_MEMORY,
+            "ShmSize": 64 << 20,
             "OomScoreAdj": 500,
-            "Ulimits": [
-                _limit("nofile", _OPEN_FILES),
-                _limit("fsize", _LARGEST_FILE),
-                _limit("core", 0),
-            ],
+            "Ulimits": [{"Name": name, "Soft": most, "Hard": most} for name, most in _LIMITS],
             "LogConfig": {"Type": "none", "Config": {}},
             "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
             "AutoRemove": False,
             "Init": False,  # our first process is one; over this machine's /sbin none can be put
             "Tmpfs": {
-                path: _tmpfs(size)
-                for path, size in (("/tmp", _TMP), ("/run", _SMALL), ("/var/tmp", _SMALL))  # noqa: S108  the same
+                path: f"rw,nosuid,nodev,noexec,size={size},mode=1777" for path, size in _TMPFS
             },
-            "Mounts": [
-                *(_bind(path, path, is_writable=False) for path in image.mounts),
-                *mounts,
-            ],
+            "Mounts": [*(_bind(path, path) for path in image.mounts), *mounts],
         },
     }
 
 
-def _mounts(spec: SandboxSpec, slot: SandboxSlot) -> list[dict[str, object]]:
-    return [
-        _bind(str(slot.work), VAULT_IN_BOX, is_writable=spec.sandbox.is_writable),
-        _bind(str(slot.home), HOME_IN_BOX, is_writable=True),
-        _bind(str(slot.sockets), SOCKETS_IN_BOX, is_writable=False),
-        _bind(str(slot.outside), OUTSIDE_IN_BOX, is_writable=False),
-        _bind(str(spec.cli), CLI_IN_BOX, is_writable=False),
-    ]
-
-
-def _bind(source: str, target: str, *, is_writable: bool) -> dict[str, object]:
+def _bind(
+    source: Path | str, target: Path | str, *, is_writable: bool = False
+) -> dict[str, object]:
     """That folder alone: what is mounted below it, now or later, on either side, does not cross."""
-    options = {"Propagation": "rprivate", "NonRecursive": True}
     return {
         "Type": "bind",
-        "Source": source,
-        "Target": target,
+        "Source": str(source),
+        "Target": str(target),
         "ReadOnly": not is_writable,
-        "BindOptions": options,
+        "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
     }
 
 
-def _limit(name: str, value: int) -> Mapping[str, object]:
-    return {"Name": name, "Soft": value, "Hard": value}
+def _memory(target: str, *, mode: str) -> dict[str, object]:
+    """A volume of root's with that mode, gone with its container. Unlike a `Tmpfs` it can be filled
+    and read through the engine, while the container runs.
+    """
+    bounds = f"size={MOST_BYTES},nr_inodes={MOST_FILES},mode={mode},nosuid,nodev"
+    driver = {"Name": "local", "Options": {"type": "tmpfs", "device": "tmpfs", "o": bounds}}
+    options = {"NoCopy": True, "DriverConfig": driver}
+    return {"Type": "volume", "Target": target, "VolumeOptions": options}
 
 
-def _tmpfs(size: int) -> str:
-    return f"rw,nosuid,nodev,noexec,size={size},mode=1777"
-
-
-def _text_of(name: str) -> str:
+def packaged_text(name: str) -> str:
     return (files("parachuted.agents.sandbox") / name).read_text("utf-8")
 
 
-def find_cli() -> Path | None:
+def find_bundled_cli() -> Path | None:
     """The CLI in the agent SDK's wheel, found without importing that."""
     found = find_spec("claude_agent_sdk")
     for place in (found.submodule_search_locations or []) if found is not None else []:
@@ -252,15 +217,3 @@ def find_cli() -> Path | None:
         if cli.is_file():
             return cli.resolve()
     return None
-
-
-def check_cli(cli: Path) -> Path:
-    """A program of this machine's owner, and nothing else, is ever mounted as the CLI."""
-    found = cli.resolve()
-    try:
-        mode = found.stat().st_mode
-    except OSError as error:
-        raise AgentUnavailableError(f"there is no program {cli}: {error.strerror}") from error
-    if not stat.S_ISREG(mode) or not mode & stat.S_IXUSR or mode & stat.S_IWOTH:
-        raise AgentUnavailableError(f"{cli} is not a program that only its owner can change")
-    return found

@@ -1,6 +1,6 @@
 """The filtering proxy: the only way out of a sandbox with a network, by HTTP's CONNECT.
 
-It resolves names itself and connects to the address that it checked. Inside, `relay.py` forwards
+It resolves names itself and connects to the address that it checked. Inside, `inside.py` forwards
 connections to its socket. It cannot see encrypted content, so an allowed host is trusted with
 whatever the agent sends. What a host answers is untrusted text; `reached` reports it before the
 agent sees any.
@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from ipaddress import IPv4Address, ip_address, ip_network
 from pathlib import Path
+from typing import NamedTuple
 
 from parachuted.access.grant import Network
 from parachuted.agents.gateway.listeners import listen_in
 from parachuted.agents.sandbox.options import PROXY_SOCKET
-from parachuted.agents.sandbox.proxy_rules import ProxyTarget, is_public, objection, parse_target
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,85 @@ _HEAD_BYTES = 16 << 10
 _PIECE = 1 << 16
 _LINGER_S = 1.0
 _STATUS = {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway", 503: "Service Unavailable"}
+_WEB_PORTS = frozenset({80, 443})
+_LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})+", re.ASCII)
+# what some resolvers take for an address, such as 127.1 or 0x7f.1
+_LAST_IS_NUMBER = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)", re.ASCII)
+_PORT = re.compile(r"[1-9]\d{0,4}", re.ASCII)
+_INDOORS = re.compile(
+    r"(.*\.)?(localhost|local|internal|intranet|lan|home|corp|home\.arpa|localdomain)", re.ASCII
+)
+_NOT_PUBLIC = tuple(
+    ip_network(text)
+    for text in (
+        "192.0.0.0/24",  # special purposes, a cloud's metadata (192.0.0.192) among them
+        "192.88.99.0/24",  # relays into IPv6
+        "168.63.129.16/32",  # a cloud's own services on each of its machines, at a public address
+        "2001::/23",  # tunnels and special purposes
+        "2001:db8::/32",  # examples
+        "2002::/16",  # carries an IPv4 address
+        "3fff::/20",  # examples
+    )
+)
+_IPV6_PUBLIC = ip_network("2000::/3")
+
+
+class ProxyTarget(NamedTuple):
+    """A host by name, in lower case without a final dot, and a port."""
+
+    host: str
+    port: int
+
+
+def parse_target(authority: str) -> ProxyTarget | None:
+    """Parse `host:port`.
+
+    None if it is not a plain host name and port. Addresses are refused: rules are about names.
+    """
+    name, _, number = authority.partition(":")
+    host = name.lower().removesuffix(".")
+    is_name = _NAME.fullmatch(host) and not _LAST_IS_NUMBER.fullmatch(host)
+    if not is_name or not _PORT.fullmatch(number) or int(number) > 0xFFFF:  # noqa: PLR2004  the largest port
+        return None
+    return ProxyTarget(host, int(number))
+
+
+def objection(network: Network, target: ProxyTarget) -> str | None:
+    """Why the sandbox may not reach that host; None if its name is allowed.
+
+    `bridge` allows any public host on the web's ports. In a list, `example.org` is that host alone,
+    `*.example.org` all below it, and `example.org:8443` that port alone.
+    """
+    if _INDOORS.fullmatch(target.host):
+        return f"{target.host} is a name of this machine's own surroundings, which no agent reaches"
+    if network == "bridge":
+        if target.port in _WEB_PORTS:
+            return None
+        return f"port {target.port} is not one of the web's, which are all that it may reach"
+    if network == "none" or not any(_means(pattern, target) for pattern in network):
+        return f"{target.host}:{target.port} is not on the list of hosts that this agent may reach"
+    return None
+
+
+def _means(pattern: str, target: ProxyTarget) -> bool:
+    name, colon, port = pattern.lower().partition(":")
+    if not (target.port == int(port) if colon else target.port in _WEB_PORTS):
+        return False
+    return target.host.endswith(name[1:]) if name.startswith("*.") else target.host == name
+
+
+def is_public(address: str) -> bool:
+    """Whether an address, as a resolver gives it, is out on the internet: not here, nor near, nor a
+    way back to either.
+    """
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return False
+    if not found.is_global or found.is_multicast or any(found in one for one in _NOT_PUBLIC):
+        return False
+    return isinstance(found, IPv4Address) or (found.scope_id is None and found in _IPV6_PUBLIC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +125,6 @@ class ProxyLimits:
     connect_s: float = 15.0
     idle_s: float = 120.0
     longest_s: float = 1800.0
-
-
-async def no_objection(_host: str, _port: int) -> str | None:
-    """The default of `allowed`: the list alone decides."""
-    return None
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
@@ -73,8 +148,8 @@ class Proxy:
         self,
         network: Network,
         *,
-        allowed: Allowed = no_objection,
         reached: Callable[[str], None],
+        allowed: Allowed | None = None,
         beyond: Allowed | None = None,
         resolve: Resolve = resolve,
         connect: Connect = asyncio.open_connection,
@@ -88,11 +163,6 @@ class Proxy:
         self._bytes = 0
 
     async def serve(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= self._limits.connections:
-            await _answer(
-                near, writer, 503, f"{self._limits.connections} connections are open already"
-            )
-            return
         self._open[writer] = asyncio.current_task()
         try:
             async with asyncio.timeout(self._limits.longest_s):
@@ -101,9 +171,8 @@ class Proxy:
             log.info("a box was refused a connection", extra={"reason": refused.words})
             await _answer(near, writer, refused.status, refused.words)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-            log.info(
-                "a connection of a box ended", extra={"reason": str(error) or type(error).__name__}
-            )
+            reason = str(error) or type(error).__name__
+            log.info("a connection of a box ended", extra={"reason": reason})
         except asyncio.CancelledError:  # by `cut`: the server that began this waits for nothing
             log.info("a connection of a box was cut")
         finally:
@@ -113,16 +182,13 @@ class Proxy:
 
     def cut(self, *, but_answered: bool = False) -> int:
         """Close all connections, or all without an answer so far; returns how many."""
-        open_now = [
-            (writer, task)
-            for writer, task in self._open.items()
-            if not (but_answered and writer in self._answered)
-        ]
-        for writer, task in open_now:
+        kept = self._answered if but_answered else set()
+        cut = {writer: task for writer, task in self._open.items() if writer not in kept}
+        for writer, task in cut.items():
             writer.transport.abort()
             if task is not None:
                 task.cancel()
-        return len(open_now)
+        return len(cut)
 
     async def close(self) -> None:
         working = [task for task in self._open.values() if task is not None]
@@ -131,8 +197,16 @@ class Proxy:
             await asyncio.wait(working)
 
     async def _pass(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        most = self._limits.connections
+        if len(self._open) > most:
+            raise _RefusedError(503, f"{most} connections are open already")
         target = await self._target(near)
-        await self._check_name(target)
+        said = objection(self._network, target)
+        ask = self._allowed if said is None else self._beyond
+        if ask is not None:
+            said = await ask(target.host, target.port)
+        if said is not None:
+            raise _RefusedError(403, said)
         far, out = await self._reach(target)
         try:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -141,8 +215,7 @@ class Proxy:
                 asyncio.TaskGroup() as group,
             ):
                 group.create_task(self._carry(near, out, silence), name="out")
-                answered = partial(self._answer_comes, writer, target.host)
-                group.create_task(self._carry(far, writer, silence, answered), name="in")
+                group.create_task(self._carry(far, writer, silence, target.host), name="in")
         except* OSError as errors:
             raise ConnectionError(str(errors.exceptions[0])) from errors
         finally:
@@ -153,27 +226,25 @@ class Proxy:
         source: asyncio.StreamReader,
         target: asyncio.StreamWriter,
         silence: asyncio.Timeout,
-        answered: Callable[[], None] = lambda: None,
+        answers: str | None = None,
     ) -> None:
-        """Pass on what comes until its end; each piece of either direction ends the silence."""
+        """Pass on what comes until its end; each piece of either direction ends the silence.
+
+        `answers` is the host that it comes from, if any.
+        """
         while data := await source.read(_PIECE):
             silence.reschedule(asyncio.get_running_loop().time() + self._limits.idle_s)
-            answered()
+            if answers is not None and target not in self._answered:
+                self._answered.add(target)
+                self._reached(answers)
             self._bytes += len(data)
             if self._bytes > self._limits.total_bytes:
-                raise ConnectionError(
-                    f"this run has moved {self._limits.total_bytes >> 20} MB, which is all that "
-                    "it may"
-                )
+                most = self._limits.total_bytes >> 20
+                raise ConnectionError(f"this run has moved {most} MB, which is all that it may")
             target.write(data)
             await target.drain()
         with suppress(OSError):
             target.write_eof()
-
-    def _answer_comes(self, writer: asyncio.StreamWriter, host: str) -> None:
-        if writer not in self._answered:
-            self._answered.add(writer)
-            self._reached(host)
 
     async def _target(self, near: asyncio.StreamReader) -> ProxyTarget:
         try:
@@ -193,15 +264,6 @@ class Proxy:
             )
         return target
 
-    async def _check_name(self, target: ProxyTarget) -> None:
-        said = objection(self._network, target)
-        if said is not None and self._beyond is not None:
-            said = await self._beyond(target.host, target.port)
-        elif said is None:
-            said = await self._allowed(target.host, target.port)
-        if said is not None:
-            raise _RefusedError(403, said)
-
     async def _reach(
         self, target: ProxyTarget
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -209,20 +271,20 @@ class Proxy:
 
         One that is not public among them refuses all: such a name is meant to lead inside.
         """
+        host, port = target
         failed: OSError = OSError("it has no address")
         try:
             async with asyncio.timeout(self._limits.connect_s):
-                addresses = await self._resolve(target.host, target.port)
+                addresses = await self._resolve(host, port)
                 bad = [address for address in addresses if not is_public(address)]
                 if bad or not addresses:
+                    where = bad[0] if bad else "no address"
                     raise _RefusedError(
-                        403,
-                        f"{target.host} leads to {bad[0] if bad else 'no address'}, which is not "
-                        "on the internet",
+                        403, f"{host} leads to {where}, which is not on the internet"
                     )
                 for address in addresses:
                     try:
-                        far, out = await self._connect(address, target.port)
+                        far, out = await self._connect(address, port)
                     except OSError as error:
                         failed = error
                         continue
@@ -232,16 +294,15 @@ class Proxy:
                     return far, out
                 raise failed
         except TimeoutError as error:
-            raise _RefusedError(502, f"{target.host} does not answer") from error
+            raise _RefusedError(502, f"{host} does not answer") from error
         except OSError as error:
-            raise _RefusedError(
-                502, f"{target.host} cannot be reached: {error.strerror or error}"
-            ) from error
+            reason = error.strerror or error
+            raise _RefusedError(502, f"{host} cannot be reached: {reason}") from error
 
 
 @asynccontextmanager
 async def open_proxy(sockets: Path, proxy: Proxy) -> AsyncIterator[Proxy]:
-    """Serve the proxy on `proxy.sock` in a slot's folder of sockets; its connections end when it is
+    """Serve the proxy on `proxy.sock` in a run's folder of sockets; its connections end when it is
     left.
     """
     listening = await asyncio.to_thread(listen_in, sockets, PROXY_SOCKET)
@@ -251,8 +312,7 @@ async def open_proxy(sockets: Path, proxy: Proxy) -> AsyncIterator[Proxy]:
     finally:
         server.close()
         await proxy.close()
-        with suppress(FileNotFoundError):
-            await asyncio.to_thread((sockets / PROXY_SOCKET).unlink)
+        await asyncio.to_thread((sockets / PROXY_SOCKET).unlink, missing_ok=True)
 
 
 def _is_this_machine(out: asyncio.StreamWriter) -> bool:
@@ -268,13 +328,12 @@ async def _answer(
 ) -> None:
     body = f"parachute: {words}\n".encode(errors="replace")
     head = (
-        f"HTTP/1.1 {status} {_STATUS[status]}\r\ncontent-type: text/plain; "
-        f"charset=utf-8\r\ncontent-length: {len(body)}\r\n"
+        f"HTTP/1.1 {status} {_STATUS[status]}\r\ncontent-type: text/plain; charset=utf-8\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
     )
     with suppress(OSError, TimeoutError):
-        writer.write(head.encode() + b"connection: close\r\n\r\n" + body)
+        writer.write(head.encode() + body)
         writer.write_eof()
         async with asyncio.timeout(_LINGER_S):
             while await near.read(_PIECE):
                 pass
-    writer.close()

@@ -1,91 +1,50 @@
-"""The containers of this daemon: one a run, on folders that were made for that run."""
+"""The containers of this daemon: one a run, whose files go in and come back as archives."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+import shutil
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 from uuid import uuid4
 
+from parachuted.agents.job import RunFolder
 from parachuted.agents.sandbox.container import Container
 from parachuted.agents.sandbox.options import (
     BUILT_IMAGE,
+    HOME_IN_BOX,
     HOST_IMAGE,
+    MARK,
+    OUTSIDE_IN_BOX,
+    VAULT_IN_BOX,
     ContainerOwner,
     ContainerProgram,
     Image,
-    SandboxSlot,
     SandboxSpec,
-    check_cli,
     container_options,
+    container_user,
+    packaged_text,
     program_options,
 )
-from parachuted.agents.sandbox.slots import (
-    container_user,
-    drop_slot,
-    drop_tree,
-    make_slot,
-    name_slot,
-    watch_disk,
-)
 from parachuted.errors import AgentUnavailableError
-from parachuted.heavy import load_heavy
+from parachuted.processes.heavy import load_heavy
 from parachuted.processes.own_thread import in_own_thread
+from parachuted.processes.uninterrupted import run_uninterrupted
 
 if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
-    from parachuted.agents.sandbox.engine import Engine, LaunchedContainer
-
+    from parachuted.agents.sandbox.engine import Engine
 
 _USUAL = "/var/run/docker.sock"
 _ANSWER_S = 1.0
 _BEGIN_S = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineProbe:
-    is_there: bool
-    has_image: bool
-
-
-async def probe_engine(env: Mapping[str, str]) -> EngineProbe:
-    host = env.get("DOCKER_HOST") or f"unix://{_USUAL}"
-    if not host.startswith("unix:"):
-        return EngineProbe(is_there=False, has_image=False)
-    path = f"/{host.removeprefix('unix:').lstrip('/')}"
-    statuses = [await _status(path, f"/images/{image}/json") for image in (BUILT_IMAGE, HOST_IMAGE)]
-    return EngineProbe(
-        is_there=any(status is not None for status in statuses), has_image=b"200" in statuses
-    )
-
-
-async def _status(path: str, url: str) -> bytes | None:
-    """The engine's HTTP status; None if it does not answer."""
-    try:
-        async with asyncio.timeout(_ANSWER_S):
-            reader, writer = await asyncio.open_unix_connection(path)
-            try:
-                writer.write(f"GET {url} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
-                _, status, *_ = (await reader.readline()).split(b" ")
-            finally:
-                writer.close()
-    except (OSError, TimeoutError, ValueError):
-        return None
-    return status
-
-
-_UNSWEPT = "unswept"
 _NO_IMAGE = (
     "there is no image for sandboxes yet; `parachute sandbox build` makes it (with "
     "--offline: of this machine's own programs)"
-)
-_ROOTLESS = (
-    "the engine runs without root, where its users are others than this machine's; agents "
-    "with a shell need one that runs as root"
 )
 
 
@@ -105,96 +64,110 @@ class SandboxStatus:
 class Sandboxes:
     """The containers of one vault.
 
-    `label` is the vault's id, by which those of an earlier life are known; `folder` holds the slots
-    and nothing else; `most` is how many runs may have one at a time, and as many conversations,
-    which wait for none of those. Everything that cannot be raises AgentUnavailableError.
+    `label` is the vault's id, by which those of an earlier life are known; `folder` holds the
+    folders of runs and nothing else; `most` is how many runs may have one at a time, and as many
+    conversations, which wait for none of those. `user` (and group) owns an agent's files, and must
+    own what it reads. Everything that cannot be raises AgentUnavailableError.
     """
 
-    def __init__(
-        self,
-        *,
-        folder: Path,
-        env: Mapping[str, str],
-        label: str,
-        most: int = 8,
-    ) -> None:
+    def __init__(self, *, folder: Path, env: Mapping[str, str], label: str, most: int = 8) -> None:
+        self.user = container_user()
         self._folder, self._env, self._most = folder, env, most
-        self._owner = ContainerOwner(user=container_user(), daemon=label, life=uuid4().hex)
+        self._owner = ContainerOwner(user=self.user, daemon=label, life=uuid4().hex)
         self._engine: Engine | None = None
         self._connecting = asyncio.Lock()
-        self._in_use: dict[Path, SandboxSlot] = {}
-        self._of_conversations: set[Path] = set()
-
-    @property
-    def user(self) -> tuple[int, int]:
-        """The user and group that own an agent's files, and that must own what it reads."""
-        return self._owner.user
+        self._in_use: dict[RunFolder, bool] = {}
 
     async def status(self) -> SandboxStatus:
         try:
-            engine = await self._connected()
-            image = await asyncio.to_thread(engine.image)
+            engine, image = await self._look()
         except AgentUnavailableError as error:
-            self._engine = None
             return SandboxStatus(available=False, problem=error.message, engine=None, image=None)
-        kind = None if image is None else image.kind
-        problem = _objection(engine) or (_NO_IMAGE if image is None else None)
+        problem = engine.problem or (_NO_IMAGE if image is None else None)
         return SandboxStatus(
-            available=problem is None, problem=problem, engine=engine.version, image=kind
+            available=problem is None,
+            problem=problem,
+            engine=engine.version,
+            image=None if image is None else image.kind,
         )
 
-    async def probe_engine(self) -> EngineProbe:
+    async def probe_engine(self) -> dict[str, bool]:
         """Whether an engine answers and has our image: cheap, for a page that is looked at every
         few seconds.
         """
-        return await probe_engine(self._env)
+        statuses = [await self._ask(f"/images/{image}/json") for image in (BUILT_IMAGE, HOST_IMAGE)]
+        return {"available": any(statuses), "image_exists": b"200" in statuses}
+
+    async def _ask(self, url: str) -> bytes | None:
+        """The engine's HTTP status; None if it does not answer, or at no socket of this machine."""
+        scheme, _, path = (self._env.get("DOCKER_HOST") or f"unix:{_USUAL}").partition(":")
+        if scheme != "unix":
+            return None
+        with suppress(OSError, TimeoutError, ValueError):
+            async with asyncio.timeout(_ANSWER_S):
+                reader, writer = await asyncio.open_unix_connection(f"/{path.lstrip('/')}")
+                try:
+                    writer.write(f"GET {url} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
+                    _, status, *_ = (await reader.readline()).split(b" ")
+                    return status
+                finally:
+                    writer.close()
+        return None
 
     @asynccontextmanager
-    async def prepare(self, *, is_conversation: bool = False) -> AsyncIterator[SandboxSlot]:
-        """Folders for a run, gone when it is left."""
+    async def prepare(self, *, is_conversation: bool = False) -> AsyncIterator[RunFolder]:
+        """A folder for a run, gone when it is left."""
         await self._ready()
-        conversations = len(self._of_conversations)
-        alike = conversations if is_conversation else len(self._in_use) - conversations
-        if alike >= self._most:
+        if list(self._in_use.values()).count(is_conversation) >= self._most:
             raise AgentUnavailableError(
                 f"{self._most} agents are at work in sandboxes already; try again when one of "
                 "them has ended"
             )
-        slot = name_slot(self._folder)
-        self._in_use[slot.work] = slot
-        if is_conversation:
-            self._of_conversations.add(slot.work)
+        folder = RunFolder(self._folder / uuid4().hex[:12])
+        self._in_use[folder] = is_conversation
         try:
-            await asyncio.to_thread(make_slot, slot)
-            yield slot
+            await run_uninterrupted(make_folder, folder)
+            yield folder
         finally:
-            await in_own_thread(partial(drop_slot, slot))
-            self._of_conversations.discard(slot.work)
-            del self._in_use[slot.work]
+            try:
+                await in_own_thread(partial(shutil.rmtree, folder.path, ignore_errors=True))
+            finally:  # also for who is cancelled twice: it must not count as at work for ever
+                del self._in_use[folder]
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Container]:
-        """Run the command in a container on the folders of that slot; nothing of it is left
-        afterwards.
+        """Run the command in a container, of which nothing is left afterwards.
+
+        /vault, its HOME and /outside are filled from the archives first, where there are any; a
+        run's next container goes on with what the one before returned. When this is left without an
+        error, what is in /vault then, if it can be written, is in the folder's `returned`.
         """
-        slot = self._in_use.get(spec.sandbox.work)
-        if slot is None or (spec.sandbox.home, spec.sandbox.sockets) != (slot.home, slot.sockets):
+        folder = spec.sandbox.folder
+        if folder not in self._in_use:
             raise AgentUnavailableError(
-                "a box has the folders of one slot, and no others are ever mounted; ask `prepare` "
-                "for one"
+                "a container has the folder of one run, and no other is ever mounted; ask "
+                "`prepare` for one"
             )
-        checked = replace(spec, cli=await asyncio.to_thread(check_cli, spec.cli))
         engine, image = await self._ready()
-        options = container_options(checked, slot, image, self._owner)
-        async with self._started(engine, options, f"parachute-sandbox-{slot.id}") as container:
-            await _check(container, slot)
-            watch = asyncio.get_running_loop().create_task(
-                watch_disk(slot, container.end_soon), name="what a sandbox puts on the disk"
-            )
+        options = container_options(spec, image, self._owner)
+        name = f"parachute-sandbox-{folder.path.name}"
+        notes = folder.returned if folder.returned.exists() else folder.notes
+        archives = {VAULT_IN_BOX: notes, OUTSIDE_IN_BOX: folder.outside}
+        if spec.home is not None:
+            archives[HOME_IN_BOX] = spec.home
+        async with self._started(engine, options, name, tells_its_end=True) as container:
+            await _check(container, folder)
+            for place, archive in archives.items():
+                if archive.exists():
+                    await in_own_thread(partial(engine.fill, container.id, place, archive))
             try:
-                yield container
-            finally:
-                watch.cancel()
+                await container.write(b"\n")  # for which the first process waits
+            except BrokenPipeError as error:
+                raise AgentUnavailableError("the container ended before it began") from error
+            yield container
+            if spec.sandbox.is_writable:
+                await container.stop()
+                await container.read(f"{VAULT_IN_BOX}/.", folder.returned)
 
     @asynccontextmanager
     async def run(self, program: ContainerProgram) -> AsyncIterator[Container]:
@@ -202,8 +175,8 @@ class Sandboxes:
         afterwards.
         """
         engine = await self._connected()
-        if (problem := _objection(engine)) is not None:
-            raise AgentUnavailableError(problem)
+        if engine.problem is not None:
+            raise AgentUnavailableError(engine.problem)
         image = await asyncio.to_thread(engine.host_image)
         options = program_options(program, image, self._owner)
         name = f"parachute-program-{uuid4().hex[:12]}"
@@ -212,28 +185,40 @@ class Sandboxes:
 
     @asynccontextmanager
     async def _started(
-        self, engine: Engine, options: Mapping[str, object], name: str
+        self,
+        engine: Engine,
+        options: Mapping[str, object],
+        name: str,
+        *,
+        tells_its_end: bool = False,
     ) -> AsyncIterator[Container]:
-        launched = await _finished(partial(engine.start, options, name), engine)
+        loop = asyncio.get_running_loop()
+        starting = loop.run_in_executor(None, engine.start, options, name)
+        try:
+            made, stream = await asyncio.shield(starting)
+        except asyncio.CancelledError:  # who is cancelled again does not wait for this
+            undoing = loop.create_task(_undo(engine, starting), name="the end of a container")
+            await asyncio.shield(undoing)
+            raise
         container = Container(
-            launched.id,
-            exit_code=partial(engine.exit_code, launched.id),
-            remove=partial(engine.remove, launched.id),
+            made,
+            exit_code=partial(engine.exit_code, made),
+            stop=partial(engine.stop, made),
+            read=partial(engine.read, made),
+            remove=partial(engine.remove, made),
+            tells_its_end=tells_its_end,
         )
         try:
-            await container.begin(launched.stream)
+            await container.begin(stream)
             yield container
         finally:
             await container.kill()
 
-    async def build(
-        self, *, offline: bool, dockerfile: str | None = None
-    ) -> AsyncGenerator[str, None]:
+    async def build(self, *, offline: bool) -> AsyncGenerator[str, None]:
         engine = await self._connected()
-        lines = engine.build_offline() if offline else engine.build(dockerfile or dockerfile_text())
-        while (
-            line := await in_own_thread(lambda: next(lines, None))
-        ) is not None:  # which may take minutes, and must not delay the daemon's end
+        lines = engine.build_offline() if offline else engine.build(packaged_text("Dockerfile"))
+        # a line may take minutes, and must not delay the daemon's end
+        while (line := await in_own_thread(lambda: next(lines, None))) is not None:
             yield line
 
     def has_left_something(self) -> bool:
@@ -244,13 +229,11 @@ class Sandboxes:
         return bool(self._folders())
 
     async def sweep(self) -> int:
-        """Remove what an earlier life left: containers, and the folders of their slots.
-
-        How many containers.
+        """Remove what an earlier life left: containers (the answer is how many) and folders.
 
         Runs may begin meanwhile: what is theirs is asked after what there is. Without an engine
-        none is removed, and a mark is left for the next time. Raises OSError when a folder cannot
-        be removed.
+        an empty folder is left, so that its containers are looked for the next time. Raises OSError
+        when a folder cannot be removed.
         """
         found, was_asked = 0, False
         with suppress(AgentUnavailableError):
@@ -260,12 +243,12 @@ class Sandboxes:
                 found += 1
             was_asked = True
         left = await asyncio.to_thread(self._folders)
-        ours = {slot.id for slot in self._in_use.values()}
-        await asyncio.to_thread(
-            self._drop_folders,
-            [folder for folder in left if folder.name not in ours],
-            is_last=was_asked,
-        )
+        ours = {folder.path for folder in self._in_use}
+        for folder in left:
+            if folder not in ours:
+                await asyncio.to_thread(shutil.rmtree, folder)
+                if not was_asked:
+                    folder.mkdir(mode=0o700)
         return found
 
     async def close(self) -> None:
@@ -279,77 +262,57 @@ class Sandboxes:
             engine = self._engine
             if engine is None:
                 module = await load_heavy("sandbox")
-                made: Engine = await asyncio.to_thread(module.Engine, self._env)
-                engine = self._engine = made
+                engine = cast("Engine", await asyncio.to_thread(module.Engine, self._env))
+            self._engine = engine
             return engine
 
-    async def _ready(self) -> tuple[Engine, Image]:
+    async def _look(self) -> tuple[Engine, Image | None]:
         engine = await self._connected()
         try:
-            image = await asyncio.to_thread(engine.image)
-        except (
-            AgentUnavailableError
-        ):  # an engine that was restarted meanwhile is connected to again
+            return engine, await asyncio.to_thread(engine.image)
+        except AgentUnavailableError:  # one that was restarted meanwhile is connected to again
             self._engine = None
-            engine = await self._connected()
-            image = await asyncio.to_thread(engine.image)
-        problem = _objection(engine)
-        if image is None or problem is not None:
-            raise AgentUnavailableError(problem or _NO_IMAGE)
+        engine = await self._connected()
+        return engine, await asyncio.to_thread(engine.image)
+
+    async def _ready(self) -> tuple[Engine, Image]:
+        engine, image = await self._look()
+        if engine.problem is not None or image is None:
+            raise AgentUnavailableError(engine.problem or _NO_IMAGE)
         return engine, image
 
     def _folders(self) -> list[Path]:
         return list(self._folder.iterdir()) if self._folder.is_dir() else []
 
-    def _drop_folders(self, folders: list[Path], *, is_last: bool) -> None:
-        for folder in folders:
-            drop_tree(folder)
-        if folders and not is_last:
-            (self._folder / _UNSWEPT).mkdir(mode=0o700)
+
+async def _undo(engine: Engine, starting: asyncio.Future[tuple[str, socket.socket]]) -> None:
+    """Leave nothing of what is being started."""
+    with suppress(AgentUnavailableError):
+        made, stream = await starting
+        stream.close()
+        await in_own_thread(partial(engine.remove, made))
 
 
-def dockerfile_text() -> str:
-    return (files("parachuted.agents.sandbox") / "Dockerfile").read_text("utf-8")
-
-
-async def _check(container: Container, slot: SandboxSlot) -> None:
-    """Wait until the first process has started, and sees the folders of that slot."""
-    try:
+async def _check(container: Container, folder: RunFolder) -> None:
+    """Wait until the first process has started, and sees the sockets of that run."""
+    mark = b""
+    with suppress(TimeoutError):
         async with asyncio.timeout(_BEGIN_S):
-            mark = (await container.stdout.readline()).decode("ascii", "replace")
-    except TimeoutError:
-        mark = ""
-    if not mark.endswith("\n"):
+            mark = await container.stdout.readline()
+    if not mark.endswith(b"\n"):
         reason = container.complaint or f"it printed nothing within {_BEGIN_S:.0f} s"
         raise AgentUnavailableError(f"the container did not begin: {reason}")
-    if mark.strip() != slot.id:
+    if mark.strip() != folder.path.name.encode():
         raise AgentUnavailableError(
-            "the engine mounted other folders than those it was given; it must run on this "
+            "the engine mounted another folder than the one it was given; it must run on this "
             "machine, not in another"
         )
 
 
-async def _finished(
-    launching: Callable[[], LaunchedContainer], engine: Engine
-) -> LaunchedContainer:
-    """What was launched. A caller that is cancelled meanwhile leaves nothing of it."""
-    started = asyncio.get_running_loop().run_in_executor(None, launching)
-    try:
-        return await asyncio.shield(started)
-    except asyncio.CancelledError:
-        with suppress(AgentUnavailableError):
-            await asyncio.wait([started])
-            launched = started.result()
-            launched.stream.close()
-            await in_own_thread(partial(engine.remove, launched.id))
-        raise
-
-
-def _objection(engine: Engine) -> str | None:
-    if engine.is_rootless:
-        return _ROOTLESS
-    return (
-        f"the engine has no {', '.join(engine.lacks)}, without which no agent runs a shell"
-        if engine.lacks
-        else None
-    )
+def make_folder(folder: RunFolder) -> None:
+    """Only this user can come near it; the sockets are readable in the container."""
+    folder.path.mkdir(mode=0o700, parents=True)
+    folder.sockets.mkdir()
+    (folder.sockets / MARK).write_text(folder.path.name, "ascii")
+    folder.sockets.chmod(0o755)
+    (folder.sockets / MARK).chmod(0o444)

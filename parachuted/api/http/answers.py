@@ -1,44 +1,71 @@
-"""Answers: JSON as bytes, fast; and each error as the answer that says what to do."""
+"""Answers: values as JSON, fast; and each error as the answer that says what to do."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from http.client import responses
-from typing import Final
+from typing import Any, Final, cast
 
 import orjson
 from aiohttp import web
+from pydantic import TypeAdapter
 
 from parachuted.errors import (
     ActRefusedError,
     AgentFailedError,
     AgentUnavailableError,
     BodyTooLargeError,
+    ConfigError,
     ConflictError,
     EditRefusedError,
     ModuleFailedError,
     NotFoundError,
+    OutdatedError,
     ParachuteError,
     PathRefusedError,
     RequestBodyError,
     StorageFailedError,
+    UnfitError,
+    UntrustedError,
 )
-from parachuted.hooks import ScriptChangedError
-from parachuted.json_limits import check_json
-from parachuted.keys import KeysRefusedError, NameTakenError
-from parachuted.modules.registry.approved import ApprovalRefusedError
-from parachuted.modules.registry.arguments import WrongArgumentsError
-from parachuted.modules.registry.copies import TreeRefusedError
-from parachuted.modules.registry.environment import EnvironmentFailedError
-from parachuted.modules.registry.install import InstallRefusedError
 from parachuted.modules.registry.manifest import ManifestError
-from parachuted.modules.registry.module_registry import ModuleRegistryError
+from parachuted.texts.json_limits import check_json
 from parachuted.vault import digest_of
 
+log = logging.getLogger(__name__)
+
+JSON: Final = "application/json; charset=utf-8"
+STREAM_HEADERS: Final = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
 _INT_BITS: Final = 64  # from here on orjson may refuse it
+
+
+def answer_writer(kind: object) -> Callable[[object], bytes]:
+    """What writes values of that type as JSON: dataclasses, texts, numbers, datetimes and so on.
+
+    How, is decided at the first value, since most calls are not made between two starts.
+    """
+
+    @cache
+    def adapter() -> TypeAdapter[Any]:
+        return TypeAdapter(cast("type[Any]", kind))
+
+    def write(value: object) -> bytes:
+        try:
+            return adapter().dump_json(value, by_alias=True, warnings=False)
+        except ValueError:  # a text that is not UTF-8
+            return json_bytes(
+                adapter().dump_python(value, mode="json", by_alias=True, warnings=False)
+            )
+
+    return write
 
 
 def json_answer(
@@ -48,11 +75,7 @@ def json_answer(
     datetimes with a zone.
     """
     return web.Response(
-        body=json_bytes(document),
-        status=status,
-        headers=headers,
-        content_type="application/json",
-        charset="utf-8",
+        body=json_bytes(document), status=status, headers={"Content-Type": JSON, **(headers or {})}
     )
 
 
@@ -80,14 +103,6 @@ def _encodable(value: object) -> object:
     return [_encodable(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def pieced_answer(name: str, pieces: Iterable[bytes]) -> web.Response:
-    """An answer of one list under that name, in pieces of JSON that were made before; each has at
-    least one item.
-    """
-    body = b'{"' + name.encode() + b'":[' + b",".join(pieces) + b"]}"
-    return web.Response(body=body, content_type="application/json", charset="utf-8")
-
-
 def json_value(data: bytes) -> object:
     """What the JSON says.
 
@@ -105,30 +120,23 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-log = logging.getLogger(__name__)
-
-_STATUS: dict[type[ParachuteError], int] = {
-    NotFoundError: 404,
+_STATUS: Mapping[type[Exception], int] = {
     PathRefusedError: 400,
-    EditRefusedError: 422,
-    ActRefusedError: 403,
-    ModuleFailedError: 502,
-    ManifestError: 422,
-    WrongArgumentsError: 422,
-    InstallRefusedError: 422,
-    TreeRefusedError: 422,
-    ApprovalRefusedError: 409,
-    EnvironmentFailedError: 502,
-    ModuleRegistryError: 503,
-    AgentFailedError: 502,
-    AgentUnavailableError: 503,
-    ConflictError: 409,
-    StorageFailedError: 507,
     RequestBodyError: 400,
+    ActRefusedError: 403,
+    NotFoundError: 404,
+    ConfigError: 409,
+    OutdatedError: 409,
+    ConflictError: 409,
     BodyTooLargeError: 413,
-    KeysRefusedError: 503,
-    NameTakenError: 409,
-    ScriptChangedError: 409,
+    EditRefusedError: 422,
+    UnfitError: 422,
+    ManifestError: 422,
+    AgentFailedError: 502,
+    ModuleFailedError: 502,
+    AgentUnavailableError: 503,
+    UntrustedError: 503,
+    StorageFailedError: 507,
 }
 _KEPT = ("Allow", "Content-Range", "Retry-After", "WWW-Authenticate", "ETag")
 _DETAILS = {
@@ -156,18 +164,15 @@ _SAYS = {
 }
 
 
-def error_body(status: int, message: str, request_id: str) -> dict[str, str]:
+def error_body(status: int, message: str, request_id: str) -> dict[str, object]:
     """The body of every error, with all names that older callers read: `message` what is wrong,
     `detail` that and what to do.
     """
-    detail = (
-        f"{message.removesuffix('.')}. "
-        f"{_DETAILS.get(status, f'`parachute logs` may say more, under {request_id}')}."
-    )
+    advice = _DETAILS.get(status, f"`parachute logs` may say more, under {request_id}")
     return {
         "error": responses.get(status, "Error"),
         "message": message,
-        "detail": detail,
+        "detail": f"{message.removesuffix('.')}. {advice}.",
         "request_id": request_id,
     }
 
@@ -176,38 +181,34 @@ def answer_to(error: Exception, request: web.BaseRequest, request_id: str) -> we
     """The answer to an error; an unexpected one is logged whole, and the caller gets only
     its id.
     """
+    status, headers, more = status_of(error), dict[str, str](), dict[str, object]()
     if isinstance(error, web.HTTPException):
-        return _answer(error.status, http_sentence(error), request_id, headers=error.headers)
-    if isinstance(error, ParachuteError):
-        return _answer(status_of(error), error.message, request_id, more=_more(error))
-    if isinstance(error, web.RequestPayloadError) or (
+        status, message = error.status, http_sentence(error)
+        headers = {name: error.headers[name] for name in _KEPT if name in error.headers}
+    elif isinstance(error, ParachuteError):
+        message = error.message
+        more = _conflict(error) if isinstance(error, ConflictError) else {}
+    elif isinstance(error, web.RequestPayloadError) or (
         isinstance(error, ConnectionError) and request.transport is None
     ):
-        return _answer(400, "the body was not what was announced", request_id)
-    log.error(
-        "a request failed",
-        exc_info=error,
-        extra={"request_id": request_id, "route": _route(request)},
-    )
-    return _answer(
-        500, f"something unexpected went wrong; the log has it under {request_id}", request_id
-    )
+        status, message = 400, "the body was not what was announced"
+    else:
+        route = request.match_info.route.resource if isinstance(request, web.Request) else ""
+        more_of = {"request_id": request_id, "route": str(route)}
+        log.error("a request failed", exc_info=error, extra=more_of)
+        message = f"something unexpected went wrong; the log has it under {request_id}"
+    body = {**error_body(status, message, request_id), **more}
+    return json_answer(body, status=status, headers=headers)
 
 
 def status_of(error: Exception) -> int:
     return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
 
 
-def _route(request: web.BaseRequest) -> str:
-    return str(request.match_info.route.resource) if isinstance(request, web.Request) else ""
-
-
-def _more(error: ParachuteError) -> dict[str, object]:
-    """A conflict carries both texts, whole, the one that both began with, and the digest that the
-    next `If-Match` may name.
+def _conflict(error: ConflictError) -> dict[str, object]:
+    """Both texts, whole, the one that both began with, and the digest that the next `If-Match` may
+    name.
     """
-    if not isinstance(error, ConflictError):
-        return {}
     texts = {"base": error.base, "ours": error.ours, "theirs": error.theirs}
     decoded = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
     return {"conflict": {**decoded, "hash": digest_of(error.theirs) if error.is_known else None}}
@@ -216,22 +217,5 @@ def _more(error: ParachuteError) -> dict[str, object]:
 def http_sentence(error: web.HTTPException) -> str:
     """What the error says; aiohttp's own text only repeats its status."""
     says = error.text or ""
-    return (
-        _SAYS.get(error.status, error.reason)
-        if not says or says.startswith(f"{error.status}: ")
-        else says
-    )
-
-
-def _answer(
-    status: int,
-    message: str,
-    request_id: str,
-    *,
-    headers: Mapping[str, str] | None = None,
-    more: Mapping[str, object] | None = None,
-) -> web.Response:
-    kept = {name: headers[name] for name in _KEPT if headers and name in headers}
-    return json_answer(
-        {**error_body(status, message, request_id), **(more or {})}, status=status, headers=kept
-    )
+    is_own = bool(says) and not says.startswith(f"{error.status}: ")
+    return says if is_own else _SAYS.get(error.status, error.reason)

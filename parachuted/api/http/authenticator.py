@@ -1,4 +1,4 @@
-"""Door: who asks.
+"""Authenticator: who asks.
 
 This machine itself may be trusted; anyone else shows a key, and a key that is shown must be right.
 """
@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import hmac
 import math
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
-from ipaddress import IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv6Address, IPv6Network
 from typing import Literal, TypeAlias
 
 from aiohttp import web
 
+from parachuted.api.http.host_guard import address_of
 from parachuted.keys import EVERYTHING, NOBODY, Identity, KeyRing
 
 Mode: TypeAlias = Literal["remote", "always", "disabled"]
@@ -24,16 +26,10 @@ Mode: TypeAlias = Literal["remote", "always", "disabled"]
 _LOOPBACK = Identity(kind="loopback", id="loopback", name="this machine", scopes=EVERYTHING)
 _COMMAND = Identity(kind="loopback", id="cli", name="cli", scopes=EVERYTHING)
 _ANYONE = Identity(kind="loopback", id="anyone", name="anyone", scopes=EVERYTHING)
-_PASSED_ON = frozenset(
-    {
-        b"forwarded",
-        b"via",
-        b"x-real-ip",
-        b"x-client-ip",
-        b"x-cluster-client-ip",
-        b"true-client-ip",
-        b"cf-connecting-ip",
-    }
+_PASSED_ON = re.compile(
+    "x-forwarded.*|forwarded|via|x-real-ip|x-client-ip|x-cluster-client-ip|true-client-ip|"
+    "cf-connecting-ip",
+    re.IGNORECASE,
 )
 _SPACE = " \t"  # what HTTP takes for it, and no more
 _MOST_PEERS = 2_000
@@ -140,44 +136,33 @@ def is_from_here(request: web.BaseRequest) -> bool:
     """Whether a program on this machine asks for itself: what a proxy passes on comes from
     elsewhere, whatever address it has.
     """
-    for name, _value in request.raw_headers:
-        if _is_passed_on(name):
-            return False
-    return _is_loopback(request.remote or "")
+    return not any(map(_is_passed_on, request.headers)) and _is_loopback(request.remote or "")
+
+
+@lru_cache(maxsize=256)
+def _is_passed_on(name: str) -> bool:
+    return _PASSED_ON.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=64)
 def _is_loopback(peer: str) -> bool:
-    try:
-        address = ip_address(peer)
-    except ValueError:
-        return False
-    return address.is_loopback and not (
-        isinstance(address, IPv6Address) and address.ipv4_mapped is not None
-    )
-
-
-@lru_cache(maxsize=256)
-def _is_passed_on(name: bytes) -> bool:
-    name = name.lower()
-    return name in _PASSED_ON or name.startswith(b"x-forwarded")
+    address = address_of(peer)
+    is_mapped = isinstance(address, IPv6Address) and address.ipv4_mapped is not None
+    return address is not None and address.is_loopback and not is_mapped
 
 
 def _given(request: web.BaseRequest) -> str | None:
     """The one key that is shown, in whichever header. An empty header shows none."""
-    if "Authorization" not in request.headers and "X-API-Key" not in request.headers:
+    headers = request.headers
+    if "Authorization" not in headers and "X-API-Key" not in headers:
         return None
-    found = {
-        value.strip(_SPACE)
-        for value in request.headers.getall("X-API-Key", ())
-        if value.strip(_SPACE)
-    }
-    for value in request.headers.getall("Authorization", ()):
+    found = {value.strip(_SPACE) for value in headers.getall("X-API-Key", ())}
+    for value in headers.getall("Authorization", ()):
         scheme, _, key = value.strip(_SPACE).partition(" ")
-        if scheme.lower() == "bearer" and key.strip(_SPACE):
-            found.add(key.strip(_SPACE))
-        elif scheme:
+        found.add(key.strip(_SPACE))
+        if scheme and (scheme.lower() != "bearer" or not key.strip(_SPACE)):
             raise web.HTTPUnauthorized(text=_VALID, headers=_CHALLENGE)
+    found.discard("")
     if len(found) > 1:
         raise web.HTTPBadRequest(text="two different keys were given")
     return found.pop() if found else None
@@ -187,12 +172,7 @@ def _peer(request: web.BaseRequest) -> str:
     """Whom failures are counted for: an address, or the network that one household has of the
     longer kind.
     """
-    try:
-        address = ip_address(request.remote or "")
-    except ValueError:
-        return ""
-    return (
-        str(IPv6Network((int(address), 64), strict=False))
-        if isinstance(address, IPv6Address)
-        else str(address)
-    )
+    address = address_of(request.remote or "")
+    if isinstance(address, IPv6Address):
+        return str(IPv6Network((int(address), 64), strict=False))
+    return "" if address is None else str(address)

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MethodType
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar
 
 from aiohttp import web
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
+from typing_extensions import is_typeddict
 
-from parachuted.api.http.answers import json_answer
-from parachuted.api.http.route import ApiCall, MediaBody, Reach, Route, RouteHandler
+from parachuted.api.http.answers import answer_writer, json_bytes
+from parachuted.api.http.route import (
+    ApiCall,
+    AppRequestModel,
+    RequestModel,
+    Route,
+    RouteHandler,
+    Wrapped,
+)
 from parachuted.keys import Capability
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[object]])
-
-
 _DECLARED = "__routes__"
-
-
-class RouteOptions(TypedDict, total=False):
-    """What few routes need; `Route` explains each.
-
-    `query` and `body`: models that the handler itself passes to `ApiCall`. `answers`: for handlers
-    that return an aiohttp response.
-    """
-
-    query: type[BaseModel]
-    body: type[BaseModel]
-    answers: Mapping[int, object]
-    names: Mapping[str, str]
-    headers: Mapping[str, str]
-    uploads: MediaBody
-    errors: tuple[int, ...]
-    largest_body: int
-    has_head: bool
+_IN_PATH = re.compile(r"\{(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,34 +39,43 @@ class _Method:
         module: str,
         capability: Capability | None,
         *,
-        reach: Reach,
-        **options: Unpack[RouteOptions],
+        wrapped: str = "",
+        for_app: bool = False,
+        **options: object,
     ) -> Callable[[_Handler], _Handler]:
-        """Make a method the handler of that path.
+        """Make a method the handler of that path; `options` are fields of `Route`.
 
         The first paragraph of its docstring is the summary. It may take `call`; `query` and `body`,
         checked as the models they are annotated with; and values in the path by their names (`id_`
-        for `id`). What it returns is sent as JSON of the annotated type, unless it is an aiohttp
-        response.
+        for `id`). Its other parameters are the query, checked as they are annotated; `for_app`:
+        what else stands there is ignored. What it returns is sent as JSON of the annotated type,
+        with the status and the headers that it gave to the call, unless it is an aiohttp response;
+        `wrapped`: under that name, in an object that has nothing else.
         """
 
         def declare(handler: _Handler) -> _Handler:
             def bind(owner: object) -> Route:
                 hints = inspect.get_annotations(handler, eval_str=True)
-                answer = hints.pop("return")
+                returned = hints.pop("return")
+                answer = Wrapped(wrapped, returned) if wrapped else returned
                 # `issubclass` asks a mapping's abstract class, whose answer takes milliseconds.
-                is_response = web.StreamResponse in getattr(answer, "__mro__", ())
+                is_response = web.StreamResponse in getattr(returned, "__mro__", ())
                 declared: dict[str, Any] = {} if is_response else {"answers": {200: answer}}
                 declared |= {name: hints[name] for name in ("query", "body") if name in hints}
+                fields = _asked(handler, hints, path)
+                base = AppRequestModel if for_app else RequestModel
+                asked = create_model("Query", __base__=base, **fields) if fields else None
+                if asked is not None:
+                    declared["query"] = asked
                 declared |= options
+                method = MethodType(handler, owner)
                 return Route(
                     method=self.name,
                     path=path,
                     module=module,
                     capability=capability,
-                    reach=reach,
-                    summary=_summary(handler),
-                    handle=_bound(MethodType(handler, owner), hints, is_response=is_response),
+                    summary=" ".join((handler.__doc__ or "").partition("\n\n")[0].split()),
+                    handle=_bound(method, hints, asked, None if is_response else answer),
                     **declared,
                 )
 
@@ -98,27 +97,47 @@ def routes_of(*owners: object) -> list[Route]:
     ]
 
 
-def _summary(handler: Callable[..., object]) -> str:
-    return " ".join((handler.__doc__ or "").partition("\n\n")[0].split())
+def _asked(handler: Callable[..., object], hints: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The parameters that stand in the query, each with its type and its default."""
+    known = {"call", "query", "body", *_IN_PATH.findall(path)}
+    return {
+        name: (hints[name], ... if one.default is one.empty else one.default)
+        for name, one in inspect.signature(handler).parameters.items()
+        if name in hints and name.removesuffix("_") not in known
+    }
 
 
 def _bound(
-    method: Callable[..., Awaitable[Any]], hints: Mapping[str, Any], *, is_response: bool
+    method: Callable[..., Awaitable[Any]],
+    hints: Mapping[str, Any],
+    asked: type[BaseModel] | None,
+    answer: object | None,
 ) -> RouteHandler:
-    if is_response and [*hints] == ["call"]:
+    if answer is None and [*hints] == ["call"]:
         return method
-    readers = [_reader(name, kind) for name, kind in hints.items()]
+    own = [] if asked is None else list(asked.model_fields)
+    readers = {name: _reader(name, kind) for name, kind in hints.items() if name not in own}
+    write = answer_writer(answer)
+    if isinstance(answer, Wrapped):
+        write = answer_writer(dict[str, answer.item])  # type: ignore[name-defined]
 
     async def handle(call: ApiCall) -> web.StreamResponse:
-        answer = await method(*[await read(call) for read in readers])
-        return answer if is_response else json_answer(answer)
+        query = call.query(asked) if asked is not None else None
+        arguments = {name: getattr(query, name) for name in own}
+        for name, read in readers.items():
+            arguments[name] = await read(call)
+        value = await method(**arguments)
+        if isinstance(value, web.StreamResponse):
+            return value
+        if isinstance(answer, Wrapped):
+            return call.answer(write({answer.name: value}))
+        is_plain = isinstance(value, dict) and not is_typeddict(answer)
+        return call.answer(json_bytes(value) if is_plain else write(value))
 
     return handle
 
 
 def _reader(name: str, kind: type[Any]) -> Callable[[ApiCall], Awaitable[object]]:
-    """How the argument of that name is read from a call."""
-
     async def read(call: ApiCall) -> object:
         if name == "call":
             return call

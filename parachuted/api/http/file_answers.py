@@ -1,89 +1,37 @@
-"""File answers: a file of the vault, whole or a range of it, streamed; and the conditions that
-requests set by ETag.
-"""
+"""File answers: a file of the vault, whole or a range of it, streamed."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import MappingProxyType
 from urllib.parse import quote
 
 from aiohttp import web
 
 from parachuted.access.filter import unknown
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.route import is_known
 from parachuted.errors import NotFoundError
 from parachuted.sync import FileDigests
 from parachuted.vault import VaultPath, VaultRoot, named_errors, printable
 
-IF_MATCH = (
-    "The ETag (`hash`) of the text that the change was made from; 409 when another one is "
-    "there and the two cannot be merged."
-)
-ONLY_NEW = "`*`: write only where there is no file yet, else 409."
-KNOWN = "ETags that the caller has the content of: 304 when it is one of them."
-WRITING = MappingProxyType({"If-Match": IF_MATCH})
-CREATING = MappingProxyType({"If-Match": IF_MATCH, "If-None-Match": ONLY_NEW})
-
-_ETAG = re.compile(r'(?:W/)?"([^"]*)"|(\*)|([^\s,"]+)')
-_DIGEST = re.compile("[0-9a-f]{64}")
-
-
-def etags(header: str | None) -> list[str]:
-    """The digests in such a header, or `*`."""
-    return ["".join(found) for found in _ETAG.findall(header or "")]
-
-
-def expected(call: ApiCall, *, any_will_do: bool = False) -> str | None:
-    """The digest that `If-Match` names; None without one.
-
-    `*` stands for any text, where `any_will_do`. 400 when it is something else.
-    """
-    header = call.request.headers.get("If-Match")
-    if header is None:
-        return None
-    found = etags(header)
-    if len(found) == 1 and (_DIGEST.fullmatch(found[0]) or (any_will_do and found[0] == "*")):
-        return found[0]
-    raise web.HTTPBadRequest(
-        text="If-Match takes one ETag, exactly as the API returned it"
-        f"{', or *' if any_will_do else ''}"
-    )
-
-
-def only_new(call: ApiCall) -> bool:
-    header = call.request.headers.get("If-None-Match")
-    if header is not None and etags(header) != ["*"]:
-        raise web.HTTPBadRequest(
-            text="If-None-Match of a write may only be *, which is for a file that must not be "
-            "there yet"
-        )
-    return header is not None
-
-
 _PIECE = 1 << 18
 MEDIA_TYPES = {
-    ".md": "text/markdown; charset=utf-8",
-    ".markdown": "text/markdown; charset=utf-8",
+    **dict.fromkeys((".md", ".markdown"), "text/markdown; charset=utf-8"),
     ".txt": "text/plain; charset=utf-8",
-    ".png": "image/png",
+    ".pdf": "application/pdf",
+    **{f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp")},
     ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
+    **dict.fromkeys((".ogg", ".opus"), "audio/ogg"),
     ".wav": "audio/wav",
     ".mp3": "audio/mpeg",
     ".m4a": "audio/mp4",
-    ".ogg": "audio/ogg",
-    ".opus": "audio/ogg",
     ".mp4": "video/mp4",
     ".webm": "video/webm",
-    ".pdf": "application/pdf",
 }
 ANY_TYPE = "application/octet-stream"
 _NO_BYTES = re.compile("bytes=-0+", re.IGNORECASE)  # the last none, which aiohttp takes for all
@@ -101,7 +49,7 @@ _SHOWN = frozenset(
 )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Open:
     """An open file: its digest, and its status when that was found."""
 
@@ -133,12 +81,13 @@ class FileAnswers:
         """That file, as far as `find` finds it: it raises NotFoundError for what the caller may not
         see, and follows links. `filename`: the file is to be saved, under that name.
         """
-        async with self._opened(path, find) as file:
+        file = await asyncio.to_thread(self._open, path, find)
+        try:
             headers = _headers(path, file.etag, filename)
-            if not {file.digest, "*"}.isdisjoint(etags(request.headers.get("If-None-Match"))):
+            if is_known(request, file.digest):
                 return web.Response(status=304, headers={"ETag": file.etag})
             start, stop, status = _range(request, file)
-            if status == web.HTTPPartialContent.status_code:
+            if status == HTTPStatus.PARTIAL_CONTENT:
                 headers["Content-Range"] = f"bytes {start}-{stop - 1}/{file.status.st_size}"
             response = web.StreamResponse(status=status, headers=headers)
             response.content_length = stop - start
@@ -146,14 +95,6 @@ class FileAnswers:
             if request.method != "HEAD":
                 await _send(request, response, file, start, stop)
             return response
-
-    @contextlib.asynccontextmanager
-    async def _opened(
-        self, path: VaultPath, find: Callable[[VaultPath], VaultPath]
-    ) -> AsyncIterator[_Open]:
-        file = await asyncio.to_thread(self._open, path, find)
-        try:
-            yield file
         finally:
             os.close(file.descriptor)
 
@@ -162,9 +103,7 @@ class FileAnswers:
         try:
             with named_errors(path), self._root.opened_file(real) as descriptor:
                 digest = self._digests.digest(real, descriptor)
-                return _Open(
-                    descriptor=os.dup(descriptor), digest=digest, status=os.fstat(descriptor)
-                )
+                return _Open(os.dup(descriptor), digest, os.fstat(descriptor))
         except NotFoundError as error:
             raise unknown(path) from error
 
@@ -210,12 +149,7 @@ async def _send(
 def _headers(path: VaultPath, etag: str, filename: str | None) -> dict[str, str]:
     """What a browser could run is only ever handed over to be saved."""
     kind = MEDIA_TYPES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  a name, not a path
-    headers = {
-        "ETag": etag,
-        "Accept-Ranges": "bytes",
-        "Content-Type": kind or ANY_TYPE,
-        **_INERT,
-    }
+    headers = {"ETag": etag, "Accept-Ranges": "bytes", "Content-Type": kind or ANY_TYPE, **_INERT}
     if kind is None or filename is not None:
         headers["Content-Disposition"] = _saved_as(filename or path.name)
     return headers

@@ -71,13 +71,11 @@ class HostGuard:
         """The answer to a browser that asks what a page may do; None for other requests,
         or of a page that is not listed.
         """
-        if request.method != "OPTIONS" or "Access-Control-Request-Method" not in request.headers:
-            return None
-        return (
-            web.Response(status=204, headers=_PREFLIGHT)
-            if self.lists(request.headers.get("Origin", ""))
-            else None
+        is_asked = request.method == "OPTIONS" and (
+            "Access-Control-Request-Method" in request.headers
         )
+        is_listed = is_asked and self.lists(request.headers.get("Origin", ""))
+        return web.Response(status=204, headers=_PREFLIGHT) if is_listed else None
 
     async def seal(self, request: web.Request, response: web.StreamResponse) -> None:
         """Before an answer goes out, errors and streams too: who may read it, and that no browser
@@ -122,7 +120,7 @@ def is_loopback(authority: str) -> bool:
     name = _name(authority)
     if name is None:
         return False
-    address = _address(name)
+    address = address_of(name)
     return name == "localhost" if address is None else address.is_loopback
 
 
@@ -135,13 +133,14 @@ def _name(authority: str) -> str | None:
         return None
     if found["six"] is not None:
         six = found["six"].lower()
-        return six if str(_address(six)) == six else None
+        return six if str(address_of(six)) == six else None
     name = found["name"].lower()
     bare = name.removesuffix(".")
-    return bare if bare == name or _address(bare) is None else None
+    return bare if bare == name or address_of(bare) is None else None
 
 
-def _address(name: str) -> IPv4Address | IPv6Address | None:
+def address_of(name: str) -> IPv4Address | IPv6Address | None:
+    """The address that it spells; None for what spells none."""
     try:
         return ip_address(name)
     except ValueError:
@@ -152,11 +151,11 @@ def _is_address_of(name: str, request: web.BaseRequest) -> bool:
     """Whether it is the very address that this connection came in at: a page elsewhere has a name
     or address of its own.
     """
-    address = _address(name)
+    address = address_of(name)
     if address is None or request.transport is None:
         return False
     here = request.transport.get_extra_info("sockname")
-    own = _address(str(here[0]).partition("%")[0]) if isinstance(here, tuple) else None
+    own = address_of(str(here[0]).partition("%")[0]) if isinstance(here, tuple) else None
     if isinstance(own, IPv6Address) and own.ipv4_mapped is not None:
         own = own.ipv4_mapped
     return own == address

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from types import MappingProxyType
 
 from aiohttp import BodyPartReader, ClientError, MultipartReader, web
 from aiohttp.http_exceptions import BadHttpMessage
 
-from parachuted.api.http.answers import json_bytes
-from parachuted.api.http.file_answers import etags
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.answers import STREAM_HEADERS, json_bytes
+from parachuted.api.http.route import ApiCall, Route, is_known
 from parachuted.errors import BodyTooLargeError, ParachuteError, RequestBodyError
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.streams import PartHead, ServerEvent, StreamOpened
-from parachuted.visible import visible
+from parachuted.texts.visible import visible
 
 MOST_PARTS = 1_000
 _PIECE = 1 << 18
@@ -62,28 +58,19 @@ class RequestBody:
     async def read(self) -> bytes:
         """The next piece of the body, or of the present part; empty at the end."""
         async with self._reading:
-            self._refuse_closed()
-            try:
+            piece = b""
+            with self._reading_it(_CUT):
                 if self._part is not None:
                     piece = await self._part.read_chunk(_PIECE)
-                else:
-                    piece = b"" if self._form is not None else await self._next_piece()
-            except web.HTTPRequestEntityTooLarge as error:
-                raise self._too_large() from error
-            except (ConnectionError, ClientError, BadHttpMessage, ValueError) as error:
-                raise RequestBodyError(_CUT) from error
-            self._refuse_large()
+                elif self._form is None:
+                    piece = await self._next_piece()
             return piece
 
     async def next_part(self) -> PartHead | None:
         """Leave what is left of the present part, and begin the next; None at the end."""
         async with self._reading:
-            self._refuse_closed()
-            try:
+            with self._reading_it(f"the form cannot be read: {_CUT}, or it is none"):
                 part = await self._multipart().next()
-            except (ConnectionError, ClientError, BadHttpMessage, ValueError) as error:
-                raise RequestBodyError(f"the form cannot be read: {_CUT}, or it is none") from error
-            self._refuse_large()
             self._part = part if isinstance(part, BodyPartReader) else None
             if part is None:
                 return None
@@ -93,6 +80,27 @@ class RequestBody:
                     f"a form has at most {MOST_PARTS:,} parts, and none of them is another form"
                 )
             return _head_of(self._part)
+
+    @contextmanager
+    def _reading_it(self, failure: str) -> Iterator[None]:
+        """Around what reads: not once the request is answered, nor for who may not go on, nor more
+        than the call takes. Of a form, all that came counts, what is read ahead too.
+        """
+        if self._is_closed:
+            raise RequestBodyError("the body of a request can be read until it is answered")
+        self._check()
+        most, is_large = self._call.route.largest_body, False
+        try:
+            yield
+            is_large = self._form is not None and self._request.content.total_bytes > most
+        except web.HTTPRequestEntityTooLarge:
+            is_large = True
+        except (ConnectionError, ClientError, BadHttpMessage, ValueError) as error:
+            raise RequestBodyError(failure) from error
+        if is_large:
+            raise BodyTooLargeError(
+                f"the body is larger than {most:,} bytes, which is what this call takes"
+            )
 
     async def _next_piece(self) -> bytes:
         if self._pieces is None:
@@ -113,23 +121,6 @@ class RequestBody:
             )
         return self._form
 
-    def _refuse_closed(self) -> None:
-        if self._is_closed:
-            raise RequestBodyError("the body of a request can be read until it is answered")
-        self._check()
-
-    def _refuse_large(self) -> None:
-        """Of a form, all that came counts, what is read ahead too."""
-        read = self._request.content.total_bytes if self._form is not None else 0
-        if read > self._call.route.largest_body:
-            raise self._too_large()
-
-    def _too_large(self) -> BodyTooLargeError:
-        return BodyTooLargeError(
-            f"the body is larger than {self._call.route.largest_body:,} bytes, which is what this "
-            "call takes"
-        )
-
 
 def _head_of(part: BodyPartReader) -> PartHead:
     """Names as they can be shown and kept: no controls, and of a file the last name alone."""
@@ -146,11 +137,6 @@ def _name(text: str) -> str:
     return "".join(one for one in text if one.isprintable())[:_LONGEST_NAME]
 
 
-_HEADERS = {
-    "Content-Type": "text/event-stream",
-    "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",
-}
 _WRITE_S = 30.0
 _HEARTBEAT_S, _LOOK_S = 15.0, 0.25
 _STILL_HERE = b": still here\n\n"
@@ -165,45 +151,42 @@ class ModuleStream:
 
     def __init__(self, call: ApiCall) -> None:
         self.identity = call.identity
-        self._request, self._response = call.request, web.StreamResponse(headers=_HEADERS)
-        self._is_over = asyncio.Event()
+        self._request, self._response = call.request, web.StreamResponse(headers=STREAM_HEADERS)
+        self._is_over = False
         self._writing = asyncio.Lock()
         self._wrote_at = time.monotonic()
         self._refusal: ParachuteError | None = None
 
     def end(self) -> None:
-        self._is_over.set()
+        self._is_over = True
 
     async def serve(self, items: AsyncIterator[object]) -> web.StreamResponse:
         """Raises what the generator raised before its first item."""
         async with asyncio.TaskGroup() as group:
             writing = group.create_task(self._write_all(items), name="a module's stream")
-            watching = group.create_task(self._watch(), name="its end")
-            await asyncio.wait([writing, watching], return_when=asyncio.FIRST_COMPLETED)
-            if not writing.done():
-                self._cut()
-            for task in (writing, watching):
-                task.cancel()
+            while not writing.done():
+                await asyncio.wait([writing], timeout=_LOOK_S)
+                if not writing.done() and not await self._goes_on():
+                    self._cut()
+                    writing.cancel()
+                    break
         if self._refusal is not None:
             raise self._refusal
         return self._response
 
-    async def _watch(self) -> None:
-        """Until it is over or its reader has gone; meanwhile a sign of life now and then, by which
-        what lies between keeps it open.
+    async def _goes_on(self) -> bool:
+        """Whether someone reads it and may; meanwhile a sign of life now and then, by which what
+        lies between keeps it open.
         """
-        while not self._is_over.is_set() and self._is_reader_there():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_S):
-                    await self._is_over.wait()
-            if time.monotonic() - self._wrote_at >= _HEARTBEAT_S and not self._writing.locked():
-                try:
-                    await self._write(_STILL_HERE)
-                except (ConnectionError, TimeoutError):
-                    return
-
-    def _is_reader_there(self) -> bool:
-        return self._request.transport is not None and not self._request.transport.is_closing()
+        transport = self._request.transport
+        if self._is_over or transport is None or transport.is_closing():
+            return False
+        if time.monotonic() - self._wrote_at >= _HEARTBEAT_S and not self._writing.locked():
+            try:
+                await self._write(_STILL_HERE)
+            except (ConnectionError, TimeoutError):
+                return False
+        return True
 
     async def _write_all(self, items: AsyncIterator[object]) -> None:
         try:
@@ -214,9 +197,8 @@ class ModuleStream:
             if not self._response.prepared:
                 self._refusal = error
                 return
-            await self._write(
-                b"event: error\ndata: " + json_bytes({"message": error.message}) + b"\n\n"
-            )
+            said = json_bytes({"message": error.message})
+            await self._write(b"event: error\ndata: " + said + b"\n\n")
         except (ConnectionError, TimeoutError):
             self._cut()  # it went away, which is how streams end, or takes nothing
 
@@ -246,26 +228,19 @@ def _frame(item: object) -> bytes:
     return head.encode() + b"data: " + json_bytes(item.data) + b"\n\n"
 
 
-_INDEX = "index.html"
-_LARGEST = 16 << 20
-_NO_NAMES = frozenset({"", ".", ".."})
-_TYPES = MappingProxyType(
-    {
-        ".html": "text/html; charset=utf-8",
-        ".css": "text/css; charset=utf-8",
-        ".js": "text/javascript; charset=utf-8",
-        ".mjs": "text/javascript; charset=utf-8",
-        ".json": "application/json; charset=utf-8",
-        ".txt": "text/plain; charset=utf-8",
-        ".svg": "image/svg+xml",
-        ".png": "image/png",
-        ".jpg": "image/jpeg",
-        ".webp": "image/webp",
-        ".ico": "image/x-icon",
-        ".woff2": "font/woff2",
-        ".wasm": "application/wasm",
-    }
-)
+_TYPES = {
+    **{f".{kind}": f"text/{kind}; charset=utf-8" for kind in ("html", "css")},
+    **dict.fromkeys((".js", ".mjs"), "text/javascript; charset=utf-8"),
+    ".json": "application/json; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".webp": "image/webp",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+    ".wasm": "application/wasm",
+}
 _COMMON = "base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 _TRUSTED = (
     f"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; {_COMMON}"
@@ -298,8 +273,6 @@ class ModulePages:
                     path=f"{base}/{{path}}",
                     module=approved.name,
                     capability="read",
-                    reach="nothing",
-                    summary="A page of the module.",
                     handle=partial(_answer, approved, base, path.removeprefix(base)),
                     recorded_as="module_call",
                 )
@@ -309,16 +282,18 @@ class ModulePages:
 async def _answer(
     approved: ApprovedModule, base: str, rest: str, call: ApiCall
 ) -> web.StreamResponse:
+    """The file in the approved copy, which is private and holds no links; 404 for all else."""
     if not rest:
         return web.Response(status=308, headers={"Location": f"{base}/"})
-    names = rest.removeprefix("/").split("/")
-    if names[-1] == "":
-        names[-1] = _INDEX
-    static = approved.manifest.static
+    *folders, last = rest.removeprefix("/").split("/")
+    names, static = [*folders, last or "index.html"], approved.manifest.static
     if static is None or any(_is_odd(name) for name in names):
         raise web.HTTPNotFound(text="unknown page")
     file = approved.copy.joinpath(static.folder, *names)
-    data = await asyncio.to_thread(_read, file, approved.copy)
+    try:
+        data = await asyncio.to_thread(file.read_bytes)
+    except OSError as error:
+        raise web.HTTPNotFound(text="unknown page") from error
     tag = hashlib.sha256(data).hexdigest()
     headers = {
         "ETag": f'"{tag}"',
@@ -327,22 +302,10 @@ async def _answer(
         "Content-Type": _TYPES.get(file.suffix.lower(), "application/octet-stream"),
         "Content-Security-Policy": _UNTRUSTED if approved.trust == "untrusted" else _TRUSTED,
     }
-    if not {tag, "*"}.isdisjoint(etags(call.request.headers.get("If-None-Match"))):
+    if is_known(call.request, tag):
         return web.Response(status=304, headers={"ETag": f'"{tag}"'})
     return web.Response(body=data, headers=headers)
 
 
 def _is_odd(name: str) -> bool:
-    return name in _NO_NAMES or name.startswith(".") or "%" in name or "\\" in name or "\0" in name
-
-
-def _read(file: Path, copy: Path) -> bytes:
-    """The bytes of a file of the copy; 404 for all else. Links are not followed."""
-    try:
-        if file.resolve() != copy.resolve() / file.relative_to(copy):
-            raise web.HTTPNotFound(text="unknown page")
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as opened:
-            return opened.read(_LARGEST)
-    except OSError as error:
-        raise web.HTTPNotFound(text="unknown page") from error
+    return not name or name.startswith(".") or not {"%", "\\", "\0"}.isdisjoint(name)

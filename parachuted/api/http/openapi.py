@@ -1,30 +1,36 @@
 """OpenAPI: the API's own description, an OpenAPI 3.1 document made from the declarations of its
-routes.
+routes and of modules.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Literal, TypeAlias, cast
+from itertools import count
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
+from typing_extensions import override
 
 from parachuted import __version__
-from parachuted.api.http.route import MediaBody, NoParameters, Route
+from parachuted.api.http.route import MediaBody, NoParameters, Route, Wrapped
+from parachuted.events import EventKind
+from parachuted.modules.declare import REST, path_fields
+from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec, ToolSpec
 
-JsonObject: TypeAlias = dict[str, object]
+JsonObject: TypeAlias = dict[str, Any]
 _Mode: TypeAlias = Literal["validation", "serialization"]
-_Key: TypeAlias = tuple[object, _Mode]
+_Key: TypeAlias = tuple[str, _Mode]
 
 _NAMES = re.compile(r"\{(\w+)(:(?:[^{}]|\{[^{}]*\})*)?\}")
+_DEFINED = re.compile(r"[A-Za-z0-9._-]+")
 _BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 _EXAMPLE = "Projects/garden/AGENTS.md"
 _REF = "#/components/schemas/{model}"
-_ALWAYS = (400, 401, 403, 413, 415, 429, 500, 503, 507)
-_OF_A_CHANGE = (409, 422)
 _SAYS = {
     400: "What was sent is not what the call takes.",
     401: "No key, or one that is not valid.",
@@ -42,29 +48,10 @@ _SAYS = {
     503: "The daemon is ending or has too much to do; come back later.",
     507: "The disk refused; nothing was changed.",
 }
-_ERROR: JsonObject = {
-    "type": "object",
-    "description": "What every error says: `message` what is wrong, `detail` that and what to do "
-    "about it.",
-    "properties": {
-        name: {"type": "string"} for name in ("error", "message", "detail", "request_id")
-    }
-    | {"conflict": {"$ref": _REF.format(model="Conflict")}},
-    "required": ["error", "message", "detail", "request_id"],
-}
-_CONFLICT: JsonObject = {
-    "type": "object",
-    "description": (
-        "`theirs` is there now, and `hash` is its digest, null where no file is there or it is "
-        "not told; `ours` was sent; "
-        "`base` is what both began with, empty where unknown."
-    ),
-    "properties": {
-        **{name: {"type": "string"} for name in ("base", "ours", "theirs")},
-        "hash": {"type": ["string", "null"]},
-    },
-    "required": ["base", "ours", "theirs", "hash"],
-}
+_OF_A_CHANGE = {409, 422}
+_ALWAYS = _SAYS.keys() - _OF_A_CHANGE - {404, 416, 502}
+_OF_MODULES = sorted(_SAYS.keys() - {416})
+_TEXT: JsonObject = {"type": "string"}
 _INFO: JsonObject = {
     "title": "parachuted",
     "version": __version__,
@@ -74,21 +61,14 @@ _INFO: JsonObject = {
         "Paths are relative to the vault, times are RFC 3339 in UTC, but for those of sync (Unix "
         "seconds) and `timestamp` of health "
         "(milliseconds). `x-module` and `x-capability` of a call are what a key's scope must name; "
-        "where `x-reach` is `beyond`, a scope with paths is not enough."
+        "a key with paths can make those with `x-for-path-keys`, and no other."
     ),
 }
+_BEARER = {"type": "http", "scheme": "bearer"}
+_HEADER = {"type": "apiKey", "in": "header", "name": "X-API-Key"}
 _SECURITY: JsonObject = {
-    "bearer": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "A key that `parachute keys create` has shown.",
-    },
-    "api_key": {
-        "type": "apiKey",
-        "in": "header",
-        "name": "X-API-Key",
-        "description": "The same key.",
-    },
+    "bearer": {**_BEARER, "description": "A key that `parachute keys create` has shown."},
+    "api_key": {**_HEADER, "description": "The same key."},
 }
 _EVENTS = "text/event-stream"
 _MODULES = {
@@ -98,98 +78,128 @@ _MODULES = {
 }
 
 
-class _Plain(GenerateJsonSchema):
-    """Without titles, which repeat the names."""
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """`theirs` is there now, and `hash` is its digest, null where no file is there or it is not
+    told; `ours` was sent; `base` is what both began with, empty where unknown.
+    """
 
-    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002  pydantic asks by that name
+    base: str
+    ours: str
+    theirs: str
+    hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """What every error says: `message` what is wrong, `detail` that and what to do about it."""
+
+    error: str
+    message: str
+    detail: str
+    request_id: str
+    conflict: Annotated[Conflict, Field(exclude_if=bool)]
+
+
+class _Plain(GenerateJsonSchema):
+    """Without titles, which repeat the names. An answer has every field, so no defaults."""
+
+    @override
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        is_answer = self.mode == "serialization"
+        return (
+            self.generate_inner(schema["schema"]) if is_answer else super().default_schema(schema)
+        )
+
+    @override
+    def field_title_should_be_set(self, schema: object) -> bool:
         return False
 
+    @override
+    def field_is_required(self, field: Mapping[str, Any], total: bool) -> bool:
+        """All fields of a value are in an answer, those with a default too."""
+        if field["type"] == "typed-dict-field":
+            return bool(field.get("required", total))
+        if self.mode == "serialization":
+            return field.get("serialization_exclude_if") is None
+        return bool(field["schema"]["type"] != "default")
 
-def describe(routes: Sequence[Route]) -> JsonObject:
-    schemas, definitions = _schemas(routes)
+
+def describe(
+    routes: Sequence[Route],
+    modules: Iterable[ModuleDeclaration] = (),
+    events: Iterable[EventKind] = (),
+) -> JsonObject:
+    schemas, components = _schemas(routes)
     paths: dict[str, JsonObject] = {}
     for route in routes:
-        paths.setdefault(_path(route), {})[route.method.lower()] = _operation(route, schemas)
-    tags = {
-        name: says
-        for name, says in _MODULES.items()
-        if any(route.module == name for route in routes)
-    }
+        path = _NAMES.sub(r"{\1}", route.path)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, schemas)
+    known = {route.module for route in routes}
+    tags = [{"name": name, "description": says} for name, says in _MODULES.items() if name in known]
+    paths = dict(sorted(paths.items()))
+    for module in modules:
+        says = module.description or f"The module {module.name}."
+        tags.append({"name": module.name, "description": says})
+        for spec in module.routes:
+            path = f"{module.prefix_of(spec)}{spec.path.replace(REST, '')}".rstrip("/")
+            made = _module_route(module, spec, path, components)
+            paths.setdefault(path, {}).setdefault(spec.method.lower(), made)
+        for tool in module.tools:
+            path = f"/api/modules/{module.name}/tools/{tool.name}"
+            paths[path] = {"post": _module_tool(module, tool, path, components)}
     return {
         "openapi": "3.1.0",
         "info": _INFO,
         "servers": [{"url": "/", "description": "This daemon."}],
-        "tags": [{"name": name, "description": says} for name, says in tags.items()],
-        "paths": dict(sorted(paths.items())),
+        "tags": tags,
+        "paths": paths,
         "components": {
-            "schemas": {**definitions, "Conflict": _CONFLICT, "Error": _ERROR},
-            "responses": {f"Error{status}": _error(status) for status in _SAYS},
+            "schemas": components,
+            "responses": {
+                f"Error{status}": _json(says, {"$ref": _REF.format(model="Error")})
+                for status, says in _SAYS.items()
+            },
             "securitySchemes": _SECURITY,
         },
+        "x-events": {kind.name: _event(kind) for kind in events},
     }
 
 
 def _schemas(routes: Sequence[Route]) -> tuple[dict[_Key, JsonObject], JsonObject]:
-    wanted: dict[_Key, TypeAdapter[object]] = {}
+    """Of each body and answer, and those that they refer to, by name."""
+    wanted: dict[_Key, object] = {_key(Error): Error}
     for route in routes:
         if route.body is not NoParameters:
-            wanted[route.body, "validation"] = TypeAdapter(route.body)
-        for shape in _shapes(route):
-            wanted[_hashable(shape), "serialization"] = TypeAdapter(cast("type[object]", shape))
-    asked = [(key, key[1], adapter) for key, adapter in wanted.items()]
+            wanted[_key(route.body, "validation")] = route.body
+        wanted |= {_key(shape): shape for shape in _shapes(route)}
     made, rest = TypeAdapter.json_schemas(
-        asked, by_alias=False, ref_template=_REF, schema_generator=_Plain
+        [(key, key[1], TypeAdapter(cast("type[Any]", shape))) for key, shape in wanted.items()],
+        ref_template=_REF,
+        schema_generator=_Plain,
     )
-    definitions = cast("dict[str, JsonObject]", rest.get("$defs", {}))
+    definitions: JsonObject = rest.get("$defs", {})
     for schema in (*made.values(), *definitions.values()):
         schema.pop("title", None)
         _say_bounds(schema)
-    schemas = {key: made[key, key[1]] for key in wanted}
-    for model in {route.body for route in routes} - {NoParameters}:
-        _respell(_resolved(schemas[model, "validation"], definitions), model)
-    return schemas, dict(definitions)
+    return {key: made[key, key[1]] for key in wanted}, definitions
 
 
 def _shapes(route: Route) -> Iterator[object]:
     for answer in route.answers.values():
-        for way in _ways(answer):
-            shape = way.item if isinstance(way, MediaBody) else way
+        for form in _forms(answer):
+            shape = form.item if isinstance(form, MediaBody | Wrapped) else form
             if shape is not None:
                 yield shape
 
 
-def _ways(answer: object) -> Sequence[object]:
-    """An answer may come in several ways, as a tuple says."""
+def _forms(answer: object) -> Sequence[object]:
+    """An answer may come in several forms, as a tuple says."""
     return answer if isinstance(answer, (tuple, list)) else (answer,)
 
 
-def _hashable(shape: object) -> object:
-    try:
-        hash(shape)
-    except TypeError:
-        return repr(shape)
-    return shape
-
-
-def _resolved(schema: JsonObject, definitions: Mapping[str, JsonObject]) -> JsonObject:
-    name = str(schema.get("$ref", "")).rpartition("/")[2]
-    return definitions[name] if name else schema
-
-
-def _respell(schema: JsonObject, model: type[BaseModel]) -> None:
-    """Names that a model spells out as an alias (`in`) in place of its field's (`in_`); those that
-    only a rule makes stay as they are.
-    """
-    names = {
-        name: info.alias
-        for name, info in model.model_fields.items()
-        if info.alias and info.alias_priority != 1
-    }
-    properties = cast("JsonObject", schema.get("properties", {}))
-    schema["properties"] = {names.get(name, name): said for name, said in properties.items()}
-    schema["required"] = [
-        names.get(name, name) for name in cast("list[str]", schema.get("required", []))
-    ]
+def _key(shape: object, mode: _Mode = "serialization") -> _Key:
+    return repr(shape), mode
 
 
 def _say_bounds(schema: object) -> None:
@@ -200,181 +210,255 @@ def _say_bounds(schema: object) -> None:
         for said, means in _BOUNDS.items():
             if isinstance(schema.get(said), (int, float)):
                 schema[means] = schema.pop(said)
-    for part in (
-        schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
-    ):
-        _say_bounds(part)
+        for part in schema.values():
+            _say_bounds(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            _say_bounds(part)
 
 
-def _path(route: Route) -> str:
-    return _NAMES.sub(r"{\1}", route.path)
-
-
-def _operation(route: Route, schemas: Mapping[_Key, JsonObject]) -> JsonObject:
-    operation: JsonObject = {
-        "operationId": operation_id(route.method, _path(route)),
-        "tags": [route.module],
-        "summary": route.summary,
-        "x-module": route.module,
-        "x-capability": route.capability,
-        "x-reach": route.reach,
-        "security": [] if route.capability is None else [{"bearer": []}, {"api_key": []}],
-        "responses": _responses(route, schemas),
-    }
-    if parameters := [
-        *_path_parameters(route),
-        *_query_parameters(route),
-        *_header_parameters(route),
-    ]:
-        operation["parameters"] = parameters
+def _operation(route: Route, path: str, schemas: Mapping[_Key, JsonObject]) -> JsonObject:
     content: JsonObject = {}
     if route.body is not NoParameters:
-        content["application/json"] = {"schema": schemas[route.body, "validation"]}
+        content["application/json"] = {"schema": schemas[_key(route.body, "validation")]}
     if route.uploads is not None:
         content[route.uploads.type] = {"schema": _schema_of(route.uploads)}
-    if content:
-        is_needed = route.uploads is not None or any(
-            info.is_required() for info in route.body.model_fields.values()
-        )
-        operation["requestBody"] = {"required": is_needed, "content": content}
-    return operation
-
-
-def operation_id(method: str, path: str) -> str:
-    """`getRunsById` for `GET /api/runs/{id}`."""
-    spoken = path.removeprefix("/api/").replace("{", "by-").replace("}", "")
-    return method.lower() + "".join(
-        word[:1].upper() + word[1:] for word in re.split(r"[^A-Za-z0-9]+", spoken)
+    is_needed = route.uploads is not None or any(
+        info.is_required() for info in route.body.model_fields.values()
+    )
+    answers: JsonObject = {
+        str(status): _answer(status, answer, schemas) for status, answer in route.answers.items()
+    }
+    if "If-None-Match" in route.headers or "If-Match" in route.headers:
+        says = "The SHA-256 of the content, in quotes."
+        for answer in answers.values():
+            answer["headers"] = {"ETag": {"schema": _TEXT, "description": says}}
+    errors = _errors(status for status in errors_of(route) if status not in route.answers)
+    return _call(
+        route.method,
+        path,
+        (route.module, route.capability, route.for_path_keys),
+        route.summary,
+        list(_parameters(route)),
+        {"required": is_needed, "content": content} if content else None,
+        {**answers, **errors},
     )
 
 
-def _path_parameters(route: Route) -> Iterator[JsonObject]:
+def _call(
+    method: str,
+    path: str,
+    scope: tuple[str, str | None, bool],
+    summary: str,
+    parameters: list[JsonObject],
+    body: JsonObject | None,
+    responses: JsonObject,
+) -> JsonObject:
+    """A call. `scope`: module, capability, whether it is for keys with paths."""
+    spoken = path.removeprefix("/api/").replace("{", "by-").replace("}", "")
+    words = re.split(r"[^A-Za-z0-9]+", spoken)
+    return {
+        "operationId": method.lower() + "".join(word[:1].upper() + word[1:] for word in words),
+        "tags": [scope[0]],
+        "summary": summary,
+        "x-module": scope[0],
+        "x-capability": scope[1],
+        **({"x-for-path-keys": True} if scope[2] else {}),
+        "security": [] if scope[1] is None else [{"bearer": []}, {"api_key": []}],
+        **({"parameters": parameters} if parameters else {}),
+        **({"requestBody": body} if body is not None else {}),
+        "responses": responses,
+    }
+
+
+def _parameter(
+    name: str, place: str, schema: JsonObject, says: str = "", *, is_needed: bool = False
+) -> JsonObject:
+    said = {"description": says} if says else {}
+    return {"name": name, "in": place, "required": is_needed, "schema": schema, **said}
+
+
+def _parameters(route: Route) -> Iterator[JsonObject]:
+    """What stands in the path, the query and the headers. Nothing is refused here that the model of
+    a query takes: a name may come in camelCase too.
+    """
     for name, pattern in _NAMES.findall(route.path):
         says = route.names.get(name, "")
         if "." in pattern:
             says = f"{says} It may hold slashes, as they are or as `%2F`.".strip()
-        schema: JsonObject = (
-            {"type": "string"} if pattern.endswith("*") else {"type": "string", "minLength": 1}
-        )
+        schema = _TEXT if pattern.endswith("*") else {**_TEXT, "minLength": 1}
         example = {"example": _EXAMPLE} if name == "path" else {}
-        yield {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "schema": schema,
-            **({"description": says} if says else {}),
-            **example,
-        }
-
-
-def _query_parameters(route: Route) -> Iterator[JsonObject]:
-    """The fields of the query's model, each a parameter.
-
-    Nothing is refused here that the model takes: a name may come in camelCase too.
-    """
-    if route.query is NoParameters:
-        return
-    whole = TypeAdapter(route.query).json_schema(
-        by_alias=False, schema_generator=_Plain, ref_template=_REF
-    )
+        yield {**_parameter(name, "path", schema, says, is_needed=True), **example}
+    whole = TypeAdapter(route.query).json_schema(schema_generator=_Plain, ref_template=_REF)
     _say_bounds(whole)
-    _respell(whole, route.query)
-    definitions = cast("dict[str, JsonObject]", whole.get("$defs", {}))
-    required = cast("list[str]", whole.get("required", []))
-    for name, said in cast("dict[str, JsonObject]", whole.get("properties", {})).items():
-        schema = without_null(_resolved(said, definitions))
-        says = schema.pop("description", None)
-        yield {
-            "name": name,
-            "in": "query",
-            "required": name in required,
-            "schema": schema,
-            **({"style": "form", "explode": True} if schema.get("type") == "array" else {}),
-            **({"description": says} if says else {}),
-        }
-
-
-def _header_parameters(route: Route) -> Iterator[JsonObject]:
+    for name, said in whole.get("properties", {}).items():
+        reference = str(said.get("$ref", "")).rpartition("/")[2]
+        schema = _without_null(whole["$defs"][reference] if reference else said)
+        says = str(schema.pop("description", ""))
+        is_needed = name in whole.get("required", [])
+        more = {"style": "form", "explode": True} if schema.get("type") == "array" else {}
+        yield {**_parameter(name, "query", schema, says, is_needed=is_needed), **more}
     for name, says in route.headers.items():
-        yield {
-            "name": name,
-            "in": "header",
-            "required": False,
-            "schema": {"type": "string"},
-            "description": says,
-        }
+        yield _parameter(name, "header", _TEXT, says)
 
 
-def without_null(schema: JsonObject) -> JsonObject:
+def _without_null(schema: JsonObject) -> JsonObject:
     """The schema of a value that is there: a query cannot say null."""
     said = {
         name: value for name, value in schema.items() if not (name == "default" and value is None)
     }
-    ways = cast("list[JsonObject]", said.pop("anyOf", []))
-    left = [way for way in ways if way.get("type") != "null"]
+    left = [form for form in said.pop("anyOf", []) if form.get("type") != "null"]
     return {**said, **left[0]} if len(left) == 1 else {**said, **({"anyOf": left} if left else {})}
 
 
-def _responses(route: Route, schemas: Mapping[_Key, JsonObject]) -> JsonObject:
-    answers = {
-        str(status): _answer(status, answer, schemas) for status, answer in route.answers.items()
-    }
-    if "If-None-Match" in route.headers or "If-Match" in route.headers:
-        for answer in answers.values():
-            answer["headers"] = {
-                "ETag": {
-                    "schema": {"type": "string"},
-                    "description": "The SHA-256 of the content, in quotes.",
-                }
-            }
-    return {
-        **answers,
-        **{
-            str(status): error_of(status)
-            for status in errors_of(route)
-            if status not in route.answers
-        },
-    }
-
-
-def error_of(status: int) -> JsonObject:
-    return {"$ref": f"#/components/responses/Error{status}"}
+def _errors(statuses: Iterable[int]) -> JsonObject:
+    return {str(status): {"$ref": f"#/components/responses/Error{status}"} for status in statuses}
 
 
 def errors_of(route: Route) -> list[int]:
     errors = {*_ALWAYS, *route.errors}
     if route.query is not NoParameters or route.body is not NoParameters or "{" in route.path:
         errors.add(404)
-    if route.method != "GET":
-        errors.update(_OF_A_CHANGE)
-    return sorted(errors)
+    return sorted(errors if route.method == "GET" else errors | _OF_A_CHANGE)
 
 
 def _schema_of(media: MediaBody) -> JsonObject:
-    return (
-        {"type": "string"}
-        if media.type.startswith("text/")
-        else {"type": "string", "format": "binary"}
-    )
+    return _TEXT if media.type.startswith("text/") else {**_TEXT, "format": "binary"}
+
+
+def _json(says: str, schema: object) -> JsonObject:
+    return {"description": says, "content": {"application/json": {"schema": schema}}}
 
 
 def _answer(status: int, answer: object, schemas: Mapping[_Key, JsonObject]) -> JsonObject:
     content: JsonObject = {}
     says = []
-    for way in _ways(answer):
-        if isinstance(way, MediaBody):
-            content[way.type] = (
-                {"schema": _schema_of(way)} if way.type != _EVENTS else {}
-            )  # which are looked at one by one
-            if way.item is not None:  # as OpenAPI 3.2 calls it
-                content[way.type] = {"x-itemSchema": schemas[_hashable(way.item), "serialization"]}
-            says.append(way.says)
-        elif way is not None:
-            content["application/json"] = {"schema": schemas[_hashable(way), "serialization"]}
+    for form in _forms(answer):
+        if isinstance(form, Wrapped):
+            item = {form.name: schemas[_key(form.item)]}
+            body = {"type": "object", "properties": item, "required": [form.name]}
+            content["application/json"] = {"schema": body}
+            continue
+        if not isinstance(form, MediaBody):
+            if form is not None:
+                content["application/json"] = {"schema": schemas[_key(form)]}
+            continue
+        says.append(form.says)
+        if form.item is not None:  # as OpenAPI 3.2 calls it
+            content[form.type] = {"x-itemSchema": schemas[_key(form.item)]}
+        else:  # events are looked at one by one
+            content[form.type] = {} if form.type == _EVENTS else {"schema": _schema_of(form)}
     said: JsonObject = {"description": " ".join(filter(None, says)) or HTTPStatus(status).phrase}
     return {**said, "content": content} if content else said
 
 
-def _error(status: int) -> JsonObject:
-    schema = {"$ref": _REF.format(model="Error")}
-    return {"description": _SAYS[status], "content": {"application/json": {"schema": schema}}}
+def _event(kind: EventKind) -> JsonObject:
+    return {
+        "description": kind.tells,
+        "x-module": kind.publisher or "core",
+        "x-scope": f"{kind.scope}:read",
+        "data": kind.schema(),
+    }
+
+
+def _module_route(
+    module: ModuleDeclaration, route: RouteSpec, path: str, schemas: JsonObject
+) -> JsonObject:
+    named = path_fields(route.path)
+    schema = _hoisted(module, route.schema, schemas)
+    required = schema.get("required", [])
+    free = {name: said for name, said in schema.get("properties", {}).items() if name not in named}
+    text = {**_TEXT, "minLength": 1}
+    parameters = [_parameter(name, "path", text, is_needed=True) for name in named]
+    body: JsonObject | None = None
+    if route.takes != "json":
+        kind, of = (
+            ("application/octet-stream", {**_TEXT, "format": "binary"})
+            if route.takes == "bytes"
+            else ("multipart/form-data", {"type": "object"})
+        )
+        most = f"At most {route.max_bytes:,} bytes."
+        body = {"required": True, "description": most, "content": {kind: {"schema": of}}}
+    if route.takes != "json" or route.method in {"GET", "HEAD", "DELETE"}:
+        parameters += [
+            _parameter(name, "query", _without_null(said), is_needed=name in required)
+            for name, said in free.items()
+        ]
+    elif free or schema.get("additionalProperties"):
+        needed = [name for name in required if name in free]
+        taken = {**schema, "properties": free, "required": needed}
+        body = {"required": bool(needed), "content": {"application/json": {"schema": taken}}}
+    if route.resumes:
+        says = "The id of the last event that was received; what followed comes first."
+        parameters += [
+            _parameter("Last-Event-ID", "header", _TEXT, says),
+            _parameter("after", "query", _TEXT, says),
+        ]
+    answer = _json("What the module answers.", _hoisted(module, route.answer, schemas))
+    if route.streams:
+        items = answer["content"].pop("application/json")["schema"]
+        answer["content"][_EVENTS] = {"x-itemSchema": items} if items else {}
+        answer["description"] = (
+            "Server-sent events, each with JSON as its data; an event `error` when it goes wrong."
+        )
+    made = _call(
+        route.method,
+        path,
+        (module.name, route.capability, False),
+        route.summary,
+        parameters,
+        body,
+        _module_responses(answer),
+    )
+    with_secret = {"security": [], "x-secret-header": route.secret_header}
+    return {**made, **(with_secret if route.secret_header else {})}
+
+
+def _module_tool(
+    module: ModuleDeclaration, tool: ToolSpec, path: str, schemas: JsonObject
+) -> JsonObject:
+    schema = _hoisted(module, tool.schema, schemas)
+    result: JsonObject = {
+        "type": "object",
+        "properties": {"result": _hoisted(module, tool.answer, schemas)},
+        "required": ["result"],
+    }
+    content = {"application/json": {"schema": schema}}
+    return _call(
+        "POST",
+        path,
+        (module.name, "write", False),
+        tool.description.partition("\n")[0],
+        [],
+        {"required": bool(schema.get("required")), "content": content},
+        _module_responses(_json("What the tool returned.", result)),
+    )
+
+
+def _module_responses(answer: JsonObject) -> JsonObject:
+    other = _json("A module may answer by other statuses too.", {})
+    return {**_errors(_OF_MODULES), "default": other, "200": answer}
+
+
+def _hoisted(
+    module: ModuleDeclaration, schema: Mapping[str, object], schemas: JsonObject
+) -> JsonObject:
+    """The schema, with what it defines moved to where the whole document finds it, under the
+    module's name.
+
+    Where that name is taken by something else, such as the same model as it is sent, a number
+    follows the module's name.
+    """
+    text = json.dumps(dict(schema))
+    for number in count(1):
+        prefix = f"{module.name}{number if number > 1 else ''}."
+        found: JsonObject = json.loads(text.replace('"#/$defs/', f'"#/components/schemas/{prefix}'))
+        defined = {
+            prefix + name: said
+            for name, said in found.pop("$defs", {}).items()
+            if _DEFINED.fullmatch(name)
+        }
+        if all(schemas.get(name, said) == said for name, said in defined.items()):
+            break
+    schemas.update(defined)
+    return found

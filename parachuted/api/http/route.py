@@ -5,14 +5,18 @@ Nothing is served that is not declared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 from pydantic import (
+    AliasChoices,
+    AliasGenerator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -23,16 +27,27 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from parachuted.access.filter import AccessFilter
-from parachuted.access.run_records import RunFilter
-from parachuted.api.http.answers import json_value
+from parachuted.api.http.answers import JSON, json_value
 from parachuted.audit.chain import EventType
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.history import RefuseText
 from parachuted.keys import NOWHERE, AccessGrant, Capability, Identity
-from parachuted.vault import Caller, Store, VaultPath, printable
+from parachuted.vault import Requester, Store, VaultPath, printable
 
+IF_MATCH = (
+    "The ETag (`hash`) of the text that the change was made from; 409 when another one is "
+    "there and the two cannot be merged."
+)
+ONLY_NEW = "`*`: write only where there is no file yet, else 409."
+KNOWN = "ETags that the caller has the content of: 304 when it is one of them."
+WRITING = MappingProxyType({"If-Match": IF_MATCH})
+CREATING = MappingProxyType({"If-Match": IF_MATCH, "If-None-Match": ONLY_NEW})
+
+_ETAG = re.compile(r'(?:W/)?"([^"]*)"|(\*)|([^\s,"]+)')
+_DIGEST = re.compile("[0-9a-f]{64}")
 _MOST_DIGITS = 15
+SMALL_BODY = 1 << 20
 
 
 def _path(value: object) -> VaultPath:
@@ -42,41 +57,31 @@ def _path(value: object) -> VaultPath:
 
 
 def _folder(value: object) -> VaultPath:
-    return (
-        VaultPath("")
-        if isinstance(value, str) and value in {"", "."}
-        else _path(value.rstrip("/") if isinstance(value, str) else value)
-    )
+    if not isinstance(value, str):
+        return _path(value)
+    return VaultPath("") if value in {"", "."} else _path(value.rstrip("/"))
 
 
 def _digits(value: object) -> object:
-    if isinstance(value, str) and not (
-        value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS
-    ):
+    is_wrong = isinstance(value, str) and not (value.isascii() and value.isdigit())
+    if is_wrong or (isinstance(value, str) and len(value) > _MOST_DIGITS):
         raise ValueError("should be a whole number")
     return value
 
 
+def _text(says: str, **more: object) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "description": says, **more})
+
+
+_EXAMPLES = ["Projects/garden/AGENTS.md"]
 Whole = Annotated[int, BeforeValidator(_digits)]
-
-
 Path = Annotated[
     VaultPath,
     PlainValidator(_path),
-    WithJsonSchema(
-        {
-            "type": "string",
-            "description": "a file of the vault, relative to it",
-            "examples": ["Projects/garden/AGENTS.md"],
-        }
-    ),
+    _text("a file of the vault, relative to it", examples=_EXAMPLES),
 ]
-
-
 FolderParameter = Annotated[
-    VaultPath,
-    PlainValidator(_folder),
-    WithJsonSchema({"type": "string", "description": "a folder of the vault; empty: the vault"}),
+    VaultPath, PlainValidator(_folder), _text("a folder of the vault; empty: the vault")
 ]
 
 
@@ -90,9 +95,9 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
-        alias_generator=to_camel,
-        validate_by_name=True,
-        validate_by_alias=True,
+        alias_generator=AliasGenerator(
+            validation_alias=lambda name: AliasChoices(name, to_camel(name))
+        ),
         defer_build=True,  # most calls are not made between two starts of the daemon
     )
 
@@ -108,16 +113,11 @@ class NoParameters(RequestModel): ...
 
 def sentence_of(error: ValidationError) -> str:
     found = []
-    for one in error.errors(include_url=False, include_context=False, include_input=False):
-        where = ".".join(str(part)[:80] for part in one["loc"])
-        says = one["msg"].removeprefix("Value error, ")
+    for wrong in error.errors(include_url=False, include_context=False, include_input=False):
+        where = ".".join(str(part)[:80] for part in wrong["loc"])
+        says = wrong["msg"].removeprefix("Value error, ")
         found.append(f"{where}: {says}" if where else says)
     return "; ".join(found[:8])
-
-
-def readable(identity: Identity) -> AccessGrant:
-    """What of the vault the caller may read, and so may have notes watch."""
-    return identity.grant("vault", "read") or NOWHERE
 
 
 def refuse_watching_beyond(
@@ -149,14 +149,13 @@ def refuse_watching_beyond(
 
 
 def refusing_to_watch_beyond(grant: AccessGrant, store: Store) -> RefuseText:
-    """The same of a text that is to come back, by an undo or a restore."""
+    """The same of a text that is to come back."""
     return lambda path, text, was: refuse_watching_beyond(
         grant, store, path, lambda _now: text, was=was
     )
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
-SMALL_BODY = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,11 +167,20 @@ class MediaBody:
     item: object = None
 
 
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """A JSON object that has a value under that name and nothing else."""
+
+    name: str
+    item: object
+
+
 @dataclass(slots=True, kw_only=True)
 class ApiCall:
     """One request on its way: who asks, what they may touch here, and what they sent.
 
-    `touched` and `para_ids` are for the audit.
+    `touched` and `para_ids` are for the audit, `status` and `headers` for the answer. `holds` says
+    whether who asks still may.
     """
 
     request: web.Request
@@ -180,46 +188,46 @@ class ApiCall:
     identity: Identity
     grant: AccessGrant
     sight: AccessFilter
-    caller: Caller
+    requester: Requester
+    holds: Callable[[], bool] = lambda: True
     touched: list[str] = field(default_factory=list)
     para_ids: list[str] = field(default_factory=list)
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": JSON})
 
     @property
     def id(self) -> str:
-        return self.caller.request_id
+        return self.requester.request_id
+
+    def answer(self, body: bytes) -> web.Response:
+        """These bytes, with the status and the headers that were set for them."""
+        return web.Response(body=body, status=self.status, headers=self.headers)
+
+    def tag(self, digest: str | None) -> None:
+        self.headers["ETag"] = f'"{digest}"'
 
     @property
     def reading(self) -> AccessGrant:
-        """What of the vault they may read, wherever they are."""
-        return readable(self.identity)
+        """What of the vault they may read, wherever they are, and so may have notes watch."""
+        return self.identity.grant("vault", "read") or NOWHERE
 
     @property
     def writing(self) -> AccessGrant:
         """What of the vault they may write, wherever they are."""
         return self.identity.grant("vault", "write") or NOWHERE
 
-    @property
-    def runs(self) -> RunFilter:
-        return RunFilter(self.sight, self.reading)
-
     def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
         """The error as the caller may know it: to write is not to read, so the texts are for those
         who may read all of these, links followed.
         """
-        reading = AccessFilter(self.sight.root, self.reading)
-        return (
-            error
-            if all(self._sees(reading, path) for path in paths)
-            else web.HTTPConflict(text=error.message)
-        )
+        can_read = all(self._reads(path) for path in paths)
+        return error if can_read else web.HTTPConflict(text=error.message)
 
     def refusal(self, error: NotFoundError | EditRefusedError, path: VaultPath) -> Exception:
         """The error as the caller may know it: what an edit finds in the note, such as its
         headings, is for those who may read it.
         """
-        if not self._sees(self.sight, path) or self._sees(
-            AccessFilter(self.sight.root, self.reading), path
-        ):
+        if not _sees(self.sight, path) or self._reads(path):
             return error  # it only says that the note is unknown, or they may read it
         if isinstance(error, NotFoundError):
             return web.HTTPNotFound(
@@ -229,13 +237,8 @@ class ApiCall:
             text="the note cannot be edited so; a key that may read the note gets the reason"
         )
 
-    @staticmethod
-    def _sees(sight: AccessFilter, path: VaultPath) -> bool:
-        try:
-            sight.find(path)
-        except NotFoundError:
-            return False
-        return True
+    def _reads(self, path: VaultPath) -> bool:
+        return _sees(AccessFilter(self.sight.root, self.reading), path)
 
     def named(self, name: str) -> str:
         return self.request.match_info[name]
@@ -244,22 +247,14 @@ class ApiCall:
         """The query, checked. 400 when it is wrong, or a name that may stand once stands twice;
         raises PathRefusedError.
         """
-        self._must_be_declared(model, self.route.query)
         text = self.request.rel_url.raw_query_string
-        return _checked(model, _pairs(text, model)) if text else _unasked(model)
+        return _checked(model, _one_or_list(text, model)) if text else _empty(model)
 
     async def body(self, model: type[_Model]) -> _Model:
         """The JSON object in the body, checked; none is an empty one. 400 when it is wrong; raises
         PathRefusedError.
         """
-        self._must_be_declared(model, self.route.body)
-        try:
-            document = json_value(await self.content() or b"{}")
-        except ValueError as error:
-            raise web.HTTPBadRequest(text="the body is not JSON") from error
-        if not isinstance(document, dict):
-            raise web.HTTPBadRequest(text="the body must be a JSON object")
-        return _checked(model, document)
+        return _checked(model, json_object(await self.content()))
 
     async def content(self) -> bytes:
         """The body as it is. 413 once it is larger than the route takes, whatever was announced."""
@@ -268,30 +263,59 @@ class ApiCall:
         )
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The same in the pieces it comes in."""
+        """The same in the pieces it comes in. 401 after the last one when the key has ended."""
         size, most = 0, self.route.largest_body
         while chunk := await self.request.content.readany():
             size += len(chunk)
             if size > most:
                 raise web.HTTPRequestEntityTooLarge(max_size=most, actual_size=size)
             yield chunk
-
-    def _must_be_declared(self, model: type[BaseModel], declared: type[BaseModel]) -> None:
-        if model is not declared:
-            raise TypeError(
-                f"{self.route.method} {self.route.path} declares {declared.__name__}, not "
-                f"{model.__name__}"
+        if not self.holds():
+            raise web.HTTPUnauthorized(
+                text="the key was revoked or expired while the body came; nothing was done",
+                headers={"WWW-Authenticate": "Bearer"},
             )
 
 
-RouteHandler: TypeAlias = Callable[[ApiCall], Awaitable[web.StreamResponse]]
-Reach: TypeAlias = Literal["paths", "beyond", "nothing"]
-"""What a route touches.
+def etags(header: str | None) -> list[str]:
+    """The digests in such a header, or `*`."""
+    return ["".join(found) for found in _ETAG.findall(header or "")]
 
-`paths`: no more than `ApiCall.sight` and `ApiCall.grant` allow, which its handler sees to.
-`beyond`: what paths do not bound, such as code, settings and the audit, so it takes a grant without
-paths. `nothing`: it says nothing of notes and changes nothing.
-"""
+
+def is_known(request: web.Request, digest: str) -> bool:
+    """Whether the caller says that it has the content of that digest."""
+    return not {digest, "*"}.isdisjoint(etags(request.headers.get("If-None-Match")))
+
+
+def expected(call: ApiCall, *, any_will_do: bool = False) -> str | None:
+    """The digest that `If-Match` names; None without one, and where `any_will_do` for `*`. 400 when
+    it is something else.
+    """
+    header = call.request.headers.get("If-Match")
+    if header is None:
+        return None
+    found = etags(header)
+    if any_will_do and found == ["*"]:
+        return None
+    if len(found) == 1 and _DIGEST.fullmatch(found[0]):
+        return found[0]
+    raise web.HTTPBadRequest(
+        text="If-Match takes one ETag, exactly as the API returned it"
+        f"{', or *' if any_will_do else ''}"
+    )
+
+
+def only_new(call: ApiCall) -> bool:
+    header = call.request.headers.get("If-None-Match")
+    if header is not None and etags(header) != ["*"]:
+        raise web.HTTPBadRequest(
+            text="If-None-Match of a write may only be *, which is for a file that must not be "
+            "there yet"
+        )
+    return header is not None
+
+
+RouteHandler: TypeAlias = Callable[[ApiCall], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,10 +323,11 @@ class Route:
     """A declaration.
 
     `capability` None: open to anyone who gets this far. `answers`: by status, a type for pydantic
-    to describe, or Media.
+    to describe, `MediaBody` or `Wrapped`.
 
-    `reach` decides whether a key for some paths may make the call; it has no default, so that a new
-    route says it. `recorded_as` is what the audit calls a call of it.
+    `for_path_keys`: a key with paths may make the call, and the handler sees to it that it reaches
+    no more than `ApiCall.sight` and `ApiCall.grant` allow. `recorded_as` is what the audit calls a
+    call of it.
 
     `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts
     unless `names` says more of them. `headers`: those it reads, and what they mean; `uploads`: a
@@ -314,9 +339,8 @@ class Route:
     path: str
     module: str
     capability: Capability | None
-    reach: Reach
-    summary: str
     handle: RouteHandler
+    summary: str = ""
     query: type[BaseModel] = NoParameters
     body: type[BaseModel] = NoParameters
     answers: Mapping[int, object] = field(default_factory=dict)
@@ -326,6 +350,7 @@ class Route:
     errors: tuple[int, ...] = ()
     largest_body: int = SMALL_BODY
     has_head: bool = True
+    for_path_keys: bool = False
     takes_form: bool = False
     recorded_as: EventType = "api_call"
 
@@ -336,8 +361,16 @@ class Route:
         )
 
 
+def _sees(sight: AccessFilter, path: VaultPath) -> bool:
+    try:
+        sight.find(path)
+    except NotFoundError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=128)
-def _unasked(model: type[_Model]) -> _Model:
+def _empty(model: type[_Model]) -> _Model:
     """What an empty query says; models are values, so one serves all."""
     return _checked(model, {})
 
@@ -349,27 +382,38 @@ def _checked(model: type[_Model], document: Mapping[str, object]) -> _Model:
         raise web.HTTPBadRequest(text=sentence_of(error)) from error
 
 
-def _pairs(query: str, model: type[BaseModel]) -> dict[str, object]:
-    """Bytes that are not UTF-8, as names of files may hold, come as `os.fsdecode` gives them."""
-    if not query:
-        return {}
-    lists = {
-        name
-        for name, info in model.model_fields.items()
-        if "list" in str(info.annotation) or "tuple" in str(info.annotation)
-    }
-    lists |= {
-        info.alias for name, info in model.model_fields.items() if name in lists and info.alias
-    }
+def json_object(data: bytes) -> Mapping[str, object]:
+    """The object that the bytes of a body hold; none of them, an empty one. 400 when it is none."""
+    try:
+        document = json_value(data or b"{}")
+    except ValueError as error:
+        raise web.HTTPBadRequest(text="the body is not JSON") from error
+    if not isinstance(document, dict):
+        raise web.HTTPBadRequest(text="the body must be a JSON object")
+    return document
+
+
+def query_values(query: str, errors: str = "surrogateescape") -> dict[str, list[str]]:
+    """What stands in a query, by name. Bytes that are not UTF-8, as names of files may hold, come
+    as `os.fsdecode` gives them, unless `errors` says otherwise.
+    """
     found: dict[str, list[str]] = {}
     try:
-        pairs = parse_qsl(
-            query, keep_blank_values=True, errors="surrogateescape", max_num_fields=1_000
-        )
+        pairs = parse_qsl(query, keep_blank_values=True, errors=errors, max_num_fields=1_000)
     except ValueError as error:
         raise web.HTTPBadRequest(text="the query holds too many names") from error
     for name, value in pairs:
         found.setdefault(name, []).append(value)
+    return found
+
+
+def _one_or_list(query: str, model: type[BaseModel]) -> dict[str, object]:
+    lists = set[object]()
+    for name, info in model.model_fields.items():
+        if "list" in str(info.annotation) or "tuple" in str(info.annotation):
+            alias = info.validation_alias
+            lists |= {*alias.choices} if isinstance(alias, AliasChoices) else {alias or name}
+    found = query_values(query)
     twice = [name for name, values in found.items() if len(values) > 1 and name not in lists]
     if twice:
         raise web.HTTPBadRequest(text=f"{twice[0][:80]} stands in the query more than once")

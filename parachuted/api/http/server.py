@@ -1,8 +1,8 @@
 """Server: listens, and keeps room for those who ask something.
 
-aiohttp's request handler is subclassed for one reason: it knows no limit for connections, nor for
-the time that a request's head may take. Without one, some hundred connections that only stand there
-take every file descriptor of the daemon; no middleware sees them, as they never become a request.
+aiohttp's request handler is subclassed for one attack: it knows no limit for connections, nor for
+the time that a request's head may take, so some hundred connections that only stand there take
+every file descriptor of the daemon. No middleware sees them, as they never become a request.
 """
 
 from __future__ import annotations
@@ -18,21 +18,18 @@ from ssl import SSLContext
 
 from aiohttp import web
 
-from parachuted.addresses import BACKLOG, listening_sockets
-from parachuted.api.http.answers import error_body, json_answer
+from parachuted.api.http.answers import JSON, error_body, json_answer, json_bytes
+from parachuted.processes.addresses import BACKLOG, listening_sockets
 
 log = logging.getLogger(__name__)
 
-_SHUTDOWN_S = 2.0
-_LOOK_EVERY_S = 1.0
-_LINE = 16_384
-_FIELD = 8_190
-_FIELDS = 64
-_READ_AHEAD = 1 << 16
+_SHUTDOWN_S, _LOOK_EVERY_S = 2.0, 1.0
+_LINE, _FIELD, _FIELDS, _READ_AHEAD = 16_384, 8_190, 64, 1 << 16
 _NO_REQUEST = (
     "the request is malformed: its method must be one of HTTP's own, each of its lines at most "
     "8 KB long, and its query percent-encoded UTF-8"
 )
+_NO_ROOM = json_bytes(error_body(503, "too many connections; come back later", "none"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +45,23 @@ class ServerLimits:
     linger_s: float = 1.0
 
 
+async def close_before_body(request: web.Request, response: web.StreamResponse) -> None:
+    """Before an answer goes out: one that does not wait for the rest of the request's body is the
+    last of its connection, and says so. aiohttp waits a moment for the rest and then hangs up,
+    which would end the client's next request.
+    """
+    if not request.content.is_eof():
+        response.headers["Connection"] = "close"
+        response.force_close()
+
+
 class HttpServer:
     """The listening sockets and all that came in by them."""
 
     def __init__(self, app: web.Application, limits: ServerLimits | None = None) -> None:
         self.limits = limits or ServerLimits()
-        self.most = min(
-            self.limits.connections, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-        )
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.most = min(self.limits.connections, max(16, files // 2))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
         self._listening: list[asyncio.Server] = []
         self.connections: set[_Connection] = set()
@@ -71,18 +77,15 @@ class HttpServer:
         """Listen there, encrypted where `tls` is given; it may be called once more for others."""
         if self._runner.server is None:
             await self._runner.setup()
-        loop = asyncio.get_running_loop()
-        limit_s = None if tls is None else self.limits.head_s
-        self._listening += [
-            await loop.create_server(
+        for listening in sockets:
+            server = await asyncio.get_running_loop().create_server(
                 self._connection,
                 sock=listening,
                 backlog=BACKLOG,
                 ssl=tls,
-                ssl_handshake_timeout=limit_s,
+                ssl_handshake_timeout=None if tls is None else self.limits.head_s,
             )
-            for listening in sockets
-        ]
+            self._listening.append(server)
 
     async def close(self) -> None:
         if self._looking is not None:
@@ -108,19 +111,17 @@ class HttpServer:
         return True
 
     def _connection(self) -> _Connection:
-        manager = self._runner.server
-        if manager is None:
+        if self._runner.server is None:
             raise RuntimeError("the server was not opened")
         loop = asyncio.get_running_loop()
         if self._looking is None:  # no timer runs without connections
             self._looking = loop.call_later(_LOOK_EVERY_S, self._look)
-        return _Connection(self, manager, loop)
+        return _Connection(self, self._runner.server, loop)
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
-        now = loop.time()
         for connection in tuple(self.connections):
-            connection.look(now)
+            connection.look(loop.time())
         self._looking = loop.call_later(_LOOK_EVERY_S, self._look) if self.connections else None
 
 
@@ -156,10 +157,13 @@ class _Connection(web.RequestHandler):
 
     def look(self, now: float) -> None:
         """Once a second: cut it when it has stood too long without a whole request."""
+        self._note_request(now)
+        if now - self.idle_since > self._limit_s:
+            self.cut()
+
+    def _note_request(self, now: float) -> None:
         if not self.is_idle:
             self.idle_since, self._limit_s = now, self._server.limits.idle_s
-        elif now - self.idle_since > self._limit_s:
-            self.cut()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if not isinstance(transport, asyncio.Transport):
@@ -168,9 +172,10 @@ class _Connection(web.RequestHandler):
             self._wire = transport
             self._server.connections.add(self)
             super().connection_made(transport)
-        else:
-            transport.write(_no_room())
-            transport.close()
+            return
+        head = f"Content-Type: {JSON}\r\nContent-Length: {len(_NO_ROOM)}\r\nConnection: close"
+        transport.write(f"HTTP/1.1 503 Service Unavailable\r\n{head}\r\n\r\n".encode() + _NO_ROOM)
+        transport.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._server.connections.discard(self)
@@ -179,11 +184,11 @@ class _Connection(web.RequestHandler):
             self._messages.clear()  # what was refused remembers where, and so keeps what was sent
 
     def data_received(self, data: bytes) -> None:
-        if self._wire is None:
-            return
-        super().data_received(data)
-        if len(self._messages) > self._server.limits.ahead:
-            self.cut()
+        if self._wire is not None:
+            super().data_received(data)
+            self._note_request(self._loop.time())  # it may be answered before the next look
+            if len(self._messages) > self._server.limits.ahead:
+                self.cut()
 
     def handle_error(
         self,
@@ -197,10 +202,8 @@ class _Connection(web.RequestHandler):
             log.error("a request failed outside its route", exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("an answer has already started")
-        if exc is not None:
-            exc.__traceback__ = exc.__context__ = (
-                None  # whose frames would keep what was sent until garbage is looked for
-            )
+        if exc is not None:  # its frames would keep what was sent until garbage is looked for
+            exc.__traceback__ = exc.__context__ = None
         answer = json_answer(error_body(status, _NO_REQUEST, "none"), status=status)
         answer.force_close()
         return answer
@@ -208,20 +211,3 @@ class _Connection(web.RequestHandler):
     def cut(self) -> None:
         if self._wire is not None:
             self._wire.abort()
-
-
-def _no_room() -> bytes:
-    body = json_answer(
-        error_body(503, "too many connections; come back later", "none"), status=503
-    ).body
-    if not isinstance(body, bytes):
-        raise TypeError("an error is not bytes")
-    head = (
-        "HTTP/1.1 503 Service Unavailable",
-        "Content-Type: application/json; charset=utf-8",
-        f"Content-Length: {len(body)}",
-        "Connection: close",
-        "",
-        "",
-    )
-    return "\r\n".join(head).encode() + body

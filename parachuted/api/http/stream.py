@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,26 +17,23 @@ from functools import lru_cache
 from pathlib import Path
 
 from aiohttp import HttpVersion11, web
-from typing_extensions import TypedDict
 
 from parachuted.access.events import EventFilter
+from parachuted.api.http.answers import STREAM_HEADERS
 from parachuted.api.http.decorators import get
 from parachuted.api.http.route import ApiCall, MediaBody
 from parachuted.events import FACTS, Bus, Event, EventKind
 from parachuted.keys import Identity
-from parachuted.times import Time, time_of
+from parachuted.texts.times import time_of
 
-_HEADERS = {
-    "Content-Type": "text/event-stream",
-    "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",
-}
 _AT_ONCE = 64
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _time_of = lru_cache(maxsize=1)(time_of)  # the events of one scan share their moment
 _RESET = b"event: reset\ndata: {}\n\n"
 
 
-class EventMessage(TypedDict):
+@dataclass(frozen=True, slots=True)
+class EventMessage:
     """An event of the stream.
 
     `module` is the module that published it, or `core`; `data` is what docs/reference/events.md
@@ -43,7 +41,7 @@ class EventMessage(TypedDict):
     """
 
     event: str
-    timestamp: Time
+    timestamp: datetime
     vault_path: str
     module: str
     data: dict[str, object]
@@ -90,7 +88,7 @@ class EventStreams:
         "/api/events",
         "vault",
         "read",
-        reach="paths",
+        for_path_keys=True,
         has_head=False,
         answers={
             200: MediaBody(
@@ -113,10 +111,9 @@ class EventStreams:
             raise web.HTTPServiceUnavailable(text="the daemon is ending")
         self._refuse_too_many(call.identity)
         request = call.request
-        response = web.StreamResponse(headers=_HEADERS)
-        reader = _Reader(
-            call, self._shared(EventFilter.of_key(call.identity.scopes)), response, self._patience
-        )
+        response = web.StreamResponse(headers=STREAM_HEADERS)
+        events = EventFilter.of_key(call.identity)
+        reader = _Reader(call, events, response, self._patience)
         try:
             missed = self._missed(request.headers.get("Last-Event-ID", ""), reader.filter)
             reader.take([b": parachuted\n\n", *missed])
@@ -160,16 +157,11 @@ class EventStreams:
         """End the streams of those who would not be let in as they were: their key is gone, over,
         or says otherwise.
         """
-        verdicts = {
-            key: self._holds(one)
-            for key, one in {
-                id(reader.identity): reader.identity for reader in self._readers
-            }.items()
-        }
-        for reader in tuple(self._readers):
-            if not verdicts[id(reader.identity)]:
-                self._drop(reader)
-                reader.end()
+        identities = {reader.identity for reader in self._readers}
+        gone = {identity for identity in identities if not self._holds(identity)}
+        for reader in [reader for reader in self._readers if reader.identity in gone]:
+            self._drop(reader)
+            reader.end()
 
     def frame(self, event: Event) -> bytes:
         """One SSE message. Line ends cannot occur in it: JSON escapes them.
@@ -187,25 +179,16 @@ class EventStreams:
 
     def _tell(self, events: Sequence[Event]) -> None:
         self.recheck()
-        frames: dict[int, list[bytes]] = {}
+        frames: dict[EventFilter, list[bytes]] = {}
         for reader in tuple(self._readers):
-            heard = frames.get(id(reader.filter))
-            if heard is None:
-                heard = frames[id(reader.filter)] = self._frames_for(reader.filter, events)
-            if heard:
-                reader.take(heard)
-
-    def _shared(self, events: EventFilter) -> EventFilter:
-        """The one that another reader has already, when it is equal: who may hear the same is known
-        by it.
-        """
-        return next((reader.filter for reader in self._readers if reader.filter == events), events)
+            if reader.filter not in frames:
+                frames[reader.filter] = self._frames_for(reader.filter, events)
+            if frames[reader.filter]:
+                reader.take(frames[reader.filter])
 
     def _frames_for(self, listener: EventFilter, events: Iterable[Event]) -> list[bytes]:
-        """Those that exist for them."""
-        return [
-            self.frame(heard) for event in events if (heard := event.heard_by(listener)) is not None
-        ]
+        heard = (event.heard_by(listener) for event in events)
+        return [self.frame(event) for event in heard if event is not None]
 
     def _missed(self, last: str, events: EventFilter) -> list[bytes]:
         """What came after the id `last`; when some of it is forgotten, or is another life's, that
@@ -214,13 +197,7 @@ class EventStreams:
         if not last:
             return []
         life, _, number = last.partition("-")
-        is_ours = (
-            life == self._life
-            and number.isascii()
-            and number.isdigit()
-            and len(number) < len(str(1 << 63))
-        )
-        if is_ours and self._bus.remembers(int(number)):
+        if life == self._life and _NUMBER.fullmatch(number) and self._bus.remembers(int(number)):
             return self._frames_for(events, self._bus.since(int(number)))
         return [_RESET, *self._frames_for(events, self._bus.since(0))]
 
@@ -242,39 +219,29 @@ class _Reader:
         self._response, self._transport, self._patience = response, call.request.transport, patience
         self._waiting: deque[bytes] = deque()
         self._awake = asyncio.Event()
-        self._is_chunked = (
-            call.request.version >= HttpVersion11
-        )  # what aiohttp makes of an answer without a length
+        # what aiohttp makes of an answer without a length
+        self._is_chunked = call.request.version >= HttpVersion11
         self._is_prepared = self._is_writing = self._is_over = False
 
     def take(self, frames: Sequence[bytes]) -> None:
         """Send them when their turn comes, which is now where nothing waits; drop the reader when
         too much waits already.
         """
-        if self._send_now(b"".join(frames)):
+        transport = self._transport
+        is_busy = self._waiting or self._is_writing or self._is_over or not self._is_prepared
+        if (
+            transport is not None
+            and not is_busy
+            and not transport.is_closing()
+            and not transport.get_write_buffer_size()
+        ):  # without waking `follow`, which costs ten times as much
+            data = b"".join(frames)
+            transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
             return
         self._waiting += frames
         self._awake.set()
         if self._is_writing and len(self._waiting) > self._patience.waiting:
             self.drop()
-
-    def _send_now(self, data: bytes) -> bool:
-        """Whether it was handed to the connection without waking `follow`, which costs ten times as
-        much.
-        """
-        transport = self._transport
-        if (
-            transport is None
-            or self._waiting
-            or not self._is_prepared
-            or self._is_writing
-            or self._is_over
-        ):
-            return False
-        if transport.is_closing() or transport.get_write_buffer_size():
-            return False
-        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
-        return True
 
     def drop(self) -> None:
         """Cut the connection, also while a write waits for the reader."""
@@ -297,25 +264,17 @@ class _Reader:
         """
         while not self._is_over:
             if self._waiting:
-                await self._write(
-                    b"".join(
-                        self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))
-                    )
-                )
-            elif not await self._woken():
+                count = min(_AT_ONCE, len(self._waiting))
+                await self._write(b"".join(self._waiting.popleft() for _ in range(count)))
+                continue
+            self._awake.clear()
+            try:
+                async with asyncio.timeout(self._patience.heartbeat_s):
+                    await self._awake.wait()
+            except TimeoutError:
                 await self._write(b": still here\n\n")
         if self._transport is not None and self._transport.get_write_buffer_size():
             self.drop()  # a reader who is behind would be waited for
-
-    async def _woken(self) -> bool:
-        """Wait for something to do; False when a sign of life is due."""
-        self._awake.clear()
-        try:
-            async with asyncio.timeout(self._patience.heartbeat_s):
-                await self._awake.wait()
-        except TimeoutError:
-            return False
-        return True
 
     async def _write(self, data: bytes) -> None:
         self._is_writing = True

@@ -1,248 +1,80 @@
 """Contexts: the folders that have a context file, what a choice of them loads, what is chosen for
-each session, and the migration of an older server's context files.
+each session, what an agent would read of it, and the migration of an older server's context files.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field, PlainValidator, WithJsonSchema
-from typing_extensions import TypedDict
 
 from parachuted.access.filter import AccessFilter, unknown
-from parachuted.api.http.answers import json_answer
+from parachuted.api.flutter import PromptMetadata, prompt_metadata
 from parachuted.api.http.decorators import get, post, put
-from parachuted.api.http.route import ApiCall, AppRequestModel, RequestModel, Whole
+from parachuted.api.http.route import ApiCall, AppRequestModel, Whole
 from parachuted.bubbling import WatchRegistry
 from parachuted.context import (
+    DEFAULT_TOKENS,
     MOST_CHOSEN,
     Chain,
     ContextFolder,
     ContextSelection,
     PlannedMove,
+    PromptBuilder,
+    SessionContext,
     SessionContexts,
     chain_of,
     choice_of,
-    context_folder,
+    context_folders,
     names_in,
 )
-from parachuted.times import Time, with_times
-from parachuted.tools import Migration
+from parachuted.errors import PathRefusedError
+from parachuted.events.watched_vault import WatchedVault
+from parachuted.tools.migration import Migration, MigrationResult
 from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath, printable
 
-
-class ContextFolderResponse(TypedDict):
-    """A folder with a context file."""
-
-    path: str
-    context_file: str
-    has_agents_md: bool
-    has_claude_md: bool
-    display_name: str
-    tokens: int
+_MODULE = "vault"
+_SESSION = "/api/contexts/session/{id}"
+_MIGRATION = "/api/contexts/migration"
+_AGENTS = ".agents"
+_LONGEST_ID = 200
+_LONGEST_NAME = 4_096
+_LONGEST_LIST = 100_000
+_MOST_TOKENS = 1_000_000
 
 
-class ContextFoldersResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ContextFolderList:
     """All context folders."""
 
-    folders: list[ContextFolderResponse]
+    folders: list[ContextFolder]
     count: int
 
 
-class ChainFileResponse(TypedDict):
-    """A context file and whether it is loaded."""
-
-    path: str
-    folder_path: str
-    level: str
-    tokens: int
-    exists: bool
-    included: bool
-    reason: str
-
-
-class ChainResponse(TypedDict):
-    """A chain, in the order of the prompt."""
-
-    files: list[ChainFileResponse]
-    total_tokens: int
-    truncated: bool
-
-
-class SessionContextResponse(TypedDict):
-    """One context of a session."""
-
-    folder_path: str
-    added_at: Time
-
-
-class SessionContextsResponse(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenContexts:
     """What is chosen for a session; `contexts` says the same with times.
 
     `missing`: those of them without a context file, now.
     """
 
     session_id: str
-    folder_paths: list[str]
-    missing: list[str]
-    contexts: list[SessionContextResponse]
+    folder_paths: list[VaultPath]
+    missing: list[VaultPath]
+    contexts: Sequence[SessionContext]
 
 
-class PromptResponse(TypedDict):
-    """A prompt and what it was made of, as the app reads it; `files` lists what was left out,
-    too.
-    """
-
-    prompt: str
-    promptSource: str
-    promptSourcePath: str | None
-    contextFiles: list[str]
-    contextTokens: int
-    contextTruncated: bool
-    agentName: str | None
-    availableAgents: list[str]
-    availableSkills: list[str]
-    availableMcps: list[str]
-    basePromptTokens: int
-    totalPromptTokens: int
-    trustMode: bool
-    workingDirectoryClaudeMd: str | None
-    brain_context_loaded: bool
-    brain_context_count: int
-    files: list[ChainFileResponse]
-
-
-class MigrationMoveResponse(TypedDict):
-    """What becomes of an old context file.
-
-    `action`: create, append, keep (nothing to add) or refuse; `sections` are those added.
-    """
-
-    file: str
-    target: str
-    action: str
-    sections: list[str]
-    kept_as: str
-    reason: str
-
-
-class MigrationPlanResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class MigrationPlan:
     """What a migration would do; nothing was done."""
 
-    moves: list[MigrationMoveResponse]
+    moves: Sequence[PlannedMove]
     count: int
-
-
-class ContextMigrationResponse(TypedDict):
-    """What it did; `run` is what `parachute undo` takes, None when there was nothing to do."""
-
-    run: str | None
-    moves: list[MigrationMoveResponse]
-    sessions: int
-
-
-_Sizes = tuple[int | None, ...]
-_Document = dict[str, object]
-
-
-class ContextListing:
-    """Its cost depends on what changed, and not on what is there."""
-
-    def __init__(self, index: VaultIndex) -> None:
-        self._index = index
-        self._version = -1
-        self._folders: dict[str, tuple[_Sizes, VaultPath, _Document]] = {}
-        self._body = b""
-
-    def body(self) -> bytes:
-        self._follow()
-        if not self._body:
-            answer = json_answer(
-                _listing([response for _sizes, _path, response in self._folders.values()])
-            )
-            self._body = answer.body if isinstance(answer.body, bytes) else b""
-        return self._body
-
-    def seen(self, sees: Callable[[str], bool]) -> _Document:
-        self._follow()
-        return _listing(
-            [response for _sizes, path, response in self._folders.values() if sees(path)]
-        )
-
-    def _follow(self) -> None:
-        if self._version == self._index.contexts_version:
-            return
-        self._version, self._body = self._index.contexts_version, b""
-        before, self._folders = self._folders, {}
-        for folder in self._index.context_folders():
-            files = self._index.entries(folder)
-            sizes = tuple(files[name].size if name in files else None for name in CONTEXT_NAMES)
-            known = before.get(folder)
-            if known is not None and known[0] == sizes:
-                self._folders[folder] = known
-            elif (found := context_folder(folder, self._index)) is not None:
-                self._folders[folder] = (sizes, found.context_file, _folder_document(found))
-
-
-def _listing(folders: list[_Document]) -> _Document:
-    return {"folders": folders, "count": len(folders)}
-
-
-def _folder_document(folder: ContextFolder) -> _Document:
-    return {
-        "path": printable(folder.path),
-        "context_file": printable(folder.context_file),
-        "has_agents_md": folder.has_agents_md,
-        "has_claude_md": folder.has_claude_md,
-        "display_name": printable(folder.display_name),
-        "tokens": folder.tokens,
-    }
-
-
-_PATH = "/api/contexts/migration"
-
-
-class ContextMigrationRoutes:
-    """Its two routes. They tell of, and touch, what the caller may see."""
-
-    def __init__(self, migration: Migration) -> None:
-        self._migration = migration
-
-    @get(_PATH, "vault", "admin", reach="paths")
-    async def plan(self, call: ApiCall) -> MigrationPlanResponse:
-        """Preview the migration of old context files."""
-        moves = _move_documents(await self._migration.plan(call.sight.sees))
-        return {"moves": moves, "count": len(moves)}
-
-    @post(_PATH, "vault", "admin", reach="paths")
-    async def apply(self, call: ApiCall) -> ContextMigrationResponse:
-        """Move old context files into folders, as one run that can be undone."""
-        done = await self._migration.apply(call.sight.sees)
-        return {"run": done.run, "moves": _move_documents(done.moves), "sessions": done.sessions}
-
-
-def _move_documents(moves: Iterable[PlannedMove]) -> list[MigrationMoveResponse]:
-    return [
-        {
-            "file": printable(move.file),
-            "target": printable(move.target),
-            "action": move.action,
-            "sections": list(move.sections),
-            "kept_as": printable(move.kept_as),
-            "reason": move.reason,
-        }
-        for move in moves
-    ]
-
-
-_MODULE = "vault"
-_SESSION = "/api/contexts/session/{id}"
-_LONGEST_ID = 200
-_LONGEST_NAME = 4_096
-_LONGEST_LIST = 100_000
 
 
 def _text(value: object, longest: int = _LONGEST_NAME) -> str:
@@ -275,13 +107,6 @@ NameLists = Annotated[
 ]
 
 
-class ChainQuery(RequestModel):
-    """Which folders or files: several names, or one text with commas between them."""
-
-    folders: NameLists = ()
-    max_tokens: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = None
-
-
 class ContextFoldersRequest(AppRequestModel):
     """Folders; older programs name files, too."""
 
@@ -295,6 +120,20 @@ class ContextFolderRequest(AppRequestModel):
     folder_paths: _Names = ()
 
 
+class ContextListing:
+    """The folders that have a context file, looked for again only once one has changed."""
+
+    def __init__(self, index: VaultIndex) -> None:
+        self._index, self._version = index, -1
+        self._folders: list[ContextFolder] = []
+
+    def folders(self) -> list[ContextFolder]:
+        if self._version != self._index.contexts_version:
+            self._version = self._index.contexts_version
+            self._folders = context_folders(self._index)
+        return self._folders
+
+
 class ContextRoutes:
     def __init__(
         self, index: VaultIndex, watches: WatchRegistry, sessions: SessionContexts
@@ -302,172 +141,166 @@ class ContextRoutes:
         self._index, self._watches, self._sessions = index, watches, sessions
         self._listing = ContextListing(index)
 
-    @get(
-        "/api/contexts/folders",
-        _MODULE,
-        "read",
-        reach="paths",
-        answers={200: ContextFoldersResponse},
-    )
-    async def folders(self, call: ApiCall) -> web.Response:
+    @get("/api/contexts/folders", _MODULE, "read")
+    async def folders(self) -> ContextFolderList:
         """List the folders that have a context file."""
-        if call.grant.alternatives is None:
-            return web.Response(
-                body=self._listing.body(), content_type="application/json", charset="utf-8"
-            )
-        return json_answer(self._listing.seen(call.sight.sees))
+        folders = self._listing.folders()
+        return ContextFolderList(folders, len(folders))
 
-    @get("/api/contexts/chain", _MODULE, "read", reach="paths")
-    async def chain(self, call: ApiCall, query: ChainQuery) -> ChainResponse:
+    @get("/api/contexts/chain", _MODULE, "read")
+    async def chain(
+        self,
+        call: ApiCall,
+        folders: NameLists = (),
+        max_tokens: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = None,
+    ) -> Chain:
         """Which context files a choice of folders loads, and why others are left out.
 
-        An empty name means the vault itself.
+        `folders` are folders or files: several names, or one text with commas between them. An
+        empty name means the vault itself.
         """
-        choice = chosen_in(query.folders or [""], self._index)
-        chain = await asyncio.to_thread(
+        return await asyncio.to_thread(
             chain_of,
-            choice,
+            _chosen_in(folders or [""], self._index),
             self._index,
             self._watches.watched_by,
-            max_tokens=query.max_tokens,
+            max_tokens=max_tokens,
             sees=call.sight.sees,
         )
-        return chain_document(chain)
 
-    @get(_SESSION, _MODULE, "read", reach="paths", answers={200: SessionContextsResponse})
-    async def session(self, call: ApiCall) -> web.Response:
+    @get(_SESSION, _MODULE, "read")
+    async def session(self, id_: str) -> ChosenContexts:
         """The contexts chosen for a session."""
-        return self._session(call)
-
-    @put(_SESSION, _MODULE, "write", reach="paths", answers={200: SessionContextsResponse})
-    async def choose(self, call: ApiCall, body: ContextFoldersRequest) -> web.Response:
-        """Replace a session's contexts.
-
-        Contexts that the caller may not see stay.
-        """
-        names = body.folder_paths
-        kept = [
-            one.folder_path
-            for one in self._sessions.of(_session_id(call))
-            if not _is_seen(one.folder_path, call.sight)
+        _check_session(id_)
+        chosen = self._sessions.of(id_)
+        paths = [context.folder_path for context in chosen]
+        missing = [
+            path for path in paths if all(self._index.get(file) is None for file in _files_of(path))
         ]
-        return self._keep(call, [*kept, *self._paths(names, call.sight)])
+        return ChosenContexts(session_id=id_, folder_paths=paths, missing=missing, contexts=chosen)
 
-    @post(
-        f"{_SESSION}/add",
-        _MODULE,
-        "write",
-        reach="paths",
-        answers={200: SessionContextsResponse},
-    )
-    async def add(self, call: ApiCall, body: ContextFolderRequest) -> web.Response:
+    @put(_SESSION, _MODULE, "write")
+    async def choose(self, call: ApiCall, id_: str, body: ContextFoldersRequest) -> ChosenContexts:
+        """Replace a session's contexts."""
+        return await self._keep(call, id_, self._paths(body.folder_paths, call.sight))
+
+    @post(f"{_SESSION}/add", _MODULE, "write")
+    async def add(self, call: ApiCall, id_: str, body: ContextFolderRequest) -> ChosenContexts:
         """Add contexts to a session."""
         paths = self._paths(_named(body), call.sight)
-        return self._keep(
-            call, [*(one.folder_path for one in self._sessions.of(_session_id(call))), *paths]
-        )
+        return await self._keep(call, id_, [*self._chosen(id_), *paths])
 
-    @post(
-        f"{_SESSION}/remove",
-        _MODULE,
-        "write",
-        reach="paths",
-        answers={200: SessionContextsResponse},
-    )
-    async def remove(self, call: ApiCall, body: ContextFolderRequest) -> web.Response:
+    @post(f"{_SESSION}/remove", _MODULE, "write")
+    async def remove(self, call: ApiCall, id_: str, body: ContextFolderRequest) -> ChosenContexts:
         """Remove contexts from a session.
 
         Folders that were not chosen are ignored.
         """
         paths = set(self._paths(_named(body), call.sight))
-        chosen = [one.folder_path for one in self._sessions.of(_session_id(call))]
-        return self._keep(call, [path for path in chosen if path not in paths])
+        return await self._keep(call, id_, [one for one in self._chosen(id_) if one not in paths])
 
     def _paths(self, names: Iterable[str], sight: AccessFilter) -> list[VaultPath]:
-        """What the names mean.
-
-        Raises NotFoundError for what is not the caller's to see, whether it is there or not.
-        """
+        """What the names mean. Raises NotFoundError for a hidden place."""
         choice = choice_of(names, self._index)
         paths = [*map(VaultPath, choice.folders), *choice.files]
         for path in paths:
-            if not _is_seen(path, sight):
+            if not any(map(sight.sees, _files_of(path))):
                 raise unknown(path)
         return paths
 
-    def _keep(self, call: ApiCall, paths: Iterable[VaultPath]) -> web.Response:
+    def _chosen(self, session: str) -> list[VaultPath]:
+        _check_session(session)
+        return [context.folder_path for context in self._sessions.of(session)]
+
+    async def _keep(
+        self, call: ApiCall, session: str, paths: Iterable[VaultPath]
+    ) -> ChosenContexts:
+        _check_session(session)
         wanted = list(dict.fromkeys(paths))
         if len(wanted) > MOST_CHOSEN:
             raise web.HTTPBadRequest(text=f"a session has at most {MOST_CHOSEN} contexts")
-        self._sessions.choose(_session_id(call), wanted, call.identity.id)
-        return self._session(call)
+        self._sessions.choose(session, wanted, call.identity.id)
+        return await self.session(session)
 
-    def _session(self, call: ApiCall) -> web.Response:
-        session = _session_id(call)
-        chosen = [
-            one for one in self._sessions.of(session) if _is_seen(one.folder_path, call.sight)
-        ]
-        contexts = with_times(
-            [
-                {"folder_path": printable(one.folder_path), "added_at": one.added_at}
-                for one in chosen
-            ]
+
+class ContextMigrationRoutes:
+    def __init__(self, migration: Migration) -> None:
+        self._migration = migration
+
+    @get(_MIGRATION, _MODULE, "admin")
+    async def plan(self, call: ApiCall) -> MigrationPlan:
+        """Preview the migration of old context files."""
+        moves = await self._migration.plan(call.sight.sees)
+        return MigrationPlan(moves, len(moves))
+
+    @post(_MIGRATION, _MODULE, "admin")
+    async def apply(self, call: ApiCall) -> MigrationResult:
+        """Move old context files into folders, as one run that can be undone."""
+        return await self._migration.apply(call.sight.sees)
+
+
+class PromptRoutes:
+    def __init__(self, watched: WatchedVault, watches: WatchRegistry) -> None:
+        self._root, self._index = watched.root, watched.index
+        self._vault = watched.settings.vault  # as the settings name it, links unresolved
+        self._prompts = PromptBuilder(watched.root, watched.index, watches.watched_by)
+
+    @get("/api/prompt/preview", _MODULE, "read", for_app=True)
+    async def preview(
+        self,
+        call: ApiCall,
+        working_directory: ContextName = "",
+        agent_path: ContextName = "",
+        contexts: NameLists = (),
+        max_tokens: Annotated[Whole, Field(ge=1, le=_MOST_TOKENS)] = DEFAULT_TOKENS,
+    ) -> PromptMetadata:
+        """Preview the prompt of an agent.
+
+        `working_directory`: a folder of the vault, by its path there or on the disk.
+        """
+        preview = await asyncio.to_thread(
+            self._prompts.preview,
+            _chosen_in([text for text in contexts if text], self._index),
+            working_directory=self._folder(working_directory),
+            agent=VaultPath.parse(agent_path) if agent_path else None,
+            max_tokens=max_tokens,
+            find=call.sight.find,
+            sees=call.sight.sees,
         )
-        missing = [
-            printable(one.folder_path)
-            for one in chosen
-            if not self._is_there(one.folder_path, call.sight)
-        ]
-        names = [one["folder_path"] for one in contexts]
-        return json_answer(
-            {"session_id": session, "folder_paths": names, "missing": missing, "contexts": contexts}
-        )
+        agents = sorted(name for name in self._index.files(_AGENTS) if name.endswith(".md"))
+        return prompt_metadata(preview, [printable(name.removesuffix(".md")) for name in agents])
 
-    def _is_there(self, path: VaultPath, sight: AccessFilter) -> bool:
-        return any(
-            sight.sees(file) and self._index.get(file) is not None for file in _files_of(path)
-        )
+    def _folder(self, text: str) -> VaultPath | None:
+        """A folder of the vault, however it is named.
+
+        Raises PathRefusedError, in the same words for all that lies elsewhere.
+        """
+        if not text:
+            return None
+        for vault in (self._vault, self._root.folder):
+            if text.startswith("/") and Path(text).is_relative_to(vault):
+                text = str(Path(text).relative_to(vault))
+        if text.startswith("/"):
+            raise PathRefusedError("the working directory is not in the vault")
+        return VaultPath("") if text == "." else VaultPath.parse(text.rstrip("/"))
 
 
-def chosen_in(texts: Iterable[str], index: VaultIndex) -> ContextSelection:
+def _chosen_in(texts: Iterable[str], index: VaultIndex) -> ContextSelection:
     names = names_in(texts, index)
     if len(names) > MOST_CHOSEN:
         raise web.HTTPBadRequest(text=f"at most {MOST_CHOSEN} contexts may be named at once")
     return choice_of(names, index)
 
 
-def chain_document(chain: Chain) -> ChainResponse:
-    files: list[ChainFileResponse] = [
-        {
-            "path": printable(file.path),
-            "folder_path": printable(file.folder_path),
-            "level": file.level,
-            "tokens": file.tokens,
-            "exists": file.exists,
-            "included": file.included,
-            "reason": printable(file.reason),
-        }
-        for file in chain.files
-    ]
-    return {"files": files, "total_tokens": chain.total_tokens, "truncated": chain.truncated}
-
-
-def _session_id(call: ApiCall) -> str:
-    name = call.named("id")
+def _check_session(name: str) -> None:
     if len(name) > _LONGEST_ID or not name.isprintable() or not name.strip():
         raise web.HTTPBadRequest(
             text=f"a session's id is a text of at most {_LONGEST_ID} printable characters"
         )
-    return name
 
 
 def _named(body: ContextFolderRequest) -> list[str]:
     return [*([] if body.folder_path is None else [body.folder_path]), *body.folder_paths]
-
-
-def _is_seen(path: VaultPath, sight: AccessFilter) -> bool:
-    """Whether the folder's context file, or that file itself, would exist for the caller."""
-    return any(map(sight.sees, _files_of(path)))
 
 
 def _files_of(path: VaultPath) -> list[str]:

@@ -8,29 +8,27 @@ import asyncio
 import base64
 import binascii
 import re
+from dataclasses import dataclass
 
 from aiohttp import ClientError, web
 
-from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import get, put
-from parachuted.api.http.file_answers import (
-    ANY_TYPE,
+from parachuted.api.http.file_answers import ANY_TYPE, MEDIA_TYPES, FileAnswers
+from parachuted.api.http.route import (
     CREATING,
     KNOWN,
-    MEDIA_TYPES,
-    FileAnswers,
+    ApiCall,
+    MediaBody,
     expected,
     only_new,
+    refuse_watching_beyond,
 )
-from parachuted.api.http.route import ApiCall, MediaBody, readable, refuse_watching_beyond
-from parachuted.api.routes.files import FileUploadResponse
-from parachuted.api.routes.note_writer import NoteWriter, refuse_programs_but_to_admins
+from parachuted.api.routes.note_writer import author_of, writable
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import FileDigests
 from parachuted.vault import (
     NOTE_SUFFIXES,
-    Author,
     IncomingFile,
     Store,
     VaultPath,
@@ -66,16 +64,30 @@ _CHECKED = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file that was put in its place.
+
+    `replaced`: the digest of what was overwritten; history has it.
+    """
+
+    path: VaultPath
+    size: int
+    hash: str
+    created: bool
+    replaced: str | None
+
+
 class FileStreamRoutes:
-    def __init__(self, store: Store, writer: NoteWriter, digests: FileDigests) -> None:
-        self._store, self._writer = store, writer
+    def __init__(self, store: Store, digests: FileDigests) -> None:
+        self._store = store
         self._files = FileAnswers(store.root, digests)
 
     @get(
         "/api/files/{path:.+}",
         "vault",
         "read",
-        reach="paths",
+        for_path_keys=True,
         answers={200: _CONTENT, 206: _CONTENT, 304: None},
         errors=(416,),
         names={"path": "The file, relative to the vault."},
@@ -91,21 +103,20 @@ class FileStreamRoutes:
         "/api/files/{path:.+}",
         "vault",
         "write",
-        reach="paths",
+        for_path_keys=True,
         largest_body=_LARGEST,
-        answers={200: FileUploadResponse, 201: FileUploadResponse},
+        answers={200: UploadedFile, 201: UploadedFile},
         names={"path": "The file, relative to the vault."},
         headers={**CREATING, **_CHECKED},
         uploads=MediaBody(type=ANY_TYPE, says="The whole file."),
     )
-    async def upload(self, call: ApiCall, path: str) -> web.Response:
+    async def upload(self, call: ApiCall, path: str) -> UploadedFile:
         """Create or replace any file with the body, which is checked against Content-Digest or
         X-Content-SHA256.
 
         Nothing is written unless the whole body arrived and matches.
         """
-        file = await asyncio.to_thread(call.sight.find, VaultPath.parse(path))
-        refuse_programs_but_to_admins(file, call.identity)
+        file = await asyncio.to_thread(writable, call, VaultPath.parse(path))
         base, is_new, declared = expected(call), only_new(call), _declared(call.request)
         incoming = await run_uninterrupted(IncomingFile, self._store.objects)
         with incoming:
@@ -115,52 +126,32 @@ class FileStreamRoutes:
                     text=f"the body is of SHA-256 {incoming.digest}, not {declared}; nothing was "
                     "written"
                 )
-            if file.endswith(NOTE_SUFFIXES):
-                beginning = await asyncio.to_thread(incoming.beginning, _FRONTMATTER)
-                await asyncio.to_thread(
-                    refuse_watching_beyond,
-                    readable(call.identity),
-                    self._store,
-                    file,
-                    lambda _before: beginning,
-                )
-            written = await self._place(
-                file, incoming, self._writer.author(call.caller), base=base, is_new=is_new
+            written = await run_uninterrupted(
+                self._place, call, file, incoming, base, is_new=is_new
             )
         call.touched.append(file)
-        await self._writer.tell([file])
-        answer: FileUploadResponse = {
-            "path": printable(file),
-            "size": incoming.size,
-            "hash": incoming.digest,
-            "created": written.before is None,
-            "replaced": written.before if written.changed else None,
-        }
-        return json_answer(
-            answer,
-            status=201 if answer["created"] else 200,
-            headers={"ETag": f'"{incoming.digest}"'},
-        )
+        await self._store.notice([file])
+        is_new_file = written.before is None
+        call.status = 201 if is_new_file else 200
+        call.tag(incoming.digest)
+        replaced = written.before if written.changed else None
+        return UploadedFile(file, incoming.size, incoming.digest, is_new_file, replaced)
 
-    async def _place(
+    def _place(
         self,
+        call: ApiCall,
         path: VaultPath,
         incoming: IncomingFile,
-        author: Author,
-        *,
         base: str | None,
+        *,
         is_new: bool,
     ) -> WriteResult:
+        if path.endswith(NOTE_SUFFIXES):
+            text = incoming.beginning(_FRONTMATTER)
+            refuse_watching_beyond(call.reading, self._store, path, lambda _before: text)
+        author = author_of(self._store, call)
         try:
-            return await run_uninterrupted(
-                place_incoming,
-                self._store,
-                path,
-                incoming,
-                author,
-                base=base,
-                is_new=is_new,
-            )
+            return place_incoming(self._store, path, incoming, author, base=base, is_new=is_new)
         except ConflictError as error:
             raise web.HTTPConflict(text=error.message) from error
         except NotFoundError as error:

@@ -6,53 +6,47 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import Literal, NotRequired
-
-from typing_extensions import TypedDict
+from typing import Literal
 
 from parachuted import __version__
-from parachuted.access.filter import AccessFilter
 from parachuted.agents.choice import BackendChoice
+from parachuted.api.flutter import SupervisorStatus
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.route import ApiCall, AppRequestModel
+from parachuted.api.http.route import ApiCall
 from parachuted.bubbling import PendingChanges, WatchRegistry
 from parachuted.errors import ParachuteError
-from parachuted.events import Problems
+from parachuted.events.watched_vault import WatchedVault
 from parachuted.history import HistoryPruning
-from parachuted.keys import EVERYWHERE, AccessGrant
+from parachuted.keys import EVERYWHERE
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.status import Condition
-from parachuted.tasks import Budget, Queue, Worker
-from parachuted.vault import VaultIndex, VaultRoot, printable
+from parachuted.tasks import Budget, Queue, RunCounts, Worker
+from parachuted.vault import printable
 
 
-class HealthQuery(AppRequestModel):
-    """How much the caller may see."""
-
-    detailed: str | None = None
-
-
-class LoginResponse(TypedDict):
-    """One place; `why` says what is there, or what is wrong with it."""
+@dataclass(frozen=True, slots=True)
+class FoundLogin:
+    """One place; `why` says what is there, or what is wrong with it. The login is not here."""
 
     place: str
     found: bool
     why: str
 
 
-class LoginsResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class FoundLogins:
     """`agent` is what follows from it, in a sentence."""
 
     agent: str
-    looked: list[LoginResponse]
+    looked: list[FoundLogin]
 
 
-class ModuleHealthResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ModuleHealth:
     """A module, and how it runs."""
 
     name: str
@@ -60,79 +54,45 @@ class ModuleHealthResponse(TypedDict):
     status: Condition
 
 
-class HealthResponse(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
     """`status` is `degraded` while there are problems, which `GET /api/doctor` tells too;
     `timestamp` is in milliseconds since 1970.
-
-    All but the first three: when `detailed` is asked for, by this machine or with a valid key.
-    Numbers and texts about notes that the caller may not read are left out, as null or empty.
     """
 
     status: Literal["ok", "degraded"]
     version: str
     timestamp: int
-    pid: NotRequired[int]
-    uptime: NotRequired[float]
-    vault: NotRequired[dict[str, str | int | None]]
-    agent: NotRequired[dict[str, str | bool]]
-    tasks: NotRequired[dict[str, int]]
-    waiting: NotRequired[list[dict[str, str | None]]]
-    freshness: NotRequired[dict[str, list[str]]]
-    budget: NotRequired[dict[str, float]]
-    problems: NotRequired[dict[str, str]]
-    history: NotRequired[dict[str, int] | None]
-    modules: NotRequired[list[ModuleHealthResponse]]
-    bots: NotRequired[dict[str, object]]
-    docker: NotRequired[dict[str, bool]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VaultHealth:
-    """The vault: `path` is its folder as the settings name it, `is_watching_by` says by which
-    means it is watched.
+class DetailedHealth(Health):
+    """The same where `detailed` is asked for, by this machine or with a key that may read all
+    notes.
     """
 
-    root: VaultRoot
-    path: Path
-    index: VaultIndex
-    watches: WatchRegistry
-    is_watching_by: Callable[[], str]
-
-    def details(self, *, sees_all: bool) -> dict[str, object]:
-        return {
-            "path": str(self.path) if sees_all else None,
-            "files": len(self.index) if sees_all else None,
-            "watchers": len(self.watches) if sees_all else None,
-            "watched_by": self.is_watching_by(),
-        }
+    pid: int
+    uptime: float
+    vault: dict[str, str | int]
+    agent: dict[str, str | bool]
+    tasks: dict[str, int]
+    waiting: list[dict[str, str | None]]
+    freshness: dict[str, list[str]]
+    budget: RunCounts
+    problems: Mapping[str, str]
+    history: dict[str, int] | None
+    modules: list[ModuleHealth]
+    bots: object
+    docker: dict[str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopHealth:
+    watches: WatchRegistry
     queue: Queue
     reviews: PendingChanges
     budget: Budget
     worker: Worker
-
-    def details(self, sight: AccessFilter, *, sees_all: bool) -> dict[str, object]:
-        tasks = [task for task in self.queue.all() if sight.sees(task.watcher)]
-        return {
-            "tasks": {
-                "queued": sum(task.state == "queued" for task in tasks),
-                "running": sum(sight.sees(task.watcher) for task in self.queue.running()),
-            },
-            "waiting": [
-                {"watcher": printable(task.watcher), "reason": task.reason}
-                for task in tasks
-                if task.reason
-            ],
-            "freshness": {
-                "behind": [
-                    printable(watcher) for watcher in self.reviews.watchers() if sight.sees(watcher)
-                ]
-            },
-            "budget": {**asdict(self.budget.limits), **(self.budget.used() if sees_all else {})},
-        }
 
 
 class HealthRoutes:
@@ -142,64 +102,82 @@ class HealthRoutes:
 
     def __init__(
         self,
-        *,
-        vault: VaultHealth,
+        watched: WatchedVault,
         loop: LoopHealth,
+        *,
         chosen: BackendChoice,
-        problems: Problems,
         modules: ModuleManager,
         pruning: HistoryPruning,
         started: datetime,
-        clock: Callable[[], datetime],
     ) -> None:
-        self._vault, self._loop, self._chosen = vault, loop, chosen
-        self._problems, self._modules_running, self._pruning = problems, modules, pruning
-        self._started, self._clock = started, clock
+        self._watched, self._loop, self._chosen = watched, loop, chosen
+        self._modules_running, self._pruning, self._started = modules, pruning, started
 
-    @get("/api/health", "system", None, reach="paths", answers={200: HealthResponse})
-    async def health(self, call: ApiCall, query: HealthQuery) -> dict[str, object]:
-        """Whether the daemon is healthy; details for this machine or a valid key."""
-        now = self._clock()
-        answer: dict[str, object] = {
-            "status": self._status(),
-            "version": __version__,
-            "timestamp": int(now.timestamp() * 1000),
-        }
-        is_detailed = query.detailed in {"true", "1", ""}
-        if is_detailed and call.identity.kind != "nobody":
-            answer |= self._details(call.identity.grant("vault", "read") or call.grant) | {
-                "modules": self._modules(call)
-            }
-            answer["docker"] = await self._docker()
-            answer["bots"] = await self._bots(call)
-        return answer
+    @get("/api/health", "system", None, for_app=True)
+    async def health(self, call: ApiCall, detailed: str | None = None) -> DetailedHealth | Health:
+        """Whether the daemon is healthy; details for this machine or a key for all notes."""
+        watched, loop, now = self._watched, self._loop, self._watched.clock()
+        health = Health(
+            status="degraded" if watched.problems.any_open else "ok",
+            version=__version__,
+            timestamp=int(now.timestamp() * 1000),
+        )
+        if detailed not in {"true", "1", ""} or call.reading != EVERYWHERE:
+            return health
+        tasks, size = loop.queue.all(), self._pruning.known
+        return DetailedHealth(
+            **asdict(health),
+            pid=os.getpid(),
+            uptime=(now - self._started).total_seconds(),
+            vault={
+                "path": str(watched.settings.vault),
+                "files": len(watched.index),
+                "watchers": len(loop.watches),
+                "watched_by": "polling" if watched.detector.polling else "events",
+            },
+            agent={
+                "backend": self._chosen.backend.name,
+                "reason": self._chosen.reason,
+                "paused": loop.worker.paused,
+            },
+            tasks={
+                "queued": sum(task.state == "queued" for task in tasks),
+                "running": len(loop.queue.running()),
+            },
+            waiting=[
+                {"watcher": printable(task.watcher), "reason": task.reason}
+                for task in tasks
+                if task.reason
+            ],
+            freshness={"behind": list(map(printable, loop.reviews.watchers()))},
+            budget=loop.budget.counts(),
+            problems=watched.problems.open,
+            history={"texts": size.texts, "bytes": size.text_bytes + size.record_bytes}
+            if size is not None
+            else None,
+            modules=self._modules(call),
+            bots=await self._bots(call),
+            docker=await self._docker(),
+        )
 
-    @get("/api/auth/logins", "system", "admin", reach="beyond")
-    async def logins(self) -> LoginsResponse:
+    @get("/api/auth/logins", "system", "admin")
+    async def logins(self) -> FoundLogins:
         """Where the daemon looked for a model login and what it found, without the login itself."""
-        findings = await asyncio.to_thread(self._chosen.find_logins)
-        looked = [LoginResponse(place=one.place, found=one.found, why=one.why) for one in findings]
-        return LoginsResponse(agent=self._chosen.reason, looked=looked)
+        sources = await asyncio.to_thread(self._chosen.find_logins)
+        found = [FoundLogin(source.place, source.found, source.why) for source in sources]
+        return FoundLogins(self._chosen.reason, found)
 
     async def _docker(self) -> dict[str, bool]:
-        seen = (
-            await self._chosen.sandboxes.probe_engine()
-            if self._chosen.sandboxes is not None
-            else None
-        )
-        return {
-            "available": seen is not None and seen.is_there,
-            "image_exists": seen is not None and seen.has_image,
-        }
+        if self._chosen.sandboxes is None:
+            return {"available": False, "image_exists": False}
+        return await self._chosen.sandboxes.probe_engine()
 
-    def _modules(self, call: ApiCall) -> list[ModuleHealthResponse]:
+    def _modules(self, call: ApiCall) -> list[ModuleHealth]:
         """For those who may ask for `GET /api/modules`."""
         if call.identity.grant("system", "read") != EVERYWHERE:
             return []
-        return [
-            {"name": one.name, "version": one.version, "status": one.state}
-            for one in self._modules_running.status()
-        ]
+        found = self._modules_running.status()
+        return [ModuleHealth(module.name, module.version, module.status) for module in found]
 
     async def _bots(self, call: ApiCall) -> object:
         """Each platform, as `GET /api/bots/status` says it, for those who see the modules."""
@@ -209,97 +187,45 @@ class HealthRoutes:
             return await self._modules_running.ask_interface("BotInterface", "statuses") or {}
         return {}
 
-    def _status(self) -> str:
-        return "degraded" if self._problems.any_open else "ok"
-
-    def _details(self, grant: AccessGrant) -> dict[str, object]:
-        """What concerns notes concerns those that the caller may read; problems may be about any,
-        and are for callers who see all.
-        """
-        sees_all, size = grant.alternatives is None, self._pruning.known
-        return {
-            "pid": os.getpid(),
-            "uptime": (self._clock() - self._started).total_seconds(),
-            "vault": self._vault.details(sees_all=sees_all),
-            "agent": {
-                "backend": self._chosen.backend.name,
-                "reason": self._chosen.reason,
-                "paused": self._loop.worker.paused,
-            },
-            **self._loop.details(AccessFilter(self._vault.root, grant), sees_all=sees_all),
-            "problems": self._problems.open if sees_all else {},
-            "history": {"texts": size.texts, "bytes": size.text_bytes + size.record_bytes}
-            if sees_all and size is not None
-            else None,
-        }
-
-
-class SupervisorResponse(TypedDict):
-    """The daemon, as the app's supervisor page shows it; seconds."""
-
-    supervisor_uptime_seconds: int
-    supervisor_version: str
-    main_server_healthy: bool
-    main_server_status: str
-    config_loaded: bool
-    main_server_uptime_seconds: int
-    main_server_version: str
-    main_server_port: int
-
-
-class PowerResponse(TypedDict):
-    """What the daemon does next."""
-
-    status: Literal["running", "stopping", "restarting"]
-
 
 class SupervisorRoutes:
     """The routes of an app's supervisor page. Where it ends, the answer goes out before the end."""
 
     def __init__(
-        self,
-        *,
-        problems: Problems,
-        started: datetime,
-        clock: Callable[[], datetime],
-        port: Callable[[], int],
-        end: Callable[[bool], None],
+        self, watched: WatchedVault, started: datetime, end: Callable[[bool], None]
     ) -> None:
         """`end` takes whether the daemon restarts."""
-        self._problems, self._started, self._clock = problems, started, clock
-        self._port, self._end = port, end
+        self._watched, self._started, self._end = watched, started, end
 
-    @get("/supervisor/status", "system", "admin", reach="beyond")
-    async def supervisor(self) -> SupervisorResponse:
+    @get("/supervisor/status", "system", "admin")
+    async def supervisor(self) -> SupervisorStatus:
         """The daemon's state, for the app's supervisor page.
 
         The real supervisor is systemd or launchd.
         """
-        uptime = max(0, int((self._clock() - self._started).total_seconds()))
-        return {
-            "supervisor_uptime_seconds": uptime,
-            "supervisor_version": __version__,
-            "main_server_healthy": not self._problems.any_open,
-            "main_server_status": "running",
-            "config_loaded": True,
-            "main_server_uptime_seconds": uptime,
-            "main_server_version": __version__,
-            "main_server_port": self._port(),
-        }
+        uptime = max(0, int((self._watched.clock() - self._started).total_seconds()))
+        return SupervisorStatus(
+            supervisor_uptime_seconds=uptime,
+            supervisor_version=__version__,
+            main_server_healthy=not self._watched.problems.any_open,
+            main_server_uptime_seconds=uptime,
+            main_server_version=__version__,
+            main_server_port=self._watched.port,
+        )
 
-    @post("/supervisor/server/start", "system", "admin", reach="beyond")
-    async def start(self) -> PowerResponse:
+    @post("/supervisor/server/start", "system", "admin", wrapped="status")
+    async def start(self) -> Literal["running"]:
         """Does nothing: the daemon is already running."""
-        return PowerResponse(status="running")
+        return "running"
 
-    @post("/supervisor/server/stop", "system", "admin", reach="beyond")
-    async def stop(self) -> PowerResponse:
+    @post("/supervisor/server/stop", "system", "admin", wrapped="status")
+    async def stop(self) -> Literal["stopping"]:
         """Stop the daemon; only its machine can start it again."""
         asyncio.get_running_loop().call_soon(self._end, False)  # noqa: FBT003  whether it restarts
-        return PowerResponse(status="stopping")
+        return "stopping"
 
-    @post("/supervisor/server/restart", "system", "admin", reach="beyond")
-    async def restart(self) -> PowerResponse:
+    @post("/supervisor/server/restart", "system", "admin", wrapped="status")
+    async def restart(self) -> Literal["restarting"]:
         """Restart the daemon with the current settings."""
         asyncio.get_running_loop().call_soon(self._end, True)  # noqa: FBT003
-        return PowerResponse(status="restarting")
+        return "restarting"

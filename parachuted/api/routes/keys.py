@@ -1,30 +1,32 @@
-"""Keys: the routes that make and revoke keys and say who needs one.
+"""Keys: the routes that make and revoke keys, say who needs one, and sign a browser in.
 
-A key has power over keys that may do no more than itself.
+A key has power over keys that may do no more than itself. A code is for an address, where a key
+must not stand: browsers keep addresses.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from datetime import datetime
-from typing import Annotated, Literal, NotRequired
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
 
 from aiohttp import web
 from pydantic import Field
-from typing_extensions import TypedDict
 
-from parachuted.addresses import qr_rows
-from parachuted.api.http.answers import json_answer
 from parachuted.api.http.authenticator import KeyAuthenticator, Mode
 from parachuted.api.http.decorators import delete, get, post, put
 from parachuted.api.http.route import ApiCall, AppRequestModel, RequestModel
-from parachuted.errors import ConfigError, NotFoundError
+from parachuted.errors import NotFoundError
 from parachuted.keys import (
     EVERYTHING,
     KNOWN_MODULES,
     USUAL,
     ApiKey,
+    Capability,
     Identity,
     Scope,
     is_narrower,
@@ -32,36 +34,42 @@ from parachuted.keys import (
     parse_end,
     parse_scope,
     scope_document,
-    time_text,
 )
 from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.times import Time
+from parachuted.processes.addresses import qr_rows
 
 _MODULE = "system"
-_LONG_AGO = "1970-01-01T00:00:00Z"  # what the app reads must be a time
+_CODE_LIVES = timedelta(minutes=5)
+_KEY_LIVES = timedelta(days=90)
+_MOST_CODES = 20
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)  # what the app reads must be a time
 
 
-class ScopeResponse(TypedDict):
+class KeyScope(RequestModel):
     """What a key is allowed. Without paths: everywhere."""
 
-    module: str
-    capabilities: list[str]
-    paths: NotRequired[list[str]]
+    module: Annotated[str, Field(max_length=64)]
+    capabilities: Annotated[list[Capability], Field(min_length=1, max_length=3)]
+    paths: (
+        Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)] | None
+    ) = Field(default=None, exclude_if=lambda paths: paths is None)
 
 
-class ApiKeyResponse(TypedDict):
-    """A key, without what it is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedKey:
+    """A key, without what it is; `label` and `name` are the same."""
 
     id: str
     label: str
     name: str
-    created_at: Time
-    last_used_at: Time | None
-    expires_at: Time | None
-    scopes: list[ScopeResponse]
+    created_at: datetime
+    last_used_at: datetime | None
+    expires_at: datetime | None
+    scopes: list[KeyScope]
 
 
-class CreatedKeyResponse(ApiKeyResponse):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedKey(ListedKey):
     """A new key, shown once.
 
     `link` opens the web page with it, and is null where no other machine reaches the daemon; `qr`
@@ -73,22 +81,25 @@ class CreatedKeyResponse(ApiKeyResponse):
     qr: list[str]
 
 
-class ApiKeysResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class KeyList:
     """All that the caller has power over. `problem`: what keys.yaml has that is not understood."""
 
-    keys: list[ApiKeyResponse]
+    keys: list[ListedKey]
     auth_mode: Mode
     problem: str | None
 
 
-class RevokedKeyResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class RevokedKey:
     """A key that opens nothing any more, nor do those of the browsers that it signed in."""
 
-    status: Literal["revoked"]
     id: str
+    status: str = "revoked"
 
 
-class AuthModeResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class AuthMode:
     """Who needs a key, in the app's word and in the setting's."""
 
     require_auth: Mode
@@ -96,16 +107,46 @@ class AuthModeResponse(TypedDict):
     key_count: int
 
 
-class ScopeRequest(RequestModel):
-    """What a key shall be allowed."""
+@dataclass(frozen=True, slots=True)
+class KnownCaller:
+    """Who asks: this machine, a key, or neither. Without scopes, a key is needed."""
 
-    module: Annotated[str, Field(max_length=64)]
-    capabilities: Annotated[
-        list[Literal["read", "write", "admin"]], Field(min_length=1, max_length=3)
-    ]
-    paths: (
-        Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)] | None
-    ) = None
+    kind: Literal["loopback", "key", "nobody"]
+    name: str
+    scopes: list[KeyScope]
+
+
+@dataclass(frozen=True, slots=True)
+class SignInCode:
+    """A code that makes a key once, until `expires_at`."""
+
+    code: str
+    expires_at: datetime
+
+
+class RedeemCodeRequest(RequestModel):
+    """A code, and what its key is for, such as the name of a browser."""
+
+    code: Annotated[str, Field(min_length=1, max_length=100)]
+    label: Annotated[str, Field(min_length=1, max_length=60)] = "browser"
+
+
+@dataclass(frozen=True, slots=True)
+class RedeemedKey:
+    """The key that a code made, shown once."""
+
+    key: str
+    id: str
+    label: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """A code as it is remembered, by its digest: with who asked for it."""
+
+    maker: Identity
+    ends: datetime
 
 
 class CreateKeyRequest(AppRequestModel):
@@ -116,7 +157,7 @@ class CreateKeyRequest(AppRequestModel):
     """
 
     label: Annotated[str, Field(min_length=1, max_length=100)]
-    scopes: Annotated[list[ScopeRequest], Field(max_length=50)] | None = None
+    scopes: Annotated[list[KeyScope], Field(max_length=50)] | None = None
     expires: Annotated[str, Field(max_length=64)] | None = None
 
 
@@ -139,17 +180,19 @@ class ApiKeyRoutes:
         """`page` is where other machines open the web page; empty where none can."""
         self._authenticator, self._modules, self._clock = authenticator, modules, clock
         self._set_auth_mode, self._page = set_auth_mode, page
+        self._codes: dict[bytes, _Code] = {}  # forgotten when the daemon ends
 
-    @get("/api/auth/keys", _MODULE, "admin", reach="paths")
-    async def listing(self, call: ApiCall) -> ApiKeysResponse:
+    @get("/api/auth/keys", _MODULE, "admin")
+    async def listing(self, call: ApiCall) -> KeyList:
         """List the keys, and who needs one."""
         ring = self._authenticator.ring
         ring.look()
-        keys = [self._response(key) for key in ring.keys if _has_power(call.identity, key)]
-        return {"keys": keys, "auth_mode": self._authenticator.mode, "problem": ring.problem}
+        keys = [key for key in ring.keys if _has_power(call.identity, key)]
+        listed = [ListedKey(**self._fields(key)) for key in keys]
+        return KeyList(listed, self._authenticator.mode, ring.problem)
 
-    @post("/api/auth/keys", _MODULE, "admin", reach="paths", answers={200: CreatedKeyResponse})
-    async def create(self, call: ApiCall, body: CreateKeyRequest) -> web.Response:
+    @post("/api/auth/keys", _MODULE, "admin")
+    async def create(self, call: ApiCall, body: CreateKeyRequest) -> CreatedKey:
         """Create a key. It is shown only once."""
         now = self._clock()
         try:
@@ -168,13 +211,13 @@ class ApiKeyRoutes:
         self._authenticator.look()
         page = self._page()
         link = f"{page}#key={made.secret}" if page else None
-        answer = {"key": made.secret, "link": link, "qr": qr_rows(link or made.secret)}
-        return json_answer(
-            {**self._response(made.key), **answer}, headers={"Cache-Control": "no-store"}
+        call.headers["Cache-Control"] = "no-store"
+        return CreatedKey(
+            **self._fields(made.key), key=made.secret, link=link, qr=qr_rows(link or made.secret)
         )
 
-    @delete("/api/auth/keys/{id}", _MODULE, "admin", reach="paths")
-    async def revoke(self, call: ApiCall, id_: str) -> RevokedKeyResponse:
+    @delete("/api/auth/keys/{id}", _MODULE, "admin")
+    async def revoke(self, call: ApiCall, id_: str) -> RevokedKey:
         """Revoke a key and close what it opened."""
         self._authenticator.ring.look()
         key = next((one for one in self._authenticator.ring.keys if one.id == id_), None)
@@ -182,15 +225,17 @@ class ApiKeyRoutes:
             raise NotFoundError("unknown key")
         await asyncio.to_thread(self._authenticator.ring.file.remove, key.id)
         self._authenticator.look()
-        return {"status": "revoked", "id": key.id}
+        return RevokedKey(key.id)
 
-    @get("/api/auth/settings", _MODULE, "admin", reach="beyond")
-    async def settings(self) -> AuthModeResponse:
+    @get("/api/auth/settings", _MODULE, "admin")
+    async def settings(self) -> AuthMode:
         """Who needs a key."""
-        return self._settings()
+        self._authenticator.ring.look()
+        mode = self._authenticator.mode
+        return AuthMode(mode, mode, len(self._authenticator.ring.keys))
 
-    @put("/api/auth/settings", _MODULE, "admin", reach="beyond")
-    async def change_settings(self, call: ApiCall, body: AuthModeRequest) -> AuthModeResponse:
+    @put("/api/auth/settings", _MODULE, "admin")
+    async def change_settings(self, call: ApiCall, body: AuthModeRequest) -> AuthMode:
         """Change who needs a key.
 
         Saved in config.yaml and effective at once.
@@ -204,19 +249,52 @@ class ApiKeyRoutes:
             raise web.HTTPForbidden(
                 text="only this machine, or a key that may do everything, says who needs a key"
             )
-        try:
-            await self._set_auth_mode(mode)
-        except ConfigError as error:
-            raise web.HTTPConflict(text=error.message) from error
-        return self._settings()
+        await self._set_auth_mode(mode)
+        return await self.settings()
 
-    def _settings(self) -> AuthModeResponse:
-        self._authenticator.ring.look()
-        return {
-            "require_auth": self._authenticator.mode,
-            "auth_mode": self._authenticator.mode,
-            "key_count": len(self._authenticator.ring.keys),
-        }
+    @get("/api/auth/me", _MODULE, None)
+    async def me(self, call: ApiCall) -> KnownCaller:
+        """Who the caller is to the daemon, and what they may do."""
+        who = call.identity
+        return KnownCaller(who.kind, who.name, scopes_of(who.scopes))
+
+    @post("/api/auth/codes", _MODULE, "admin", answers={201: SignInCode})
+    async def create_code(self, call: ApiCall) -> SignInCode:
+        """Make a code that opens the web page once, with the rights of its maker.
+
+        Redeemed within five minutes, it gives a key that lasts 90 days, and no longer than the key
+        of its maker.
+        """
+        now = self._clock()
+        self._codes = {key: one for key, one in self._codes.items() if one.ends > now}
+        if len(self._codes) >= _MOST_CODES:
+            self._codes.pop(next(iter(self._codes)))
+        code = secrets.token_urlsafe(24)
+        made = self._codes[_digest(code)] = _Code(call.identity, now + _CODE_LIVES)
+        _show_once(call)
+        return SignInCode(code, made.ends.replace(microsecond=0))
+
+    @post("/api/auth/codes/redeem", _MODULE, None, answers={201: RedeemedKey})
+    async def redeem_code(self, call: ApiCall, body: RedeemCodeRequest) -> RedeemedKey:
+        """Exchange a code for a key. Each code serves once."""
+        now = self._clock()
+        code = self._codes.pop(_digest(body.code), None)
+        if code is None or code.ends <= now or not self._authenticator.holds(code.maker):
+            raise web.HTTPNotFound(
+                text="this code was used, or is over; `parachute open` makes another"
+            )
+        last = self._end_of(code.maker)
+        ends = min(now + _KEY_LIVES, last) if last is not None else now + _KEY_LIVES
+        label = f"{' '.join(body.label.split())} {now:%Y-%m-%d} {secrets.token_hex(2)}"
+        try:
+            maker = code.maker.id if code.maker.kind == "key" else None
+            made = mint(label, code.maker.scopes, now=now, expires=ends, parent=maker)
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=str(error)) from error
+        await asyncio.to_thread(self._authenticator.ring.file.add, made.key)
+        self._authenticator.look()
+        _show_once(call)
+        return RedeemedKey(made.secret, made.key.id, label, ends.replace(microsecond=0))
 
     def _refuse_unknown(self, scopes: tuple[Scope, ...]) -> None:
         """Raises ValueError for a scope on an unknown module: a misspelled one would silently open
@@ -234,48 +312,52 @@ class ApiKeyRoutes:
         self, maker: Identity, wanted: tuple[Scope, ...] | None, end: datetime | None
     ) -> tuple[tuple[Scope, ...], datetime | None]:
         """What the new key may do and until when: never more than its maker, nor for longer."""
-        own = next(
-            (
-                key
-                for key in self._authenticator.ring.keys
-                if maker.kind == "key" and key.id == maker.id
-            ),
-            None,
-        )
         if maker.kind != "key":
             return USUAL if wanted is None else wanted, end
         scopes = _usual(maker.scopes) if wanted is None else wanted
-        last = own.expires if own is not None else None
+        last = self._end_of(maker)
         if not is_narrower(scopes, maker) or (last is not None and end is not None and end > last):
             raise web.HTTPForbidden(
                 text="a key can make only keys that may do no more than itself, and end no later"
             )
         return scopes, end or last
 
-    def _response(self, key: ApiKey) -> ApiKeyResponse:
+    def _fields(self, key: ApiKey) -> dict[str, Any]:
+        used = self._authenticator.ring.last_used(key)
         return {
             "id": key.id,
             "label": key.name,
             "name": key.name,
-            "created_at": time_text(key.created) or _LONG_AGO,
-            "last_used_at": time_text(self._authenticator.ring.last_used(key)),
-            "expires_at": time_text(key.expires),
-            "scopes": [scope_document(scope) for scope in key.scopes],  # type: ignore[misc]
+            "created_at": key.created or _LONG_AGO,
+            "last_used_at": used.replace(microsecond=0) if used is not None else None,
+            "expires_at": key.expires,
+            "scopes": scopes_of(key.scopes),
         }
+
+    def _end_of(self, maker: Identity) -> datetime | None:
+        """When the key that makes another ends, if it is one and does."""
+        is_key = maker.kind == "key"
+        ends = (key.expires for key in self._authenticator.ring.keys if key.id == maker.id)
+        return next(ends, None) if is_key else None
+
+
+def scopes_of(scopes: Iterable[Scope]) -> list[KeyScope]:
+    return [KeyScope.model_validate(scope_document(scope)) for scope in scopes]
 
 
 def _usual(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
-    """The same without administering."""
-    less = [
-        Scope(module=one.module, capabilities=one.capabilities - {"admin"}, paths=one.paths)
-        for one in scopes
-    ]
+    less = [replace(one, capabilities=one.capabilities - {"admin"}) for one in scopes]
     return tuple(one for one in less if one.capabilities)
 
 
 def _has_power(identity: Identity, key: ApiKey) -> bool:
-    """Over itself, and over keys that it could have made.
-
-    The others' patterns would tell it of folders that it may not see.
-    """
+    """Over itself, and over keys that it could have made."""
     return identity.kind == "loopback" or identity.id == key.id or is_narrower(key.scopes, identity)
+
+
+def _show_once(call: ApiCall) -> None:
+    call.status, call.headers["Cache-Control"] = 201, "no-store"
+
+
+def _digest(code: str) -> bytes:
+    return hashlib.sha256(code.encode("utf-8", "surrogateescape")).digest()

@@ -1,84 +1,43 @@
-"""Modules: the routes by which a person sees, installs, approves, switches and removes modules."""
+"""Modules: the routes by which a person sees, installs, approves, switches, sets and removes them,
+and reads what they logged.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, cast
+import json
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from aiohttp import web
 from pydantic import Field
-from typing_extensions import TypedDict
 
-from parachuted.api.http.answers import json_answer
+from parachuted.api.flutter import ModulePrompt
 from parachuted.api.http.decorators import delete, get, post, put
-from parachuted.api.http.route import AppRequestModel, RequestModel
+from parachuted.api.http.route import ApiCall, AppRequestModel, RequestModel, Whole
 from parachuted.errors import NotFoundError
-from parachuted.modules.actions import ModuleActions, status_document
-from parachuted.modules.hosting.interfaces import InterfaceChoice
+from parachuted.modules.actions import InstalledModule, ModuleActions, ModuleReview, RemovedModule
 from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.modules.hosting.status import Condition, ModuleStatus
+from parachuted.modules.hosting.status import ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.install import official_modules
 from parachuted.modules.registry.prompts import ModulePrompts, default_prompt
-from parachuted.modules.settings import SettingSpec
 
+_T = TypeVar("_T")
 _MODULE = "system"
 _PATH = "/api/modules"
 _NAME = "{name:[a-z][a-z0-9-]*}"
+_READ_BYTES = 4 << 20  # of the end of the log
+_OWN_FIELDS = frozenset({"at", "level", "logger", "message", "traceback"})
+_Trust: TypeAlias = Literal["trusted", "untrusted"]
 _Digest = Annotated[str, Field(min_length=8, max_length=128)]
 
 
-class ModuleCommandResponse(TypedDict):
-    """A command of a module's on the command line; `schema` is the JSON schema of its arguments."""
-
-    name: str
-    help: str
-    schema: dict[str, Any]
-
-
-class ModuleResponse(TypedDict):
-    """A module.
-
-    `status`: how it runs; `state`: how its folder stands to what was approved, whose digest is
-    `hash`.
-
-    `notes`: what is no problem and yet to be known, such as `changed, runs as approved`.
-
-    `pages`: where its pages begin, such as /api/garden/ui/; empty where it has none.
-
-    `limits`: what keeps the process of a worker from using up the machine's processes and memory.
-    """
-
-    name: str
-    version: str
-    description: str
-    trust_level: Literal["verified", "trusted", "untrusted"]
-    status: Condition
-    serving: bool
-    where: Literal["in process", "container"] | None
-    limits: str | None
-    state: Literal["new", "approved", "changed", "missing", "broken"]
-    source: str
-    dev: bool
-    hash: str | None
-    found_hash: str | None
-    problem: str | None
-    notes: list[str]
-    prefix: str
-    pages: str
-    provides: list[str]
-    interfaces: list[InterfaceChoice]
-    routes: list[str]
-    tools: list[str]
-    events: list[str]
-    schedules: list[str]
-    agents: list[str]
-    commands: list[ModuleCommandResponse]
-    settings: list[SettingSpec]
-
-
-class AvailableModuleResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class AvailableModule:
     """A module that comes with parachuted and is not installed; `source` is what installs it."""
 
     name: str
@@ -87,59 +46,41 @@ class AvailableModuleResponse(TypedDict):
     source: str
 
 
-class ModulesResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ModuleList:
     """All modules, by name, and those that could be installed."""
 
-    modules: list[ModuleResponse]
-    available: list[AvailableModuleResponse]
+    modules: list[ModuleStatus]
+    available: list[AvailableModule]
 
 
-class InstallResponse(TypedDict):
-    """A module that lies in the vault now, and what approving it would allow.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleSetting:
+    """A setting and its value: as JSON, like the default. `is_set`: modules.yaml says it."""
 
-    Nothing of it has run.
-    """
-
-    module: ModuleResponse
-    hash: str
-    consent: dict[str, Any]
-
-
-class ConsentResponse(TypedDict):
-    """What approving a module's folder would allow, and how it differs from what was approved.
-
-    `hash` is what approving it names.
-    """
-
-    name: str
-    state: str
-    hash: str | None
-    diff: str
-    consent: dict[str, Any]
+    key: str
+    kind: str
+    description: str
+    default: Any
+    value: Any
+    is_set: bool
 
 
-class RemoveModuleResponse(TypedDict):
-    """A module that is gone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """A line of the log; `fields` are what it was logged with."""
 
-    Its folder stays in the vault where a person has changed it, or put it there; `has_data` says
-    whether it still has files of its own outside the vault.
-    """
-
-    name: str
-    removed: Literal[True]
-    folder_removed: bool
-    data_deleted: bool
-    has_data: bool
+    at: str
+    level: str
+    message: str
+    fields: dict[str, Any]
+    traceback: str | None
 
 
-class ModulePromptResponse(TypedDict):
-    """The person's additional instructions for the module's agents; `defaultPrompt` is the first
-    agent's own.
-    """
+class ModuleValueRequest(RequestModel):
+    """The new value; null restores the default."""
 
-    content: str | None
-    exists: bool
-    defaultPrompt: str
+    value: bool | int | float | Annotated[str, Field(max_length=10_000)] | None
 
 
 class InstallModuleRequest(RequestModel):
@@ -151,26 +92,14 @@ class InstallModuleRequest(RequestModel):
     source: Annotated[str, Field(min_length=1, max_length=2_000)]
     path: Annotated[str, Field(max_length=1_000)] | None = None
     dev: bool = False
-    trust: Literal["trusted", "untrusted"] | None = None
+    trust: _Trust | None = None
 
 
 class ApproveModuleRequest(RequestModel):
     """What was shown, by its digest, and how far the module is trusted."""
 
     hash: _Digest
-    trust: Literal["trusted", "untrusted"] | None = None
-
-
-class ConsentQuery(RequestModel):
-    """The trust that the consent is shown for; by default what the module has."""
-
-    trust: Literal["trusted", "untrusted"] | None = None
-
-
-class RemoveModuleQuery(RequestModel):
-    """`data`: delete what the module keeps outside the vault, too."""
-
-    data: bool = False
+    trust: _Trust | None = None
 
 
 class ModulePromptRequest(AppRequestModel):
@@ -184,127 +113,190 @@ class ModuleRoutes:
     """What an administrator does about modules; whatever changes is followed at once."""
 
     def __init__(
-        self, modules: ModuleManager, approvals: ModuleApprovals, prompts: ModulePrompts
+        self, modules: ModuleManager, approvals: ModuleApprovals, prompts: ModulePrompts, log: Path
     ) -> None:
-        self._modules, self._actions, self._prompts = modules, ModuleActions(approvals), prompts
+        """`log` is the daemon's log file."""
+        self._modules, self._prompts, self._log = modules, prompts, log
+        self._approvals, self._actions = approvals, ModuleActions(approvals)
 
-    @get(_PATH, _MODULE, "read", reach="beyond")
-    async def listing(self) -> ModulesResponse:
+    @get(_PATH, _MODULE, "read")
+    async def listing(self) -> ModuleList:
         """List the installed modules."""
         await self._modules.refresh()
-        found = [_shown(status) for status in self._modules.status()]
-        known = {one["name"] for one in found}
+        found = self._modules.status()
+        known = {module.name for module in found}
         official = await asyncio.to_thread(official_modules)
-        return {
-            "modules": found,
-            "available": [
-                {
-                    "name": one.name,
-                    "version": one.version,
-                    "description": one.description,
-                    "source": f"parachute://{one.name}",
-                }
-                for one in official
-                if one.name not in known
-            ],
-        }
+        available = [
+            AvailableModule(it.name, it.version, it.description, f"parachute://{it.name}")
+            for it in official
+            if it.name not in known
+        ]
+        return ModuleList(found, available)
 
-    @get(f"{_PATH}/{_NAME}", _MODULE, "read", reach="beyond")
-    async def one(self, name: str) -> ModuleResponse:
+    @get(f"{_PATH}/{_NAME}", _MODULE, "read")
+    async def one(self, name: str) -> ModuleStatus:
         """One module."""
         await self._modules.refresh()
-        return self._response(name)
+        return self._modules.status_of(name)
 
     @post(
         f"{_PATH}/install",
         _MODULE,
         "admin",
-        reach="beyond",
-        answers={200: InstallResponse, 201: InstallResponse},
+        answers={200: InstalledModule, 201: InstalledModule},
         errors=(502,),
     )
-    async def install(self, body: InstallModuleRequest) -> web.Response:
+    async def install(self, call: ApiCall, body: InstallModuleRequest) -> InstalledModule:
         """Install a module into the vault without running it."""
-        known = {status.name for status in self._modules.status()}
+        known = {module.name for module in self._modules.status()}
         done = await self._do(
             lambda: self._actions.install(
                 body.source, dev=body.dev, path=body.path, trust=body.trust
             )
         )
-        return json_answer(done, status=200 if done["module"]["name"] in known else 201)
+        if done.module.name not in known:
+            call.status = 201
+        return done
 
-    @post(f"{_PATH}/{_NAME}/approve", _MODULE, "admin", reach="beyond", errors=(502,))
-    async def approve(self, name: str, body: ApproveModuleRequest) -> ModuleResponse:
+    @post(f"{_PATH}/{_NAME}/approve", _MODULE, "admin", errors=(502,))
+    async def approve(self, name: str, body: ApproveModuleRequest) -> ModuleStatus:
         """Approve the module's code that has this `hash`."""
         await self._do(lambda: self._actions.approve(name, body.hash, body.trust))
-        return self._response(name)
+        return self._modules.status_of(name)
 
-    @post(f"{_PATH}/{_NAME}/enable", _MODULE, "admin", reach="beyond", errors=(502,))
-    async def enable(self, name: str) -> ModuleResponse:
+    @post(f"{_PATH}/{_NAME}/enable", _MODULE, "admin", errors=(502,))
+    async def enable(self, name: str) -> ModuleStatus:
         """Enable a module."""
         await self._do(lambda: self._actions.enable(name))
-        return self._response(name)
+        return self._modules.status_of(name)
 
-    @post(f"{_PATH}/{_NAME}/disable", _MODULE, "admin", reach="beyond", errors=(502,))
-    async def disable(self, name: str) -> ModuleResponse:
+    @post(f"{_PATH}/{_NAME}/disable", _MODULE, "admin", errors=(502,))
+    async def disable(self, name: str) -> ModuleStatus:
         """Disable a module and stop it."""
         await self._do(lambda: self._actions.disable(name))
-        return self._response(name)
+        return self._modules.status_of(name)
 
-    @post(f"{_PATH}/{_NAME}/restart", _MODULE, "admin", reach="beyond", errors=(502,))
-    async def restart(self, name: str) -> ModuleResponse:
+    @post(f"{_PATH}/{_NAME}/restart", _MODULE, "admin", errors=(502,))
+    async def restart(self, name: str) -> ModuleStatus:
         """Restart a module."""
         await self._modules.restart(name)
-        return self._response(name)
+        return self._modules.status_of(name)
 
-    @delete(f"{_PATH}/{_NAME}", _MODULE, "admin", reach="beyond")
-    async def remove(self, name: str, query: RemoveModuleQuery) -> RemoveModuleResponse:
-        """Remove a module."""
+    @delete(f"{_PATH}/{_NAME}", _MODULE, "admin")
+    async def remove(self, name: str, *, data: bool = False) -> RemovedModule:
+        """Remove a module.
+
+        `data`: delete what it keeps outside the vault, too.
+        """
         removed = await self._do(lambda: self._actions.remove(name))
-        if query.data:  # only now has it ended
-            removed["data_deleted"] = await asyncio.to_thread(self._actions.delete_data, name)
-            removed["has_data"] = False
-        return cast("RemoveModuleResponse", removed)
+        if not data:
+            return removed
+        is_deleted = await asyncio.to_thread(self._actions.delete_data, name)  # now it has ended
+        return replace(removed, data_deleted=is_deleted, has_data=False)
 
-    @get(f"{_PATH}/{_NAME}/diff", _MODULE, "admin", reach="beyond")
-    async def diff(self, name: str, query: ConsentQuery) -> ConsentResponse:
-        """What approving a module with that trust would allow, and what changed."""
-        consent = await asyncio.to_thread(self._actions.consent, name, query.trust)
-        return cast("ConsentResponse", consent)
+    @get(f"{_PATH}/{_NAME}/diff", _MODULE, "admin")
+    async def diff(self, name: str, trust: _Trust | None = None) -> ModuleReview:
+        """What approving a module with that trust would allow, and what changed.
 
-    @get(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin", reach="beyond")
-    async def prompt(self, name: str) -> ModulePromptResponse:
+        Without one, what the module has.
+        """
+        return await asyncio.to_thread(self._actions.consent, name, trust)
+
+    @get(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin")
+    async def prompt(self, name: str) -> ModulePrompt:
         """The additional instructions of a module's agents."""
-        return await self._prompt(name)
-
-    @put(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin", reach="beyond")
-    async def set_prompt(self, name: str, body: ModulePromptRequest) -> ModulePromptResponse:
-        """Set or reset the additional instructions of a module's agents."""
-        self._response(name)
-        if not body.reset and body.content is None:
-            raise web.HTTPBadRequest(text="say `content`, or `reset`: true")
-        await asyncio.to_thread(self._prompts.put, name, None if body.reset else body.content)
-        return await self._prompt(name)
-
-    async def _prompt(self, name: str) -> ModulePromptResponse:
-        self._response(name)
+        self._modules.status_of(name)
         content = await asyncio.to_thread(self._prompts.get, name)
         approved = self._modules.approved(name)
         usual = await asyncio.to_thread(default_prompt, approved) if approved is not None else ""
         return {"content": content, "exists": content is not None, "defaultPrompt": usual}
 
-    async def _do(self, act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    @put(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin")
+    async def set_prompt(self, name: str, body: ModulePromptRequest) -> ModulePrompt:
+        """Set or reset the additional instructions of a module's agents."""
+        self._modules.status_of(name)
+        if not body.reset and body.content is None:
+            raise web.HTTPBadRequest(text="say `content`, or `reset`: true")
+        await asyncio.to_thread(self._prompts.put, name, None if body.reset else body.content)
+        return await self.prompt(name)
+
+    @get(f"{_PATH}/{_NAME}/settings", _MODULE, "admin", wrapped="settings")
+    async def settings(self, name: str) -> list[ModuleSetting]:
+        """The settings of a module that runs, with their values."""
+        specs = self._modules.status_of(name).settings
+        written = await asyncio.to_thread(self._approvals.config, name)
+        return [
+            ModuleSetting(
+                key=spec.key,
+                kind=spec.kind,
+                description=spec.description,
+                default=json.loads(spec.default),
+                value=written.get(spec.key, json.loads(spec.default)),
+                is_set=spec.key in written,
+            )
+            for spec in specs
+        ]
+
+    @put(f"{_PATH}/{_NAME}/settings/{{key}}", _MODULE, "admin", wrapped="settings")
+    async def change_setting(
+        self, name: str, key: str, body: ModuleValueRequest
+    ) -> list[ModuleSetting]:
+        """Change a setting of a module in modules.yaml, and restart the module with it.
+
+        A value that the module does not take changes nothing.
+        """
+        if key not in {spec.key for spec in self._modules.status_of(name).settings}:
+            raise NotFoundError(f"the module {name} has no setting {key[:80]!r}")
+        former = await asyncio.to_thread(self._approvals.set_config, name, key, body.value)
+        await self._modules.restart(name)
+        problem = self._modules.status_of(name).problem or ""
+        if f"config.{key}" in problem:
+            await asyncio.to_thread(self._approvals.set_config, name, key, former)
+            await self._modules.restart(name)
+            raise web.HTTPUnprocessableEntity(text=f"{problem}; {key} is as it was")
+        return await self.settings(name)
+
+    @get(f"{_PATH}/{_NAME}/logs", _MODULE, "admin", wrapped="lines")
+    async def logs(
+        self, name: str, limit: Annotated[Whole, Field(ge=1, le=1_000)] = 200
+    ) -> list[LogLine]:
+        """What a module logged, and what the daemon logged of it: the latest lines, the oldest
+        first.
+        """
+        self._modules.status_of(name)
+        return await asyncio.to_thread(_lines_of, self._log, name, limit)
+
+    async def _do(self, act: Callable[[], _T]) -> _T:
         """In a thread; what runs follows before the answer is given."""
         done = await asyncio.to_thread(act)
         await self._modules.sync()
         return done
 
-    def _response(self, name: str) -> ModuleResponse:
-        status = next((status for status in self._modules.status() if status.name == name), None)
-        if status is None:
-            raise NotFoundError(f"there is no module {name}")
-        return _shown(status)
+
+def _lines_of(log: Path, name: str, most: int) -> list[LogLine]:
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _READ_BYTES))
+            return list(deque(_about(name, file), most))
+    except FileNotFoundError:
+        return []
 
 
-def _shown(status: ModuleStatus) -> ModuleResponse:
-    return cast("ModuleResponse", status_document(status))
+def _about(name: str, lines: Iterable[bytes]) -> Iterable[LogLine]:
+    logger, word = f"parachuted.modules.{name}", name.encode()
+    for line in lines:
+        if word not in line:
+            continue
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue  # the rest of a line that began before what was read
+        if entry.get("logger") == logger or entry.get("module") == name:
+            yield LogLine(
+                at=str(entry.get("at")),
+                level=str(entry.get("level")),
+                message=str(entry.get("message")),
+                fields={key: value for key, value in entry.items() if key not in _OWN_FIELDS},
+                traceback=entry.get("traceback"),
+            )

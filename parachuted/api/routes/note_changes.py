@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from aiohttp import web
@@ -18,21 +19,21 @@ from pydantic import (
     WrapValidator,
     model_validator,
 )
-from typing_extensions import TypedDict
 
-from parachuted.api.http.answers import json_answer, json_value
+from parachuted.api.http.answers import json_value
 from parachuted.api.http.decorators import delete, patch, put
-from parachuted.api.http.file_answers import CREATING, WRITING, expected, only_new
 from parachuted.api.http.route import (
+    CREATING,
+    WRITING,
     ApiCall,
     MediaBody,
     RequestModel,
-    readable,
+    expected,
+    only_new,
     refuse_watching_beyond,
 )
-from parachuted.api.routes.note_reading import NoteReading
-from parachuted.api.routes.note_writer import NoteWriter
-from parachuted.api.routes.notes import FOLDER, note_path, writable
+from parachuted.api.routes.note_writer import author_of, writable
+from parachuted.api.routes.notes import FOLDER, NAMES, note_path
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
@@ -49,41 +50,45 @@ from parachuted.vault import (
     printable,
 )
 
+_LARGEST = 64 << 20
+# what curl says of every body whose type it does not know
+_NO_TYPE = "application/x-www-form-urlencoded"
+_SECTION = (
+    'Its title, looked for at level 2 first, then at any, or its heading path: "Tea > Facts", or '
+    'the titles, ["Tea", "Facts"]. '
+    "A name that several sections have is refused (422)."
+)
+_OCCURRENCE = (
+    "Which one, from 1 in the order of the note, where several sections have the same "
+    "name and path."
+)
 
-class NoteWriteResponse(TypedDict):
+
+@dataclass(frozen=True, slots=True)
+class WrittenNote:
     """What a write did.
 
     `before` and `hash` are the digests around it; `merged`: what others wrote meanwhile is in it
     too.
     """
 
-    path: str
+    path: VaultPath
     hash: str
     before: str | None
     changed: bool
     merged: bool
 
 
-class NoteDeleteResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class DeletedNote:
     """A note that is gone from the vault, and how to have it back."""
 
-    path: str
+    path: VaultPath
     hash: str
     restore: str
 
 
-_LARGEST = 64 << 20
-
-
-_NO_TYPE = (
-    "application/x-www-form-urlencoded"  # what curl says of every body whose type it does not know
-)
-
-
-_NAMES = {"path": "The note, relative to the vault."}
-
-
-def _said(sentence: str) -> WrapValidator:
+def _in_one_sentence(sentence: str) -> WrapValidator:
     """One sentence in place of one for each type that it might have been."""
 
     def check(value: object, inner: ValidatorFunctionWrapHandler) -> object:
@@ -93,19 +98,6 @@ def _said(sentence: str) -> WrapValidator:
             raise ValueError(sentence) from error
 
     return WrapValidator(check)
-
-
-_SECTION = (
-    'Its title, looked for at level 2 first, then at any, or its heading path: "Tea > Facts", or '
-    'the titles, ["Tea", "Facts"]. '
-    "A name that several sections have is refused (422)."
-)
-
-
-_OCCURRENCE = (
-    "Which one, from 1 in the order of the note, where several sections have the same "
-    "name and path."
-)
 
 
 class PatchNoteRequest(RequestModel):
@@ -119,7 +111,7 @@ class PatchNoteRequest(RequestModel):
 
     section: Annotated[
         str | list[str] | None,
-        _said("should be a title, or a list of the titles on the way to it"),
+        _in_one_sentence("should be a title, or a list of the titles on the way to it"),
         Field(description=_SECTION),
     ] = None
     occurrence: Annotated[
@@ -131,12 +123,13 @@ class PatchNoteRequest(RequestModel):
     key: str | None = None
     value: Annotated[
         bool | int | float | str | list[str] | None,
-        _said("should be a text, a number, true or false, or a list of texts"),
+        _in_one_sentence("should be a text, a number, true or false, or a list of texts"),
     ] = None
     delete: Annotated[bool, Field(strict=True)] = False
 
     @model_validator(mode="after")
     def _names_one_place(self) -> Self:
+        has_value, has_content = self.value is not None, self.content is not None
         if (self.section is None) == (self.key is None):
             raise ValueError("name a section or a key, and not both")
         if self.section == []:
@@ -145,13 +138,9 @@ class PatchNoteRequest(RequestModel):
             raise ValueError(
                 "an occurrence is one of a section that is there: it takes a section, and no create"
             )
-        if self.section is not None and (
-            self.content is None or self.value is not None or self.delete
-        ):
+        if self.section is not None and (not has_content or has_value or self.delete):
             raise ValueError("a section takes content, and neither value nor delete")
-        if self.key is not None and (
-            self.content is not None or (self.value is None) != self.delete
-        ):
+        if self.key is not None and (has_content or has_value == self.delete):
             raise ValueError("a key takes either a value or delete: true, and no content")
         return self
 
@@ -159,20 +148,17 @@ class PatchNoteRequest(RequestModel):
     def edit(self) -> Edit:
         if self.section is not None:
             make = ReplaceSection if self.mode == "replace" else AppendToSection
-            section = self.section if isinstance(self.section, str) else tuple(self.section)
             return make(
-                section=section,
+                section=self.section if isinstance(self.section, str) else tuple(self.section),
                 content=self.content or "",
                 create=self.create,
                 occurrence=self.occurrence,
                 is_only=True,
             )
         key = self.key or ""
-        return (
-            DeleteKey(key=key)
-            if self.value is None
-            else SetFrontmatterKey(key=key, value=self.value)
-        )
+        if self.value is None:
+            return DeleteKey(key=key)
+        return SetFrontmatterKey(key=key, value=self.value)
 
 
 class WriteNoteRequest(RequestModel):
@@ -186,87 +172,73 @@ class WriteNoteRequest(RequestModel):
 
 
 class NoteChangeRoutes:
-    def __init__(self, store: Store, reading: NoteReading, writer: NoteWriter) -> None:
-        self._store, self._reading, self._writer = store, reading, writer
+    def __init__(self, store: Store) -> None:
+        self._store, self._turn = store, asyncio.Lock()
 
-    @patch(
-        FOLDER + "{path:.+}",
-        "vault",
-        "write",
-        reach="paths",
-        body=PatchNoteRequest,
-        names=_NAMES,
-        headers=WRITING,
-        answers={200: NoteWriteResponse},
-    )
-    async def edit(self, call: ApiCall) -> web.Response:
+    @patch(FOLDER + "{path:.+}", "vault", "write", for_path_keys=True, names=NAMES, headers=WRITING)
+    async def edit(self, call: ApiCall, body: PatchNoteRequest) -> WrittenNote:
         """Change one section or one key of a note.
 
         With `If-Match`: based on that text; without: applied to the current one.
         """
         path, base = note_path(call), expected(call, any_will_do=True)
-        edit = (await call.body(PatchNoteRequest)).edit
-        return _response(
-            path, await self._written(call, path, self._edited(call, path, edit, base))
-        )
+        return await self._written(call, path, self._edited(call, path, body.edit, base))
 
     @put(
         FOLDER + "{path:.+}",
         "vault",
         "write",
-        reach="paths",
+        for_path_keys=True,
         body=WriteNoteRequest,
-        names=_NAMES,
+        names=NAMES,
         headers=CREATING,
         uploads=MediaBody(type="text/markdown", says="The note, byte for byte."),
-        answers={200: NoteWriteResponse, 201: NoteWriteResponse},
+        answers={200: WrittenNote, 201: WrittenNote},
         largest_body=_LARGEST,
     )
-    async def write(self, call: ApiCall) -> web.Response:
+    async def write(self, call: ApiCall) -> WrittenNote:
         """Create a note or replace its text.
 
         With `If-Match`: replaces that text; with `If-None-Match: *`: only creates.
         """
         path, base = note_path(call), expected(call, any_will_do=True)
-        is_json = call.request.content_type == "application/json"
-        data = (
-            (await call.body(WriteNoteRequest)).content.encode("utf-8", "surrogateescape")
-            if is_json
-            else _meant(call, await call.content())
-        )
-        return _response(
-            path,
-            await self._written(
-                call, path, self._put(call, path, data, base, is_new=only_new(call))
-            ),
-        )
+        if call.request.content_type == "application/json":
+            body = await call.body(WriteNoteRequest)
+            data = body.content.encode("utf-8", "surrogateescape")
+        else:
+            data = _meant(call, await call.content())
+        put = self._put(call, path, data, base, is_new=only_new(call))
+        return await self._written(call, path, put)
 
     @delete(
-        FOLDER + "{path:.+}",
-        "vault",
-        "write",
-        reach="paths",
-        names=_NAMES,
-        headers=WRITING,
-        answers={200: NoteDeleteResponse},
+        FOLDER + "{path:.+}", "vault", "write", for_path_keys=True, names=NAMES, headers=WRITING
     )
-    async def remove(self, call: ApiCall) -> dict[str, object]:
+    async def remove(self, call: ApiCall) -> DeletedNote:
         """Delete a note; history keeps its text.
 
         With `If-Match`: only that text.
         """
         path, base = note_path(call), expected(call, any_will_do=True)
-        written = await self._written(call, path, run_uninterrupted(self._delete, call, path, base))
+        deleting = run_uninterrupted(self._delete, call, path, base)
+        digest = str((await self._done(call, path, deleting)).before)
         restore = (
-            f"GET {FOLDER}{printable(path)}?version={written.before} answers the text; PUT "
-            "it to have the note back"
+            f"GET {FOLDER}{printable(path)}?version={digest} answers the text; PUT it to have the "
+            "note back"
         )
-        return {"path": printable(path), "hash": written.before, "restore": restore}
+        return DeletedNote(path, digest, restore)
 
     async def _written(
         self, call: ApiCall, path: VaultPath, act: Awaitable[WriteResult]
+    ) -> WrittenNote:
+        done = await self._done(call, path, act)
+        call.status = 200 if done.before is not None else 201
+        call.tag(done.after)
+        return WrittenNote(path, str(done.after), done.before, done.changed, done.merged)
+
+    async def _done(
+        self, call: ApiCall, path: VaultPath, act: Awaitable[WriteResult]
     ) -> WriteResult:
-        call.touched.append(printable(path))
+        call.touched.append(path)
         try:
             written = await act
         except ConflictError as error:
@@ -274,23 +246,25 @@ class NoteChangeRoutes:
         except (NotFoundError, EditRefusedError) as error:
             raise await asyncio.to_thread(call.refusal, error, path) from None
         if written.changed:
-            await self._writer.tell([path, written.path])
+            await self._store.notice([path, written.path])
         return written
 
     async def _edited(
         self, call: ApiCall, path: VaultPath, edit: Edit, base: str | None
     ) -> WriteResult:
-        """A text that was just served may still be on its way to where bases are kept."""
-        if base is not None:
-            await self._reading.kept()
-        await self._refuse_watching(call, path, edit)
-        return await self._writer.edit(
-            lambda: writable(call, path),
-            edit,
-            call.caller,
-            base=None if base == "*" else base,
-            sees=call.reading.sees,
-        )
+        """Writes wait for each other here, and not in threads that others need; but where hooks are
+        asked, whose own writes must not wait for the one that they are asked about. A caller that
+        goes away meanwhile does not stop the write.
+        """
+
+        def write() -> WriteResult:
+            place, author = self._place(call, path, edit), author_of(self._store, call)
+            return self._store.edit(place, edit, author, base=base, sees=call.reading.sees)
+
+        if self._store.is_asked:
+            return await run_uninterrupted(write)
+        async with self._turn:
+            return await run_uninterrupted(write)
 
     async def _put(
         self, call: ApiCall, path: VaultPath, data: bytes, base: str | None, *, is_new: bool
@@ -299,36 +273,31 @@ class NoteChangeRoutes:
             try:
                 return await self._edited(call, path, ReplaceAll(data=data), base)
             except NotFoundError:
-                if base is not None:
+                if "If-Match" in call.request.headers:
                     gone = f"{printable(path)} is not there; nothing was written"
                     raise ConflictError(
                         gone, base=b"", ours=data, theirs=b"", is_known=False
                     ) from None
-        await self._refuse_watching(call, path, ReplaceAll(data=data))
-        return await run_uninterrupted(
-            lambda: self._store.create(writable(call, path), data, self._writer.author(call.caller))
-        )
+        return await run_uninterrupted(self._create, call, path, data)
 
-    async def _refuse_watching(self, call: ApiCall, path: VaultPath, edit: Edit) -> None:
-        grant = readable(call.identity)
-        if grant.alternatives is not None:
-            real = await asyncio.to_thread(writable, call, path)
-            await asyncio.to_thread(
-                refuse_watching_beyond,
-                grant,
-                self._store,
-                real,
-                lambda before: apply_edit(edit, before),
-            )
+    def _create(self, call: ApiCall, path: VaultPath, data: bytes) -> WriteResult:
+        place = self._place(call, path, ReplaceAll(data=data))
+        return self._store.create(place, data, author_of(self._store, call))
+
+    def _place(self, call: ApiCall, path: VaultPath, edit: Edit) -> VaultPath:
+        """Where the note is, or would be, if it may be edited so."""
+        place = writable(call, path)
+        refuse_watching_beyond(
+            call.reading, self._store, place, lambda before: apply_edit(edit, before)
+        )
+        return place
 
     def _delete(self, call: ApiCall, path: VaultPath, base: str | None) -> WriteResult:
         """A name that is itself a link is refused by the store: neither it nor what it leads to is
         what was meant.
         """
         writable(call, path)
-        return self._store.delete(
-            path, self._writer.author(call.caller), base=None if base == "*" else base
-        )
+        return self._store.delete(path, author_of(self._store, call), base=base)
 
 
 def _meant(call: ApiCall, data: bytes) -> bytes:
@@ -343,22 +312,9 @@ def _meant(call: ApiCall, data: bytes) -> bytes:
     except ValueError:
         return data
     content = document.get("content") if isinstance(document, dict) and len(document) == 1 else None
+    if not isinstance(content, str):
+        return data
     try:
-        return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else data
+        return content.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
         raise web.HTTPBadRequest(text="content: should be a text of Unicode") from error
-
-
-def _response(path: VaultPath, written: WriteResult) -> web.Response:
-    answer: dict[str, object] = {
-        "path": printable(path),
-        "hash": written.after,
-        "before": written.before,
-        "changed": written.changed,
-        "merged": written.merged,
-    }
-    return json_answer(
-        answer,
-        status=200 if written.before is not None else 201,
-        headers={"ETag": f'"{written.after}"'},
-    )

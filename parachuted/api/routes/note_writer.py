@@ -4,26 +4,19 @@ own.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Iterable
 
 from aiohttp import web
 
 from parachuted.access.paths import is_approval, is_code
-from parachuted.errors import EditRefusedError
+from parachuted.api.http.route import ApiCall, refuse_watching_beyond
+from parachuted.errors import EditRefusedError, StorageFailedError
 from parachuted.events import PERSON
-from parachuted.keys import Identity
-from parachuted.vault import (
-    Author,
-    Caller,
-    Edit,
-    Store,
-    VaultPath,
-    WriteResult,
-    new_id,
-    printable,
-)
-from parachuted.vault.trail import PathPredicate
+from parachuted.sync import PutResult, put_whole
+from parachuted.vault import Author, Store, VaultPath, new_id, printable
+
+log = logging.getLogger(__name__)
 
 
 def is_program(path: str) -> bool:
@@ -46,76 +39,47 @@ def refuse_programs(path: VaultPath) -> None:
         )
 
 
-def refuse_programs_but_to_admins(path: VaultPath, identity: Identity) -> None:
-    """The same, but for those who may change anything of the vault: 403 for others."""
-    if is_program(path):
-        grant = identity.grant("vault", "admin")
-        if grant is None or grant.alternatives is not None:
+def writable(call: ApiCall, path: VaultPath) -> VaultPath:
+    """Where the file is, links followed.
+
+    Blocks. Raises NotFoundError, or 403 where it is a program's, or decides on one, and the caller
+    may not change anything of the vault.
+    """
+    real = call.sight.find(path)
+    admin = call.identity.grant("vault", "admin")
+    if admin is not None and admin.alternatives is None:
+        return real
+    for place in (path, real):
+        if is_program(place):
             raise web.HTTPForbidden(
-                text=f"{printable(path)} is a program's or a suggestion's; only an admin of the "
+                text=f"{printable(place)} is a program's or a suggestion's; only an admin of the "
                 "whole vault may write it"
             )
+    return real
 
 
-class NoteWriter:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._running: set[asyncio.Future[WriteResult]] = set()
-        self._turn = asyncio.Lock()
+def keep_bases(store: Store, texts: Iterable[tuple[str, bytes]]) -> None:
+    """Keep texts that were handed out as bases that a write may name. One that cannot be kept
+    clashes, should it come to that.
+    """
+    for path, data in texts:
+        try:
+            store.bases.keep(path, data)
+        except StorageFailedError as error:
+            more = {"error": error.message}
+            log.warning("a text that was read could not be kept as a base", extra=more)
 
-    def author(self, caller: Caller) -> Author:
-        return Author(
-            by=PERSON.by,
-            causes=(new_id("c", self._store.clock()),),
-            key=caller.limited_key,
-            caller=caller,
-        )
 
-    async def edit(
-        self,
-        find: Callable[[], VaultPath],
-        edit: Edit,
-        caller: Caller,
-        *,
-        base: str | None = None,
-        sees: PathPredicate | None = None,
-    ) -> WriteResult:
-        """Edit the note that `find` finds, in a thread. Raises what finding and editing raise.
+def author_of(store: Store, call: ApiCall) -> Author:
+    """Who writes by that call: a person, with a cause of its own."""
+    causes = (new_id("c", store.clock()),)
+    key = call.requester.limited_key
+    return Author(by=PERSON.by, causes=causes, key=key, requester=call.requester)
 
-        A caller that goes away meanwhile does not stop the write. Writes wait for each other here,
-        and not in threads that others need; but where hooks are asked, whose own writes must not
-        wait for the one that they are asked about.
-        """
-        if self._store.is_asked:
-            return await self._edit(find, edit, caller, base=base, sees=sees)
-        async with self._turn:
-            return await self._edit(find, edit, caller, base=base, sees=sees)
 
-    async def _edit(
-        self,
-        find: Callable[[], VaultPath],
-        edit: Edit,
-        caller: Caller,
-        *,
-        base: str | None,
-        sees: PathPredicate | None,
-    ) -> WriteResult:
-        running = asyncio.get_running_loop().run_in_executor(
-            None, lambda: self._store.edit(find(), edit, self.author(caller), base=base, sees=sees)
-        )
-        self._running.add(running)
-        running.add_done_callback(self._done)
-        return await asyncio.shield(running)
-
-    def _done(self, written: asyncio.Future[WriteResult]) -> None:
-        self._running.discard(written)
-        written.exception()  # the caller's, if it still waits
-
-    async def close(self) -> None:
-        """Wait for what is being written: no write may be left when the store closes."""
-        while self._running:
-            await asyncio.wait(tuple(self._running))
-
-    async def tell(self, paths: Iterable[str]) -> None:
-        """Have these looked at, so that lists and events follow; returns when they were."""
-        await self._store.notice(set(paths))
+def put_file(
+    store: Store, call: ApiCall, author: Author, path: VaultPath, data: bytes, base: str | None
+) -> PutResult:
+    """Write a whole file, found before; `base` as `put_whole` has it. Blocks on the disk."""
+    refuse_watching_beyond(call.reading, store, path, lambda _before: data)
+    return put_whole(store, path, data, author, base=base, sees=call.reading.sees)

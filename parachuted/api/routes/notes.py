@@ -8,79 +8,172 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Sequence
-from typing import Annotated
+import logging
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
-from pydantic import (
-    Field,
-)
-from typing_extensions import TypedDict
+from pydantic import Field, PlainSerializer
 
-from parachuted.access.filter import unknown
+from parachuted.access.filter import AccessFilter, unknown
+from parachuted.api.http.answers import JSON, answer_writer
 from parachuted.api.http.decorators import get
-from parachuted.api.http.file_answers import KNOWN, etags
-from parachuted.api.http.route import (
-    ApiCall,
-    MediaBody,
-    RequestModel,
-    Whole,
-)
-from parachuted.api.routes.note_reading import (
-    CachedAnswer,
-    NoteMapResponse,
-    NoteReading,
-    NoteResponse,
-    Shape,
-    is_note,
-    no_note,
-    served_as,
-)
-from parachuted.api.routes.note_writer import (
-    refuse_programs_but_to_admins,
-)
-from parachuted.errors import NotFoundError
-from parachuted.times import Time, moment
+from parachuted.api.http.route import KNOWN, ApiCall, MediaBody, RequestModel, Whole, is_known
+from parachuted.errors import NotFoundError, StorageFailedError
+from parachuted.texts.times import Time, moment
 from parachuted.vault import (
+    NOTE_SUFFIXES,
+    NoteProblem,
+    ParsedNote,
     Store,
     VaultPath,
     Write,
+    links_in,
+    parse_note,
     printable,
 )
 
+log = logging.getLogger(__name__)
 
-def writable(call: ApiCall, path: VaultPath) -> VaultPath:
-    """Where the note is, links followed.
+FOLDER = "/api/notes/"
+NAMES = {"path": "The note, relative to the vault."}
+Shape: TypeAlias = Literal["raw", "json", "map"]
+_MARKDOWN = frozenset({"text/markdown", "text/plain", "text/x-markdown"})
+_MOST_KEPT, _LARGEST_KEPT, _MOST_BASE = 512, 32 << 10, 16 << 20
+_MOST_PARSED = 10 << 20
+_YOUNG_NS = 100_000_000  # two saves within one tick of the file system's clock leave the same times
 
-    Blocks. Raises NotFoundError, or HTTPForbidden where it belongs to a module.
+
+def shown(text: str) -> str:
+    """The text as JSON can hold it: halves of characters show as the replacement character."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def clean(value: object) -> object:
+    """Frontmatter as JSON can hold it."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, Mapping):
+        return {shown(name): clean(item) for name, item in value.items()}
+    return [clean(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+Shown = Annotated[str, PlainSerializer(shown, return_type=str)]
+Frontmatter = Annotated[Mapping[str, object], PlainSerializer(clean, return_type=dict[str, object])]
+
+
+@dataclass(frozen=True, slots=True)
+class SectionAnswer:
+    """A heading and the text below it up to the next heading, whatever its level; `path` are the
+    titles from the outermost one down.
     """
-    real = call.sight.find(path)
-    for one in (path, real):
-        refuse_programs_but_to_admins(one, call.identity)
-    return real
+
+    level: int
+    title: Shown
+    path: Sequence[Shown]
+    content: str
 
 
-class NoteVersionResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class LinkAnswer:
+    """A link to a file, as it stands there."""
+
+    kind: str
+    target: Shown
+    anchor: Shown | None
+    label: Shown | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoteAnswer:
+    """A note; bytes that are not UTF-8 show as the replacement character, so ask for it raw where
+    each byte counts.
+
+    `modified` of an earlier version: when it was written, or, where that was not recorded, when
+    another took its place.
+    """
+
+    path: VaultPath
+    title: Shown
+    hash: str
+    size: int
+    modified: Time
+    frontmatter: Frontmatter
+    preamble: str
+    sections: list[SectionAnswer]
+    links: list[LinkAnswer]
+    problems: tuple[NoteProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands: bytes from `start` up to `stop`, lines from the first to the last."""
+
+    start: int
+    stop: int
+    first_line: int
+    last_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeadingPlace(Place):
+    """A section, subsections included; its text begins at `body_start`."""
+
+    level: int
+    title: Shown
+    path: Sequence[Shown]
+    body_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlace(Place):
+    """A top-level key of the frontmatter, with its value's lines."""
+
+    name: Shown
+
+
+@dataclass(frozen=True, slots=True)
+class NoteMap:
+    """What a note has and where, without its text."""
+
+    path: VaultPath
+    hash: str
+    size: int
+    lines: int
+    body_start: int
+    keys: list[KeyPlace]
+    headings: list[HeadingPlace]
+    problems: tuple[NoteProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteVersion:
     """An earlier text of a note, as `?version=` takes its `hash`: who wrote it, when and how; null
     where that is not known.
     """
 
     hash: str
-    at: Time | None
-    by: str | None
-    operation: str | None
-    run: str | None
+    at: datetime | None = None
+    by: str | None = None
+    operation: str | None = None
+    run: str | None = None
 
 
-class NoteVersionsResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class NoteVersions:
     """The earlier texts that are kept, the newest first."""
 
-    path: str
-    versions: list[NoteVersionResponse]
-
-
-FOLDER = "/api/notes/"
+    path: VaultPath
+    versions: list[NoteVersion]
 
 
 class NoteReadQuery(RequestModel):
@@ -90,31 +183,38 @@ class NoteReadQuery(RequestModel):
     version: Annotated[str | None, Field(pattern="^[0-9a-f]{64}$")] = None
 
 
-class VersionsQuery(RequestModel):
-    """How many."""
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A body with its type and digest; `stamp` is the status of the file that it was made from."""
 
-    limit: Annotated[Whole, Field(ge=1, le=1_000)] = 100
+    digest: str
+    body: bytes
+    type: str
+    stamp: tuple[int, ...] = ()
 
 
 class NoteRoutes:
-    def __init__(self, store: Store, reading: NoteReading) -> None:
-        self._store, self._reading = store, reading
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._folder = os.fsencode(store.root.folder) + b"/"
+        self._kept: OrderedDict[tuple[str, Shape], _Served] = OrderedDict()
 
     @get(
         FOLDER + "{path:.+}",
         "vault",
         "read",
-        reach="paths",
+        for_path_keys=True,
         query=NoteReadQuery,
         answers={
             200: (
-                NoteResponse | NoteMapResponse,
+                NoteAnswer | NoteMap,
                 MediaBody(type="text/markdown", says="The note, or its bytes as they are."),
             ),
             304: None,
         },
-        names={"path": "The note, relative to the vault."},
+        names=NAMES,
         headers={"If-None-Match": KNOWN},
+        errors=(422,),
     )
     async def note(self, call: ApiCall) -> web.Response:
         """A note: raw, as JSON with its sections and links, or as a map of its headings and
@@ -122,35 +222,66 @@ class NoteRoutes:
         """
         path, query = note_path(call), call.query(NoteReadQuery)
         if query.version is not None:
-            return await self._version(call, path, query.version, query.shape or "raw")
-        shape = query.shape or _accepted(call.request.headers.get("Accept"))
-        served = self._reading.fresh(path, shape) if call.sight.sees(path) else None
-        return _answer(call, served or await self._read(call, path, shape))
+            shape = query.shape or "raw"
+            served = await asyncio.to_thread(self._version, call.sight, path, query.version, shape)
+        else:
+            shape = query.shape or _accepted(call.request.headers.get("Accept"))
+            served = await self._present(call.sight, path, shape)
+        headers = {"ETag": f'"{served.digest}"', "Vary": "Accept", "Cache-Control": "no-cache"}
+        if is_known(call.request, served.digest):
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=served.body, headers={**headers, "Content-Type": served.type})
 
-    async def _read(self, call: ApiCall, path: VaultPath, shape: Shape) -> CachedAnswer:
-        served, real, content, may_stay = await asyncio.to_thread(
-            self._reading.read, path, shape, call.sight
-        )
-        self._reading.keep(real, content)
-        if may_stay:
-            self._reading.remember(path, shape, served)
+    async def _present(self, sight: AccessFilter, path: VaultPath, shape: Shape) -> _Served:
+        kept = self._kept.get((path, shape))
+        if kept is not None and sight.sees(path) and self._is_same(path, kept):
+            return kept
+        served = await asyncio.to_thread(self._read, sight, path, shape)
+        self._keep(path, shape, served)
         return served
 
-    @get(
-        FOLDER + "{path:.+}/versions",
-        "vault",
-        "read",
-        reach="paths",
-        names={"path": "The note, relative to the vault."},
-    )
-    async def versions(self, call: ApiCall, query: VersionsQuery) -> NoteVersionsResponse:
-        """The earlier texts of a note."""
-        path, limit = note_path(call, "/versions"), query.limit
-        versions = await asyncio.to_thread(self._versions, call, path, limit)
-        return NoteVersionsResponse(path=printable(path), versions=versions)
+    def _is_same(self, path: VaultPath, served: _Served) -> bool:
+        """Whether the file is the one that it was made from still: asked of the disk each time."""
+        try:
+            return _stamp(os.lstat(self._folder + os.fsencode(path))) == served.stamp
+        except OSError:
+            return False
 
-    def _versions(self, call: ApiCall, path: VaultPath, limit: int) -> list[NoteVersionResponse]:
-        real, objects = call.sight.find(path), self._store.objects
+    def _keep(self, path: VaultPath, shape: Shape, served: _Served) -> None:
+        """For those who read the same note often, which takes a third of the time then."""
+        self._kept.pop((path, shape), None)
+        if served.stamp and len(served.body) <= _LARGEST_KEPT:
+            self._kept[path, shape] = served
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+
+    def _read(self, sight: AccessFilter, path: VaultPath, shape: Shape) -> _Served:
+        """The text is kept as a base that a later edit may name."""
+        real = sight.find(path)
+        if not is_note(real):
+            raise unknown(path)
+        content = self._store.root.read(real)
+        status = content.status
+        if len(content.data) <= _MOST_BASE:
+            try:
+                self._store.bases.see([(real, content.data)])
+            except (OSError, StorageFailedError) as error:
+                log.warning("a text that was served could not be kept", extra={"error": str(error)})
+        is_old = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _YOUNG_NS
+        stamp = _stamp(status) if is_old and real == path else ()
+        return _served(shape, path, content.data, content.digest, status.st_mtime, stamp)
+
+    @get(FOLDER + "{path:.+}/versions", "vault", "read", for_path_keys=True, names=NAMES)
+    async def versions(
+        self, call: ApiCall, limit: Annotated[Whole, Field(ge=1, le=1_000)] = 100
+    ) -> NoteVersions:
+        """The earlier texts of a note."""
+        path = note_path(call, "/versions")
+        versions = await asyncio.to_thread(self._versions, call.sight, path, limit)
+        return NoteVersions(path, versions)
+
+    def _versions(self, sight: AccessFilter, path: VaultPath, limit: int) -> list[NoteVersion]:
+        real, objects = sight.find(path), self._store.objects
         writes = self._store.history.writes_of(real)
         try:
             present = self._store.root.read(real).digest
@@ -158,66 +289,61 @@ class NoteRoutes:
             if not writes:
                 raise
             present = ""
-        return list(
-            itertools.islice(
-                (
-                    one
-                    for one in versions_of(writes)
-                    if one["hash"] != present and one["hash"] in objects
-                ),
-                limit,
-            )
+        found = (
+            version
+            for version in versions_of(writes)
+            if version.hash != present and version.hash in objects
         )
+        return list(itertools.islice(found, limit))
 
-    async def _version(
-        self, call: ApiCall, path: VaultPath, digest: str, shape: Shape
-    ) -> web.Response:
-        """Its present text, or one that the daemon's own write replaced or left."""
-        real = await asyncio.to_thread(call.sight.find, path)
-        served = await asyncio.to_thread(self._served, path, real, digest, shape)
-        if served is None:
-            raise NotFoundError(f"no version {digest[:12]} of {printable(path)} is kept")
-        return _answer(call, served)
+    def _version(self, sight: AccessFilter, path: VaultPath, digest: str, shape: Shape) -> _Served:
+        """Its present text, or one that the daemon's own write replaced or left.
 
-    def _served(
-        self, path: VaultPath, real: VaultPath, digest: str, shape: Shape
-    ) -> CachedAnswer | None:
-        """`modified` is when it was last written, or, where that was not seen, replaced."""
+        `modified` is when it was last written, or, where that was not seen, replaced.
+        """
+        real = sight.find(path)
         writes = self._store.history.writes_of(real)
         moments = [write.at for write in writes if write.after == digest] or [
             write.at for write in writes if write.before == digest
         ]
         data = self._store.objects.get(digest) if moments else None
         if data is not None:
-            return served_as(shape, path, digest, data, moments[-1].timestamp())
+            return _served(shape, path, data, digest, moments[-1].timestamp())
         with contextlib.suppress(NotFoundError):
             present = self._store.root.read(real)
             if present.digest == digest:
-                return served_as(shape, path, digest, present.data, present.status.st_mtime)
-        return None
+                return _served(shape, path, present.data, digest, present.status.st_mtime)
+        raise NotFoundError(f"no version {digest[:12]} of {printable(path)} is kept")
 
 
-def versions_of(writes: Sequence[Write]) -> list[NoteVersionResponse]:
+def versions_of(writes: Sequence[Write]) -> list[NoteVersion]:
     """Each text that these left or replaced, once, as it was last there; the newest first."""
-    found: dict[str, NoteVersionResponse] = {}
+    found: dict[str, NoteVersion] = {}
     for write in reversed(writes):
-        if write.after is not None and (
-            write.after not in found or found[write.after]["at"] is None
-        ):
-            known: NoteVersionResponse = {
-                "hash": write.after,
-                "at": moment(write.at.timestamp()),
-                "by": printable(write.author.by),
-                "operation": write.operation,
-                "run": write.author.run,
-            }
-            found[write.after] = known
-        if write.before is not None:
-            found.setdefault(
-                write.before,
-                {"hash": write.before, "at": None, "by": None, "operation": None, "run": None},
+        if write.after is not None and (write.after not in found or found[write.after].at is None):
+            author = write.author
+            found[write.after] = NoteVersion(
+                write.after, write.at, author.by, write.operation, author.run
             )
+        if write.before is not None:
+            found.setdefault(write.before, NoteVersion(write.before))
     return list(found.values())
+
+
+def is_note(path: str) -> bool:
+    return path.endswith(NOTE_SUFFIXES)
+
+
+def no_note(call: ApiCall, path: VaultPath) -> Exception:
+    """What is said of a name that no note can have; of one that the caller does not see, that it is
+    unknown.
+    """
+    if not call.sight.sees(path):
+        return unknown(path)
+    return web.HTTPNotFound(
+        text=f"{printable(path)} names no note: those end in .md; other files are read and "
+        "written with /api/files"
+    )
 
 
 def note_path(call: ApiCall, ending: str = "") -> VaultPath:
@@ -227,25 +353,104 @@ def note_path(call: ApiCall, ending: str = "") -> VaultPath:
     Raises PathRefusedError, HTTPNotFound for what no note can be called.
     """
     raw = call.request.rel_url.raw_path.removeprefix(FOLDER).removesuffix(ending)
-    path = VaultPath.parse(
-        unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
-        if "%" in raw or not raw.isascii()
-        else raw
-    )
+    if "%" in raw or not raw.isascii():
+        raw = unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
+    path = VaultPath.parse(raw)
     if not is_note(path):
-        raise no_note(path) if call.sight.sees(path) else unknown(path)
+        raise no_note(call, path)
     return path
 
 
 def _accepted(header: str | None) -> Shape:
-    if header is None or "text/" not in header:
-        return "json"
-    best = header.partition(",")[0].partition(";")[0].strip()
-    return "raw" if best in {"text/markdown", "text/plain", "text/x-markdown"} else "json"
+    best = (header or "").partition(",")[0].partition(";")[0].strip()
+    return "raw" if best in _MARKDOWN else "json"
 
 
-def _answer(call: ApiCall, served: CachedAnswer) -> web.Response:
-    asked = call.request.headers.get("If-None-Match")
-    if asked is not None and not {served.digest, "*"}.isdisjoint(etags(asked)):
-        return web.Response(status=304, headers=served.headers)
-    return web.Response(body=served.body, headers={**served.headers, "Content-Type": served.type})
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+_write_note, _write_map = answer_writer(NoteAnswer), answer_writer(NoteMap)
+
+
+def _served(
+    shape: Shape,
+    path: VaultPath,
+    data: bytes,
+    digest: str,
+    modified: float,
+    stamp: tuple[int, ...] = (),
+) -> _Served:
+    """A text of the note of that path as it is asked for; `modified` in seconds since 1970. 422
+    when it is too large for that.
+    """
+    if shape == "raw":
+        return _Served(digest, data, "text/markdown; charset=utf-8", stamp)
+    if len(data) > _MOST_PARSED:
+        raise web.HTTPUnprocessableEntity(
+            text=f"the note is larger than {_MOST_PARSED >> 20} MB, so it is served raw only: add "
+            "as=raw"
+        )
+    note = parse_note(data)
+    if shape == "map":
+        return _Served(digest, _write_map(map_of(path, digest, note)), JSON, stamp)
+    return _Served(digest, _write_note(answer_of(path, digest, modified, note)), JSON, stamp)
+
+
+def answer_of(path: VaultPath, digest: str, modified: float, note: ParsedNote) -> NoteAnswer:
+    """The whole of it, each text once."""
+    said = note.values.get("title")  # as lists have it: else the first heading, else the name
+    name = path.name.removesuffix(".md").removesuffix(".markdown")
+    return NoteAnswer(
+        path=path,
+        title=(said.strip() if isinstance(said, str) else "") or note.title or printable(name),
+        hash=digest,
+        size=len(note.data),
+        modified=moment(modified),
+        frontmatter=note.values,
+        preamble=note.text(note.preamble),
+        sections=[
+            SectionAnswer(one.level, one.title, one.path, note.text(one.own))
+            for one in note.sections
+        ],
+        links=[
+            LinkAnswer(link.kind, link.target, link.anchor, link.label, link.line)
+            for link in links_in(note)
+        ],
+        problems=note.problems,
+    )
+
+
+def map_of(path: VaultPath, digest: str, note: ParsedNote) -> NoteMap:
+    data, size = note.data, len(note.data)
+    spans = [*(key.span for key in note.keys), *(section.span for section in note.sections)]
+    breaks, count, at = dict[int, int](), 0, 0  # how many lines end before an offset
+    for offset in sorted({0, size, *(edge for span in spans for edge in (span.start, span.stop))}):
+        count += data.count(b"\n", at, offset)
+        breaks[offset] = count
+        at = offset
+
+    def last(stop: int) -> int:
+        """The line that the last byte before that offset is on."""
+        return breaks[stop] + (0 if data.endswith(b"\n", 0, stop) else 1)
+
+    keys = [(key, key.span) for key in note.keys]
+    return NoteMap(
+        path=path,
+        hash=digest,
+        size=size,
+        lines=last(size),
+        body_start=note.body.start,
+        keys=[
+            KeyPlace(span.start, span.stop, breaks[span.start] + 1, last(span.stop), key.name)
+            for key, span in keys
+        ],
+        headings=[
+            HeadingPlace(
+                *(one.start, one.stop, breaks[one.start] + 1, last(one.stop)),
+                *(one.level, one.title, one.path, one.body_start),
+            )
+            for one in note.sections
+        ],
+        problems=note.problems,
+    )

@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from aiohttp import web
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from parachuted.access.filter import AccessFilter
-from parachuted.access.run_records import RunFilter, paths_of
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.route import (
-    ApiCall,
-    Path,
-    RequestModel,
-    Whole,
-    readable,
-    refusing_to_watch_beyond,
-)
+from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole
 from parachuted.errors import NotFoundError
-from parachuted.history import Undo, UndoLimits, Why, is_without_effect, runs_of_session
-from parachuted.keys import NOWHERE, Identity
-from parachuted.times import Time, with_times
-from parachuted.vault import Store, VaultPath, printable
+from parachuted.history import LineOrigin, Undo, UndoResult, Why, is_bookkeeping, runs_of_session
+from parachuted.keys import EVERYWHERE
+from parachuted.texts.times import StoredTime, Time, with_times
+from parachuted.vault import PathText, Store, VaultPath, printable
 
 
-class RunUndoneResponse(TypedDict, total=False):
+class UndoneRun(TypedDict, total=False):
     """When a run was taken back, and by which run."""
 
-    at: Time
+    at: StoredTime
     run: str
 
 
-class RunSummaryResponse(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedRun:
     """A run.
 
     `undone` names the run that took it back, and when; `wrote` the files it changed; `ended` None:
@@ -51,15 +43,15 @@ class RunSummaryResponse(TypedDict):
     backend: str | None
     outcome: str
     reason: str | None
-    started: Time
-    ended: Time | None
+    started: StoredTime
+    ended: StoredTime | None
     cost_usd: float
-    undone: RunUndoneResponse | None
-    wrote: list[str]
+    undone: UndoneRun | None
+    wrote: list[PathText]
 
 
-class RunCauseResponse(TypedDict, total=False):
-    """A change that a run follows from, as far as the caller may know of it."""
+class RunCause(TypedDict, total=False):
+    """A change that a run follows from."""
 
     id: str
     kind: str
@@ -68,7 +60,7 @@ class RunCauseResponse(TypedDict, total=False):
     at: Time
 
 
-class RunResponse(TypedDict, total=False):
+class RunDocument(TypedDict, total=False):
     """One run; each kind of run tells more besides, such as `reviewed`, `wrote` and `steps`."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
@@ -80,34 +72,25 @@ class RunResponse(TypedDict, total=False):
     reason: str | None
     started: Time
     ended: Time | None
-    causes: list[RunCauseResponse]
-    undone: RunUndoneResponse | None
+    causes: list[RunCause]
+    undone: UndoneRun | None
     cost_usd: float
 
 
-class RunsResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class RunList:
     """Some runs, the newest first."""
 
-    runs: list[RunSummaryResponse]
+    runs: list[ListedRun]
     count: int
 
 
-class UndoResponse(TypedDict):
-    """What an undo took back, and the lines that stay since they were changed afterwards, by path;
-    `undo` is its own run.
-    """
-
-    runs: list[str]
-    paths: list[str]
-    kept: dict[str, list[str]]
-    undo: str
-
-
-class UndoPlanResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class UndoPlan:
     """What an undo would take back: the runs, the newest first, and the files that they wrote."""
 
-    runs: list[RunSummaryResponse]
-    paths: list[str]
+    runs: list[ListedRun]
+    paths: list[PathText]
 
 
 class SessionUndoRequest(RequestModel):
@@ -120,217 +103,132 @@ class SessionUndoRequest(RequestModel):
     ] = ()
 
 
-class WhyResponse(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineOrigins:
     """Where lines come from; runs by id, and, for each, the runs that led to it, the nearest first.
 
     A line's `by` is `earlier` when it is older than all that is kept of the history.
     """
 
-    path: str
-    lines: list[dict[str, object]]
-    runs: dict[str, object]
-    chains: dict[str, list[dict[str, object]]]
+    path: VaultPath
+    lines: list[LineOrigin]
+    runs: Mapping[str, object]
+    chains: Mapping[str, list[dict[str, object]]]
 
 
 FindRuns: TypeAlias = Callable[[], list[dict[str, object]]]
 
 _MODULE = "curator"
 _LINKED = ("id", "watcher", "agent", "outcome", "reason", "started", "causes")
-_LISTED = (
-    "id",
-    "task",
-    "watcher",
-    "agent",
-    "backend",
-    "outcome",
-    "reason",
-    "started",
-    "ended",
-    "cost_usd",
-    "undone",
-)
-
-
-class RunsQuery(RequestModel):
-    """Which runs."""
-
-    limit: Annotated[Whole, Field(ge=1, le=500)] = 50
-    before: str | None = None
-    all: Annotated[
-        bool, Field(description="Calls of modules and clients that changed nothing, too.")
-    ] = False
-
-
-class WhyQuery(RequestModel):
-    """Which lines."""
-
-    path: Path
-    line: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = None
-
-
-def undo_limits(identity: Identity | None, store: Store) -> UndoLimits:
-    """Those of an undo that this caller asked for in an earlier life of the daemon; None: nothing
-    is known of them any more.
-    """
-    if identity is None:
-        return UndoLimits(may_write=lambda _path: False)
-    writing = identity.grant("vault", "write") or NOWHERE
-    sight = AccessFilter(store.root, identity.grant(_MODULE, "write") or NOWHERE)
-    return UndoLimits(
-        may_write=lambda path: writing.sees(path) and sight.sees(path),
-        refuse=refusing_to_watch_beyond(readable(identity), store),
-    )
 
 
 class RunRoutes:
     def __init__(self, store: Store, undo: Undo) -> None:
         self._store, self._undo, self._why = store, undo, Why(store)
 
-    @get("/api/runs", _MODULE, "read", reach="paths", answers={200: RunsResponse})
-    async def runs(self, call: ApiCall, query: RunsQuery) -> dict[str, object]:
-        """List runs, newest first: those of agents, and all others that changed something."""
-        access = call.runs
-        runs = await asyncio.to_thread(self._listed, access, query)
-        listed = [_listed(run, access.shown(run)) for run in runs]
-        return {"runs": with_times(listed), "count": len(listed)}
+    @get("/api/runs", _MODULE, "read")
+    async def runs(
+        self,
+        limit: Annotated[Whole, Field(ge=1, le=500)] = 50,
+        before: str | None = None,
+        *,
+        all: Annotated[  # noqa: A002  as it is called in the query
+            bool, Field(description="The bookkeeping of modules and clients, too.")
+        ] = False,
+    ) -> RunList:
+        """List runs, newest first: those of agents, and other calls that changed something."""
+        history = self._store.history
+        find = (
+            history.runs
+            if all
+            else partial(history.runs_that, lambda run: not is_bookkeeping(history, run))
+        )
+        found = await asyncio.to_thread(find, limit=limit, before=before)
+        return RunList(list(map(_listed, found)), len(found))
 
-    @get("/api/runs/{id}", _MODULE, "read", reach="paths", answers={200: RunResponse})
-    async def run(self, call: ApiCall) -> Mapping[str, object]:
+    @get("/api/runs/{id}", _MODULE, "read", answers={200: RunDocument})
+    async def run(self, id_: str) -> Mapping[str, object]:
         """One run, with what it wrote."""
-        return with_times(call.runs.shown(self._run(call), self._store.history.run))
+        return with_times(self._run(id_))
 
-    @post("/api/runs/{id}/undo", _MODULE, "write", reach="paths")
-    async def undo(self, call: ApiCall) -> UndoResponse:
+    @post("/api/runs/{id}/undo", _MODULE, "write")
+    async def undo(self, call: ApiCall, id_: str) -> UndoResult:
         """Undo a run and what followed from it."""
-        name = str(self._run(call)["id"])
+        name = str(self._run(id_)["id"])
         return await self._taken_back(call, partial(self._undo.followed, name), name)
 
-    @get("/api/runs/{id}/undo", _MODULE, "read", reach="paths", answers={200: UndoPlanResponse})
-    async def undo_plan(self, call: ApiCall) -> dict[str, object]:
+    @get("/api/runs/{id}/undo", _MODULE, "read")
+    async def undo_plan(self, id_: str) -> UndoPlan:
         """What undoing a run would take back."""
-        name = str(self._run(call)["id"])
-        return await self._plan(call, partial(self._undo.followed, name))
+        name = str(self._run(id_)["id"])
+        return await self._plan(partial(self._undo.followed, name))
 
-    @post("/api/sessions/undo", _MODULE, "write", reach="paths")
-    async def undo_session(self, call: ApiCall, body: SessionUndoRequest) -> UndoResponse:
+    @post("/api/sessions/undo", _MODULE, "write")
+    async def undo_session(self, call: ApiCall, body: SessionUndoRequest) -> UndoResult:
         """Undo all that a conversation led to, and keep the conversation."""
         note = call.sight.find(body.note)
-        return await self._taken_back(call, self._of_session(call, note, body), printable(note))
+        return await self._taken_back(call, self._of_session(note, body), printable(note))
 
-    @post(
-        "/api/sessions/undo/plan",
-        _MODULE,
-        "read",
-        reach="paths",
-        answers={200: UndoPlanResponse},
-    )
-    async def session_undo_plan(self, call: ApiCall, body: SessionUndoRequest) -> dict[str, object]:
+    @post("/api/sessions/undo/plan", _MODULE, "read")
+    async def session_undo_plan(self, call: ApiCall, body: SessionUndoRequest) -> UndoPlan:
         """What undoing a conversation would take back."""
         note = call.sight.find(body.note)
-        return await self._plan(call, self._of_session(call, note, body))
+        return await self._plan(self._of_session(note, body))
 
-    def _of_session(self, call: ApiCall, note: VaultPath, asked: SessionUndoRequest) -> FindRuns:
-        return partial(
-            runs_of_session, self._store.history, note, asked.recorded, exists=call.runs.exists
-        )
+    def _of_session(self, note: VaultPath, asked: SessionUndoRequest) -> FindRuns:
+        return partial(runs_of_session, self._store.history, note, asked.recorded)
 
-    async def _plan(self, call: ApiCall, find: FindRuns) -> dict[str, object]:
-        runs = await self._found(call, find)
-        paths = dict.fromkeys(path for run in runs for path in paths_of(run, "wrote"))
-        listed = [_listed(run, call.runs.shown(run)) for run in runs]
-        return {"runs": with_times(listed), "paths": list(paths)}
+    async def _plan(self, find: FindRuns) -> UndoPlan:
+        listed = list(map(_listed, await asyncio.to_thread(find)))
+        return UndoPlan(listed, list(dict.fromkeys(path for run in listed for path in run.wrote)))
 
-    async def _found(self, call: ApiCall, find: FindRuns) -> list[dict[str, object]]:
-        runs = await asyncio.to_thread(find)
-        if not all(map(call.runs.exists, runs)):
-            raise web.HTTPForbidden(
-                text="what followed from this run reaches beyond what this key may see"
-            )
-        return runs
-
-    async def _taken_back(self, call: ApiCall, find: FindRuns, what: str) -> UndoResponse:
-        await self._found(call, find)
-        writing = call.identity.grant("vault", "write")
-        if writing is None:
+    async def _taken_back(self, call: ApiCall, find: FindRuns, what: str) -> UndoResult:
+        if call.writing != EVERYWHERE:
             raise web.HTTPForbidden(text="an undo writes notes, so it takes a key with vault:write")
-        refuse = refusing_to_watch_beyond(call.reading, self._store)
-        undone = await self._undo.undo_all(
-            find,
-            what,
-            may_write=lambda path: writing.sees(path) and call.sight.sees(path),
-            refuse=refuse,
-            caller=call.caller,
-        )
-        kept = {
-            path: list(texts) if call.reading.sees(path) else []
-            for path, texts in undone.kept.items()
-        }
-        return {
-            "runs": list(undone.runs),
-            "paths": list(undone.paths),
-            "kept": kept,
-            "undo": undone.undo,
-        }
+        return await self._undo.undo_all(find, what, requester=call.requester)
 
-    @get("/api/why", _MODULE, "read", reach="paths", answers={200: WhyResponse})
-    async def why(self, call: ApiCall, query: WhyQuery) -> dict[str, object]:
+    @get("/api/why", _MODULE, "read")
+    async def why(
+        self,
+        call: ApiCall,
+        path: Path,
+        line: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = None,
+    ) -> LineOrigins:
         """Where the lines of a note come from."""
-        path, line = call.sight.find(query.path), query.line
-        lines = await asyncio.to_thread(self._why.lines, path, sees=call.sight.sees)
+        path = call.sight.find(path)
+        lines = await asyncio.to_thread(self._why.lines, path)
         if line is not None and line > len(lines):
             raise NotFoundError(f"{printable(path)} has {len(lines)} lines")
         chosen = lines if line is None else lines[line - 1 : line]
-        found = {
-            name: self._why.run(name)
+        runs = {
+            name: self._store.history.run(name)
             for name in dict.fromkeys(origin.run for origin in chosen)
             if name is not None
         }
-        access, find = call.runs, self._store.history.run
-        runs = {
-            name: access.shown(run, find) if run is not None and access.exists(run) else None
-            for name, run in found.items()
-        }
         chains = {
-            name: await asyncio.to_thread(self._chain, name, access)
+            name: await asyncio.to_thread(self._chain, name)
             for name, run in runs.items()
             if run is not None
         }
-        may_read = call.reading.sees(
-            path
-        )  # where lines come from is the curator's matter; what they say is the vault's
-        lines_told = [
-            asdict(origin) if may_read else asdict(origin) | {"text": ""} for origin in chosen
-        ]
-        return with_times(
-            {"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains}
-        )
+        if not call.reading.sees(path):
+            chosen = [replace(origin, text="") for origin in chosen]  # which is the vault's to say
+        accounts: Mapping[str, object] = with_times(dict[str, object](runs))
+        return LineOrigins(path=path, lines=chosen, runs=accounts, chains=with_times(chains))
 
-    def _chain(self, run: str, access: RunFilter) -> list[dict[str, object]]:
-        """What led to the run, the nearest first, as far as the caller sees. In a thread."""
-        seen = [access.shown(one) for one in self._why.chain(run) if access.exists(one)]
-        return [{name: one.get(name) for name in _LINKED} for one in seen]
+    def _chain(self, run: str) -> list[dict[str, object]]:
+        """What led to the run, the nearest first. In a thread."""
+        return [{name: one.get(name) for name in _LINKED} for one in self._why.chain(run)]
 
-    def _listed(self, access: RunFilter, query: RunsQuery) -> list[dict[str, object]]:
-        history, before = self._store.history, query.before
-        if access.is_everything and query.all:
-            return history.runs(limit=query.limit, before=before)
-        sees, exists = (bool, bool) if access.is_everything else (access.access.sees, access.exists)
-        return history.runs_that(
-            sees,
-            lambda run: exists(run) and (query.all or not is_without_effect(run)),
-            limit=query.limit,
-            before=before,
-        )
-
-    def _run(self, call: ApiCall) -> Mapping[str, object]:
-        name = call.named("id")
+    def _run(self, name: str) -> Mapping[str, object]:
         run = self._store.history.run(name)
-        if run is None or not call.runs.exists(run):
+        if run is None:
             raise NotFoundError(
                 f"there is no run {printable(name[:80])}; `parachute runs` lists them"
             )
         return run
 
 
-def _listed(run: Mapping[str, object], shown: Mapping[str, object]) -> dict[str, object]:
-    return {**{key: shown[key] for key in _LISTED}, "wrote": paths_of(run, "wrote")}
+def _listed(run: Mapping[str, Any]) -> ListedRun:
+    wrote = [written["path"] for written in run["wrote"]]
+    names = [field.name for field in fields(ListedRun) if field.name != "wrote"]
+    return ListedRun(**{name: run[name] for name in names}, wrote=wrote)

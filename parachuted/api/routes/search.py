@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Annotated, NotRequired
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 from aiohttp import web
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
-from typing_extensions import TypedDict
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from parachuted.api.http.decorators import get
 from parachuted.api.http.module_dispatcher import ModuleDispatcher
@@ -18,9 +18,15 @@ from parachuted.errors import ModuleFailedError, NotFoundError, ParachuteError
 from parachuted.keys import AccessGrant
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.search import PARTS, QueryError, Search, SearchHit, SearchResults, parse_query
-from parachuted.times import Time, moment
-from parachuted.vault import VaultPath, printable
+from parachuted.search import PARTS, QueryError, Search, SearchHit, parse_query
+from parachuted.texts.times import Time, moment
+from parachuted.vault import VaultPath
+
+log = logging.getLogger(__name__)
+
+_LIMIT_S = 5
+_LONGEST = 500
+_Text = Annotated[str, StringConstraints(max_length=_LONGEST)]
 
 
 class SearchQuery(RequestModel):
@@ -48,7 +54,8 @@ class SearchQuery(RequestModel):
     explain: bool = False
 
 
-class RankingResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class NoteRanking:
     """`score` is `bm25` times `freshness` times `same_title`; `hits` is how often words of the
     query stand in each part.
     """
@@ -59,23 +66,25 @@ class RankingResponse(TypedDict):
     hits: dict[str, int]
 
 
-class SearchHitResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class FoundNote:
     """A note.
 
     `snippet` is HTML: escaped text of the note, with `<mark>` around what was sought, and no other
     markup.
     """
 
-    path: str
+    path: VaultPath
     title: str
     modified: Time
-    tags: list[str]
+    tags: tuple[str, ...]
     snippet: str
     score: float
-    why: NotRequired[RankingResponse]
+    why: Annotated[NoteRanking | None, Field(exclude_if=lambda why: why is None)]
 
 
-class SearchResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class FoundNotes:
     """The best first.
 
     `complete`: all that matches was ranked, not only the likeliest some thousand; `indexing`: more
@@ -83,7 +92,7 @@ class SearchResponse(TypedDict):
     """
 
     query: str
-    results: list[SearchHitResponse]
+    results: list[FoundNote]
     count: int
     complete: bool
     indexing: bool
@@ -93,55 +102,41 @@ class SearchRoutes:
     def __init__(self, search: Search) -> None:
         self._search = search
 
-    @get("/api/search", "vault", "read", reach="paths")
-    async def search(self, call: ApiCall, query: SearchQuery) -> SearchResponse:
+    @get("/api/search", "vault", "read", for_path_keys=True)
+    async def search(self, call: ApiCall, query: SearchQuery) -> FoundNotes:
         """Search notes by content, best match first."""
         part = query.within if query.within in PARTS else None
-        folder = (
-            VaultPath.parse(query.within.rstrip("/"))
-            if query.within.strip("/.") and part is None
-            else None
-        )
-        within = [[folder]] if folder else []
+        within = folders_of(call.grant)
+        if query.within.strip("/.") and part is None:
+            within = [[VaultPath.parse(query.within.rstrip("/"))], *within]
         try:
-            parsed = parse_query(query.q, part=part, within=[*within, *folders_of(call.grant)])
+            parsed = parse_query(query.q, part=part, within=within)
         except QueryError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
         sees = None if call.grant.alternatives is None else call.sight.sees
         found = await asyncio.to_thread(
             self._search.find, parsed, query.limit, sees, explain=query.explain
         )
-        return self._response(query, found, call)
-
-    def _response(self, asked: SearchQuery, found: SearchResults, call: ApiCall) -> SearchResponse:
-        hits = [_hit(hit, explain=asked.explain) for hit in found.hits if call.sight.sees(hit.path)]
-        return SearchResponse(
-            query=asked.q.encode("utf-8", "replace").decode(),
-            results=hits,
-            count=len(hits),
-            complete=not found.is_capped,
-            indexing=self._search.is_behind,
-        )
+        notes = [
+            _found(hit, explain=query.explain) for hit in found.hits if call.sight.sees(hit.path)
+        ]
+        asked = query.q.encode("utf-8", "replace").decode()
+        is_complete = not found.is_capped
+        return FoundNotes(asked, notes, len(notes), is_complete, self._search.is_behind)
 
 
-def _hit(hit: SearchHit, *, explain: bool) -> SearchHitResponse:
-    response = SearchHitResponse(
-        path=printable(hit.path),
+def _found(hit: SearchHit, *, explain: bool) -> FoundNote:
+    why = hit.why
+    ranking = NoteRanking(_short(why.bm25), _short(why.freshness), why.same_title, dict(why.hits))
+    return FoundNote(
+        path=VaultPath(hit.path),
         title=hit.title,
         modified=moment(hit.modified),
-        tags=list(hit.tags),
+        tags=hit.tags,
         snippet=hit.snippet,
-        score=_short(hit.why.score),
+        score=_short(why.score),
+        why=ranking if explain else None,
     )
-    if explain:
-        why = hit.why
-        response["why"] = RankingResponse(
-            bm25=_short(why.bm25),
-            freshness=_short(why.freshness),
-            same_title=why.same_title,
-            hits=dict(why.hits),
-        )
-    return response
 
 
 def _short(number: float) -> float:
@@ -165,34 +160,19 @@ def folders_of(grant: AccessGrant) -> list[list[str]]:
     return [found] if found else []
 
 
-log = logging.getLogger(__name__)
-
-_LIMIT_S = 5
-_LONGEST = 500
-_Text = Annotated[str, StringConstraints(max_length=_LONGEST)]
-
-
-class ParaResponse(TypedDict):
+@checked_dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="ignore"))
+class FoundPara:
     """What has that id. `path` is its file in the vault, `url` where this API answers with it."""
 
-    para_id: str
-    module: str
-    type: str
-    path: str | None
-    title: str
-    url: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="ignore"))
-class _Found:
     para_id: _Text
+    module: str
     type: _Text = ""
     path: str | None = None
     title: _Text = ""
     url: Annotated[str, Field(pattern=r"^/api/[^\\\s]*$", max_length=_LONGEST)] | None = None
 
 
-_FOUND = TypeAdapter(_Found)
+_FOUND = TypeAdapter(FoundPara)
 
 
 class ParaRoutes:
@@ -203,23 +183,21 @@ class ParaRoutes:
         "/api/para/{id}",
         "vault",
         "read",
-        reach="paths",
         names={
             "id": "The para-id, such as para:brain:k3v1n0000000; each module knows older forms."
         },
         errors=(502,),
     )
-    async def find(self, call: ApiCall, id_: str) -> ParaResponse:
+    async def find(self, call: ApiCall, id_: str) -> FoundPara:
         """Find a thing of any module by its para-id.
 
-        Asks the modules that the caller may read in, the one that the id names first. A thing whose
-        file the caller may not read is not found.
+        Asks the modules that the caller may read in, the one that the id names first.
         """
         if len(id_) > _LONGEST:
             raise web.HTTPBadRequest(text=f"a para-id has at most {_LONGEST} characters")
         named = id_.removeprefix("para:").partition(":")[0]
         failed: list[str] = []
-        for host in sorted(self._modules.hosts(), key=lambda one: one.name != named):
+        for host in sorted(self._modules.hosts(), key=lambda host: host.name != named):
             try:
                 found = await self._ask(call, host, id_)
             except ModuleFailedError:
@@ -233,21 +211,20 @@ class ParaRoutes:
             )
         raise NotFoundError(f"{id_} is not known to any module")
 
-    async def _ask(self, call: ApiCall, host: ModuleHost, para_id: str) -> ParaResponse | None:
+    async def _ask(self, call: ApiCall, host: ModuleHost, para_id: str) -> FoundPara | None:
         """What that module finds. Raises ModuleFailedError."""
-        module = host.name
-        grant = call.identity.grant(module, "read")
-        if not host.declared.finds_para or grant is None:
+        if not host.declared.finds_para or call.identity.grant(host.name, "read") is None:
             return None
+        caller = self._dispatcher.caller(call)
         try:
             answer = await host.call(
-                "find_para",
-                {"para_id": para_id},
-                timeout_s=_LIMIT_S,
-                authority=self._dispatcher.authority(call, grant),
+                "find_para", {"para_id": para_id}, timeout_s=_LIMIT_S, caller=caller
             )
-            found = None if answer is None else _FOUND.validate_python(answer)
-            path = None if found is None or not found.path else VaultPath.parse(found.path)
+            if answer is None:
+                return None
+            document = {**answer, "module": host.name} if isinstance(answer, dict) else answer
+            found = _FOUND.validate_python(document)
+            path = VaultPath.parse(found.path) if found.path else None
             if path is not None:
                 await asyncio.to_thread(call.sight.find, path)
         except NotFoundError:
@@ -255,20 +232,11 @@ class ParaRoutes:
         except ValidationError as error:
             log.warning(
                 "a module answers with a thing that is none",
-                extra={"of": module, "error": error.errors(include_url=False)[0]["msg"]},
+                extra={"of": host.name, "error": error.errors(include_url=False)[0]["msg"]},
             )
-            raise ModuleFailedError(f"{module} answers with a thing that is none") from error
+            raise ModuleFailedError(f"{host.name} answers with a thing that is none") from error
         except ParachuteError as error:
             raise ModuleFailedError(error.message) from error
-        if found is None:
-            return None
         call.para_ids.append(found.para_id)
         call.touched += [path] if path else []
-        return {
-            "para_id": found.para_id,
-            "module": module,
-            "type": found.type,
-            "path": found.path or None,
-            "title": found.title,
-            "url": found.url,
-        }
+        return found if path is not None else replace(found, path=None)

@@ -1,4 +1,5 @@
-"""Settings: the routes that show every setting and change one, the vault's folder among them.
+"""Settings: the routes that show every setting and change one, the vault's folder among them, and
+how this daemon is reached encrypted.
 
 A setting says where the vault is, who may ask and what a model costs, so only this machine and keys
 that may do everything change one.
@@ -9,33 +10,34 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from aiohttp import web
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from parachuted.api.http.authenticator import Mode
 from parachuted.api.http.decorators import get, post, put
-from parachuted.api.http.route import ApiCall, RequestModel
-from parachuted.bundled import make_vault
+from parachuted.api.http.route import ApiCall, MediaBody, RequestModel
 from parachuted.config import ListedSetting, SettingsListing
-from parachuted.errors import ConfigError, NotFoundError, ParachuteError
+from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.home_files.bundled import make_vault
 from parachuted.keys import EVERYTHING, is_narrower
+from parachuted.processes.addresses import qr_rows
+
+if TYPE_CHECKING:
+    from parachuted.keys.tls import CertificateAuthority
 
 _MODULE = "system"
 _AUTH_MODE = "auth_mode"
 _VAULT = "vault"
-_MODES: dict[str, Mode] = {
-    "": "remote",
-    "remote": "remote",
-    "always": "always",
-    "disabled": "disabled",
-}
+_MODES: dict[str, Mode] = {"": "remote", **{mode: mode for mode in get_args(Mode)}}
 
 
-class SettingsResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class SettingList:
     """Every setting; `restart`: whether the next start would take other values."""
 
     settings: list[ListedSetting]
@@ -58,7 +60,8 @@ class VaultRequest(RequestModel):
     make: bool = False
 
 
-class VaultResponse(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ChosenVault:
     """The vault from the next start on, and what was done with its folder."""
 
     folder: str
@@ -81,32 +84,31 @@ class SettingRoutes:
         self._listing, self._mode, self._set_mode = listing, mode, set_mode
         self._refuse_vault = refuse_vault
 
-    @get("/api/settings", _MODULE, "admin", reach="beyond")
-    async def listing(self) -> SettingsResponse:
+    @get("/api/settings", _MODULE, "admin")
+    async def listing(self) -> SettingList:
         """Every setting, its meaning, its value and where that comes from."""
-        return await self._response()
+        settings = [
+            replace(setting, value=self._mode()) if setting.key == _AUTH_MODE else setting
+            for setting in await asyncio.to_thread(self._listing.all)
+        ]
+        return SettingList(settings, any(one.value != one.next for one in settings))
 
-    @put("/api/settings/{key}", _MODULE, "admin", reach="beyond")
-    async def change(self, call: ApiCall, key: str, body: SettingRequest) -> SettingsResponse:
+    @put("/api/settings/{key}", _MODULE, "admin")
+    async def change(self, call: ApiCall, key: str, body: SettingRequest) -> SettingList:
         """Change a setting in config.yaml.
 
         The next start takes it up; `auth_mode` counts at once.
         """
         _refuse_narrow(call)
-        try:
-            if key not in {one["key"] for one in await asyncio.to_thread(self._listing.all)}:
-                raise NotFoundError(
-                    f"there is no setting {key[:80]!r}; GET /api/settings lists them"
-                )
-            if key == _AUTH_MODE and body.value in _MODES:
-                await self._set_mode(_MODES[body.value])
-            await asyncio.to_thread(self._listing.set, key, body.value)
-        except ConfigError as error:
-            raise web.HTTPConflict(text=error.message) from error
-        return await self._response()
+        if key not in {setting.key for setting in await asyncio.to_thread(self._listing.all)}:
+            raise NotFoundError(f"there is no setting {key[:80]!r}; GET /api/settings lists them")
+        if key == _AUTH_MODE and body.value in _MODES:
+            await self._set_mode(_MODES[body.value])
+        await asyncio.to_thread(self._listing.set, key, body.value)
+        return await self.listing()
 
-    @post("/api/vault", _MODULE, "admin", reach="beyond")
-    async def choose_vault(self, call: ApiCall, body: VaultRequest) -> VaultResponse:
+    @post("/api/vault", _MODULE, "admin")
+    async def choose_vault(self, call: ApiCall, body: VaultRequest) -> ChosenVault:
         """Use another folder of notes from the next start on, or make a new one.
 
         Nothing is chosen on which the daemon would not start.
@@ -114,33 +116,23 @@ class SettingRoutes:
         _refuse_narrow(call)
         try:
             folder, says = await asyncio.to_thread(self._choose, body)
-            restart = (await self._response())["restart"]
+            restart = (await self.listing()).restart
         except ParachuteError as error:
             raise web.HTTPConflict(text=error.message) from error
-        return {"folder": os.fspath(folder), "says": says, "restart": restart}
+        return ChosenVault(os.fspath(folder), says, restart)
 
     def _choose(self, body: VaultRequest) -> tuple[Path, str]:
         folder = _folder_of(body.folder)
-        held = next(one for one in self._listing.all() if one["key"] == _VAULT)
-        if not held["editable"]:
-            raise web.HTTPConflict(text=f"the vault is set by {held['source']}; change it there")
-        present = Path(str(held["value"])).resolve()
+        setting = next(setting for setting in self._listing.all() if setting.key == _VAULT)
+        if not setting.editable:
+            raise web.HTTPConflict(text=f"the vault is set by {setting.source}; change it there")
+        present = Path(setting.value).resolve()
         if folder != present and folder.is_relative_to(present):
             raise web.HTTPConflict(text=f"{folder} lies in the present vault, {present}")
         says = make_vault(folder) if body.make else f"{folder} is as it was."
         self._refuse_vault(folder)
         self._listing.set(_VAULT, os.fspath(folder))
         return folder, says
-
-    async def _response(self) -> SettingsResponse:
-        try:
-            found = await asyncio.to_thread(self._listing.all)
-        except ConfigError as error:
-            raise web.HTTPConflict(text=error.message) from error
-        for one in found:
-            if one["key"] == _AUTH_MODE:
-                one["value"] = self._mode()
-        return {"settings": found, "restart": any(one["value"] != one["next"] for one in found)}
 
 
 def _refuse_narrow(call: ApiCall) -> None:
@@ -164,3 +156,66 @@ def _folder_of(said: str) -> Path:
     raise web.HTTPUnprocessableEntity(
         text=f"{said[:80]!r} is not a whole path: begin it with / or ~/"
     )
+
+
+AUTHORITY = "tls/authority.crt"
+_TYPE = "application/x-x509-ca-cert"
+_OFF = "nothing is served encrypted here; `parachute tls` begins that"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsStatus:
+    """How the daemon is reached encrypted by other devices; null and empty where it is not.
+
+    `authority` is where a device gets the authority that it is to trust, `qr` the QR code of that,
+    and `fingerprint` what the device should show of it.
+    """
+
+    address: str | None = None
+    authority: str | None = None
+    qr: list[str] = field(default_factory=list)
+    fingerprint: str | None = None
+    ends_at: datetime | None = None
+
+
+class TlsRoutes:
+    def __init__(self, authority: CertificateAuthority | None, page: Callable[[], str]) -> None:
+        """`authority` is None where nothing is served encrypted; `page` is where other machines
+        open the web page.
+        """
+        self._authority, self._page = authority, page
+
+    @get("/api/tls", "system", "admin")
+    async def status(self) -> TlsStatus:
+        """How the daemon is reached encrypted."""
+        address = self._page()
+        if self._authority is None or not address:
+            return TlsStatus()
+        info = await asyncio.to_thread(self._authority.info)
+        link = f"{address}{AUTHORITY}"
+        return TlsStatus(
+            address=address,
+            authority=link,
+            qr=qr_rows(link),
+            fingerprint=info.fingerprint,
+            ends_at=info.ends,
+        )
+
+    @get(
+        f"/{AUTHORITY}",
+        "system",
+        None,
+        answers={200: MediaBody(type="application/octet-stream", says="The certificate, as PEM.")},
+        errors=(404,),
+    )
+    async def authority(self) -> web.Response:
+        """The certificate of the authority, for a device that is to trust it. It holds no
+        secret.
+        """
+        if self._authority is None:
+            raise NotFoundError(_OFF)
+        return web.Response(
+            body=await asyncio.to_thread(self._authority.pem),
+            content_type=_TYPE,
+            headers={"Content-Disposition": 'attachment; filename="parachute-authority.crt"'},
+        )

@@ -1,31 +1,37 @@
-"""Sync: what a device has to ask to keep a copy of a folder, and to bring back what was changed
-there.
+"""Sync: what a device asks to keep a copy of a folder, and to bring back what was changed there.
+
+Files are put, read and removed one at a time, so that one which fails does not hold up the others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field
 
-from parachuted.api.http.answers import json_answer, json_bytes, pieced_answer
+from parachuted.access.filter import AccessFilter
+from parachuted.api.http.answers import json_bytes
 from parachuted.api.http.decorators import delete, get, post
-from parachuted.api.http.route import ApiCall, AppRequestModel, FolderParameter, readable
-from parachuted.api.routes.note_writer import NoteWriter
-from parachuted.api.routes.sync_files import (
-    Pull,
-    PullResponse,
-    Push,
-    PushResponse,
-    Removal,
-    SyncChangesResponse,
-    SyncDeleteResponse,
-    SyncManifestResponse,
+from parachuted.api.http.route import (
+    ApiCall,
+    AppRequestModel,
+    FolderParameter,
+    Wrapped,
+)
+from parachuted.api.routes.note_writer import author_of, keep_bases, put_file, refuse_programs
+from parachuted.errors import (
+    ConflictError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
 )
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import (
@@ -36,16 +42,14 @@ from parachuted.sync import (
     ListingQuery,
     ListingRow,
     ListingView,
+    can_be_merged,
 )
-from parachuted.vault import Store, VaultIndex
+from parachuted.vault import Author, Store, VaultIndex, VaultPath, digest_of, printable
 
-_MOST_PATHS = 1_000
-_MOST_FILES = 500
-_MOST_VIEWS = 12
-_LARGEST_PUSH = 64 << 20
+_MOST_PATHS, _MOST_FILES, _MOST_VIEWS = 1_000, 500, 12
+_LARGEST_PUSH = _LARGEST_PULL = 64 << 20
 _LAST_SECOND = 1e11
 _PIECE = 10
-_Digest = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
 _BINARY = ", ".join(suffix.removeprefix(".") for suffix in BINARY_SUFFIXES)
 _Pattern = Annotated[
     str,
@@ -61,39 +65,137 @@ _Binary = Annotated[
     bool,
     Field(description=f"beside the files that `pattern` matches, also those that end in {_BINARY}"),
 ]
-_Date = Annotated[
-    str,
-    Field(
-        pattern=r"^(\d{4}-\d{2}-\d{2})?$",
-        description="only files with this text, a day as YYYY-MM-DD, in their path",
-    ),
-]
-_Quick = Annotated[
-    bool,
-    Field(
-        description="do not read files for this: the `hash` of a file that is not a note may then "
-        "be a text that changes with it, and not a SHA-256"
-    ),
-]
-_Flag: TypeAlias = bool
 
 
-class ManifestQuery(AppRequestModel):
+@dataclass(frozen=True, slots=True)
+class SyncFile:
+    """One file.
+
+    `hash` is the SHA-256 of its bytes in hex; of a quick listing, any text that changes with the
+    file.
+    """
+
+    path: str
+    hash: str
+    size: int
+    modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A file that changed."""
+
+    path: str
+    size: int
+    modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class PushedFile:
+    """What became of one file.
+
+    `status`: created, written, merged, unchanged, conflict or refused. `hash`: what stands there
+    now. `replaced`: the digest of what was overwritten with no base to compare it with; history has
+    it. `message`: why it was refused.
+    """
+
+    path: str
+    status: str
+    hash: str | None = None
+    replaced: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PushConflict:
+    """A file that was not written since it changed here too: both texts, and the one that they
+    began with where it is known.
+
+    Of binary files the texts are base64. `theirs_hash` is the base to name when the file is pushed
+    again.
+    """
+
+    path: str
+    base: str | None
+    ours: str
+    theirs: str
+    theirs_hash: str
+    is_binary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult:
+    """How many files are as the device sent them, or merged; and what became of each."""
+
+    pushed: int
+    errors: list[str]
+    results: list[PushedFile]
+    conflicts: list[PushConflict]
+
+
+@dataclass(frozen=True, slots=True)
+class PulledFile:
+    """A file's content; base64 when it is binary."""
+
+    path: str
+    content: str
+    is_binary: bool
+    hash: str
+    size: int
+    modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class PullResult:
+    """The files that could be had."""
+
+    files: list[PulledFile]
+    errors: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResult:
+    """How many files were deleted; history has them.
+
+    `confirm_needed`: nothing was, since it would be over a fifth of the vault.
+    """
+
+    deleted: int
+    errors: list[str]
+    confirm_needed: bool = False
+    message: str | None = None
+
+
+class _Rooted(AppRequestModel):
+    root: FolderParameter = Field(default="", validate_default=True)
+
+
+class ManifestQuery(_Rooted):
     """Which files: those that `pattern` matches, with `include_binary` those of binary kinds too;
     of these, those that `date` names.
     """
 
-    root: FolderParameter = Field(default="", validate_default=True)
     pattern: _Pattern = "*"
     include_binary: _Binary = False
-    date: _Date = ""
-    quick: _Quick = False
+    date: Annotated[
+        str,
+        Field(
+            pattern=r"^(\d{4}-\d{2}-\d{2})?$",
+            description="only files with this text, a day as YYYY-MM-DD, in their path",
+        ),
+    ] = ""
+    quick: Annotated[
+        bool,
+        Field(
+            description="do not read files for this: the `hash` of a file that is not a note may "
+            "then be a text that changes with it, and not a SHA-256"
+        ),
+    ] = False
 
 
-class ChangesQuery(AppRequestModel):
+class ChangesQuery(_Rooted):
     """Which files, as for the manifest; deletions show in the manifest alone."""
 
-    root: FolderParameter = Field(default="", validate_default=True)
     since: Annotated[
         float,
         Field(
@@ -116,27 +218,24 @@ class PushedFileRequest(AppRequestModel):
     path: str
     content: str
     is_binary: Annotated[bool, Field(strict=True)] = False
-    base_hash: _Digest | None = None
+    base_hash: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
 
 
-class PushRequest(AppRequestModel):
+class PushRequest(_Rooted):
     """Files to put below the root."""
 
-    root: FolderParameter = Field(default="", validate_default=True)
     files: Annotated[list[PushedFileRequest], Field(max_length=_MOST_FILES)]
 
 
-class PullRequest(AppRequestModel):
+class PullRequest(_Rooted):
     """Files to have, relative to the root."""
 
-    root: FolderParameter = Field(default="", validate_default=True)
     paths: Annotated[list[str], Field(max_length=_MOST_PATHS)]
 
 
-class DeleteQuery(AppRequestModel):
+class DeleteQuery(_Rooted):
     """Files to delete, relative to the root."""
 
-    root: FolderParameter = Field(default="", validate_default=True)
     paths: Annotated[
         list[str],
         Field(
@@ -144,25 +243,21 @@ class DeleteQuery(AppRequestModel):
             description="one file; say it again for each more: paths=a.md&paths=b.md",
         ),
     ]
-    confirm: _Flag = False
+    confirm: bool = False
 
 
 class SyncRoutes:
-    """The routes of sync.
-
-    Listings are answered from the index; what is overwritten or deleted goes to history.
-    """
+    """Listings are answered from the index; what is overwritten or deleted goes to history."""
 
     def __init__(
         self,
         store: Store,
         index: VaultIndex,
-        writer: NoteWriter,
         digests: FileDigests,
         elapsed: Callable[[], datetime],
     ) -> None:
         """`elapsed` is a time that no jump of the wall clock moves."""
-        self._store, self._index, self._writer, self._digests = store, index, writer, digests
+        self._store, self._index, self._digests = store, index, digests
         self._deletions = DeletionCounter(elapsed)
         self._views: OrderedDict[ListingQuery, ListingView] = OrderedDict()
 
@@ -170,114 +265,145 @@ class SyncRoutes:
         "/api/sync/manifest",
         "vault",
         "read",
-        reach="paths",
-        answers={200: SyncManifestResponse},
+        for_path_keys=True,
+        answers={200: Wrapped("files", list[SyncFile])},
     )
     async def manifest(self, call: ApiCall, query: ManifestQuery) -> web.Response:
         """List the files below a folder, with their digests."""
-        view = await self._view(
-            call, query.root, query.pattern, include_binary=query.include_binary, quick=query.quick
-        )
+        view = await self._view(call, query, quick=query.quick)
         if query.date:
-            return json_answer(
-                {
-                    "files": [
-                        _row(row)
-                        for part in view.parts()
-                        for row in part.rows
-                        if query.date in row.path
-                    ]
-                }
-            )
+            rows = [row for part in view.parts() for row in part.rows if query.date in row.path]
+            return call.answer(json_bytes({"files": [_document(row) for row in rows]}))
         if view.encoded is None:
             view.encoded = b",".join([_encoded(part) for part in view.parts()])
-        return pieced_answer("files", [view.encoded])
+        return call.answer(b'{"files":[' + view.encoded + b"]}")
 
-    @get("/api/sync/changes", "vault", "read", reach="paths")
-    async def changes(self, call: ApiCall, query: ChangesQuery) -> SyncChangesResponse:
+    @get("/api/sync/changes", "vault", "read", for_path_keys=True, wrapped="files")
+    async def changes(self, call: ApiCall, query: ChangesQuery) -> list[ChangedFile]:
         """List the files below a folder that changed since a time."""
         since = int(query.since * 1e9)
-        view = await self._view(
-            call, query.root, query.pattern, include_binary=query.include_binary, quick=True
-        )
-        rows = [
-            row
-            for part in view.parts(since_ns=since)
-            for row in part.rows
-            if row.changed_ns >= since
+        view = await self._view(call, query, quick=True)
+        rows = [row for part in view.parts(since_ns=since) for row in part.rows]
+        return [
+            ChangedFile(row.path, row.size, row.modified) for row in rows if row.changed_ns >= since
         ]
-        return {
-            "files": [
-                {"path": row.path, "size": row.size, "modified": row.modified} for row in rows
-            ]
-        }
 
-    @post("/api/sync/push", "vault", "write", reach="paths", largest_body=_LARGEST_PUSH)
-    async def push(self, call: ApiCall, body: PushRequest) -> PushResponse:
+    @post("/api/sync/push", "vault", "write", for_path_keys=True, largest_body=_LARGEST_PUSH)
+    async def push(self, call: ApiCall, body: PushRequest) -> PushResult:
         """Write files below a folder, each merged with changes here since its base."""
-        pushing = Push(
-            store=self._store,
-            sight=call.sight,
-            readable=readable(call.identity),
-            author=self._writer.author(call.caller),
-            root=body.root,
-        )
+        author, pushed = author_of(self._store, call), PushResult(0, [], [], [])
         for file in body.files:
-            await run_uninterrupted(
-                pushing.put,
-                file.path,
-                file.content,
-                is_binary=file.is_binary,
-                base=file.base_hash and file.base_hash.lower(),
-            )
-        call.touched.extend(pushing.touched)
-        await self._writer.tell(pushing.touched)
-        return pushing.response()
+            result, conflict = await run_uninterrupted(self._put, call, author, body.root, file)
+            pushed.results.append(result)
+            if conflict is not None:
+                pushed.conflicts.append(conflict)
+            elif result.status == "refused":
+                pushed.errors.append(f"{result.path}: {result.message}")
+        await self._store.notice(call.touched)
+        count = len(pushed.results) - len(pushed.errors) - len(pushed.conflicts)
+        return replace(pushed, pushed=count)
 
-    @post("/api/sync/pull", "vault", "read", reach="paths")
-    async def pull(self, call: ApiCall, body: PullRequest) -> PullResponse:
+    @post("/api/sync/pull", "vault", "read", for_path_keys=True)
+    async def pull(self, call: ApiCall, body: PullRequest) -> PullResult:
         """Read files below a folder.
 
         After the answer, the texts are kept as bases that a push may name.
         """
-        pulling = Pull(
-            root=body.root, vault=self._store.root, bases=self._store.bases, sight=call.sight
-        )
-        answer = await asyncio.to_thread(pulling.read, body.paths)
-        call.touched.extend(pulling.touched)
-        asyncio.get_running_loop().run_in_executor(None, pulling.keep)
-        return answer
+        pulled, texts = await asyncio.to_thread(self._pull, call, body)
+        asyncio.get_running_loop().run_in_executor(None, keep_bases, self._store, texts)
+        return pulled
 
-    @delete("/api/sync/files", "vault", "write", reach="paths")
-    async def remove(self, call: ApiCall, query: DeleteQuery) -> SyncDeleteResponse:
+    @delete("/api/sync/files", "vault", "write", for_path_keys=True)
+    async def remove(self, call: ApiCall, query: DeleteQuery) -> DeleteResult:
         """Delete files below a folder; history keeps them."""
-        removal = Removal(
-            store=self._store,
-            sight=call.sight,
-            author=self._writer.author(call.caller),
-            root=query.root,
-        )
-        paths, files = (
-            await asyncio.to_thread(removal.existing, query.paths),
-            await self._count(call),
-        )
-        if not query.confirm and self._deletions.needs_confirming(
-            call.identity.id, len(paths), files
-        ):
+        errors, deleted = list[str](), 0
+        paths = await asyncio.to_thread(_existing, call.sight, query, errors)
+        files, caller = await self._count(call), call.identity.id
+        if not query.confirm and self._deletions.needs_confirming(caller, len(paths), files):
             message = (
-                f"{len(paths)} of {files} files are over a fifth of the vault, counting "
-                "what was deleted in the last minutes; "
+                f"{len(paths)} of {files} files are over a fifth of the vault, counting what was "
+                "deleted in the last minutes; nothing was deleted: ask again with confirm=true if "
+                "it is meant"
             )
-            return removal.response(
-                message=f"{message}nothing was deleted: ask again with confirm=true if it is meant"
-            )
+            return DeleteResult(0, errors, confirm_needed=True, message=message)
+        author = author_of(self._store, call)
         for start in range(0, len(paths), _PIECE):
-            gone = await run_uninterrupted(removal.remove, paths[start : start + _PIECE])
+            piece = paths[start : start + _PIECE]
+            gone = await run_uninterrupted(self._remove, piece, author, errors)
             if not query.confirm:
-                self._deletions.remember(call.identity.id, len(gone))
+                self._deletions.remember(caller, len(gone))
+            deleted += len(gone)
             call.touched.extend(gone)
-            await self._writer.tell(gone)
-        return removal.response()
+            await self._store.notice(gone)
+        return DeleteResult(deleted, errors)
+
+    def _put(
+        self, call: ApiCall, author: Author, root: VaultPath, file: PushedFileRequest
+    ) -> tuple[PushedFile, PushConflict | None]:
+        """Never fails: the result says what is wrong. Blocks on the disk."""
+        path, base, can_read = printable(file.path), file.base_hash, call.reading.sees
+        try:
+            place = call.sight.find(_under(root, file.path))
+            refuse_programs(place)
+            data = _bytes(file.content, is_binary=file.is_binary)
+            put = put_file(self._store, call, author, place, data, base and base.lower())
+        except ConflictError as error:
+            # texts of the vault are for who may read them: to write is not to read
+            is_binary = not can_be_merged(error.base, error.ours, error.theirs)
+            texts = (error.base, error.ours, error.theirs)
+            if not can_read(place):
+                texts = (b"", error.ours, b"")
+            before, ours, theirs = (_text(data, is_binary=is_binary) for data in texts)
+            digest = digest_of(error.theirs)
+            conflict = PushConflict(path, before or None, ours, theirs, digest, is_binary)
+            message = "it changed here too; both texts are under conflicts"
+            return PushedFile(path, "conflict", digest, message=message), conflict
+        except ParachuteError as error:
+            return PushedFile(path, "refused", message=error.message), None
+        if put.outcome != "unchanged":
+            call.touched.append(put.path)
+        return PushedFile(path, put.outcome, put.hash, put.replaced), None
+
+    def _pull(
+        self, call: ApiCall, asked: PullRequest
+    ) -> tuple[PullResult, list[tuple[str, bytes]]]:
+        """All of them, but for those that cannot be had; at most 64 MB at once."""
+        pulled, texts, room = PullResult([], []), list[tuple[str, bytes]](), _LARGEST_PULL
+        for path in dict.fromkeys(asked.paths):
+            try:
+                place = call.sight.find(_under(asked.root, path))
+                if self._store.root.size(place) > room:
+                    raise PathRefusedError(
+                        f"it is too large for this answer; GET /api/files/{printable(place)} "
+                        "streams it"
+                    )
+                content = self._store.root.read(place)
+            except ParachuteError as error:
+                pulled.errors.append(f"{printable(path)}: {error.message}")
+                continue
+            data, modified = content.data, content.status.st_mtime
+            room -= len(data)
+            call.touched.append(place)
+            texts.append((place, data))
+            is_binary = path.lower().endswith(BINARY_SUFFIXES) or not can_be_merged(data)
+            text = _text(data, is_binary=is_binary)
+            pulled.files.append(
+                PulledFile(printable(path), text, is_binary, content.digest, len(data), modified)
+            )
+        return pulled, texts
+
+    def _remove(
+        self, paths: Iterable[VaultPath], author: Author, errors: list[str]
+    ) -> list[VaultPath]:
+        gone = []
+        for path in paths:
+            try:
+                gone.append(self._store.delete(path, author).path)
+            except NotFoundError:
+                continue
+            except ParachuteError as error:
+                errors.append(f"{printable(path)}: {error.message}")
+        return gone
 
     async def _count(self, call: ApiCall) -> int:
         if call.grant.alternatives is None:
@@ -286,16 +412,19 @@ class SyncRoutes:
         return await asyncio.to_thread(lambda: sum(map(call.sight.sees, paths)))
 
     async def _view(
-        self, call: ApiCall, root: str, pattern: str, *, include_binary: bool, quick: bool
+        self, call: ApiCall, query: ManifestQuery | ChangesQuery, *, quick: bool
     ) -> ListingView:
         asked = ListingQuery(
-            root=root, pattern=pattern, include_binary=include_binary, quick=quick, whose=call.grant
+            root=query.root,
+            pattern=query.pattern,
+            include_binary=query.include_binary,
+            quick=quick,
+            whose=call.grant,
         )
         view = self._views.get(asked)
         if view is None:
-            view = self._views[asked] = ListingView(
-                self._index, asked, call.sight, self._digests.known
-            )
+            view = ListingView(self._index, asked, call.sight, self._digests.known)
+            self._views[asked] = view
         self._views.move_to_end(asked)
         while len(self._views) > _MOST_VIEWS:
             self._views.popitem(last=False)
@@ -305,12 +434,49 @@ class SyncRoutes:
         return view
 
 
+def _existing(sight: AccessFilter, query: DeleteQuery, errors: list[str]) -> Sequence[VaultPath]:
+    """Those that are there, each once.
+
+    What is missing, hidden or out of scope is reported in the same words.
+    """
+    found: dict[VaultPath, None] = {}
+    for path in dict.fromkeys(query.paths):
+        try:
+            place = _under(query.root, path)
+            refuse_programs(sight.find(place))
+            sight.root.size(place)
+        except NotFoundError:
+            errors.append(f"{printable(path)}: unknown file below the root")
+        except ParachuteError as error:
+            errors.append(f"{printable(path)}: {error.message}")
+        else:
+            found[place] = None
+    return list(found)
+
+
+def _under(root: VaultPath, path: str) -> VaultPath:
+    return VaultPath.parse(f"{root}/{VaultPath.parse(path)}" if root else path)
+
+
+def _bytes(content: str, *, is_binary: bool) -> bytes:
+    try:
+        return base64.b64decode(content, validate=True) if is_binary else content.encode("utf-8")
+    except (binascii.Error, ValueError) as error:  # UnicodeEncodeError is a ValueError
+        raise PathRefusedError(
+            "the content is not base64" if is_binary else "the content is not UTF-8"
+        ) from error
+
+
+def _text(data: bytes, *, is_binary: bool) -> str:
+    return base64.b64encode(data).decode() if is_binary else data.decode("utf-8")
+
+
 def _encoded(part: FolderListing) -> bytes:
     """The rows of a folder as they are sent, made once."""
     if part.encoded is None:
-        part.encoded = json_bytes([_row(row) for row in part.rows])[1:-1]
+        part.encoded = json_bytes([_document(row) for row in part.rows])[1:-1]
     return part.encoded
 
 
-def _row(row: ListingRow) -> dict[str, object]:
+def _document(row: ListingRow) -> dict[str, object]:
     return {"path": row.path, "hash": row.hash, "size": row.size, "modified": row.modified}

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller
 from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.vault import SourceType
 
@@ -42,7 +42,7 @@ class ModuleAudit:
 
     @contextmanager
     def call(
-        self, source: SourceType, who: str, module: str, what: str, authority: Authority
+        self, source: SourceType, who: str, module: str, what: str, caller: Caller
     ) -> Iterator[CallAnswer]:
         """Record a call of that module when it ends, also with an error.
 
@@ -67,23 +67,21 @@ class ModuleAudit:
                     duration_ms=(time.perf_counter() - started) * 1000,
                     success=error is None,
                     error=error,
-                    request_id=authority.request_id or None,
-                    causes=authority.causes,
-                    run=authority.runs[0] if authority.runs else None,
-                    details=_details(what, answer.value, authority),
+                    request_id=caller.request.id or None,
+                    causes=caller.causes,
+                    run=caller.chain.runs[0] if caller.chain.runs else None,
+                    details=_details(what, answer.value, caller),
                 )
             )
 
 
-def _details(
-    what: str, value: object, authority: Authority
-) -> Mapping[str, str | int | bool] | None:
+def _details(what: str, value: object, caller: Caller) -> Mapping[str, str | int | bool] | None:
     """The person for whom a module acts, and the numbers of an event, which are no words."""
     details = dict[str, str | int | bool]()
     if what.startswith("event ") and isinstance(value, Mapping):
         details |= {name: one for name, one in value.items() if isinstance(one, int)}
-    if authority.entry == "bot":
-        details["person"] = authority.who
+    if caller.request.entry == "bot":
+        details["person"] = caller.request.who
     return details or None
 
 
@@ -95,20 +93,15 @@ def para_ids_of(value: object) -> list[str]:
         if not waiting or len(found) >= _MOST_IDS:
             break
         one = waiting.pop()
-        if isinstance(one, list | tuple):
-            waiting += [
-                inner for inner in reversed(one[:_MOST_LOOKED_AT]) if type(inner) not in _LEAVES
-            ]
-        elif isinstance(one, Mapping):
-            for named in (
-                one.get("para_id"),
-                *(many if isinstance(many := one.get("para_ids"), list | tuple) else ()),
-            ):
-                if isinstance(named, str) and _PARA_ID.fullmatch(named):
-                    found[named] = None
-            waiting += [
-                inner
-                for inner in one.values()
-                if type(inner) not in _LEAVES and isinstance(inner, Mapping | list | tuple)
-            ]
+        inner: Sequence[object] = ()
+        if isinstance(one, Mapping):
+            many = one.get("para_ids")
+            named = [one.get("para_id"), *(many if isinstance(many, list | tuple) else ())]
+            found |= dict.fromkeys(
+                name for name in named if isinstance(name, str) and _PARA_ID.fullmatch(name)
+            )
+            inner = list(one.values())
+        elif isinstance(one, list | tuple):
+            inner = one[:_MOST_LOOKED_AT][::-1]
+        waiting += [each for each in inner if type(each) not in _LEAVES]
     return list(found)[:_MOST_IDS]

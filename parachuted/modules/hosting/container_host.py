@@ -8,45 +8,44 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import (
-    AsyncExitStack,
-    aclosing,
-    suppress,
-)
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, aclosing, nullcontext, suppress
+from io import BytesIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+import aiohttp
 from pydantic import TypeAdapter
 
-from parachuted.access.authority import Authority
-from parachuted.access.origin import Taint
+from parachuted.access.caller import Caller
+from parachuted.access.strangers import Taint
 from parachuted.agents.sandbox import Container
-from parachuted.agents.sandbox.slots import container_user
+from parachuted.agents.sandbox.options import container_user
 from parachuted.errors import AgentUnavailableError, ModuleFailedError
 from parachuted.modules.hosting.host import (
     CALL_LIMIT_S,
     Args,
+    HandlerCall,
     MakeCallRun,
     ModuleHost,
-    RequestArguments,
 )
-from parachuted.modules.hosting.module_clients import ModuleClient
-from parachuted.modules.hosting.module_connection import ModuleConnection, item_of
+from parachuted.modules.hosting.module_agents import ModuleRuns
 from parachuted.modules.hosting.module_containers import (
     LIMITS,
     ContainerPlace,
+    ModuleClient,
     ModuleContainers,
-    module_program,
-    start_document,
 )
-from parachuted.modules.hosting.module_runs import ModuleRuns
 from parachuted.modules.hosting.module_state import watch_size
 from parachuted.modules.hosting.service_calls import (
+    CALL_HEADER,
+    body_document,
+    error_of,
+    item_of,
     json_of,
     remote_value,
 )
@@ -54,25 +53,26 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import ModuleDeclaration, unlisted
 from parachuted.modules.results import to_json
 from parachuted.modules.services import Services
-from parachuted.visible import visible
+from parachuted.texts.visible import visible
 
 log = logging.getLogger(__name__)
 
 _DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
 _WITHOUT_DOCKER = (
-    "an untrusted module runs in a container: install and start Docker, then `parachute modules "
-    "restart {0}`; or, if you trust its code, `parachute modules approve {0} --trust trusted` ({1})"
+    "an untrusted module runs in a container: {1}. Once that is mended, `parachute modules restart "
+    "{0}`; or, if you trust its code, `parachute modules approve {0} --trust trusted`"
 )
-_START_LIMIT_S, _STOP_LIMIT_S = 90.0, 7.0
-_FIRST_WAIT_S, _LONGEST_WAIT_S, _WELL_S = 0.5, 60.0, 60.0
+_START_LIMIT_S, _STOP_LIMIT_S, _GRACE_S = 90.0, 7.0, 2.0
 _ENDS_S = 0.2
 _MOST_PROBLEM, _MOST_LOGGED, _MOST_LINES_A_SECOND = 20_000, 4_000, 100
+_LARGEST_ITEM = 64 << 20
+_LARGE = 1 << 16  # takes long enough to read that the loop leaves it to a thread
+_SENT = ("name", "copy", "digest", "tree", "trust", "import_paths", "config")
 
 
 class ContainerHost(ModuleHost):
-    """One untrusted module.
-
-    A container that dies is restarted after a growing delay; meanwhile its calls fail.
+    """One untrusted module. Once its container has ended its calls fail, and it is restarted by
+    hand.
     """
 
     where, limits = "container", LIMITS
@@ -83,14 +83,10 @@ class ContainerHost(ModuleHost):
         services: Services,
         make_run: MakeCallRun | None,
         containers: ModuleContainers,
-        *,
-        first_wait_s: float = _FIRST_WAIT_S,
     ) -> None:
-        """`first_wait_s` goes by before the first restart."""
         super().__init__(approved, services, make_run)
-        self._containers, self._first_wait_s = containers, first_wait_s
-        self._log = CappedLog(services.log)
-        self._taint, self._own = Taint(), Authority()
+        self._containers, self._log = containers, CappedLog(services.log)
+        self._taint = Taint()
         self._connection: ModuleConnection | None = None
         self._runner: asyncio.Task[None] | None = None
         self._down: str | None = None
@@ -101,12 +97,12 @@ class ContainerHost(ModuleHost):
     def problem(self) -> str | None:
         return self._down or self._problem
 
-    async def _start(self, authority: Authority) -> None:
-        self._own, self._is_stopped = authority, False
+    async def _start(self, caller: Caller) -> None:
+        self._is_stopped = False
         loop = asyncio.get_running_loop()
         started: asyncio.Future[None] = loop.create_future()
         self._runner = loop.create_task(
-            self._keep(started),
+            self._live(caller, started),
             name=f"the container of module {self.name}",
             context=contextvars.Context(),  # its life is not part of whatever began it
         )
@@ -118,56 +114,45 @@ class ContainerHost(ModuleHost):
 
     async def stop(self) -> None:
         self._is_stopped = True
-        connection, runner = self._connection, self._runner
-        if connection is not None:
+        if self._connection is not None:
             with suppress(Exception):  # however it goes, the container ends now
-                await connection.ask("stop", {}, _STOP_LIMIT_S, Authority())
-        if runner is not None:
-            runner.cancel()
-            await asyncio.wait((runner,))
+                await self._connection.ask("stop", {}, _STOP_LIMIT_S, Caller())
+        if self._runner is not None:
+            self._runner.cancel()
+            await asyncio.wait((self._runner,))
             self._runner = None
 
-    async def _call(
-        self,
-        handler: str,
-        arguments: Mapping[str, object],
-        timeout_s: float,
-        authority: Authority,
-        sent: RequestArguments,
-    ) -> object:
-        body = {**_body(handler, arguments, sent), "timeout_s": timeout_s}
-        answer = await self._usable().ask("call", body, timeout_s, authority, sent.get("source"))
-        return item_of(answer)
+    async def _call(self, asked: HandlerCall) -> object:
+        body = {**await self._body(asked), "timeout_s": asked.timeout_s}
+        return item_of(await self._usable().ask("call", body, asked.timeout_s, asked.caller))
 
-    async def _tell(
-        self, handler: str, data: Mapping[str, object], timeout_s: float, authority: Authority
-    ) -> None:
-        body = {"handler": handler, "data": to_json(data), "timeout_s": timeout_s}
-        await self._usable().ask("tell", body, timeout_s, authority)
+    async def _tell(self, asked: HandlerCall) -> None:
+        limit_s = asked.timeout_s
+        body = {"handler": asked.handler, "data": asked.arguments, "timeout_s": limit_s}
+        await self._usable().ask("tell", body, limit_s, asked.caller)
 
-    async def _stream(
-        self,
-        handler: str,
-        arguments: Mapping[str, object],
-        after: str | None,
-        authority: Authority,
-        sent: RequestArguments,
-    ) -> AsyncIterator[object]:
+    async def _stream(self, asked: HandlerCall) -> AsyncIterator[object]:
         """A slow reader slows the module."""
-        body = {**_body(handler, arguments, sent), "after": after}
-        lines = self._usable().lines("stream", body, authority, sent.get("source"))
-        async with aclosing(lines) as found:  # type: ignore[type-var]
-            async for item in found:
+        body = {**await self._body(asked), "after": asked.after}
+        async with aclosing(self._usable().items("stream", body, asked.caller)) as items:
+            async for item in items:
                 yield item_of(item)
 
     def provides(self, name: str) -> bool:
         return self._connection is not None and name in self.declared.provides
 
     async def call_interface(
-        self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], authority: Authority
+        self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], caller: Caller
     ) -> object:
-        body = {"name": name, "method": method, "args": to_json(args), "kwargs": to_json(kwargs)}
-        return remote_value(await self._usable().ask("interface", body, CALL_LIMIT_S, authority))
+        body = {"name": name, "method": method, "args": args, "kwargs": kwargs}
+        answer = await self._usable().ask("interface", body, CALL_LIMIT_S, caller)
+        return remote_value(answer.get("value"))
+
+    async def _body(self, asked: HandlerCall) -> dict[str, object]:
+        kinds = {spec.handler: spec.takes for spec in self.declared.routes}
+        source = await body_document(asked.sent.get("source"), kinds.get(asked.handler, "json"))
+        own = {"handler": asked.handler, "arguments": asked.arguments, "source": source}
+        return {**asked.sent, **own}
 
     def _usable(self) -> ModuleConnection:
         if self._connection is None:
@@ -177,59 +162,67 @@ class ContainerHost(ModuleHost):
             )
         return self._connection
 
-    async def _keep(self, started: asyncio.Future[None]) -> None:
-        wait_s = self._first_wait_s
-        while True:
-            started_at = time.monotonic()
-            try:
-                why = await self._live(started)
-            except AgentUnavailableError as error:
-                why = _WITHOUT_DOCKER.format(self.name, error.message)
-            except ModuleFailedError as error:
-                why = str(error)
-            except Exception as error:  # a wall: the module is down and nothing else
-                log.exception("a module's container was lost", extra={"of": self.name})
-                why = repr(error)
-            if not started.done():
-                started.set_exception(
-                    ModuleFailedError(f"the module {self.name} could not be started: {why}")
-                )
-            if self._is_stopped or started.exception() is not None:
-                return
-            if time.monotonic() - started_at > _WELL_S:
-                wait_s = self._first_wait_s
+    async def _live(self, caller: Caller, started: asyncio.Future[None]) -> None:
+        """One container, from its beginning to its end."""
+        try:
+            why = await self._run_container(caller, started)
+        except AgentUnavailableError as error:
+            why = _WITHOUT_DOCKER.format(self.name, error.message)
+        except ModuleFailedError as error:
+            why = str(error)
+        except Exception as error:  # a wall: the module is down and nothing else
+            log.exception("a module's container was lost", extra={"of": self.name})
+            why = repr(error)
+        if not started.done():
+            started.set_exception(
+                ModuleFailedError(f"the module {self.name} could not be started: {why}")
+            )
+        elif not self._is_stopped:
             self._down = (
-                f"the container of the module {self.name} is down and restarts in {wait_s:g} s: "
-                f"{why}"
+                f"the container of the module {self.name} has ended, and `parachute modules "
+                f"restart {self.name}` starts another: {why}"
             )[:_MOST_PROBLEM]
             self._log.say(logging.ERROR, self._down)
-            await asyncio.sleep(wait_s)
-            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
 
-    async def _live(self, started: asyncio.Future[None]) -> str:
-        """One container from its beginning to its end; why it ended."""
-        client = ModuleClient(self._services, self._own, self._taint)
+    async def _run_container(self, caller: Caller, started: asyncio.Future[None]) -> str:
+        """Why it ended."""
+        client = ModuleClient(self._services, caller, self._taint)
         data = await asyncio.to_thread(self._data_folder)
-        self._problem = None
+        self._problem, loop = None, asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             place = await stack.enter_async_context(self._containers.place())
-            key = stack.enter_context(self._containers.clients.admitted(client))
-            program = module_program(self._approved, place, data)
-            container = await stack.enter_async_context(self._containers.run(program))
-            stack.callback(self._lost)
-            group = await stack.enter_async_context(_Tasks())
-            first = start_document(self._approved, self._services, place, data, key)
-            await container.write(first.encode() + b"\n")
-            ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            group.begin(self._listen(container, ready))
-            ended = group.begin(container.wait())
-            for folder in (data, place.own):
-                group.begin(watch_size(folder, container.end_soon))
-            begun = group.begin(self._begin(container, client, place, ready, started))
-            await asyncio.wait((ended, begun), return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait((ended,), timeout=_ENDS_S)  # which tells more than a lost connection
-            if not ended.done() and (error := begun.exception()) is not None:
-                raise error
+            key = stack.enter_context(self._containers.admitted(client))
+            container = await stack.enter_async_context(
+                self._containers.run(self._approved, place, data)
+            )
+            await container.write(self._start_document(place, data, key))
+            ready: asyncio.Future[None] = loop.create_future()
+            ended = loop.create_task(container.wait())
+            tasks: list[asyncio.Task[Any]] = [
+                ended,
+                loop.create_task(self._listen(container, ready)),
+                *(loop.create_task(watch_size(at, container.end_soon)) for at in (data, place.own)),
+            ]
+            stack.push_async_callback(_cancel, tasks)
+            await asyncio.wait(
+                (ended, ready), timeout=_START_LIMIT_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not (ended.done() or ready.done()):
+                raise ModuleFailedError(f"it was not ready after {_START_LIMIT_S:g} s")
+            try:
+                if ready.done():
+                    connection = ModuleConnection(place, client, container, self._report)
+                    stack.push_async_callback(connection.close)
+                    stack.callback(self._lost)
+                    answer = await connection.ask("start", {}, _START_LIMIT_S)
+                    self._declared = self._checked(answer.get("value"))
+                    self._connection, self._down = connection, None
+                    started.set_result(None)
+                    await asyncio.wait((ended,))
+            except ModuleFailedError:  # the container's end tells more than a lost connection
+                await asyncio.wait((ended,), timeout=_ENDS_S)
+                if not ended.done():
+                    raise
             code = await ended
             return container.problem or f"it ended with the code {code}"
 
@@ -238,37 +231,23 @@ class ContainerHost(ModuleHost):
         os.chown(folder, *container_user(), follow_symlinks=False)
         return folder
 
+    def _start_document(self, place: ContainerPlace, data: Path, key: str) -> bytes:
+        """One line; the manifest is in the copy."""
+        document = {
+            "module": {name: getattr(self._approved, name) for name in _SENT},
+            "data_folder": data,
+            "has_model": self._services.has_model,
+            "key": key,
+            "api": place.api,
+            "own": place.own,
+        }
+        return json.dumps(to_json(document)).encode() + b"\n"
+
     def _lost(self) -> None:
         """Nothing waits for a container that has ended, nor for what it had agents do."""
         self._connection = None
         if isinstance(self._services.runs, ModuleRuns):
             self._services.runs.close()
-
-    async def _begin(
-        self,
-        container: Container,
-        client: ModuleClient,
-        place: ContainerPlace,
-        ready: asyncio.Future[None],
-        started: asyncio.Future[None],
-    ) -> None:
-        """Let it enable itself; it can be asked until this ends."""
-        try:
-            async with asyncio.timeout(_START_LIMIT_S):
-                await ready
-        except TimeoutError as error:
-            raise ModuleFailedError(f"it was not ready after {_START_LIMIT_S:g} s") from error
-        connection = ModuleConnection(self.name, place, client, container, self._report)
-        try:
-            declared = await connection.ask("start", {}, _START_LIMIT_S)
-            self._declared = self._checked(declared)
-            self._connection, self._down = connection, None
-            if not started.done():
-                started.set_result(None)
-            await asyncio.Event().wait()
-        finally:
-            self._connection = None
-            await connection.close()
 
     def _report(self, problem: object) -> None:
         self._problem = None if problem is None else str(problem)[-_MOST_PROBLEM:]
@@ -293,11 +272,6 @@ class ContainerHost(ModuleHost):
             )
         if wrong := unlisted(declared, self._approved):
             raise ModuleFailedError("; ".join(wrong))
-        if self._declared is not None and declared != self._declared:
-            raise ModuleFailedError(
-                f"the module {self.name} declares something else than when it was started; "
-                "restart it"
-            )
         return declared
 
     async def _listen(self, container: Container, ready: asyncio.Future[None]) -> None:
@@ -327,24 +301,10 @@ class ContainerHost(ModuleHost):
                 )
 
 
-@dataclass(slots=True)
-class _Tasks:
-    """Tasks that end with a block, however that ends."""
-
-    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
-
-    def begin(self, work: Any) -> asyncio.Task[Any]:  # noqa: ANN401
-        self.tasks.append(asyncio.get_running_loop().create_task(work))
-        return self.tasks[-1]
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_raised: object) -> None:
-        for task in self.tasks:
-            task.cancel()
-        if self.tasks:
-            await asyncio.gather(*self.tasks, return_exceptions=True)
+async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class CappedLog:
@@ -368,13 +328,105 @@ class CappedLog:
             self._log.log(level, "%s", visible(text[-_MOST_LOGGED:], keep="\n\t"))
 
 
-def _body(
-    handler: str, arguments: Mapping[str, object], sent: RequestArguments
-) -> dict[str, object]:
-    return {
-        "handler": handler,
-        "arguments": to_json(arguments),
-        "path": dict(sent.get("path", {})),
-        "query": dict(sent.get("query", {})),
-        "tolerant": sent.get("tolerant", False),
-    }
+class ModuleConnection:
+    """Calls of one container over its unix socket, each with an id that its requests name."""
+
+    def __init__(
+        self,
+        place: ContainerPlace,
+        client: ModuleClient,
+        container: Container,
+        report: Callable[[object], None],
+    ) -> None:
+        """`report` takes the module's problem, which the end of each answer tells."""
+        self._name, self._report = client.name, report
+        self._client, self._container = client, container
+        self._socket = place.socket()
+        self._open: set[aiohttp.ClientResponse] = set()
+        self._session = aiohttp.ClientSession(
+            "http://module",
+            connector=aiohttp.UnixConnector(f"/proc/self/fd/{self._socket}", limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
+
+    async def close(self) -> None:
+        """Whatever is still read ends with a failure: the session's end alone would not tell it."""
+        for response in tuple(self._open):
+            response.close()
+        await self._session.close()
+        os.close(self._socket)
+
+    async def ask(
+        self,
+        verb: str,
+        body: Mapping[str, object],
+        timeout_s: float,
+        caller: Caller | None = None,
+    ) -> Mapping[str, Any]:
+        """The one item of an answer, empty where there is none. It enforces the limit itself; one
+        that does not answer even so is blocked, and is ended.
+        """
+        try:
+            async with (
+                asyncio.timeout(timeout_s + _GRACE_S),
+                aclosing(self.items(verb, body, caller)) as items,
+            ):
+                answer: Mapping[str, Any] = await anext(items, {})
+                async for _more in items:
+                    raise ModuleFailedError(f"the module {self._name} has answered twice")
+                return answer
+        except TimeoutError as error:
+            said = f"the container of the module {self._name} did not answer within {timeout_s:g} s"
+            self._container.end_soon(said)
+            raise ModuleFailedError(f"{said}, and was ended") from error
+
+    async def items(
+        self, verb: str, body: Mapping[str, object], caller: Caller | None
+    ) -> AsyncGenerator[Mapping[str, Any], None]:
+        """The items of an answer, a line of JSON each; the start has no caller."""
+        own = nullcontext(self._client.own_call)
+        with own if caller is None else self._client.opened(caller) as call:
+            try:
+                async with self._session.post(
+                    f"/{verb}",
+                    data=BytesIO(json.dumps(to_json(body)).encode()),
+                    headers={"Content-Type": "application/json", CALL_HEADER: call},
+                    allow_redirects=False,
+                ) as response:
+                    self._open.add(response)
+                    try:
+                        async for item in self._lines(response.content):
+                            yield item
+                    finally:
+                        self._open.discard(response)
+            except aiohttp.ClientError as error:
+                raise ModuleFailedError(
+                    f"the container of the module {self._name} ended before it had answered"
+                ) from error
+
+    async def _lines(self, content: aiohttp.StreamReader) -> AsyncIterator[Mapping[str, Any]]:
+        line, is_whole = bytearray(), False
+        async for piece in content.iter_any():
+            for part in piece.splitlines(keepends=True):
+                line += part
+                if len(line) > _LARGEST_ITEM:
+                    raise ModuleFailedError(f"an item of it is longer than {_LARGEST_ITEM:,} bytes")
+                if not part.endswith(b"\n"):
+                    continue
+                data = bytes(line)
+                line.clear()
+                item = (
+                    await asyncio.to_thread(json_of, data) if len(data) > _LARGE else json_of(data)
+                )
+                if isinstance(item, dict) and "problem" in item:
+                    self._report(item["problem"])
+                if not isinstance(item, dict) or "error" in item:
+                    raise error_of(item)
+                if "end" in item:
+                    is_whole = True
+                else:
+                    yield item
+        if not is_whole:
+            raise ModuleFailedError(f"the answer of the module {self._name} was cut short")

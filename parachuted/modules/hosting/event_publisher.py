@@ -1,31 +1,37 @@
 """Publishes modules' events on the bus and brings events to modules, within what the author of a
-write may touch, and without loops.
+write may touch, without loops, and through a queue for each.
 
 A person who saved a file in an editor, or whose API key is not limited, may touch everything.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from parachuted.access.authority import Authority
-from parachuted.access.events import HOLDS, FieldKind, fits
-from parachuted.access.grant import any_of, exactly
+from parachuted.access.caller import Caller, WorkChain
+from parachuted.access.events import EventFilter
+from parachuted.access.grant import CallerGrant, any_of, exactly
 from parachuted.agents.active_runs import ActiveRuns
-from parachuted.errors import ActRefusedError, ModuleFailedError
+from parachuted.errors import ActRefusedError, ModuleFailedError, ParachuteError
 from parachuted.events import CATALOG, CORE, FACTS, Bus, Event, EventKind
+from parachuted.events.fields import HOLDS, FieldKind, fits
 from parachuted.history.run_account import NAME
-from parachuted.keys import NOWHERE, AccessGrant, Identity
-from parachuted.modules.hosting.inbox import Inbox
+from parachuted.keys import NOWHERE, Identity
+from parachuted.modules.declare import EventMark
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.results import to_json
 from parachuted.vault import VaultPath, WriteResult
+
+log = logging.getLogger(__name__)
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -33,7 +39,7 @@ _MODULE = "module:"
 
 
 class AuthorReach:
-    """Limits the authority of what follows from a write to what its author may touch, and to the
+    """Limits the caller of what follows from a write to what its author may touch, and to the
     file itself.
     """
 
@@ -49,35 +55,30 @@ class AuthorReach:
         self._identity_of, self._holds, self._runs = identity_of, holds, runs
 
     def limited(
-        self, authority: Authority, paths: Sequence[str], by: str, key: str, run: str | None
-    ) -> Authority:
-        """The authority, limited to the author that the history calls `by`, who wrote through that
+        self, caller: Caller, paths: Sequence[str], by: str, key: str, run: str | None
+    ) -> Caller:
+        """The caller, limited to the author that the history calls `by`, who wrote through that
         API key or in that run.
-        """
-        if key:
-            authority = self._limited_to_key(authority, paths, by, key)
-        if run is None or not is_agents(by):
-            return authority
-        granted = self._runs.granted(run)
-        reads, writes = (NOWHERE, NOWHERE) if granted is None else granted
-        return _within(authority, paths, reads, writes)
 
-    def _limited_to_key(
-        self, authority: Authority, paths: Sequence[str], by: str, key: str
-    ) -> Authority:
-        """A module's code wrote with the key's scope on that module, all else with the one on the
-        vault. Of a key that is gone, the file alone is left.
+        A module's code wrote with the key's scope on that module, which has no paths; all else with
+        the one on the vault. Of a key that is gone, the file alone is left.
         """
-        identity = self._identity_of(key)
-        if identity is None:
-            return _within(replace(authority, caller=key), paths, NOWHERE, NOWHERE)
-        module = by.removeprefix(_MODULE) if by.startswith(_MODULE) else None
-        reads, writes = (
-            identity.grant(module or "vault", "write" if module else one) or NOWHERE
-            for one in ("read", "write")
-        )
-        limited = _within(authority, paths, reads, writes)
-        return replace(limited, caller=key, holds=lambda: self._holds(identity))
+        identity = self._identity_of(key) if key else None
+        if key:
+            caller = replace(caller, request=replace(caller.request, key=key))
+        if identity is not None:
+            request = replace(caller.request, is_valid=lambda: self._holds(identity))
+            caller = replace(caller, request=request)
+        if key and (identity is None or not by.startswith(_MODULE)):
+            reads, writes = (
+                (identity.grant("vault", one) if identity is not None else None) or NOWHERE
+                for one in ("read", "write")
+            )
+            caller = _within(caller, paths, CallerGrant(reads, writes))
+        if run is None or not is_agents(by):
+            return caller
+        granted = self._runs.granted(run)
+        return _within(caller, paths, granted or CallerGrant(NOWHERE, NOWHERE))
 
 
 def is_agents(by: str) -> bool:
@@ -85,11 +86,9 @@ def is_agents(by: str) -> bool:
     return by == NAME or by.startswith("agent:") or (by.startswith(_MODULE) and "/" in by)
 
 
-def _within(
-    authority: Authority, paths: Sequence[str], reads: AccessGrant, writes: AccessGrant
-) -> Authority:
+def _within(caller: Caller, paths: Sequence[str], grant: CallerGrant) -> Caller:
     own = exactly(paths)
-    return authority.narrowed(any_of(reads, own), any_of(writes, own))
+    return caller.narrowed(CallerGrant(any_of(grant.reads, own), any_of(grant.writes, own)))
 
 
 MOST_BYTES = 256 * 1024
@@ -99,16 +98,16 @@ _KINDS = f"the kinds are {', '.join(FieldKind)}"
 
 
 class EventPublisher:
-    """Publishes modules' events, and remembers what led to each, since the reactions of the modules
-    that it brings them to have the same causes.
+    """Publishes modules' events, and remembers what led to each: the reactions of the modules that
+    it brings them to have the same causes.
     """
 
     def __init__(self, bus: Bus, reach: AuthorReach | None = None) -> None:
         """`reach` limits what follows from a write to what its author may touch."""
         self._bus, self._reach = bus, reach
         self._names: dict[str, set[str]] = {}
-        self._authorities: OrderedDict[int, Authority] = OrderedDict()
-        self._inboxes: dict[str, list[Inbox]] = {}
+        self._authorities: OrderedDict[int, Caller] = OrderedDict()
+        self._inboxes: tuple[Inbox, ...] = ()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._written: OrderedDict[tuple[str, str | None], int] = OrderedDict()
         self._unfinished: list[tuple[str, int]] = []
@@ -135,25 +134,19 @@ class EventPublisher:
 
     def deliver_to(self, inboxes: Iterable[Inbox]) -> None:
         """From now on, bring events to these; while there are none, nothing is listened to."""
-        self._inboxes = {}
-        for inbox in inboxes:
-            for event in inbox.events:
-                self._inboxes.setdefault(event, []).append(inbox)
+        self._inboxes = tuple(inboxes)
         self._unsubscribe()
         self._unsubscribe = self._bus.subscribe(self._hear) if self._inboxes else lambda: None
 
     def _hear(self, event: Event) -> None:
-        led_by = self.authority_of(event)
-        for inbox in self._inboxes.get(event.event, ()):
-            inbox.put(event, led_by)
+        caller = self.caller_of(event)
+        for inbox in self._inboxes:
+            if event.event in inbox.events:
+                inbox.put(event, caller)
 
-    def publish(
-        self, module: str, event: str, data: Mapping[str, object], authority: Authority
-    ) -> None:
-        """Tell the event.
-
-        Raises ActRefusedError for another's name, for what was not declared, for too much, and for
-        a circle.
+    def publish(self, module: str, event: str, data: Mapping[str, object], caller: Caller) -> None:
+        """Raises ActRefusedError for another's name, for what was not declared, for too much, and
+        for a circle.
         """
         first = event.partition(".")[0]
         if first != module or first in CORE:
@@ -168,30 +161,28 @@ class EventPublisher:
                 "instead"
             )
         _refuse_undeclared(FACTS.get(event) or self._bus.declared.get(event), event, plain)
-        authority.check_circle(event[:80])
-        if authority.within is not None:  # the run may be over before the event is handled
-            authority = replace(authority, holds=authority.within.asker.holds)
-        _remember(self._authorities, self._bus.last_id + 1, authority)
+        caller.check_circle(event[:80])
+        if caller.chain.within is not None:  # the run may be over before the event is handled
+            is_valid = caller.chain.within.asker.request.is_valid
+            caller = replace(caller, request=replace(caller.request, is_valid=is_valid))
+        _remember(self._authorities, self._bus.last_id + 1, caller)
         self._bus.publish(event, **plain)
 
     @contextmanager
-    def writing(
-        self, path: VaultPath, authority: Authority
-    ) -> Iterator[Callable[[WriteResult], None]]:
-        """A module writes that file: the event of it follows from what led the module to it.
-
-        Call what it yields with the result. Any thread may use it. The event may come before the
-        result is known, so until then every change of the file counts as this one.
+    def writing(self, path: VaultPath, caller: Caller) -> Iterator[Callable[[WriteResult], None]]:
+        """Around a module's write of that file, on any thread: the event of it follows from what
+        led the module to it. Call what it yields with the result; until then every change of the
+        file counts as this one.
         """
-        if not authority.events:
+        if not caller.chain.events:
             yield lambda _written: None
             return
 
         def wrote(written: WriteResult) -> None:
             with self._lock:
-                _remember(self._written, (written.path, written.after), authority.events)
+                _remember(self._written, (written.path, written.after), caller.chain.events)
 
-        unfinished = (str(path), authority.events)
+        unfinished = (str(path), caller.chain.events)
         with self._lock:
             self._unfinished.append(unfinished)
         try:
@@ -200,7 +191,7 @@ class EventPublisher:
             with self._lock:
                 self._unfinished.remove(unfinished)
 
-    def authority_of(self, event: Event) -> Authority:
+    def caller_of(self, event: Event) -> Caller:
         """What led to that event; forgotten once it is asked."""
         found = self._authorities.pop(event.id, None)
         if found is not None:
@@ -208,16 +199,19 @@ class EventPublisher:
         path, digest, causes, run = (
             event.data.get(name) for name in ("path", "digest", _CAUSES, "run")
         )
-        authority = Authority(
+        caller = Caller(
             causes=tuple(map(str, causes)) if isinstance(causes, list | tuple) else (),
-            runs=(run,) if isinstance(run, str) else (),
-            events=self._events_before(str(path), digest if isinstance(digest, str) else None),
+            chain=WorkChain(
+                runs=(run,) if isinstance(run, str) else (),
+                events=self._events_before(str(path), digest if isinstance(digest, str) else None),
+            ),
         )
         if self._reach is None or "by" not in event.data:
-            return authority
+            return caller
         paths = [str(event.data[name]) for name in ("path", "from") if event.data.get(name)]
         by, key = str(event.data["by"]), str(event.data.get("key") or "")
-        return self._reach.limited(authority, paths, by, key, next(iter(authority.runs), None))
+        of_run = next(iter(caller.chain.runs), None)
+        return self._reach.limited(caller, paths, by, key, of_run)
 
     def _events_before(self, path: str, digest: str | None) -> int:
         with self._lock:
@@ -238,30 +232,19 @@ def _remember(led_by: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> No
 
 
 def _refuse_undeclared(kind: EventKind | None, event: str, data: Mapping[str, object]) -> None:
-    """Raises ActRefusedError, with the line to write, for an event or a field that is not declared,
-    or a value that is not of its kind.
+    """Raises ActRefusedError for an event or a field that is not declared, or a value that is not
+    of its kind.
     """
+    where = f"`{event[:80]}` below `publishes:` in manifest.yaml ({_KINDS})"
     if kind is None:
-        fields = ", ".join(
-            f"{_name(name)}: {_likely(name, value)}"
-            for name, value in data.items()
-            if name != _CAUSES
-        )
-        raise ActRefusedError(
-            f"{event[:80]} is not declared; write below `publishes:` in manifest.yaml: "
-            f"`{event[:80]}: {{{fields}}}` ({_KINDS})"
-        )
+        raise ActRefusedError(f"{event[:80]} is not declared; add {where}, with its fields")
     for name, value in data.items():
         field = kind.fields.get(name)
-        if field is None and event in CATALOG:
-            raise ActRefusedError(
-                f"{event} has no field {_name(name)}; it has {', '.join(kind.fields)}"
-            )
         if field is None:
             raise ActRefusedError(
-                f"{event} has no field {_name(name)}; add `{_name(name)}: {_likely(name, value)}` "
-                f"to `{event}` below `publishes:` in "
-                f"manifest.yaml ({_KINDS})"
+                f"{event} has no field {_name(name)}; it has {', '.join(kind.fields)}"
+                if event in CATALOG
+                else f"{event} has no field {_name(name)}; add it to {where}"
             )
         if not fits(field, value):
             raise ActRefusedError(
@@ -270,26 +253,88 @@ def _refuse_undeclared(kind: EventKind | None, event: str, data: Mapping[str, ob
             )
 
 
-def _likely(name: str, value: object) -> FieldKind:
-    """The likely kind of such a field; when in doubt, the one visible to the fewest."""
-    by_name = {
-        "path": FieldKind.PATH,
-        "paths": FieldKind.PATHS,
-        "id": FieldKind.ID,
-        "ids": FieldKind.IDS,
-    }
-    guessed = by_name.get(name.rpartition("_")[2])
-    if guessed is not None and fits(guessed, value):
-        return guessed
-    return next(
-        (
-            kind
-            for kind in (FieldKind.FLAG, FieldKind.NUMBER)
-            if value is not None and fits(kind, value)
-        ),
-        FieldKind.FREE,
-    )
-
-
 def _name(name: str) -> str:
     return name[:80] if name.isidentifier() else repr(name[:80])
+
+
+MOST_WAITING = 1000
+_AT_ONCE = 8
+_IN_ORDER_S = 30.0
+_ALONGSIDE_S = 600.0  # such a handler may let an agent work
+
+
+class Inbox:
+    """Holds events until `run` tells them.
+
+    Handlers that are not async are called one after the other, the others beside them.
+    """
+
+    def __init__(self, host: ModuleHost, event_filter: EventFilter) -> None:
+        self._host, self._event_filter = host, event_filter
+        self._specs: dict[str, list[EventMark]] = {}
+        for spec in host.declared.events:
+            self._specs.setdefault(spec.event, []).append(spec)
+        # a moved file can be a new one, or one that is gone, to who sees one side
+        is_moved = not {"file.created", "file.deleted"}.isdisjoint(self._specs)
+        self.events = frozenset(self._specs) | ({"file.moved"} if is_moved else frozenset())
+        self._waiting: deque[tuple[str, Mapping[str, object], Caller]] = deque()
+        self._has_some = asyncio.Event()
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self.dropped = 0
+
+    def put(self, event: Event, caller: Caller) -> None:
+        """Queue an event and what led to it, if the module may receive it.
+
+        When too many wait, the oldest is dropped and counted.
+        """
+        heard = event.heard_by(self._event_filter)
+        if heard is None or heard.event not in self._specs:
+            return
+        if len(self._waiting) >= MOST_WAITING:
+            self._waiting.popleft()
+            self.dropped += 1
+        caller = replace(
+            caller.forked(),
+            request=replace(caller.request, by="event", entry="module"),
+            chain=replace(
+                caller.chain,
+                runs=caller.chain.led_by,
+                events=caller.chain.events + 1,
+                depth=0,
+                call=None,
+            ),
+        )
+        # its own data: what it does to it is not seen elsewhere
+        data = {str(name): to_json(value) for name, value in heard.data.items()}
+        self._waiting.append((heard.event, data, caller))
+        self._has_some.set()
+
+    async def run(self) -> None:
+        """Tell until cancelled; what is being handled then ends with it."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._has_some.wait()
+                self._has_some.clear()
+                while self._waiting:
+                    event, data, caller = self._waiting.popleft()
+                    for spec in self._specs[event]:
+                        if not spec.is_async:
+                            await self._tell(spec, data, caller, _IN_ORDER_S)
+                            continue
+                        await self._room.acquire()
+                        task = group.create_task(
+                            self._tell(spec, data, caller, _ALONGSIDE_S),
+                            name=f"{self._host.name} {spec.handler}",
+                        )
+                        task.add_done_callback(lambda _task: self._room.release())
+
+    async def _tell(
+        self, spec: EventMark, data: Mapping[str, object], caller: Caller, limit_s: float
+    ) -> None:
+        about = {"of": self._host.name, "event": spec.event}
+        try:
+            await self._host.tell(spec.handler, data, timeout_s=limit_s, caller=caller)
+        except ParachuteError as error:
+            log.warning("a module did not handle an event", extra={**about, "error": error.message})
+        except Exception:  # a module's callback, wherever it runs
+            log.exception("a module did not handle an event", extra=about)

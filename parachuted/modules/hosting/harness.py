@@ -10,14 +10,14 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import cast
 
-from parachuted.access.authority import NO_AUTHORITY, Authority, current
+from parachuted.access.caller import NO_CALLER, Caller, WorkRequest, current
 from parachuted.access.events import EventFilter
-from parachuted.access.grant import grant_of
+from parachuted.access.grant import CallerGrant, grant_of
+from parachuted.agents.job import AgentResult, TextStep
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.chain import NullAuditRecorder
 from parachuted.context import ContextAssembly
@@ -25,13 +25,7 @@ from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
 from parachuted.history.run_account import CallRun
 from parachuted.keys import EVERYWHERE
-from parachuted.modules.agent_runs import (
-    AgentResources,
-    AgentResult,
-    AgentStep,
-    AgentText,
-    RunAccess,
-)
+from parachuted.modules.agent_runs import AgentResources, AgentStep, RunAccess
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.host import ModuleHost, RequestArguments
@@ -52,17 +46,14 @@ from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.results import Finding, HookResult
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import StateAccess
-from parachuted.modules.streams import PartHead, StreamOpened
+from parachuted.modules.streams import MemoryBody, PartHead, StreamOpened
 from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.search import IndexUpdate, Search
+from parachuted.texts.times import utc_now
 from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 
-_SETTLED_S = 60.0
 # a test is about what a module does, not how fast a busy machine loads it
-_BEGIN_LIMIT_S = 60.0
-# what asyncio's debug mode, which unittest switches on, complains of; a module's start on a busy
-# machine is not a fault
-_SLOW_S = 1.0
+_SETTLED_S, _BEGIN_LIMIT_S, _SLOW_S = 60.0, 60.0, 1.0
 
 
 class ModuleHarness:
@@ -77,10 +68,10 @@ class ModuleHarness:
     """
 
     def __init__(
-        self, host: ModuleHost, services: _HarnessServices, asking: Authority | None = None
+        self, host: ModuleHost, services: _HarnessServices, asking: Caller | None = None
     ) -> None:
         self._host, self._services = host, services
-        self._asking = asking or Authority(asked_by="person")
+        self._asking = asking or Caller(request=WorkRequest(by="person"))
         self.published: list[tuple[str, Mapping[str, object]]] = services.published
         self.asked: list[tuple[str, str]] = services.asked
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = services.suggested
@@ -92,7 +83,9 @@ class ModuleHarness:
         key is limited to, None those of no limited one.
         """
         grant = EVERYWHERE if paths is None else grant_of(paths)
-        asking = Authority(asked_by="person", caller=key_id, reads=grant, writes=grant)
+        asking = Caller(
+            request=WorkRequest(by="person", key=key_id), grant=CallerGrant(grant, grant)
+        )
         return ModuleHarness(self._host, self._services, asking)
 
     @property
@@ -127,11 +120,11 @@ class ModuleHarness:
             "path": found.path_values,
             "query": query or {},
             "tolerant": found.spec.tolerant,
-            "source": None if upload is None else _Upload(upload, content_type),
+            "source": None if upload is None else _uploaded(upload, content_type),
         }
         if not found.spec.streams:
-            return await self._host.call(handler, arguments, authority=self._authority(), **sent)
-        items = self._host.stream(handler, arguments, authority=self._authority(), **sent)
+            return await self._host.call(handler, arguments, caller=self._caller(), **sent)
+        items = self._host.stream(handler, arguments, caller=self._caller(), **sent)
         return [item async for item in items if not isinstance(item, StreamOpened)]
 
     async def tool(self, name: str, /, **arguments: object) -> object:
@@ -148,9 +141,10 @@ class ModuleHarness:
             raise NotFoundError(f"{self._host.name} does not hear {name}")
         await self._services.see()
         heard, shown = self._services.heard(name, data) or ("", {})
+        caller = Caller(request=WorkRequest(by="event"))
         for spec in specs:
             if spec.event == heard:
-                await self._host.tell(spec.handler, shown, authority=Authority(asked_by="event"))
+                await self._host.tell(spec.handler, shown, caller=caller)
 
     async def hook(self, name: str, /, **data: object) -> HookResult:
         """Ask its hook of that event, as before an agent's act; an empty result where it says
@@ -161,21 +155,24 @@ class ModuleHarness:
         if spec is None:
             raise NotFoundError(f"{self._host.name} has no hook of {name}")
         await self._services.see()
-        return await self._host.ask_hook(spec, data, self._authority())
+        return await self._host.ask_hook(spec, data, self._caller())
 
     async def tick(self, name: str) -> None:
         """Let a schedule run now: the one that it has set by that name, or else the method of that
         name that it declares one for.
         """
-        set_ones = {one.name: one for one in await self.schedules.list()}
-        declared = {spec.handler for spec in self._host.declared.schedules}
-        if name not in set_ones and name not in declared:
+        found = {
+            spec.handler: (spec.handler, dict[str, object]())
+            for spec in self._host.declared.schedules
+        }
+        for one in await self.schedules.list():
+            found[one.name] = one.method, dict(one.arguments)
+        if name not in found:
             raise NotFoundError(f"{self._host.name} has no schedule {name}")
         await self._services.see()
-        tick = Authority(asked_by="clock", entry="schedule")
-        one = set_ones.get(name)
-        handler, arguments = (name, {}) if one is None else (one.method, one.arguments)
-        await self._host.tell(handler, arguments, authority=tick)
+        handler, arguments = found[name]
+        tick = Caller(request=WorkRequest(by="clock", entry="schedule"))
+        await self._host.tell(handler, arguments, caller=tick)
 
     async def command(self, name: str, /, **arguments: object) -> object:
         """Call a command of the command line."""
@@ -191,21 +188,21 @@ class ModuleHarness:
         for spec in specs:
             if spec.name == name:
                 await self._services.see()
-                return await self._host.call(spec.handler, arguments, authority=self._authority())
+                return await self._host.call(spec.handler, arguments, caller=self._caller())
         raise NotFoundError(f"{self._host.name} has no {kind} {name}")
 
     async def doctor(self) -> list[Finding]:
         """What the module reports to `parachute doctor`."""
         await self._services.see()
-        return await self._host.doctor(self._authority())
+        return await self._host.doctor(self._caller())
 
-    def _authority(self) -> Authority:
+    def _caller(self) -> Caller:
         """That of a new request."""
         return self._asking.forked()
 
     def interface(self, name: str) -> object | None:
         """An object that it provides; each of its methods is awaited."""
-        return self._host.interface(name, Authority())
+        return self._host.interface(name, Caller())
 
 
 @asynccontextmanager
@@ -226,6 +223,7 @@ async def running_module(
     answer to a prompt; `has_model` is what `self.has_model` says; `runs` takes the place of the
     agents, where a test says itself what each of their steps is.
     """
+    # in asyncio's debug mode, which unittest switches on
     asyncio.get_running_loop().slow_callback_duration = _SLOW_S
     # a thread whose task was cancelled may write into it until it ends
     with tempfile.TemporaryDirectory(
@@ -237,13 +235,9 @@ async def running_module(
         )
         tree = read_tree(copy).digest
         manifest = read_manifest((copy / FILE).read_bytes())
+        name = manifest.name
         approved = ApprovedModule(
-            name=manifest.name,
-            copy=copy,
-            digest=tree,
-            tree=tree,
-            manifest=manifest,
-            trust="trusted",
+            name=name, copy=copy, digest=tree, tree=tree, manifest=manifest, trust="trusted"
         )
         with ExitStack() as closing:
             services = _HarnessServices(approved, vault, Path(private), closing, interfaces or {})
@@ -278,14 +272,14 @@ class _HarnessServices(ModuleContext):
         self.published: list[tuple[str, Mapping[str, object]]] = []
         self.asked: list[tuple[str, str]] = []
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = []
-        self.scheduler = ModuleScheduler(_now, None, ModuleAudit(NullAuditRecorder(), _now))
+        self.scheduler = ModuleScheduler(utc_now, None, ModuleAudit(NullAuditRecorder(), utc_now))
         self._seeing = asyncio.Lock()
-        self._publishing = EventPublisher(Bus(_now))
+        self._publishing = EventPublisher(Bus(utc_now))
         self._publishing.declare(approved.manifest)
         root, self._index = VaultRoot(vault), VaultIndex()
         self._scanner = Scanner(root, self._index, load_ignore(root))
         objects, history = ObjectStore(private / "objects"), History(private / "history.db")
-        store = Store(root, objects, history, _now, notice=self._notice)
+        store = Store(root, objects, history, utc_now, notice=self._notice)
         self._search = Search(
             private / "search.db", root, self._index, lambda _subject, _problem: None
         )
@@ -302,7 +296,6 @@ class _HarnessServices(ModuleContext):
             has_model=True,
             agents_of=lambda _approved: cast(ModuleAgents, None),  # none works here
             suggestions=None,
-            origins=None,
             state=private / "state",
             publish=self._publish,
             writing=self._publishing.writing,
@@ -310,15 +303,13 @@ class _HarnessServices(ModuleContext):
             scheduler=self.scheduler,
             activity=ActivityLog(root),
             contexts=ContextAssembly(self._index, lambda _path: ()),
-            clock=_now,
+            clock=utc_now,
         )
         super().__init__(approved, sources, _acted_on)
         self.runs = _HarnessRuns(self)
 
-    def _publish(
-        self, module: str, event: str, data: Mapping[str, object], authority: Authority
-    ) -> None:
-        self._publishing.publish(module, event, data, authority)
+    def _publish(self, module: str, event: str, data: Mapping[str, object], caller: Caller) -> None:
+        self._publishing.publish(module, event, data, caller)
         self.published.append((event, data))
 
     async def run_agent(self, agent: str, prompt: str, _options: Mapping[str, object]) -> str:
@@ -349,16 +340,10 @@ class _HarnessServices(ModuleContext):
     def heard(
         self, name: str, data: Mapping[str, object]
     ) -> tuple[str, Mapping[str, object]] | None:
-        """The event as the module receives it.
-
-        Another module's declarations are unknown here, so its events pass unchanged.
-        """
+        """The event as the module receives it, which is trusted here."""
         kind = CATALOG.get(name)
-        return (
-            (name, data)
-            if kind is None
-            else EventFilter.of_module(self.name, self._bounds.reads).heard(kind, data)
-        )
+        can_hear = EventFilter.of_module(self.name, self._bounds.reads, has_others=True)
+        return (name, data) if kind is None else can_hear.heard(kind, data)
 
     async def see(self) -> None:
         """Index the vault's present content, as the daemon would moments after a change. One at a
@@ -383,28 +368,28 @@ class _HarnessRuns:
 
     def __init__(self, services: _HarnessServices) -> None:
         self._services = services
-        self._texts: dict[str, list[str]] = {}
+        self._unread: dict[str, list[str]] = {}
         self._answers: dict[str, str] = {}
 
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         text = await self._services.run_agent(agent, prompt, options)
         run = f"r{len(self._answers):010d}"
-        self._texts[run], self._answers[run] = [text], text
+        self._unread[run], self._answers[run] = [text], text
         return run
 
     async def next(self, run: str) -> AgentStep | None:
-        return AgentText(text=self._texts[run].pop()) if self._texts[run] else None
+        return TextStep(text=self._unread[run].pop()) if self._unread[run] else None
 
     async def result(self, run: str) -> AgentResult:
         return AgentResult(text=self._answers[run], run_id=run, outcome="unchanged")
 
     async def stop(self, run: str) -> bool:
-        self._texts[run].clear()
+        self._unread[run].clear()
         return False
 
     async def inject(self, run: str, text: str) -> bool:
         del text
-        return bool(self._texts[run])
+        return bool(self._unread[run])
 
     async def answer(self, run: str, name: str, value: object) -> bool:
         del run, name, value
@@ -424,36 +409,21 @@ class _HarnessRuns:
         raise NotFoundError(f"there is no skill {name[:80]!r}")
 
 
-class _Upload:
-    """A body that is in memory, in pieces of a few bytes, as a slow network would bring them."""
-
-    def __init__(
-        self, content: bytes | Mapping[str, str | tuple[str, bytes]], content_type: str
-    ) -> None:
-        whole = content if isinstance(content, bytes) else None
-        self.content_type = "multipart/form-data" if whole is None else content_type
-        self.size = None if whole is None else len(whole)
-        self._left = whole or b""
-        self._parts = [] if isinstance(content, bytes) else list(content.items())
-
-    async def read(self) -> bytes:
-        size = max(len(self._left) // 3, 1)
-        piece, self._left = self._left[:size], self._left[size:]
-        return piece
-
-    async def next_part(self) -> PartHead | None:
-        if not self._parts:
-            return None
-        name, said = self._parts.pop(0)
-        filename, self._left = (None, said.encode()) if isinstance(said, str) else said
-        return PartHead(name=name, filename=filename, content_type="application/octet-stream")
+def _uploaded(
+    content: bytes | Mapping[str, str | tuple[str, bytes]], content_type: str
+) -> MemoryBody:
+    """A body that comes in several pieces, as over a network."""
+    if isinstance(content, bytes):
+        return MemoryBody(content_type, content, piece=len(content) // 3 + 1)
+    parts = []
+    for name, said in content.items():
+        filename, data = (None, said.encode()) if isinstance(said, str) else said
+        head = PartHead(name=name, filename=filename, content_type="application/octet-stream")
+        parts.append((head, data))
+    return MemoryBody("multipart/form-data", parts=parts, piece=7)
 
 
-def _acted_on() -> Authority:
+def _acted_on() -> Caller:
     """That of the module's code; a test that looks into the state has none."""
     found = current()
-    return Authority() if found is NO_AUTHORITY else found
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+    return Caller() if found is NO_CALLER else found

@@ -8,21 +8,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypedDict, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.access.authority import NO_AUTHORITY, Authority
+from parachuted.access.caller import NO_CALLER, Caller
 from parachuted.errors import ModuleFailedError
+from parachuted.modules.declare import HookMark
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.registry.declaration import HookSpec, ModuleDeclaration
+from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.results import Finding, HookResult, to_json
 from parachuted.modules.services import Services
 from parachuted.modules.streams import BodySource
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.visible import visible
+from parachuted.texts.visible import visible
 
 if TYPE_CHECKING:
     from parachuted.history.run_account import CallRun
@@ -35,8 +36,8 @@ _HOOK_RESULT: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
 Where: TypeAlias = Literal["in process", "container"]
 Args: TypeAlias = tuple[object, ...]
-MakeCallRun: TypeAlias = Callable[[str, Authority], "CallRun"]
-"""Makes the record of a call, by the call's name and the authority that it is made with."""
+MakeCallRun: TypeAlias = Callable[[str, Caller], "CallRun"]
+"""Makes the record of a call, by the call's name and the caller that it is made for."""
 
 
 class RequestArguments(TypedDict, total=False):
@@ -51,6 +52,20 @@ class RequestArguments(TypedDict, total=False):
     source: BodySource | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerCall:
+    """One call of a handler: `arguments` is the JSON body, or what an event holds; `sent` is what a
+    request holds besides, and `after` the id of the last event that its reader has.
+    """
+
+    handler: str
+    arguments: Mapping[str, object]
+    caller: Caller
+    timeout_s: float = CALL_LIMIT_S
+    after: str | None = None
+    sent: RequestArguments = field(default_factory=RequestArguments)
+
+
 class InterfaceMethods:
     """An interface whose methods are coroutines, each made by `call`."""
 
@@ -58,6 +73,9 @@ class InterfaceMethods:
         self, name: str, call: Callable[[str, Args, Mapping[str, Any]], Awaitable[object]]
     ) -> None:
         self._name, self._call = name, call
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, provided by a module>"
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
         if method.startswith("_") or is_every_modules(method):
@@ -72,11 +90,9 @@ class InterfaceMethods:
 class ModuleHost(ABC):
     """One module.
 
-    Arguments are bound to the handler's parameters where the code is. So `call` and `stream` raise
-    WrongArgumentsError before the handler starts, and ModuleFailedError for any later failure: it
-    raised, it timed out, its container ended. Errors of `parachuted.errors` that the handler raises
-    (NotFoundError, ActRefusedError, ...) pass unchanged. `authority` applies to the handler and to
-    everything that it starts.
+    `call` and `stream` raise UnfitError before the handler starts, and ModuleFailedError for any
+    later failure: it raised, it timed out, its container ended. Errors of `parachuted.errors` that
+    the handler raises pass unchanged. `caller` applies to the handler and to all that it starts.
     """
 
     where: ClassVar[Where]
@@ -106,9 +122,8 @@ class ModuleHost(ABC):
 
     @abstractmethod
     async def stop(self) -> None:
-        """Let it disable itself, then end all that it began: tasks, streams, its container.
-
-        Raises nothing; may be called twice.
+        """Let it disable itself, then end its calls, streams, spawned tasks, container. Raises
+        nothing; may be called twice.
         """
 
     @abstractmethod
@@ -117,28 +132,25 @@ class ModuleHost(ABC):
 
     @abstractmethod
     async def call_interface(
-        self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], authority: Authority
+        self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], caller: Caller
     ) -> object:
-        """Call a method that it declares for an interface.
-
-        Raises ActRefusedError for any other, TypeError for arguments that do not fit, and else what
-        `call` raises.
+        """Call a method that it declares for an interface. Raises ActRefusedError for any other,
+        TypeError for arguments that do not fit, and else what `call` raises.
         """
 
-    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> InterfaceMethods | None:
-        """The interface of that name, if it provides that, with methods that use that authority."""
+    def interface(self, name: str, caller: Caller = NO_CALLER) -> InterfaceMethods | None:
+        """The interface of that name, if it provides that, whose methods act for that caller."""
 
         async def call(method: str, args: Args, kwargs: Mapping[str, Any]) -> object:
-            return await self.call_interface(name, method, args, kwargs, authority)
+            return await self.call_interface(name, method, args, kwargs, caller)
 
         return InterfaceMethods(name, call) if self.provides(name) else None
 
-    async def start(self, authority: Authority | None = None) -> None:
-        """Load the code, describe it, and let it enable itself, with that authority or its own.
-
-        Raises ModuleFailedError, and has then cleaned up.
+    async def start(self, caller: Caller | None = None) -> None:
+        """Load the code, describe it, and let it enable itself. Raises ModuleFailedError, and has
+        then cleaned up.
         """
-        async with self._recorded("on_enable", authority or Authority()) as recorded:
+        async with self._recorded("on_enable", caller or Caller()) as recorded:
             await self._start(recorded)
 
     async def call(
@@ -147,16 +159,22 @@ class ModuleHost(ABC):
         arguments: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NO_AUTHORITY,
+        caller: Caller = NO_CALLER,
         **sent: Unpack[RequestArguments],
     ) -> object:
-        """Call a route's or a tool's handler.
-
-        `arguments` is the JSON body; the answer is JSON, a `results.Response` of JSON, a
+        """`arguments` is the JSON body; the answer is JSON, a `results.Response` of JSON, a
         FileResponse or a BytesResponse.
         """
-        async with self._recorded(handler, authority) as recorded:
-            return await self._call(handler, arguments, timeout_s, recorded, sent)
+        async with self._recorded(handler, caller) as recorded:
+            return await self._call(
+                HandlerCall(
+                    handler=handler,
+                    arguments=arguments,
+                    caller=recorded,
+                    timeout_s=timeout_s,
+                    sent=sent,
+                )
+            )
 
     async def tell(
         self,
@@ -164,13 +182,13 @@ class ModuleHost(ABC):
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NO_AUTHORITY,
+        caller: Caller = NO_CALLER,
     ) -> None:
-        """Call the handler of an event or schedule with what it names of `data`; the result is
-        dropped.
-        """
-        async with self._recorded(handler, authority) as recorded:
-            await self._tell(handler, data, timeout_s, recorded)
+        """Call an event's or a schedule's handler with what it names of `data`."""
+        async with self._recorded(handler, caller) as recorded:
+            await self._tell(
+                HandlerCall(handler=handler, arguments=data, caller=recorded, timeout_s=timeout_s)
+            )
 
     async def stream(
         self,
@@ -178,7 +196,7 @@ class ModuleHost(ABC):
         arguments: Mapping[str, object],
         *,
         after: str | None = None,
-        authority: Authority = NO_AUTHORITY,
+        caller: Caller = NO_CALLER,
         **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`.
@@ -186,19 +204,17 @@ class ModuleHost(ABC):
         `after` is the id of the last event that the reader has, for a handler that returns a
         Stream. Closing the iterator closes the handler's generator.
         """
-        async with (
-            self._recorded(handler, authority) as recorded,
-            aclosing(self._stream(handler, arguments, after, recorded, sent)) as items,  # type: ignore[type-var]
-        ):
-            async for item in items:
-                yield item
+        async with self._recorded(handler, caller) as recorded:
+            asked = HandlerCall(
+                handler=handler, arguments=arguments, caller=recorded, after=after, sent=sent
+            )
+            async with aclosing(self._stream(asked)) as items:  # type: ignore[type-var]
+                async for item in items:
+                    yield item
 
-    async def doctor(self, authority: Authority) -> list[Finding]:
-        """What it reports of its own files.
-
-        Raises ModuleFailedError when it fails, takes too long or reports something else.
-        """
-        found = await self.call("doctor", {}, timeout_s=_DOCTOR_LIMIT_S, authority=authority)
+    async def doctor(self, caller: Caller) -> list[Finding]:
+        """What it reports of its own files. Raises ModuleFailedError."""
+        found = await self.call("doctor", {}, timeout_s=_DOCTOR_LIMIT_S, caller=caller)
         try:
             reported = _FINDINGS.validate_python(found)
         except ValidationError as error:
@@ -207,11 +223,11 @@ class ModuleHost(ABC):
                 f"Finding: {error.errors(include_url=False)[0]['msg']}"
             ) from error
         shown = [
-            Finding(
+            replace(
+                finding,
                 problem=_line(finding.problem),
                 advice=_line(finding.advice),
-                path=None if finding.path is None else _line(finding.path),
-                line=finding.line,
+                path=finding.path and _line(finding.path),
             )
             for finding in reported[:_MOST_FINDINGS]
         ]
@@ -221,9 +237,9 @@ class ModuleHost(ABC):
 
     async def ask_hook(
         self,
-        spec: HookSpec,
+        spec: HookMark,
         data: Mapping[str, object],
-        authority: Authority,
+        caller: Caller,
         *,
         timeout_s: float = CALL_LIMIT_S,
     ) -> HookResult:
@@ -233,12 +249,10 @@ class ModuleHost(ABC):
         """
         sent = {str(name): to_json(value) for name, value in data.items()}
         found = await self.call(
-            spec.handler, sent, timeout_s=timeout_s, authority=authority, tolerant=True
+            spec.handler, sent, timeout_s=timeout_s, caller=caller, tolerant=True
         )
-        if found is None:
-            return HookResult()
         try:
-            result = HookResult(**_HOOK_RESULT.validate_python(found))
+            result = HookResult(**_HOOK_RESULT.validate_python({} if found is None else found))
         except (ValidationError, TypeError) as error:
             raise ModuleFailedError(
                 f"{spec.handler} returned something else than a HookResult or None"
@@ -250,43 +264,27 @@ class ModuleHost(ABC):
         return result
 
     @abstractmethod
-    async def _start(self, authority: Authority) -> None: ...
+    async def _start(self, caller: Caller) -> None: ...
 
     @abstractmethod
-    async def _call(
-        self,
-        handler: str,
-        arguments: Mapping[str, object],
-        timeout_s: float,
-        authority: Authority,
-        sent: RequestArguments,
-    ) -> object: ...
+    async def _call(self, asked: HandlerCall) -> object: ...
 
     @abstractmethod
-    async def _tell(
-        self, handler: str, data: Mapping[str, object], timeout_s: float, authority: Authority
-    ) -> None: ...
+    async def _tell(self, asked: HandlerCall) -> None: ...
 
     @abstractmethod
-    def _stream(
-        self,
-        handler: str,
-        arguments: Mapping[str, object],
-        after: str | None,
-        authority: Authority,
-        sent: RequestArguments,
-    ) -> AsyncIterator[object]: ...
+    def _stream(self, asked: HandlerCall) -> AsyncIterator[object]: ...
 
     @asynccontextmanager
-    async def _recorded(self, handler: str, authority: Authority) -> AsyncIterator[Authority]:
+    async def _recorded(self, handler: str, caller: Caller) -> AsyncIterator[Caller]:
         """What the call writes is one run, as is what its interfaces' calls lead to."""
         if self._make_run is None:
-            yield authority
+            yield caller
             return
         what = handler.rpartition(":")[2].strip("_").replace("_", " ")
-        call = self._make_run(f"{self.name.capitalize()}: {what}", authority)
+        call = self._make_run(f"{self.name.capitalize()}: {what}", caller)
         try:
-            yield replace(authority, call=call)
+            yield replace(caller, chain=replace(caller.chain, call=call))
         finally:
             if call.run is None:
                 call.close()

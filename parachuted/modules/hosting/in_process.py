@@ -1,38 +1,36 @@
 """A module whose code runs in the daemon's own process, with its failures contained.
 
-Whatever it raises, however long it waits and whatever it starts is contained and reported as that
-module's. Code that kills or blocks the process is not: such a module needs its own container.
+Its code is trusted. What it raises, and what it begins by `spawn`, is reported as that module's and
+ends with it; a call has a time limit, as any request has.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
+import contextvars
 import inspect
 import logging
-import threading
+import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller, act_for
 from parachuted.errors import ActRefusedError, ModuleFailedError, ParachuteError
 from parachuted.modules.declare import is_offered
 from parachuted.modules.hosting.host import (
     CALL_LIMIT_S,
     Args,
+    HandlerCall,
     MakeCallRun,
     ModuleHost,
-    RequestArguments,
 )
 from parachuted.modules.hosting.loading import load_class, unload
-from parachuted.modules.hosting.task_owner import OverdueError, TaskOwner, claim_tasks, traceback_of
-from parachuted.modules.module import Module, is_every_modules
+from parachuted.modules.module import Module, ModuleTasks, is_every_modules, spawned_by
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.registry.arguments import plan
+from parachuted.modules.registry.arguments import HandlerArguments
 from parachuted.modules.registry.declaration import (
-    DeclaredError,
     ModuleDeclaration,
     describe,
     resolve_handler,
@@ -47,8 +45,10 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-_BEGIN_LIMIT_S, _DISABLE_LIMIT_S = 10.0, 5.0
+_BEGIN_LIMIT_S, _DISABLE_LIMIT_S, _CANCEL_LIMIT_S = 10.0, 5.0, 1.0
 _IMPORT = "the import"
+_MOST_TEXT = 20_000
+_END = object()
 
 
 class InProcessHost(ModuleHost):
@@ -67,13 +67,16 @@ class InProcessHost(ModuleHost):
         *,
         begin_limit_s: float = _BEGIN_LIMIT_S,
         on_problem: Callable[[], None] = lambda: None,
+        on_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_problem` is called when `problem` may have become another one."""
+        """`on_problem` is called when `problem` may have become another one, `on_stop` when the
+        module has ended.
+        """
         super().__init__(approved, services, make_run)
-        self._begin_limit_s, self._on_problem = begin_limit_s, on_problem
-        self._owner = TaskOwner(self.name, lambda said: self._note("in the background", said))
+        self._begin_limit_s, self._on_problem, self._on_stop = begin_limit_s, on_problem, on_stop
+        self._tasks = ModuleTasks()
         self._problems: dict[str, str] = {}
-        self._handlers: dict[str, _Handler] = {}
+        self._handlers: dict[str, tuple[Callable[..., object], HandlerArguments]] = {}
         self._module: Module | None = None
         self._interfaces: Mapping[str, object] = {}
         self._is_enabled = False
@@ -82,22 +85,22 @@ class InProcessHost(ModuleHost):
     def problem(self) -> str | None:
         return next(reversed(self._problems.values()), None)
 
-    async def _start(self, authority: Authority) -> None:
-        claim_tasks(asyncio.get_running_loop())
-        approved, limit_s = self._approved, self._begin_limit_s
+    async def _start(self, caller: Caller) -> None:
+        context, limit_s = _context_of(caller), self._begin_limit_s
         try:
-            cls, self._declared = await self._contained(
-                _IMPORT, _in_thread(self._load, self.name), limit_s, authority
+            cls, self._declared = await self._run(
+                _IMPORT, asyncio.to_thread(self._load), limit_s, context
             )
-            read_settings(cls.Settings, approved.config, approved.config_lines)
-            module = self._module = await self._contained(
-                "the constructor", _made(cls, self._services), limit_s, authority
+            read_settings(cls.Settings, self._approved.config)
+            making = _awaited(cls, self._services)
+            made = await self._run("the constructor", making, limit_s, context)
+            self._module = module = cast("Module", made)
+            spawned_by(module).failed = lambda error: self._note(
+                "in the background", traceback_of(error)
             )
             self._is_enabled = True
-            await self._contained("on_enable", module.on_enable(), limit_s, authority)
-            found = await self._contained(
-                "interfaces", _awaited(module.interfaces), limit_s, authority
-            )
+            await self._run("on_enable", module.on_enable(), limit_s, context)
+            found = await self._run("interfaces", _awaited(module.interfaces), limit_s, context)
             named = dict(found) if isinstance(found, Mapping) else {}
             self._interfaces = {name: named.get(name, module) for name in self.declared.provides}
         except BaseException:
@@ -105,19 +108,19 @@ class InProcessHost(ModuleHost):
             raise
 
     async def stop(self) -> None:
-        if self._module is not None and self._is_enabled:
-            self._is_enabled = False
-            with contextlib.suppress(ModuleFailedError):  # it is in `problem`
-                await self._contained(
-                    "on_disable", self._module.on_disable(), _DISABLE_LIMIT_S, Authority()
-                )
-        if stubborn := await self._owner.end():
-            self._note(
-                "stop",
-                f"{len(stubborn)} of its tasks do not end when they are cancelled "
-                f"({', '.join(stubborn[:5])})",
-            )
-        self._module, self._interfaces = None, {}
+        module, self._module, self._interfaces = self._module, None, {}
+        if module is not None:
+            if self._is_enabled:
+                self._is_enabled = False
+                with contextlib.suppress(ModuleFailedError):  # it is in `problem`
+                    context = _context_of(Caller())
+                    await self._run("on_disable", module.on_disable(), _DISABLE_LIMIT_S, context)
+            tasks = self._tasks.running | spawned_by(module).running
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks, timeout=_CANCEL_LIMIT_S)
+        self._on_stop()
         self._handlers.clear()
         unload(self.name, self._approved.tree)
 
@@ -125,7 +128,7 @@ class InProcessHost(ModuleHost):
         return self._is_enabled and name in self._interfaces
 
     async def call_interface(
-        self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], authority: Authority
+        self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], caller: Caller
     ) -> object:
         found = self._interfaces.get(name)
         if not is_offered(found, name, method) or is_every_modules(method, found):
@@ -135,50 +138,37 @@ class InProcessHost(ModuleHost):
         function = getattr(found, method)
         inspect.signature(function).bind(*args, **kwargs)  # the caller's mistake, if it is one
         work = _awaited(function, *args, **kwargs)
-        return await self._contained(
-            f"{name}.{method}", work, CALL_LIMIT_S, authority, has_caller=True
+        return await self._run(
+            f"{name}.{method}", work, CALL_LIMIT_S, _context_of(caller), has_caller=True
         )
 
-    async def _call(
-        self,
-        handler: str,
-        arguments: Mapping[str, object],
-        timeout_s: float,
-        authority: Authority,
-        sent: RequestArguments,
-    ) -> object:
-        found = self._handler(handler)
-        work = _answer(found.function, found.bind(arguments, sent))
-        return await self._contained(handler, work, timeout_s, authority, has_caller=True)
+    async def _call(self, asked: HandlerCall) -> object:
+        function, takes = self._handler(asked.handler)
+        work, context = _answer(function, _bound(takes, asked)), _context_of(asked.caller)
+        return await self._run(asked.handler, work, asked.timeout_s, context, has_caller=True)
 
-    async def _tell(
-        self, handler: str, data: Mapping[str, object], timeout_s: float, authority: Authority
-    ) -> None:
-        found = self._handler(handler)
-        work = _awaited(found.function, **found.arguments.bind_data(data))
-        await self._contained(handler, work, timeout_s, authority)
+    async def _tell(self, asked: HandlerCall) -> None:
+        function, takes = self._handler(asked.handler)
+        work = _awaited(function, **takes.bind_data(asked.arguments))
+        await self._run(asked.handler, work, asked.timeout_s, _context_of(asked.caller))
 
-    async def _stream(
-        self,
-        handler: str,
-        arguments: Mapping[str, object],
-        after: str | None,
-        authority: Authority,
-        sent: RequestArguments,
-    ) -> AsyncIterator[object]:
-        """It runs as the module's own task and is one item ahead at most."""
-        found = self._handler(handler)
-        source = _streamed(found.function, found.bind(arguments, sent), after)
-        channel = _ItemChannel()
-        task = self._owner.begin(channel.run(source), authority)
+    async def _stream(self, asked: HandlerCall) -> AsyncIterator[object]:
+        """Each item is made when it is asked for, all of them in one context."""
+        handler = asked.handler
+        function, takes = self._handler(handler)
+        source = _streamed(function, _bound(takes, asked), asked.after)
+        context = _context_of(asked.caller)
         try:
-            async for item in channel.items(task):
+            while (
+                item := await self._run(handler, _next(source), None, context, has_caller=True)
+            ) is not _END:
                 yield item
+                self._handler(handler)  # the module may have been stopped meanwhile
         finally:
-            task.cancel()
-        await self._contained(
-            handler, _awaited(lambda: task), CALL_LIMIT_S, authority, has_caller=True
-        )
+            closing, work = f"{handler}, as it was closed", _awaited(source.aclose)
+            ending = self._run(closing, work, CALL_LIMIT_S, context)
+            # A reader that leaves may cancel this once more; the generator's end goes on.
+            await asyncio.shield(self._tasks.begin(ending))
 
     def _load(self) -> tuple[type[Module], ModuleDeclaration]:
         approved = self._approved
@@ -192,55 +182,61 @@ class InProcessHost(ModuleHost):
         declared = describe(cls, approved.manifest)
         if wrong := unlisted(declared, approved):
             unload(approved.name, approved.tree)
-            raise DeclaredError(wrong)
+            raise ModuleFailedError("; ".join(wrong))
         return cls, declared
 
-    def _handler(self, name: str) -> _Handler:
+    def _handler(self, name: str) -> tuple[Callable[..., object], HandlerArguments]:
         if self._module is None:
             raise ModuleFailedError(
                 f"the module {self.name} is not running; `parachute modules status` says why"
             )
         if name not in self._handlers:
-            self._handlers[name] = _Handler(resolve_handler(self._module, name))
+            function = resolve_handler(self._module, name)
+            self._handlers[name] = function, HandlerArguments(function)
         return self._handlers[name]
 
-    async def _contained(
+    async def _run(
         self,
         what: str,
         work: Coroutine[Any, Any, Result],
-        timeout_s: float,
-        authority: Authority,
+        timeout_s: float | None,
+        context: contextvars.Context,
         *,
         has_caller: bool = False,
     ) -> Result:
-        """Run the module's code with that authority.
-
-        A failure is kept as the problem and raised as ModuleFailedError, which may reach anyone who
-        calls, so it only says where to look. `has_caller`: a named error is an answer for the
-        caller, and not the module's failure.
+        """Run the module's code. A failure is kept as the problem and raised as ModuleFailedError,
+        which may reach anyone who calls, so it only says where to look. `has_caller`: a named error
+        is an answer, and not the module's failure.
         """
+        task = self._tasks.begin(work, context=context)
+        error: Exception
         try:
-            result = await self._owner.run(work, timeout_s, authority)
-        except Exception as error:  # a wall: it is the module's code that failed
-            is_answer = isinstance(error, ParachuteError) and not isinstance(
-                error, ModuleFailedError
-            )
-            if has_caller and is_answer:
+            async with asyncio.timeout(timeout_s) as limit:
+                result = await task
+        except asyncio.CancelledError:
+            waiting = asyncio.current_task()
+            if not task.cancelled() or (waiting is not None and waiting.cancelling()):
+                raise
+            said = "it was stopped, or cancelled itself, before it had answered"
+            error = ModuleFailedError(said)
+        except Exception as raised:  # a wall: it is the module's code that failed
+            is_own_failure = isinstance(raised, ModuleFailedError)
+            if has_caller and isinstance(raised, ParachuteError) and not is_own_failure:
                 self._problems.pop(what, None)
                 raise
-            if isinstance(error, OverdueError):
+            error, said = raised, traceback_of(raised)
+            if limit.expired():
                 said = f"{what} was not done after {timeout_s:g} s, and was ended"
-            elif what is _IMPORT and isinstance(error, ModuleFailedError):
-                said = str(error).rstrip()
-            else:
-                said = traceback_of(error)
-            self._note(what, said, error)
-            raise ModuleFailedError(
-                f"the module {self.name} failed in {what}; `parachute modules status {self.name}` "
-                "shows how"
-            ) from error
-        self._problems.pop(what, None)
-        return result
+            elif what is _IMPORT and is_own_failure:
+                said = str(raised).rstrip()
+        else:
+            self._problems.pop(what, None)
+            return result
+        self._note(what, said, error)
+        raise ModuleFailedError(
+            f"the module {self.name} failed in {what}; `parachute modules status {self.name}` "
+            "shows how"
+        ) from error
 
     def _note(self, what: str, problem: str, error: Exception | None = None) -> None:
         """Keep and log a failure of the module, until that goes well or it is restarted."""
@@ -253,27 +249,27 @@ class InProcessHost(ModuleHost):
         )
 
 
-class _Handler:
-    """A function of the module's, and what it takes."""
-
-    __slots__ = ("arguments", "function")
-
-    def __init__(self, function: Callable[..., object]) -> None:
-        self.function = function
-        self.arguments = plan(function)
-
-    def bind(self, body: Mapping[str, object], sent: RequestArguments) -> dict[str, object]:
-        return self.arguments.bind(
-            sent.get("path", {}),
-            sent.get("query", {}),
-            body,
-            tolerant=sent.get("tolerant", False),
-            source=sent.get("source"),
-        )
+def traceback_of(error: BaseException) -> str:
+    """The traceback as text, its end if it is very long: that is where the error is."""
+    text = "".join(traceback.format_exception(error)).rstrip()
+    return text if len(text) <= _MOST_TEXT else f"...\n{text[-_MOST_TEXT:]}"
 
 
-async def _made(cls: type[Module], services: Services) -> Module:
-    return cls(services)
+def _context_of(caller: Caller) -> contextvars.Context:
+    context = contextvars.copy_context()
+    context.run(act_for, caller)
+    return context
+
+
+def _bound(takes: HandlerArguments, asked: HandlerCall) -> dict[str, object]:
+    sent = asked.sent
+    return takes.bind(
+        sent.get("path", {}),
+        sent.get("query", {}),
+        asked.arguments,
+        tolerant=sent.get("tolerant", False),
+        source=sent.get("source"),
+    )
 
 
 async def _awaited(function: Callable[..., object], *args: object, **kwargs: object) -> object:
@@ -282,9 +278,7 @@ async def _awaited(function: Callable[..., object], *args: object, **kwargs: obj
 
 
 async def _answer(function: Callable[..., object], bound: Mapping[str, object]) -> object:
-    result = function(**bound)
-    if inspect.isawaitable(result):
-        result = await result
+    result = await _awaited(function, **bound)
     if isinstance(result, Response):
         return replace(result, body=to_json(result.body))
     return result if isinstance(result, FileResponse | BytesResponse) else to_json(result)
@@ -293,9 +287,7 @@ async def _answer(function: Callable[..., object], bound: Mapping[str, object]) 
 async def _streamed(
     function: Callable[..., object], bound: Mapping[str, object], after: str | None
 ) -> AsyncGenerator[object, None]:
-    made = function(**bound)
-    if inspect.isawaitable(made):
-        made = await made
+    made = await _awaited(function, **bound)
     if isinstance(made, Stream):
         yield OPENED
         made = made.read(after)
@@ -306,49 +298,9 @@ async def _streamed(
             yield item
 
 
-def _plain_item(item: object) -> object:
+async def _next(source: AsyncGenerator[object, None]) -> object:
+    """The next item; `_END` where there is none."""
+    item = await anext(source, _END)
     if isinstance(item, ServerEvent):
         return replace(item, data=to_json(item.data))
-    return item if isinstance(item, StreamOpened) else to_json(item)
-
-
-class _ItemChannel:
-    """Passes a generator's items, one at a time, from the module's task to the caller's."""
-
-    def __init__(self) -> None:
-        self._item: list[object] = []
-        self._ready, self._consumed = asyncio.Event(), asyncio.Event()
-
-    async def run(self, source: AsyncGenerator[object, None]) -> None:
-        """The module's side. It goes on when the item was taken."""
-        async with contextlib.aclosing(source):
-            async for item in source:
-                self._consumed.clear()
-                self._item.append(_plain_item(item))
-                self._ready.set()
-                await self._consumed.wait()
-
-    async def items(self, task: asyncio.Task[None]) -> AsyncIterator[object]:
-        task.add_done_callback(lambda _task: self._ready.set())
-        while self._item or not task.done():
-            if not self._item:
-                await self._ready.wait()
-                self._ready.clear()
-                continue
-            yield self._item.pop()
-            self._consumed.set()
-
-
-async def _in_thread(function: Callable[[], Result], name: str) -> Result:
-    """Run it in a daemon thread, which exit does not wait for: an import may never return."""
-    future = concurrent.futures.Future[Result]()
-    future.set_running_or_notify_cancel()  # so that it takes the result also when no one waits
-
-    def run() -> None:
-        try:
-            future.set_result(function())
-        except BaseException as error:  # noqa: BLE001  a module's code: it goes to the caller
-            future.set_exception(error)
-
-    threading.Thread(target=run, name=f"loading {name}", daemon=True).start()
-    return await asyncio.wrap_future(future)
+    return item if item is _END or isinstance(item, StreamOpened) else to_json(item)

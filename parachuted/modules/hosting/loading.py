@@ -25,9 +25,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from parachuted.errors import ModuleFailedError
+from parachuted.errors import ModuleFailedError, UnfitError
 from parachuted.modules.module import Module
-from parachuted.modules.registry.copies import TreeRefusedError, read_tree
+from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import Manifest
 
 PACKAGE = "parachute_modules"
@@ -44,12 +44,12 @@ def load_class(
     Raises ModuleFailedError with the traceback when the import fails. Loading again unloads first.
     """
     try:
-        found = read_tree(copy).digest
-    except TreeRefusedError as error:
+        is_approved = read_tree(copy).digest == tree
+    except UnfitError as error:
         raise ModuleFailedError(
             f"the approved copy of {name} cannot be read, so it does not run: {error}"
         ) from error
-    if found != tree:
+    if not is_approved:
         raise ModuleFailedError(
             f"the approved copy of {name} is not what was approved, so it does not run; approve "
             "it again"
@@ -61,9 +61,7 @@ def load_class(
     try:
         module = importlib.import_module(f"{package}.{manifest.module.removesuffix('.py')}")
         return _class_of(module, name)
-    except (
-        BaseException
-    ) as error:  # a module may raise SystemExit, or worse, at import: it is the module that failed
+    except BaseException as error:  # a module may raise SystemExit at import: it has failed
         unload(name, tree)
         if isinstance(error, ModuleFailedError):
             raise
@@ -72,21 +70,19 @@ def load_class(
 
 
 def unload(name: str, tree: str) -> None:
-    """Forget that version of the module, its own imports, and the import paths that are no longer
-    needed.
+    """Forget that version of the module, its own imports, and the import paths that only it
+    needs.
     """
     package = package_name(name, tree)
     with _LOCK:
         finders = [finder for finder in sys.meta_path if isinstance(finder, _Finder)]
-        for finder in finders:
-            if finder.package == package:
-                sys.meta_path.remove(finder)
-                still = {
-                    path for other in finders if other is not finder for path in other.import_paths
-                }
-                for path in set(finder.import_paths) - still:
-                    with contextlib.suppress(ValueError):
-                        sys.path.remove(path)
+        ended = [finder for finder in finders if finder.package == package]
+        needed = {path for finder in finders if finder not in ended for path in finder.import_paths}
+        for finder in ended:
+            sys.meta_path.remove(finder)
+            for path in {*finder.import_paths} - needed:
+                with contextlib.suppress(ValueError):
+                    sys.path.remove(path)
         for loaded in list(sys.modules):
             if loaded == package or loaded.startswith(f"{package}."):
                 del sys.modules[loaded]
@@ -111,12 +107,12 @@ def _prepare(finder: _Finder) -> None:
 def _class_of(module: ModuleType, name: str) -> type[Module]:
     """The one class of that file; imported base classes do not count."""
     found = {
-        one
-        for one in vars(module).values()
-        if isinstance(one, type)
-        and issubclass(one, Module)
-        and one.__module__ == module.__name__
-        and not one.__name__.startswith("_")
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Module)
+        and value.__module__ == module.__name__
+        and not value.__name__.startswith("_")
     }
     found -= {base for one in found for base in one.__mro__[1:]}
     if len(found) != 1:
@@ -155,20 +151,17 @@ class _Finder(MetaPathFinder):
             return None
         place = self._copy.joinpath(*fullname.removeprefix(self.package).split(".")[1:])
         front, source = place / "__init__.py", Path(f"{place}.py")
-        if not front.is_file() and source.is_file():
-            return spec_from_file_location(
-                fullname, source, loader=_SourceLoader(fullname, str(source))
-            )
-        if place.is_dir():
+        is_package = place.is_dir() and (front.is_file() or not source.is_file())
+        if is_package or source.is_file():
+            file = str(front if is_package else source)
             return spec_from_file_location(
                 fullname,
-                front,
-                loader=_SourceLoader(fullname, str(front)),
-                submodule_search_locations=[str(place)],
+                file,
+                loader=_SourceLoader(fullname, file),
+                submodule_search_locations=[str(place)] if is_package else None,
             )
-        for suffix in EXTENSION_SUFFIXES:
-            if (binary := Path(f"{place}{suffix}")).is_file():
-                return spec_from_file_location(
-                    fullname, binary, loader=ExtensionFileLoader(fullname, str(binary))
-                )
+        for binary in (f"{place}{suffix}" for suffix in EXTENSION_SUFFIXES):
+            if Path(binary).is_file():
+                loader = ExtensionFileLoader(fullname, binary)
+                return spec_from_file_location(fullname, binary, loader=loader)
         raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)

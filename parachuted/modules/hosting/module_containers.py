@@ -1,30 +1,65 @@
-"""The containers of untrusted modules: the sockets of each, and what it sees of the machine."""
+"""What the containers of untrusted modules share: the folders and sockets of each, what it sees of
+the machine, and its key of the API.
+
+The key opens the routes of `api/routes/module_services.py` for that module and nothing else. It has
+no paths: which files it reads and writes there is decided by the GrantedVault of its services, by
+the patterns of its approved manifest and by the call that it works on.
+
+Every request names a call of the daemon that the module works on, and has that call's caller;
+its start is one, for what it does by itself. A module can name another of its calls than the one
+that it works on; so what it may do by its approved permissions, it can reveal to anyone who may
+call it. For the same reason strangers' text that it read on one call marks all.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import inspect
 import logging
 import os
 import socket
 import stat
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import parachuted
 from parachuted.access.agent_config import SandboxConfig
+from parachuted.access.caller import Caller, acting
+from parachuted.access.strangers import Taint
 from parachuted.agents.gateway.listeners import listen_in
 from parachuted.agents.sandbox import Container, ContainerProgram, Sandboxes
-from parachuted.agents.sandbox.slots import container_user, drop_tree
-from parachuted.errors import AgentUnavailableError, ModuleFailedError
-from parachuted.modules.hosting.module_clients import ModuleClients
-from parachuted.modules.hosting.service_calls import API_SOCKET, MODULE_SOCKET, StartDocument
+from parachuted.agents.sandbox.options import container_user
+from parachuted.errors import (
+    ActRefusedError,
+    AgentUnavailableError,
+    EditRefusedError,
+    ModuleFailedError,
+)
+from parachuted.keys import KeyRing, Scope, mint
+from parachuted.modules.hosting.service_calls import API_SOCKET, METHODS, MODULE_SOCKET, OwnServices
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.services import Services
 
 log = logging.getLogger(__name__)
+
+SCOPE = "module-services"
+LARGEST = 8 << 20
+MOST_OPEN, _MOST_ENDED = 256, 1_000
+_SMALL, _AT_ONCE = 1 << 20, 4
+_READS = frozenset({"vault.read", "vault.read_bytes", "vault.note", "notes_at", "folders.read"})
 
 LIMITS = "a container with 1 GB of memory, one processor, 64 processes and no network"
 _CONFIG = SandboxConfig(memory="1g", cpus=1.0, pids_limit=64)
@@ -34,16 +69,14 @@ _BOOT = (
     "sys.path += [one for one in sys.argv[1:] if one not in sys.path]; from "
     "parachuted.modules.hosting.container_main import main; main()"
 )
-
+_PYTHON = (sys.executable, "-I", "-B", "-u", "-X", "utf8", "-c", _BOOT)
 
 ServeModules = Callable[[socket.socket], Awaitable[Callable[[], Awaitable[None]]]]
 
 
 class ModuleContainers:
-    """What the containers of all modules share.
-
-    `serve` has the API answer at a socket until what it returns is called; it is set once the API
-    is there.
+    """`serve` has the API answer at a socket until what it returns is called; it is set once the
+    API is there. The keys are in memory alone.
     """
 
     def __init__(
@@ -51,11 +84,13 @@ class ModuleContainers:
         folder: Path,
         secret: Iterable[Path],
         sandboxes: Sandboxes | None,
-        clients: ModuleClients,
+        ring: KeyRing,
+        clock: Callable[[], datetime],
     ) -> None:
         """`folder` is a private folder of the home; no container may see one of `secret`."""
-        self._folder, self._secret = folder, tuple(secret)
-        self.sandboxes, self.clients = sandboxes, clients
+        self._folder, self._secret, self.sandboxes = folder, tuple(secret), sandboxes
+        self._ring, self._clock = ring, clock
+        self._clients: dict[str, ModuleClient] = {}
         self.serve: ServeModules | None = None
 
     @asynccontextmanager
@@ -74,22 +109,43 @@ class ModuleContainers:
         finally:
             await asyncio.to_thread(drop_tree, place.folder)
 
-    def run(self, program: ContainerProgram) -> AbstractAsyncContextManager[Container]:
-        """Raises ModuleFailedError where the program would see a secret."""
+    def run(
+        self, approved: ApprovedModule, place: ContainerPlace, data: Path
+    ) -> AbstractAsyncContextManager[Container]:
+        """Our program, with all that it needs to run and nothing else.
+
+        Raises ModuleFailedError where it would see a secret.
+        """
         if self.sandboxes is None:
             raise AgentUnavailableError("no sandboxes are made here")
-        for path in program.readable:
+        package = Path(parachuted.__file__).resolve().parent
+        packages = [Path(one) for one in sys.path if Path(one).name.endswith("-packages")]
+        wanted = {*packages, package, approved.copy, *approved.import_paths, place.api}
+        wanted |= {Path(one) for one in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+        wanted = {one for one in wanted if one.is_dir() and one not in {Path("/usr"), Path("/")}}
+        readable = sorted(one for one in wanted if wanted.isdisjoint(one.parents))
+        for path in readable:
             for secret in self._secret:
                 if secret == path.resolve() or path.resolve() in secret.parents:
                     raise ModuleFailedError(
                         f"{secret} lies in {path}, which Python needs: nothing can keep a module's "
                         "container out of it"
                     )
-        return self.sandboxes.run(program)
+        return self.sandboxes.run(
+            ContainerProgram(
+                command=(*_PYTHON, str(package.parent), *map(str, packages)),
+                env={},
+                readable=tuple(readable),
+                writable=(place.own, data),
+                config=_CONFIG,
+            )
+        )
 
     async def sweep(self) -> None:
         """Remove what an earlier daemon left. Docker is asked only if there is something."""
-        left = await asyncio.to_thread(self._left)
+        left = await asyncio.to_thread(
+            lambda: list(self._folder.iterdir()) if self._folder.is_dir() else []
+        )
         if left and self.sandboxes is not None:
             await self.sandboxes.sweep()
         for folder in left:
@@ -98,8 +154,24 @@ class ModuleContainers:
             except OSError as error:
                 log.warning("a module's folder was not removed", extra={"reason": str(error)})
 
-    def _left(self) -> list[Path]:
-        return list(self._folder.iterdir()) if self._folder.is_dir() else []
+    @contextmanager
+    def admitted(self, client: ModuleClient) -> Iterator[str]:
+        """A key for that module, which opens its own services and nothing else until this ends."""
+        scope = Scope(module=SCOPE, capabilities=frozenset({"write"}))
+        made = mint(f"module {client.name}", [scope], now=self._clock())
+        self._clients[made.key.id] = client
+        with self._ring.lent(made.key):
+            try:
+                yield made.secret
+            finally:
+                del self._clients[made.key.id]
+
+    def find_client(self, key: str, name: str) -> ModuleClient:
+        """Raises ActRefusedError: that is not the key of that module."""
+        found = self._clients.get(key)
+        if found is None or found.name != name:
+            raise ActRefusedError("only the module itself, in its container, can ask for that")
+        return found
 
 
 class ContainerPlace:
@@ -125,51 +197,93 @@ class ContainerPlace:
         return found
 
 
-def module_program(approved: ApprovedModule, place: ContainerPlace, data: Path) -> ContainerProgram:
-    """Our program, with all that it needs to run and nothing else."""
-    package = Path(parachuted.__file__).resolve().parent
-    packages = [Path(one) for one in sys.path if Path(one).name.endswith("-packages")]
-    wanted = {*packages, package, approved.copy, *approved.import_paths, place.api}
-    wanted |= {Path(one) for one in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
-    wanted = {one for one in wanted if one.is_dir() and one not in {Path("/usr"), Path("/")}}
-    return ContainerProgram(
-        command=(
-            sys.executable,
-            "-I",
-            "-B",
-            "-u",
-            "-X",
-            "utf8",
-            "-c",
-            _BOOT,
-            str(package.parent),
-            *map(str, packages),
-        ),
-        env={},
-        readable=tuple(
-            one for one in sorted(wanted) if not any(other in one.parents for other in wanted)
-        ),
-        writable=(place.own, data),
-        config=_CONFIG,
-    )
+class ModuleClient:
+    """One untrusted module as a client of the API."""
+
+    def __init__(self, services: Services, own: Caller, taint: Taint) -> None:
+        """`own` is the module itself as a caller, that of `own_call`; `taint` says whether its code
+        has read strangers' text, and outlives this one.
+        """
+        self.name, self._services, self._own = services.name, services, OwnServices(services)
+        self._taint, self.own_call = taint, uuid4().hex
+        self._large = asyncio.Semaphore(_AT_ONCE)
+        self._open = {self.own_call: replace(own, taint=taint)}
+        self._ended: dict[str, Caller] = {}  # what they began may go on
+
+    @contextmanager
+    def opened(self, caller: Caller) -> Iterator[str]:
+        """The id of a call for as long as it lasts. Raises ModuleFailedError while there are too
+        many.
+        """
+        if len(self._open) >= MOST_OPEN:
+            raise ModuleFailedError(
+                f"the module {self.name} still works on {MOST_OPEN} calls, and gets no more until "
+                f"some have ended; `parachute modules restart {self.name}` ends them"
+            )
+        call = uuid4().hex
+        self._open[call] = caller
+        self._has_read(caller)
+        try:
+            yield call
+        finally:
+            self._ended[call] = self._open.pop(call)
+            if len(self._ended) > _MOST_ENDED:
+                del self._ended[next(iter(self._ended))]
+
+    def room(self, service: str, length: int | None) -> AbstractAsyncContextManager[object]:
+        """Room for a request of that length, while it is read and answered."""
+        is_small = length is not None and length <= _SMALL and service not in _READS
+        return nullcontext() if is_small else self._large
+
+    async def answer(self, service: str, body: bytes, call: str) -> bytes:
+        """Raises what the service raises, and ModuleFailedError for an invalid request."""
+        if service not in METHODS:
+            raise ModuleFailedError(f"a module in a container cannot ask for {service[:80]!r}")
+        access, _, name = service.rpartition(".")
+        owner: Any = getattr(self._services, access) if access else self._own
+        method = METHODS[service]
+        asked = method.load_body(body)
+        with self._acting(call):
+            result = getattr(owner, name)(*asked.args, **asked.kwargs)
+            result = await result if inspect.isawaitable(result) else result
+        answer = await asyncio.to_thread(method.dump_result, result)
+        if len(answer) > LARGEST:
+            raise EditRefusedError(
+                f"it is larger than {LARGEST >> 20} MB, which a module in a container is not given "
+                "at once"
+            )
+        return answer
+
+    @contextmanager
+    def _acting(self, call: str) -> Iterator[None]:
+        caller = self._open.get(call) or self._ended.get(call)
+        if caller is None:
+            raise ActRefusedError(
+                f"what the module {self.name} asks names no call of the daemon, or one that ended "
+                "long ago: only work that a call led to can ask for anything"
+            )
+        caller.taint.read_by(self._taint, f"what the module {self.name} read before")
+        try:
+            with acting(caller):
+                yield
+        finally:
+            self._has_read(caller)
+
+    def _has_read(self, caller: Caller) -> None:
+        self._taint.read_by(caller.taint, "in another call")
 
 
-def start_document(
-    approved: ApprovedModule, services: Services, place: ContainerPlace, data: Path, key: str
-) -> str:
-    return StartDocument(
-        name=approved.name,
-        copy_at=approved.copy,
-        digest=approved.digest,
-        tree=approved.tree,
-        trust=approved.trust,
-        import_paths=approved.import_paths,
-        overrides=dict(approved.overrides),
-        config=dict(approved.config),
-        config_lines=dict(approved.config_lines),
-        data_folder=data,
-        has_model=services.has_model,
-        key=key,
-        api=place.api,
-        own=place.own,
-    ).model_dump_json()
+def drop_tree(folder: Path) -> None:
+    """Remove a folder that a module could write, however deep, locked or odd its content; none
+    there is as good. May raise OSError.
+
+    Nothing else may write there any more. The system's own programs reach what no path is long
+    enough for, and follow no link.
+    """
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, "a link in the place of a folder is not followed", str(folder))
+    if folder.exists():
+        for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+            subprocess.run([*command, "--", folder], capture_output=True, check=False)  # noqa: S603  our own words
+        if folder.exists():
+            raise OSError(errno.ENOTEMPTY, "the folder could not be removed", str(folder))

@@ -4,48 +4,38 @@ agents' runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from parachuted.errors import ActRefusedError, ParachuteError
-from parachuted.hooks import HookAnswer, HookDecision, HookEvent, HookParticipant
+from parachuted.hooks import HookAnswer, HookEvent, Hooks
+from parachuted.modules.declare import HookMark
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import CALL_LIMIT_S, ModuleHost
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.registry.declaration import HookSpec
 
 _BEFORE = "module.load.before"
 
 
-class LoadGuard(Protocol):
-    """Who may object to a module's code being loaded: the hooks. Modules may take part in them."""
+class ModuleHooks:
+    """What hooks have to do with modules: whether one may be loaded, and who takes part."""
 
-    def wants(self, event: str) -> bool: ...
+    def __init__(self, hooks: Hooks, vault: Path, clock: Callable[[], datetime]) -> None:
+        self._hooks, self._vault, self._clock = hooks, vault, clock
+        self.set_participants = hooks.set_participants
 
-    async def ask(self, occurrence: HookEvent) -> HookDecision: ...
-
-    def set_participants(self, participants: Iterable[HookParticipant]) -> None: ...
-
-
-async def ask_to_load(
-    guard: LoadGuard, approved: ApprovedModule, at: datetime, vault: Path
-) -> None:
-    """Let hooks object. Raises ActRefusedError."""
-    if not guard.wants(_BEFORE):
-        return
-    data = {
-        "name": approved.name,
-        "version": approved.manifest.version,
-        "hash": approved.digest,
-        "trust": approved.trust,
-    }
-    decision = await guard.ask(
-        HookEvent(event=_BEFORE, at=at, data=data, vault=vault, module=approved.name)
-    )
-    if not decision.allowed:
-        raise ActRefusedError(f"a hook objects to the module {approved.name}: {decision.reason}")
+    async def ask_to_load(self, approved: ApprovedModule) -> None:
+        """Let hooks object to a module's code being loaded. Raises ActRefusedError."""
+        if not self._hooks.wants(_BEFORE):
+            return
+        name, version = approved.name, approved.manifest.version
+        data = {"name": name, "version": version, "hash": approved.digest, "trust": approved.trust}
+        decision = await self._hooks.ask(
+            HookEvent(event=_BEFORE, at=self._clock(), data=data, vault=self._vault, module=name)
+        )
+        if not decision.allowed:
+            raise ActRefusedError(f"a hook objects to the module {name}: {decision.reason}")
 
 
 class ModuleHook:
@@ -54,7 +44,7 @@ class ModuleHook:
     def __init__(
         self,
         host: ModuleHost,
-        spec: HookSpec,
+        spec: HookMark,
         audit: ModuleAudit,
         *,
         is_trusted: bool,
@@ -68,29 +58,26 @@ class ModuleHook:
         """It is not asked about its own agents: one that it lets work for its answer would ask it
         again. Nor where it could do nothing: who asked for the run may no longer.
         """
-        return hook_event.module != self._host.name and hook_event.authority.holds()
+        return hook_event.module != self._host.name and hook_event.caller.request.is_valid()
 
     async def answer(self, hook_event: HookEvent) -> HookAnswer:
         """What the module says, in its name.
 
         What an untrusted one adds or objects counts as a stranger's text for the run.
         """
-        authority, name = hook_event.authority, f"the module {self._host.name}"
-        data = {
-            **hook_event.data,
-            "session_id": hook_event.session_id,
-            "module": hook_event.module,
-        }
-        run = next(iter(authority.runs), "")
+        caller, name = hook_event.caller, f"the module {self._host.name}"
+        about = {"session_id": hook_event.session_id, "module": hook_event.module}
+        data = {**hook_event.data, **about}
+        run = next(iter(caller.chain.runs), "")
         try:
-            with self._audit.call("agent", run, self._host.name, f"hook {self.event}", authority):
+            with self._audit.call("agent", run, self._host.name, f"hook {self.event}", caller):
                 result = await self._host.ask_hook(
-                    self._spec, data, authority, timeout_s=self._limit_s
+                    self._spec, data, caller, timeout_s=self._limit_s
                 )
         except ParachuteError as error:
             return HookAnswer(hook=self.id, failure=f"{self.id}: {error.message}")
         if not self._is_trusted and (result.block or result.context):
-            authority.taint.read_words(f"an answer of {name} to {self.event}", "imported")
+            caller.taint.read(f"an answer of {name} to {self.event}")
         return HookAnswer(
             hook=self.id,
             blocks=f"{name}: {result.block}" if result.block else None,

@@ -1,8 +1,5 @@
-"""What a module keeps: small values in the vault's state folder, and files in a folder of its
-own.
-
-It belongs to the module's approved name, stays when the module is removed, and is deleted by
-`parachute modules remove NAME --data`.
+"""What a module keeps: small values in the vault's state folder, and files in a folder of its own,
+until `parachute modules remove NAME --data`.
 
 A value stored by work that read untrusted text is marked, and taints the work that reads it.
 Derived data: it may be deleted at any time, and an unreadable file counts as missing.
@@ -17,16 +14,14 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR
-from typing import cast
 
-from parachuted.access.authority import Authority, current
-from parachuted.access.origin import UNTRUSTED, Origin
-from parachuted.errors import EditRefusedError, StorageFailedError
+from parachuted.access.caller import Caller, current
+from parachuted.errors import EditRefusedError, StorageFailedError, storage_errors
 from parachuted.home_files.private import replace_private
 from parachuted.modules.registry.manifest import NAME
 from parachuted.processes.beat import next_beat
@@ -42,7 +37,7 @@ MODULE_SCHEDULES = "module-schedules"
 
 LARGEST_DATA, MOST_FILES = 2 << 30, 20_000
 LARGEST_VALUE, LARGEST_IN_ALL, MOST_KEYS = 1_000_000, 10_000_000, 10_000
-_LONGEST_KEY, _MOST_READ = 200, 50
+_LONGEST_KEY = 200
 _LOOK_S = 5.0
 _BLOCK = 512  # what st_blocks counts
 _PART = 0.01
@@ -54,7 +49,7 @@ def make_data_folder(parent: Path, name: str) -> Path:
     Raises StorageFailedError, also where something else lies there, such as a link.
     """
     folder = parent / name
-    with _storage_errors("the module's data folder could not be made"):
+    with storage_errors("the module's data folder could not be made"):
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -80,7 +75,7 @@ def delete_module_data(state: Path, name: str) -> bool:
     """
     had = has_module_data(state, name)
     for place in _places(state, name):
-        with _storage_errors(f"{place} could not be deleted"):
+        with storage_errors(f"{place} could not be deleted"):
             if place.is_dir() and not place.is_symlink():
                 shutil.rmtree(place)
             else:
@@ -96,14 +91,6 @@ def _places(state: Path, name: str) -> list[Path]:
         state / MODULE_STATE / name,
         state / MODULE_SCHEDULES / f"{name}.json",
     ]
-
-
-@contextmanager
-def _storage_errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageFailedError(f"{what}: {error.strerror}", errno=error.errno) from error
 
 
 def folder_size(folder: Path) -> tuple[int, int]:
@@ -138,112 +125,92 @@ async def watch_size(folder: Path, end: Callable[[str], None]) -> None:
 
 
 class ModuleState:
-    """`StateAccess` in a folder that is its own alone.
-
-    What `put` returned from is on the disk, whole.
+    """`StateAccess` in a folder that is its own alone: what `put` returned from is on the disk,
+    whole.
     """
 
-    def __init__(self, folder: Path, authority: Callable[[], Authority] = current) -> None:
-        """`folder` is made at the first `put`; `authority` finds on whose behalf the module works
+    def __init__(self, folder: Path, caller: Callable[[], Caller] = current) -> None:
+        """`folder` is made at the first `put`; `caller` finds on whose behalf the module works
         now.
         """
-        self._folder, self._authority = folder, authority
+        self._folder, self._caller = folder, caller
         self._turn = asyncio.Lock()
-        self._known: dict[str, _Stored] | None = None
 
     async def get(self, key: str, default: object = None) -> object:
-        authority = self._acting()
+        caller = self._caller().checked()
         async with self._turn:
             stored = await run_uninterrupted(_load, self._folder / _name(key))
         if stored is None or stored.key != key:
             return default
-        _mark(authority, stored)
+        stored.mark(caller)
         return stored.value
 
     async def put(self, key: str, value: object) -> None:
-        """Keep a JSON value.
-
-        Raises EditRefusedError for what is none, and for more than is kept.
-        """
-        read = dict(list(self._acting().taint.sources.items())[:_MOST_READ])
-        data = _document(key, value, read)
+        """Keep a JSON value. Raises EditRefusedError for what is none, and beyond the limits."""
+        data = _document(key, value, is_tainted=bool(self._caller().checked().taint))
         async with self._turn:
-            await run_uninterrupted(self._put, key, data, read)
+            await run_uninterrupted(self._put, self._folder / _name(key), data)
 
     async def delete(self, key: str) -> None:
-        self._acting()
+        self._caller().check()
         async with self._turn:
-            await run_uninterrupted(self._delete, key)
+            await run_uninterrupted(self._delete, self._folder / _name(key))
 
     async def keys(self) -> list[str]:
-        authority = self._acting()
+        caller = self._caller().checked()
         async with self._turn:
             known = await run_uninterrupted(self._all)
-            for stored in known.values():
-                _mark(authority, stored)
-            return sorted(known)
+        for stored in known:
+            stored.mark(caller)
+        return sorted(stored.key for stored in known)
 
-    def _acting(self) -> Authority:
-        authority = self._authority()
-        authority.check()
-        return authority
+    def _all(self) -> list[_Stored]:
+        files = self._folder.glob("*.json") if self._folder.is_dir() else []
+        loaded = [(file, _load(file)) for file in files]
+        return [found for file, found in loaded if found and _name(found.key) == file.name]
 
-    def _all(self) -> dict[str, _Stored]:
-        """What there is, by key, without its values."""
-        if self._known is None:
-            files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
-            found = [(file, stored) for file in files if (stored := _load(file)) is not None]
-            self._known = {
-                stored.key: replace(stored, value=None)
-                for file, stored in found
-                if _name(stored.key) == file.name
-            }
-        return self._known
-
-    def _put(self, key: str, data: bytes, read: Mapping[str, Origin]) -> None:
-        known = self._all()
-        if key not in known and len(known) >= MOST_KEYS:
-            raise EditRefusedError(
-                f"a module keeps at most {MOST_KEYS:,} keys in its state; delete some"
-            )
-        others = sum(stored.size for name, stored in known.items() if name != key)
-        if others + len(data) > LARGEST_IN_ALL:
-            raise EditRefusedError(
-                f"a module keeps at most {LARGEST_IN_ALL // 1_000_000} MB in its state; what "
-                "matters belongs in the vault"
-            )
-        with _storage_errors("the module's state could not be kept"):
+    def _put(self, file: Path, data: bytes) -> None:
+        with storage_errors("the module's state could not be kept"):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_private(self._folder / _name(key), data)
-        known[key] = _Stored(key=key, size=len(data), read=read)
+            with os.scandir(self._folder) as entries:
+                others = [entry.stat().st_size for entry in entries if entry.name != file.name]
+            if len(others) >= MOST_KEYS:
+                raise EditRefusedError(
+                    f"a module keeps at most {MOST_KEYS:,} keys in its state; delete some"
+                )
+            if sum(others) + len(data) > LARGEST_IN_ALL:
+                raise EditRefusedError(
+                    f"a module keeps at most {LARGEST_IN_ALL // 1_000_000} MB in its state; what "
+                    "matters belongs in the vault"
+                )
+            replace_private(file, data)
 
-    def _delete(self, key: str) -> None:
-        known = self._all()
-        with _storage_errors("the module's state could not be changed"):
-            (self._folder / _name(key)).unlink(missing_ok=True)
-        known.pop(key, None)
+    def _delete(self, file: Path) -> None:
+        with storage_errors("the module's state could not be changed"):
+            file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
-    """One value, and the origins of the untrusted texts that were read before it was stored."""
+    """One value, and whether strangers' text was read before it was stored."""
 
     key: str
-    size: int
-    read: Mapping[str, Origin]
-    value: object = None
+    is_tainted: bool
+    value: object
+
+    def mark(self, caller: Caller) -> None:
+        if self.is_tainted:
+            caller.taint.read("what a module kept of it")
 
 
 def _load(file: Path) -> _Stored | None:
     try:
-        data = file.read_bytes()
-        document = json.loads(data)
-        read = {
-            str(source): cast("Origin", origin)
-            for source, origin in document.get("read", {}).items()
-            if origin in UNTRUSTED
-        }
-        return _Stored(key=str(document["key"]), size=len(data), read=read, value=document["value"])
+        document = json.loads(file.read_bytes())
+        return _Stored(
+            key=str(document["key"]),
+            is_tainted=bool(document.get("tainted") or document.get("read")),
+            value=document["value"],
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -258,16 +225,11 @@ def _name(key: str) -> str:
     return f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
 
 
-def _mark(authority: Authority, stored: _Stored) -> None:
-    for source, origin in stored.read.items():
-        authority.taint.read(source, origin)
-
-
-def _document(key: str, value: object, read: Mapping[str, Origin]) -> bytes:
+def _document(key: str, value: object, *, is_tainted: bool) -> bytes:
     if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
         raise EditRefusedError(f"a key of the state is a text of 1 to {_LONGEST_KEY} characters")
     try:
-        document = {"key": key, "value": value} | ({"read": read} if read else {})
+        document = {"key": key, "value": value} | ({"tainted": True} if is_tainted else {})
         data = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise EditRefusedError(f"the state keeps JSON values alone: {error}") from error

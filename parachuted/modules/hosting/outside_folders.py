@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller
 from parachuted.access.notes import Paths
 from parachuted.access.own_folders import OwnFolders, outside_path
 from parachuted.access.paths import is_hidden
@@ -38,13 +38,13 @@ class OutsideFolders:
         folders: Sequence[str],
         user_home: Path,
         kept_out: Sequence[Path],
-        authority: Callable[[], Authority],
+        caller: Callable[[], Caller],
         own: OwnFolders | None = None,
     ) -> None:
         """`folders` as the manifest has them; of `kept_out` nothing is read, wherever it lies. What
         lies in `own` is the person's.
         """
-        self._module, self._home, self._authority = module, user_home, authority
+        self._module, self._home, self._caller = module, user_home, caller
         self._folders = tuple(outside_path(folder, user_home) for folder in folders)
         self._own = own or OwnFolders((), user_home)
         self._advised = set[str]()
@@ -98,7 +98,7 @@ class OutsideFolders:
             log.warning(
                 "%s counts as a stranger's text, so what follows is suggested; %s", source, advice
             )
-        self._authority().taint.read(f"{source} ({advice})", "imported")
+        self._caller().taint.read(f"{source} ({advice})")
 
     def _files(self, folder: int) -> Iterator[str]:
         """Each file below, by descriptors, so that no link is followed."""
@@ -123,9 +123,7 @@ class OutsideFolders:
 
     def _found(self, path: str) -> tuple[VaultRoot, VaultPath]:
         """The named folder that it lies in, and where; checked for the present caller."""
-        authority = self._authority()
-        authority.check()
-        if authority.is_limited:
+        if self._caller().checked().grant.is_limited:
             raise ActRefusedError(
                 "a caller that is limited to some paths of the vault reaches no folder outside it"
             )

@@ -61,7 +61,6 @@ class ModuleRouteTable:
     def __init__(self) -> None:
         self._served: dict[str, list[_Place]] = {}
         self._owners: dict[str, str] = {}
-        self._exact: dict[tuple[str, str], MatchedRoute] = {}
 
     def add(self, host: ModuleHost) -> None:
         """Serve a module's routes.
@@ -84,8 +83,6 @@ class ModuleRouteTable:
             pattern = "/".join(_name(name) for name in path.split("/"))
             place = _Place(pattern=re.compile(pattern), rank=_rank(path))
             found[prefix].setdefault(pattern, place).routes[spec.method] = route
-            if not path_fields(path):
-                self._exact[spec.method, f"{prefix}{path}"] = route
         for prefix, places in found.items():
             self._owners[prefix] = host.name
             self._served[prefix] = sorted(places.values(), key=lambda place: place.rank)
@@ -93,7 +90,6 @@ class ModuleRouteTable:
     def remove(self, module: str) -> None:
         for prefix in [prefix for prefix, owner in self._owners.items() if owner == module]:
             del self._owners[prefix], self._served[prefix]
-        self._exact = {at: route for at, route in self._exact.items() if route.module != module}
 
     def find(self, method: str, path: str) -> MatchedRoute | None:
         """The route of that request; GET also serves HEAD where that has no route.
@@ -101,8 +97,6 @@ class ModuleRouteTable:
         In `path` only slashes and percent signs within a parameter's value are encoded (`%2F`,
         `%25`).
         """
-        if (exact := self._exact.get((method, path))) is not None:
-            return exact
         places = self._places(path)
         for wanted in (method, "GET") if method == "HEAD" else (method,):
             for place, values in places:

@@ -1,9 +1,8 @@
 """The schedules of modules, which APScheduler runs, and when each last ran: those that their code
 declares, and those that they set while they run.
 
-What a module sets is a small file in the vault's state folder, where no module can write, with the
-origins of the untrusted texts that were read before it was set: a task that runs by the clock must
-not lose them.
+What a module sets is a small file in the vault's state folder, where no module can write. It says
+whether strangers' text was read before it was set: a task that runs by the clock is tainted then.
 """
 
 from __future__ import annotations
@@ -11,28 +10,31 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from parachuted.access.authority import Authority
-from parachuted.access.origin import Origin
+from parachuted.access.caller import Caller, WorkRequest
 from parachuted.errors import (
     ActRefusedError,
     EditRefusedError,
     ParachuteError,
     StorageFailedError,
+    storage_errors,
 )
 from parachuted.home_files.private import replace_private
+from parachuted.modules.checks import matching, mistakes_in
+from parachuted.modules.declare import ScheduleMark
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.scheduling import ScheduleStatus, Timing, check_timing, next_time
@@ -43,25 +45,33 @@ from parachuted.vault import new_id
 log = logging.getLogger(__name__)
 
 MOST_SCHEDULES = 200
-_LONGEST_NAME, _LARGEST_ARGUMENTS, _MOST_READ = 100, 16_000, 50
+_LONGEST_NAME, _LARGEST_ARGUMENTS = 100, 16_000
+_NAME, _METHOD = re.compile(rf"[^\x00-\x1f\x7f]{{1,{_LONGEST_NAME}}}"), re.compile(r"[^\W\d]\w*")
 _TABLE = "module_schedules"
 _LIMIT_S = 900.0
 _SMALL_STEP = timedelta(hours=3)
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
+def _small(arguments: dict[str, Any]) -> dict[str, Any]:
+    if len(json.dumps(arguments)) > _LARGEST_ARGUMENTS:
+        raise ValueError(f"should take at most {_LARGEST_ARGUMENTS:,} characters of JSON")
+    return arguments
+
+
 @checked_dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class SetSchedule:
     """One schedule: that method of the module runs at these times, with these arguments.
 
-    `read` has the untrusted texts that the work which set it had read.
+    `is_tainted`: the work that set it had read strangers' text.
     """
 
-    name: str
-    method: str
-    arguments: dict[str, Any]
-    timing: Timing
-    read: dict[str, Origin]
+    name: Annotated[str, matching(_NAME, f"name of a schedule: a line of 1 to {_LONGEST_NAME}")]
+    method: Annotated[str, matching(_METHOD, "name of a method")]
+    arguments: Annotated[dict[str, Any], AfterValidator(_small)]
+    timing: Annotated[Timing, AfterValidator(check_timing)]
+    is_tainted: bool = False
+    read: dict[str, str] = field(default_factory=dict)  # what earlier versions wrote for it
 
 
 _FILE: TypeAdapter[list[SetSchedule]] = TypeAdapter(list[SetSchedule])
@@ -81,7 +91,6 @@ class SetSchedules:
 
     async def put(self, module: str, schedule: SetSchedule) -> None:
         """Keep it in the place of one of that name. Raises EditRefusedError, StorageFailedError."""
-        _check(schedule)
         known = dict(self.of(module))
         known[schedule.name] = schedule
         if len(known) > MOST_SCHEDULES:
@@ -107,75 +116,38 @@ class SetSchedules:
             return []
         file = self._folder / f"{module}.json"
         try:
-            found = _FILE.validate_json(file.read_bytes())
-            for one in found:
-                check_timing(one.timing)
+            return _FILE.validate_json(file.read_bytes())
         except FileNotFoundError:
             return []
-        except (OSError, ValidationError, ValueError) as error:
+        except (OSError, ValueError) as error:
             log.warning(
                 "a module's schedules cannot be read and count as none",
                 extra={"file": str(file), "error": str(error)},
             )
             return []
-        return found
 
 
 def _write(file: Path, data: bytes) -> None:
-    try:
+    with storage_errors("the module's schedules could not be kept"):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_private(file, data)
-    except OSError as error:
-        raise StorageFailedError(
-            f"the module's schedules could not be kept: {error.strerror}", errno=error.errno
-        ) from error
 
 
-def _check(schedule: SetSchedule) -> None:
-    if not 0 < len(schedule.name) <= _LONGEST_NAME or not schedule.name.isprintable():
-        raise EditRefusedError(
-            f"the name of a schedule is one line of 1 to {_LONGEST_NAME} characters"
-        )
-    if not schedule.method.isidentifier():
-        raise EditRefusedError(f"{schedule.method[:80]!r} is not a method of the module")
-    if len(json.dumps(schedule.arguments)) > _LARGEST_ARGUMENTS:
-        raise EditRefusedError(
-            f"the arguments of a schedule take at most {_LARGEST_ARGUMENTS:,} characters of JSON"
-        )
-    try:
-        check_timing(schedule.timing)
-    except ValueError as error:
-        raise EditRefusedError(f"the schedule {schedule.name!r}: {error}") from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class ModuleSchedule:
-    """One schedule of a module.
-
-    `last`: when it last began, or was first seen; `next`: when it falls due.
-    """
+    """One schedule of a module that runs. `last`: when it last began, or was first seen."""
 
     name: str
-    handler: str
-    timing: Timing
-    last: datetime
-    next: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
-    """What runs when; `read` has the untrusted texts that led to its being set."""
-
     host: ModuleHost
     handler: str
     timing: Timing
+    last: datetime
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    read: Mapping[str, Origin] = field(default_factory=dict)
+    is_tainted: bool = False  # strangers' text led to its being set
 
 
 class ModuleScheduler:
-    """The schedules of the modules that run: those that their code declares, and those that they
-    set.
+    """The schedules of the modules that run: what their code declares, and what they set.
 
     `state` keeps when each last ran, so that what the daemon slept through runs once.
     """
@@ -190,8 +162,7 @@ class ModuleScheduler:
         self._clock, self._audit = clock, audit
         self._set = set_schedules or SetSchedules(None)
         self._table = state.table(_TABLE) if state is not None else None
-        self._last: dict[str, datetime] = {}
-        self._jobs: dict[str, _Job] = {}
+        self._schedules: dict[str, ModuleSchedule] = {}
         self._hosts: dict[str, ModuleHost] = {}
         self._group: asyncio.TaskGroup | None = None
         # APScheduler's, in which a job runs however late it is; started with the first schedule
@@ -201,30 +172,29 @@ class ModuleScheduler:
     def add(self, host: ModuleHost) -> None:
         self._hosts[host.name] = host
         for spec in host.declared.schedules:
-            key = f"{host.name}/{spec.handler}/{_mark(spec.timing)}"
-            self._begin(key, _Job(host=host, handler=spec.handler, timing=spec.timing))
+            self._begin(f"{host.name}/{spec.handler}/{_mark(spec.timing)}", host, spec)
         for schedule in self._set.of(host.name).values():
-            self._begin_set(host.name, schedule)
+            self._begin(_key_of(host.name, schedule.name), host, schedule)
 
     def remove(self, host: ModuleHost) -> None:
         if self._hosts.get(host.name) is host:
             del self._hosts[host.name]
-        for key in [key for key, job in self._jobs.items() if job.host is host]:
-            self._remove(key)
+        for name in [name for name, one in self._schedules.items() if one.host is host]:
+            self._end(name)
 
     async def set(self, module: str, schedule: SetSchedule) -> None:
-        """Run that from now on, and after each start of the module.
-
-        One that changes only its arguments keeps its time. Raises EditRefusedError,
-        StorageFailedError.
+        """Run that from now on, and after each start of the module; one whose timing is as before
+        keeps its time. Raises EditRefusedError, StorageFailedError.
         """
         before = self._set.of(module).get(schedule.name)
         if before == schedule:
             return
         await self._set.put(module, schedule)
+        key = _key_of(module, schedule.name)
         if before is not None and before.timing != schedule.timing:
-            self._forget(_key_of(module, schedule.name))
-        self._begin_set(module, schedule)
+            self._forget(key)
+        if (host := self._hosts.get(module)) is not None:
+            self._begin(key, host, schedule)
 
     async def unset(self, module: str, name: str) -> bool:
         """Run it no more; whether there was one. Raises StorageFailedError."""
@@ -237,33 +207,28 @@ class ModuleScheduler:
         return [
             ScheduleStatus(
                 name=name,
-                method=one.method,
-                arguments=one.arguments,
-                timing=one.timing,
-                next_at=self._next(_key_of(module, name)),
+                method=schedule.method,
+                arguments=schedule.arguments,
+                timing=schedule.timing,
+                next_at=self._next(key)
+                if (key := _key_of(module, name)) in self._schedules
+                else None,
             )
-            for name, one in sorted(self._set.of(module).items())
+            for name, schedule in sorted(self._set.of(module).items())
         ]
 
-    def schedules(self) -> list[ModuleSchedule]:
-        return [
-            ModuleSchedule(
-                name=key,
-                handler=job.handler,
-                timing=job.timing,
-                last=self._last[key],
-                next=self._scheduler.get_job(key).next_run_time,
-            )
-            for key, job in sorted(self._jobs.items())
-        ]
+    def schedules(self) -> list[tuple[ModuleSchedule, datetime]]:
+        """Each, and when it falls due."""
+        return [(one, self._next(name)) for name, one in sorted(self._schedules.items())]
 
     def words(self, module: str) -> list[str]:
-        return [
-            f"{f'{name}, ' if (name := key.partition('//')[2]) else ''}"
-            f"{job.handler}: {job.timing.words()}"
-            for key, job in self._jobs.items()
-            if key.partition("/")[0] == module
-        ]
+        found = []
+        for key, schedule in self._schedules.items():
+            if schedule.host.name == module:
+                name = key.partition("//")[2]
+                what = f"{name}, {schedule.handler}" if name else schedule.handler
+                found.append(f"{what}: {schedule.timing.words()}")
+        return found
 
     def begin_due(self, group: asyncio.TaskGroup) -> None:
         """Begin, in that group, what is due now and later.
@@ -272,14 +237,14 @@ class ModuleScheduler:
         that the clock was set.
         """
         self._group, now = group, self._clock()
-        for key, job in self._jobs.items():
+        for schedule in self._schedules.values():
             # A clock that was put back must not put the schedule off; but a small step must not
             # repeat a time of day, as in cron(8).
-            step = timedelta() if job.timing.every_s is not None else _SMALL_STEP
-            if self._last[key] - now > step:
-                self._note(key, now)
-                self._place(key, job)
-        if self._jobs:
+            step = timedelta() if schedule.timing.every_s is not None else _SMALL_STEP
+            if schedule.last - now > step:
+                self._note(schedule)
+                self._place(schedule)
+        if self._schedules:
             self._scheduler.resume()
             self._scheduler.wakeup()
 
@@ -288,88 +253,83 @@ class ModuleScheduler:
         if self._scheduler.running:
             self._scheduler.pause()
 
-    async def _begin_run(self, key: str, job: _Job) -> None:
-        """Run it as a task of the group, and not in the context of the request that set it."""
-        if self._group is not None:
-            run = self._group.create_task(self._run(key, job), name=key, context=Context())
-            await asyncio.wait([run])
+    def _begin(self, name: str, host: ModuleHost, spec: ScheduleMark | SetSchedule) -> None:
+        before = self._schedules.get(name)
+        schedule = self._schedules[name] = ModuleSchedule(
+            name=name,
+            host=host,
+            handler=spec.handler if isinstance(spec, ScheduleMark) else spec.method,
+            timing=spec.timing,
+            last=self._clock() if before is None else before.last,
+        )
+        if isinstance(spec, SetSchedule):
+            schedule.arguments = spec.arguments
+            schedule.is_tainted = spec.is_tainted or bool(spec.read)
+        record = self._table.get_record(name) if self._table is not None else None
+        if record is not None:
+            schedule.last = datetime.fromisoformat(str(record["at"]))
+        elif before is None:
+            self._note(schedule)
+        self._place(schedule)
 
-    async def _run(self, key: str, job: _Job) -> None:
-        self._note(key, self._clock())
-        try:
-            tick = Authority(
-                causes=(new_id("c", self._clock()),), asked_by="clock", entry="schedule"
-            )
-            for source, origin in job.read.items():
-                tick.taint.read(source, origin)
-            with self._audit.call(
-                "daemon", "clock", key.partition("/")[0], f"schedule {job.handler}", tick
-            ):
-                await job.host.tell(job.handler, job.arguments, timeout_s=_LIMIT_S, authority=tick)
-        except ParachuteError as error:
-            log.warning(
-                "a module's schedule failed", extra={"schedule": key, "error": error.message}
-            )
-        except Exception:  # a module's callback, wherever it runs
-            log.exception("a module's schedule failed", extra={"schedule": key})
-
-    def _begin_set(self, module: str, schedule: SetSchedule) -> None:
-        host = self._hosts.get(module)
-        if host is not None:
-            job = _Job(
-                host=host,
-                handler=schedule.method,
-                timing=schedule.timing,
-                arguments=schedule.arguments,
-                read=schedule.read,
-            )
-            self._begin(_key_of(module, schedule.name), job)
-
-    def _begin(self, key: str, job: _Job) -> None:
-        self._jobs[key] = job
-        if key not in self._last:
-            record = self._table.get_record(key) if self._table is not None else None
-            if record is None:
-                self._note(key, self._clock())
-            else:
-                self._last[key] = datetime.fromisoformat(str(record["at"]))
-        self._place(key, job)
-
-    def _place(self, key: str, job: _Job) -> None:
+    def _place(self, schedule: ModuleSchedule) -> None:
         """Have it run by its timing, which counts from when it last ran."""
         if not self._scheduler.running:
             self._scheduler.start(paused=True)
-        trigger = _TimingTrigger(job.timing)
+        trigger = _TimingTrigger(schedule.timing)
         self._scheduler.add_job(
             self._begin_run,
             trigger,
-            (key, job),
-            id=key,
-            name=key,
-            next_run_time=trigger.get_next_fire_time(None, self._last[key]),
+            (schedule,),
+            id=schedule.name,
+            name=schedule.name,
+            next_run_time=trigger.get_next_fire_time(None, schedule.last),
             replace_existing=True,
         )
 
-    def _next(self, key: str) -> datetime | None:
-        return self._scheduler.get_job(key).next_run_time if key in self._jobs else None
+    async def _begin_run(self, schedule: ModuleSchedule) -> None:
+        """Run it as a task of the group, and not in the context of the request that set it."""
+        if self._group is not None:
+            work, context = self._run(schedule), Context()
+            await asyncio.wait([self._group.create_task(work, name=schedule.name, context=context)])
 
-    def _remove(self, key: str) -> None:
-        if self._jobs.pop(key, None) is not None:
-            self._scheduler.remove_job(key)
+    async def _run(self, schedule: ModuleSchedule) -> None:
+        self._note(schedule)
+        host, handler = schedule.host, schedule.handler
+        tick = Caller(
+            causes=(new_id("c", self._clock()),),
+            request=WorkRequest(by="clock", entry="schedule"),
+        )
+        if schedule.is_tainted:
+            tick.taint.read("what set this schedule")
+        try:
+            with self._audit.call("daemon", "clock", host.name, f"schedule {handler}", tick):
+                await host.tell(handler, schedule.arguments, timeout_s=_LIMIT_S, caller=tick)
+        except ParachuteError as error:
+            about = {"schedule": schedule.name, "error": error.message}
+            log.warning("a module's schedule failed", extra=about)
+        except Exception:  # a module's callback, wherever it runs
+            log.exception("a module's schedule failed", extra={"schedule": schedule.name})
 
-    def _forget(self, key: str) -> None:
-        self._remove(key)
-        self._last.pop(key, None)
+    def _next(self, name: str) -> datetime:
+        due: datetime = self._scheduler.get_job(name).next_run_time
+        return due
+
+    def _end(self, name: str) -> None:
+        if self._schedules.pop(name, None) is not None:
+            self._scheduler.remove_job(name)
+
+    def _forget(self, name: str) -> None:
+        self._end(name)
         if self._table is not None:
             with suppress(StorageFailedError):
-                self._table.drop(key)
+                self._table.drop(name)
 
-    def _note(self, key: str, at: datetime) -> None:
-        self._last[key] = at
+    def _note(self, schedule: ModuleSchedule) -> None:
+        schedule.last = self._clock()
         if self._table is not None:
-            # reported elsewhere: until the next start it is known here
-            with suppress(StorageFailedError):
-                self._table.put(key, {"at": at.isoformat()})
+            with suppress(StorageFailedError):  # reported elsewhere
+                self._table.put(schedule.name, {"at": schedule.last.isoformat()})
 
 
 def _is_no_skip(record: logging.LogRecord) -> bool:
@@ -417,21 +377,25 @@ class ModuleSchedules:
     """The `ScheduleAccess` of one module."""
 
     def __init__(
-        self, module: str, scheduler: ModuleScheduler, authority: Callable[[], Authority]
+        self, module: str, scheduler: ModuleScheduler, caller: Callable[[], Caller]
     ) -> None:
-        self._module, self._scheduler, self._authority = module, scheduler, authority
+        self._module, self._scheduler, self._caller = module, scheduler, caller
 
     async def set(
         self, name: str, method: str, arguments: Mapping[str, object], timing: Timing
     ) -> None:
-        """Keep it, marked with what the work has read of strangers' texts. Raises ActRefusedError
-        for a caller that is limited to some paths: it runs with all that the module may.
+        """Keep it, tainted where the work is. Raises EditRefusedError, and ActRefusedError for a
+        caller that is limited to some paths: it runs with all that the module may.
         """
         self._refuse_limited(name)
-        read = dict(list(self._acting().taint.sources.items())[:_MOST_READ])
-        schedule = SetSchedule(
-            name=name, method=method, arguments=dict(arguments), timing=timing, read=read
-        )
+        is_tainted, kept = bool(self._caller().checked().taint), dict(arguments)
+        try:
+            schedule = SetSchedule(
+                name=name, method=method, arguments=kept, timing=timing, is_tainted=is_tainted
+            )
+        except ValidationError as error:
+            said = "; ".join(f"{where}: {says}" for where, says in mistakes_in(error))
+            raise EditRefusedError(f"the schedule {name[:80]!r}: {said}") from error
         await self._scheduler.set(self._module, schedule)
 
     async def remove(self, name: str) -> bool:
@@ -440,17 +404,12 @@ class ModuleSchedules:
         return await self._scheduler.unset(self._module, name)
 
     async def list(self) -> list[ScheduleStatus]:
-        self._acting()
+        self._caller().checked()
         return self._scheduler.set_by(self._module)
 
     def _refuse_limited(self, name: str) -> None:
-        if self._acting().is_limited:
+        if self._caller().checked().grant.is_limited:
             raise ActRefusedError(
                 f"the schedule {name[:80]} runs with all that the module may, so a caller that is "
                 "limited to some paths can neither set nor remove it"
             )
-
-    def _acting(self) -> Authority:
-        authority = self._authority()
-        authority.check()
-        return authority

@@ -1,5 +1,7 @@
-"""What a module in a container may ask of the daemon, as `services.py` declares it: the annotations
-of each method say how its arguments, its result and its errors are JSON, at both ends.
+"""What crosses between a module in a container and the daemon, as JSON at both ends.
+
+What the module may ask of the daemon is declared once: by the annotations of its services'
+methods.
 """
 
 from __future__ import annotations
@@ -7,11 +9,10 @@ from __future__ import annotations
 import base64
 import inspect
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import asdict, fields
 from datetime import datetime
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -27,86 +28,77 @@ from pydantic import (
 from pydantic_core import PydanticSerializationError
 
 from parachuted import errors
-from parachuted.access.notes import Note, NoteLink, NoteSection
-from parachuted.errors import ConflictError, ModuleFailedError
-from parachuted.json_limits import check_json
+from parachuted.access.notes import Note, NoteLink, NoteSection, Upload
+from parachuted.errors import (
+    BodyTooLargeError,
+    ConflictError,
+    ModuleFailedError,
+    ParachuteError,
+)
 from parachuted.modules.agent_runs import RunAccess
-from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
-from parachuted.modules.registry.arguments import WrongArgumentsError
-from parachuted.modules.registry.manifest import read_manifest
-from parachuted.modules.results import to_json
+from parachuted.modules.module import is_every_modules
+from parachuted.modules.registry.arguments import BodyKind
+from parachuted.modules.results import BytesResponse, FileResponse, Response, to_json
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import (
     ActivityAccess,
     ContextAccess,
+    CurrentCall,
     FolderAccess,
     Services,
     StateAccess,
 )
+from parachuted.modules.streams import (
+    OPENED,
+    BodySource,
+    MemoryBody,
+    PartHead,
+    ServerEvent,
+    StreamOpened,
+)
 from parachuted.runs.granted_vault import GrantedVault
+from parachuted.texts.json_limits import check_json
+from parachuted.vault import printable
 
 API_SOCKET, MODULE_SOCKET = "api.sock", "module.sock"
 CALL_HEADER = "X-Parachute-Call"
 SERVICES = "/api/modules/{name}/services/{service}"
-UPLOADS = "/api/modules/{name}/uploads"
-ACCESSES: Mapping[str, type] = MappingProxyType(
-    {
-        "vault": GrantedVault,
-        "folders": FolderAccess,
-        "state": StateAccess,
-        "schedules": ScheduleAccess,
-        "activity": ActivityAccess,
-        "contexts": ContextAccess,
-        "runs": RunAccess,
-    }
-)
+LARGEST_BODY = 16 << 20
+LARGEST_UPLOAD = 5 << 20  # as base64 in JSON it has room in a request
 _STRICT = ConfigDict(extra="forbid", strict=True, ser_json_bytes="base64", val_json_bytes="base64")
 _BASE64 = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
-_APART = frozenset({"read_notes", "upload"})  # a stream each
 
 
-class StartDocument(BaseModel):
-    """What the daemon says on stdin: an `ApprovedModule`, whose manifest is in the copy, the key
-    and the folders of both sockets.
-    """
+def _note_to_json(note: Note) -> Mapping[str, object]:
+    """All of it: the other end has no index to look links up in."""
+    found = {one.name: getattr(note, one.name) for one in fields(note)}
+    times = {name: getattr(note, name).isoformat() for name in ("created", "modified")}
+    whole = to_json({**found, "sections": note.sections, "links": note.links})
+    return {**whole, **times}  # type: ignore[dict-item]
 
-    model_config = ConfigDict(extra="forbid")
 
-    name: str
-    copy_at: Path
-    digest: str
-    tree: str
-    trust: TrustLevel
-    import_paths: tuple[Path, ...]
-    overrides: dict[str, object]
-    config: dict[str, object]
-    config_lines: dict[str, int]
-    data_folder: Path
-    has_model: bool
-    key: str
-    api: Path
-    own: Path
+def _note_of(value: Any) -> Note:  # noqa: ANN401  JSON
+    found = dict(value)
+    sections = tuple(NoteSection(**one) for one in found.pop("sections"))
+    links = tuple(NoteLink(**one) for one in found.pop("links"))
+    times = {name: datetime.fromisoformat(found[name]) for name in ("created", "modified")}
+    return Note(
+        **{**found, **times, "tags": tuple(found["tags"])},
+        find_sections=lambda _text: sections,
+        find_links=lambda _text: links,
+    )
 
-    def approved(self) -> ApprovedModule:
-        """The module to run. It reads the copy."""
-        same = ("name", "digest", "tree", "trust", "import_paths", "overrides", "config")
-        return ApprovedModule(
-            **{name: getattr(self, name) for name in (*same, "config_lines")},
-            copy=self.copy_at,
-            manifest=read_manifest((self.copy_at / "manifest.yaml").read_bytes()),
-        )
+
+WholeNote = Annotated[Note, PlainValidator(_note_of), PlainSerializer(_note_to_json)]
 
 
 class ServiceMethod:
     """One method; a parameter or result that is `object` is any JSON."""
 
     def __init__(self, function: Callable[..., object]) -> None:
-        self._function = function
-
-    @cached_property
-    def _signature(self) -> inspect.Signature:
-        signature = inspect.signature(self._function)
-        return signature.replace(parameters=list(signature.parameters.values())[1:])  # no `self`
+        self._function, signature = function, inspect.signature(function)
+        parameters = list(signature.parameters.values())[1:]  # without `self`
+        self._signature = signature.replace(parameters=parameters)
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -121,11 +113,10 @@ class ServiceMethod:
         return create_model(self._function.__name__, __config__=_STRICT, **found)
 
     @cached_property
-    def _result(self) -> TypeAdapter[Any]:
-        hint = self._hints["return"]
-        return (
-            NOTE if hint is Note else TypeAdapter(hint, config=_BASE64 if hint is bytes else None)
-        )
+    def _result(self) -> type[BaseModel]:
+        hint: Any = self._hints["return"]
+        hint = WholeNote if hint is Note else hint
+        return create_model(self._function.__name__, __config__=_BASE64, value=(hint, ...))
 
     def dump_body(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bytes:
         """The arguments as JSON. Raises TypeError, and WrongResultError for what JSON has not."""
@@ -155,86 +146,102 @@ class ServiceMethod:
         return self._signature.bind(**dict(asked))
 
     def dump_result(self, result: object) -> bytes:
-        if self._hints["return"] is object:
-            result = to_json(result)
-        return self._result.dump_json(result, warnings=False)
+        value = to_json(result) if self._hints["return"] is object else result
+        answer = self._result.model_construct(value=value)
+        return answer.model_dump_json(warnings=False).encode()
 
     def load_result(self, answer: bytes) -> Any:  # noqa: ANN401  what the annotation says
         """The result again. Raises ModuleFailedError."""
         try:
-            return self._result.validate_json(answer)
+            return vars(self._result.model_validate_json(answer))["value"]
         except ValidationError as error:
             raise ModuleFailedError(f"the daemon's answer is invalid: {error}") from error
-
-
-@cache
-def methods_of(access: type) -> Mapping[str, ServiceMethod]:
-    return {
-        name: ServiceMethod(function)
-        for name, function in inspect.getmembers(access, inspect.isfunction)
-        if not name.startswith("_") and name not in _APART
-    }
 
 
 def _is_any(hint: object) -> bool:
     return hint is object or any(_is_any(one) for one in get_args(hint))
 
 
-PLAIN: Mapping[str, ServiceMethod] = MappingProxyType(
-    {name: methods_of(Services)[name] for name in ("publish", "run_agent", "suggest")}
+class OwnServices:
+    """What a module asks of its services that is no method of an access."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.publish, self.run_agent = services.publish, services.run_agent
+        self.suggest = services.suggest
+
+    async def current_call(self) -> CurrentCall:
+        return self._services.current_call
+
+    async def has_interface(self, name: str) -> bool:
+        return self._services.get_interface(name) is not None
+
+    async def interface(
+        self, name: str, method: str, args: list[object], kwargs: dict[str, object]
+    ) -> object:
+        """Call another module's object: its own methods, never those that every module has, for
+        they carry that module's rights.
+        """
+        found = self._services.get_interface(name)
+        if found is None:
+            raise ModuleFailedError(f"no module provides {name[:80]} now")
+        is_its_own = not method.startswith("_") and not is_every_modules(method, found)
+        function = getattr(found, method, None) if is_its_own else None
+        if not callable(function):
+            raise ModuleFailedError(f"{name[:80]} has no method {method[:80]}")
+        result = function(*args, **kwargs)
+        return await result if inspect.isawaitable(result) else result
+
+    async def notes_at(self, paths: list[str]) -> tuple[list[WholeNote], dict[str, str]]:
+        """The notes, and why others were left out."""
+        stream = self._services.vault.read_notes(paths)
+        notes = [note async for note in stream]
+        return notes, {printable(path): why for path, why in stream.left_out.items()}
+
+    async def upload_bytes(self, path: str, data: bytes) -> Upload:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield data
+
+        return await self._services.vault.upload(path, pieces())
+
+
+ACCESSES: Mapping[str, type] = MappingProxyType(
+    {
+        "vault": GrantedVault,
+        "folders": FolderAccess,
+        "state": StateAccess,
+        "schedules": ScheduleAccess,
+        "activity": ActivityAccess,
+        "contexts": ContextAccess,
+        "runs": RunAccess,
+    }
 )
-"""What `Services` itself has as a method."""
-
-_SECTION = tuple(one.name for one in fields(NoteSection))
-_LINK = tuple(one.name for one in fields(NoteLink))
+_APART = frozenset({"read_notes", "upload"})  # of pieces
 
 
-def _note_to_json(note: Note) -> Mapping[str, object]:
-    """All of it: the other end has no index to look links up in."""
-    whole = {one.name: to_json(getattr(note, one.name)) for one in fields(note)}
-    sections = [[getattr(one, name) for name in _SECTION] for one in note.sections]
-    links = [[getattr(one, name) for name in _LINK] for one in note.links]
-    times = {name: getattr(note, name).isoformat() for name in ("created", "modified")}
-    return {**whole, **times, "sections": sections, "links": links}
+def _methods_of(declared: type) -> Iterator[tuple[str, ServiceMethod]]:
+    for name, function in inspect.getmembers(declared, inspect.isfunction):
+        if not name.startswith("_") and name not in _APART:
+            yield name, ServiceMethod(function)
 
 
-def _note_of(value: Any) -> Note:  # noqa: ANN401  JSON
-    found = dict(value)
-    sections = tuple(
-        NoteSection(**dict(zip(_SECTION, one, strict=True))) for one in found.pop("sections")
-    )
-    links = tuple(NoteLink(**dict(zip(_LINK, one, strict=True))) for one in found.pop("links"))
-    times = {name: datetime.fromisoformat(found[name]) for name in ("created", "modified")}
-    return Note(
-        **{**found, **times, "tags": tuple(found["tags"])},
-        find_sections=lambda _text: sections,
-        find_links=lambda _text: links,
-    )
-
-
-NOTE: TypeAdapter[Note] = TypeAdapter(
-    Annotated[Note, PlainValidator(_note_of), PlainSerializer(_note_to_json)]
+METHODS: Mapping[str, ServiceMethod] = MappingProxyType(
+    {name: ServiceMethod(getattr(Services, name)) for name in ("publish", "run_agent", "suggest")}
+    | dict(_methods_of(OwnServices))
+    | {
+        f"{access}.{name}": method
+        for access, declared in ACCESSES.items()
+        for name, method in _methods_of(declared)
+    }
 )
+"""All that a module may ask for, such as `vault.read`."""
 
+_ELSEWHERE = {ParachuteError, errors.ConfigError, ConflictError}
 _BY_NAME: Mapping[str, type[Exception]] = MappingProxyType(
     {
         kind.__name__: kind
-        for kind in (
-            errors.ActRefusedError,
-            errors.AgentFailedError,
-            errors.AgentStoppedError,
-            errors.AgentUnavailableError,
-            errors.BodyTooLargeError,
-            errors.EditRefusedError,
-            errors.HookRefusedError,
-            ModuleFailedError,
-            errors.NotFoundError,
-            errors.PathRefusedError,
-            errors.RequestBodyError,
-            errors.StorageFailedError,
-            TypeError,
-            ValueError,
-        )
+        for kind in (TypeError, ValueError, *vars(errors).values())
+        if isinstance(kind, type) and issubclass(kind, Exception) and kind not in _ELSEWHERE
     }
 )
 _SIDES = ("base", "ours", "theirs")
@@ -252,8 +259,6 @@ def error_document(error: BaseException) -> Mapping[str, object]:
         name = ConflictError.__name__
         more = {side: base64.b64encode(getattr(error, side)).decode() for side in _SIDES}
         more["is_known"] = error.is_known
-    elif isinstance(error, WrongArgumentsError):
-        name, more = type(error).__name__, {"problems": [str(one) for one in error.problems]}
     elif name is None:
         name, message = ModuleFailedError.__name__, f"{type(error).__name__}: {message}"
     return {"error": name, "message": message, **more}
@@ -262,16 +267,13 @@ def error_document(error: BaseException) -> Mapping[str, object]:
 def error_of(document: object) -> Exception:
     found: Mapping[Any, Any] = document if isinstance(document, Mapping) else {}
     message = str(found.get("message", "the other end said nothing"))[-_MOST_TEXT:]
-    name, problems = found.get("error"), found.get("problems")
-    if name == WrongArgumentsError.__name__ and isinstance(problems, list):
-        return WrongArgumentsError([str(one) for one in problems])
+    name = found.get("error")
     if name == ConflictError.__name__:
         try:
-            base, ours, theirs = (base64.b64decode(str(found[side])) for side in _SIDES)
+            sides = {side: base64.b64decode(str(found[side])) for side in _SIDES}
         except (KeyError, ValueError):
             return ModuleFailedError(message)
-        is_known = found.get("is_known") is True
-        return ConflictError(message, base=base, ours=ours, theirs=theirs, is_known=is_known)
+        return ConflictError(message, **sides, is_known=found.get("is_known") is True)
     return _BY_NAME.get(str(name), ModuleFailedError)(message)
 
 
@@ -286,6 +288,74 @@ def json_of(data: bytes) -> Any:  # noqa: ANN401  JSON
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
+
+
+async def body_document(source: BodySource | None, kind: BodyKind) -> Mapping[str, object] | None:
+    """All of a request's body, as JSON. Raises BodyTooLargeError."""
+    if source is None:
+        return None
+    left, parts = LARGEST_BODY, list[tuple[Mapping[str, object], str]]()
+
+    async def rest() -> str:
+        nonlocal left
+        data = bytearray()
+        while piece := await source.read():
+            data += piece
+            left -= len(piece)
+            if left < 0:
+                raise BodyTooLargeError(
+                    f"a module in a container takes at most {LARGEST_BODY >> 20} MB"
+                )
+        return base64.b64encode(data).decode()
+
+    if kind == "bytes":
+        return {"content_type": source.content_type, "data": await rest()}
+    while head := await source.next_part():
+        parts.append((asdict(head), await rest()))
+    return {"content_type": source.content_type, "parts": parts}
+
+
+def source_of(document: Mapping[str, Any] | None) -> MemoryBody | None:
+    """The body again."""
+    if document is None:
+        return None
+    if "data" in document:
+        return MemoryBody(document["content_type"], base64.b64decode(document["data"]))
+    parts = [(PartHead(**head), base64.b64decode(data)) for head, data in document["parts"]]
+    return MemoryBody(document["content_type"], parts=parts)
+
+
+_ITEMS: Mapping[str, type] = MappingProxyType(
+    {"response": Response, "file": FileResponse, "event": ServerEvent, "bytes": BytesResponse}
+)
+_CHECKED = {kind: TypeAdapter[Any](made) for kind, made in _ITEMS.items()}
+
+
+def item_document(item: object) -> Mapping[str, object]:
+    """What a handler answers or streams, as JSON: its kind, and what that holds."""
+    if isinstance(item, StreamOpened):
+        return {"kind": "opened"}
+    for kind, made in _ITEMS.items():
+        if isinstance(item, made):
+            held = {one.name: getattr(item, one.name) for one in fields(made)}
+            if kind == "bytes":
+                held["data"] = base64.b64encode(held["data"]).decode()
+            return {"kind": kind, **held}
+    return {"kind": "value", "value": item}
+
+
+def item_of(found: Any) -> object:  # noqa: ANN401  JSON
+    """The same again. Raises ModuleFailedError: it is not trusted."""
+    try:
+        held = dict(found)
+        kind = held.pop("kind")
+        if kind == "bytes":
+            held["data"] = base64.b64decode(held["data"])
+        if kind in _CHECKED:
+            return _CHECKED[kind].validate_python(held)
+        return OPENED if kind == "opened" else held["value"]
+    except (TypeError, ValueError, KeyError) as error:
+        raise ModuleFailedError("the module's container gave an invalid answer") from error
 
 
 class _RemoteObject(dict[str, object]):

@@ -4,56 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from parachuted.events import Bus
 from parachuted.modules.hosting.host import ModuleHost, Where
 from parachuted.modules.hosting.interfaces import InterfaceChoice
-from parachuted.modules.registry.approved import FolderState, ModuleEntry, TrustLevel
+from parachuted.modules.registry.approved import (
+    ApprovedModule,
+    FolderState,
+    ModuleEntry,
+    TrustLevel,
+)
 from parachuted.modules.registry.declaration import CommandSpec
+from parachuted.modules.results import Finding
 from parachuted.modules.settings import SettingSpec
-from parachuted.visible import visible
+from parachuted.texts.visible import visible
 
 Condition: TypeAlias = Literal["running", "starting", "failed", "disabled", "unapproved"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleStatus:
-    """One module's status.
-
-    `state` is `failed` where it could not start, and also where it runs but its last error is
-    unresolved; `starting` before its first start. `folder_state` compares the folder with the
-    approved version; `pages` is where its pages begin, and `interfaces` are those that it could
-    provide, with their present providers.
+    """`status` is `failed` where it could not start, and where its last error is unresolved;
+    `starting` before its first start. `state` compares its folder with what was approved, whose
+    digest is `hash`. `notes`: facts that are not problems, such as `changed, runs as
+    approved`. `pages` is where its pages begin, such as /api/garden/ui/; `interfaces` are those
+    that it could provide, with their present providers.
     """
 
     name: str
     version: str
-    trust: TrustLevel
-    state: Condition
-    is_serving: bool
-    problem: str | None
-    folder: Path
-    folder_state: FolderState
-    source: str
-    approved_digest: str | None
-    found_digest: str | None
-    is_dev: bool
-    notes: tuple[str, ...] = ()
+    description: str = ""
+    trust_level: TrustLevel
+    status: Condition
+    serving: bool
     where: Where | None = None
     limits: str | None = None
-    description: str = ""
+    state: FolderState
+    source: str
+    dev: bool
+    hash: str | None
+    found_hash: str | None
+    problem: str | None
+    notes: tuple[str, ...] = ()
     prefix: str = ""
     pages: str = ""
+    provides: tuple[str, ...] = ()
+    interfaces: tuple[InterfaceChoice, ...] = ()
     routes: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     schedules: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
-    settings: tuple[SettingSpec, ...] = ()
     commands: tuple[CommandSpec, ...] = ()
-    interfaces: tuple[InterfaceChoice, ...] = ()
+    settings: tuple[SettingSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleFinding(Finding):
+    """What a module reports to the doctor."""
+
+    module: str
 
 
 def status_of(
@@ -68,56 +79,60 @@ def status_of(
     """Combine the registry's entry with what runs: `host` is None while it does not, `schedules`
     are in words.
     """
-    state = _condition(entry, host, problem)
-    is_on = state in {"running", "starting"}
+    condition = _condition(entry, host, problem)
     notes = list(entry.notes)
     if entry.state == "changed":
-        changed = "changed, runs as approved" if is_on else "changed since it was approved"
-        notes.insert(0, changed)
-    declared = None if host is None else host.declared
-    offers: dict[str, object] = {}
-    if host is not None and declared is not None:
+        is_on = condition in {"running", "starting"}
+        notes.insert(0, "changed, runs as approved" if is_on else "changed since it was approved")
+    offers = {} if host is None else _offers(host)
+    if host is not None:
+        agents = sorted(host.declared.agents)
         notes += [
             f"modules.yaml narrows {visible(name)[:80]}, and it has no such agent: it has "
-            f"{', '.join(sorted(declared.agents)) or 'none'}"
+            f"{', '.join(agents) or 'none'}"
             for name in entry.narrowed
-            if name not in declared.agents
+            if name not in agents
         ]
-        heard = {one.event for one in declared.events} | {one.event for one in declared.hooks}
-        offers = {
-            "where": host.where,
-            "limits": host.limits,
-            "description": declared.description,
-            "prefix": declared.prefix,
-            "pages": pages,
-            "routes": tuple(
-                f"{spec.method} {declared.prefix_of(spec)}{spec.path.removesuffix('/')}"
-                for spec in declared.routes
-            ),
-            "tools": tuple(spec.name for spec in declared.tools),
-            "events": tuple(sorted(heard)),
-            "schedules": tuple(schedules),
-            "agents": tuple(sorted(declared.agents)),
-            "settings": declared.settings,
-            "commands": declared.commands,
-        }
+        offers |= {"pages": pages, "schedules": tuple(schedules)}
+    interfaces = tuple(one for one in choices if entry.name in (one.provider, *one.others))
     return ModuleStatus(
         name=entry.name,
         version=entry.version,
-        trust=entry.trust,
-        state=state,
-        is_serving=host is not None,
-        problem=problem,
-        folder=entry.folder,
-        folder_state=entry.state,
+        trust_level=entry.trust,
+        status=condition,
+        serving=host is not None,
+        state=entry.state,
         source=entry.source,
-        approved_digest=entry.approved_digest,
-        found_digest=entry.found_digest,
-        is_dev=entry.is_dev,
+        dev=entry.is_dev,
+        hash=entry.approved_digest,
+        found_hash=entry.found_digest,
+        problem=problem,
         notes=tuple(notes),
-        interfaces=tuple(one for one in choices if entry.name in (one.provider, *one.others)),
-        **offers,  # type: ignore[arg-type]
+        provides=tuple(sorted(choice.interface for choice in interfaces)),
+        interfaces=interfaces,
+        **offers,
     )
+
+
+def _offers(host: ModuleHost) -> dict[str, Any]:
+    declared = host.declared
+    return {
+        "where": host.where,
+        "limits": host.limits,
+        "description": declared.description,
+        "prefix": declared.prefix,
+        "routes": tuple(
+            f"{spec.method} {declared.prefix_of(spec)}{spec.path.removesuffix('/')}"
+            for spec in declared.routes
+        ),
+        "tools": tuple(spec.name for spec in declared.tools),
+        "events": tuple(
+            sorted({one.event for one in declared.events} | {one.event for one in declared.hooks})
+        ),
+        "agents": tuple(sorted(declared.agents)),
+        "settings": declared.settings,
+        "commands": declared.commands,
+    }
 
 
 def _condition(entry: ModuleEntry, host: ModuleHost | None, problem: str | None) -> Condition:
@@ -137,9 +152,8 @@ _CHANGED = (
 
 
 class ModuleReports:
-    """Publishes each change and each failure once.
-
-    `report` sets a problem by subject, None clears it.
+    """Publishes each change and each failure once; `report` sets a problem by subject, None clears
+    it.
     """
 
     def __init__(self, bus: Bus, report: Callable[[str, str | None], None]) -> None:
@@ -156,9 +170,21 @@ class ModuleReports:
                 self._bus.publish("module.changed", name=name, hash=digest)
         self._changed = changed
 
+    def began(self, approved: ApprovedModule) -> None:
+        name, version = approved.name, approved.manifest.version
+        self._bus.publish("module.enabled", name=name, version=version, hash=approved.digest)
+
+    def ended(self, approved: ApprovedModule) -> None:
+        version = approved.manifest.version
+        self._bus.publish("module.disabled", name=approved.name, version=version)
+
     def forget(self, name: str) -> None:
         """The module has ended: a failure after its next start is a new one."""
         self._failed.pop(name, None)
+
+    def say(self, problem: str | None) -> None:
+        """What is wrong with modules as a whole."""
+        self._report("modules", problem)
 
     def publish_failures(
         self, entries: Sequence[ModuleEntry], modules: Mapping[str, tuple[str, str | None]]

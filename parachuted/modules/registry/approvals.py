@@ -1,59 +1,56 @@
 """Which modules exist, which are approved, and which may run.
 
-The vault proposes; modules.yaml in the home decides. A module's folder is copied into the home,
-and what a person sees and approves is that copy, by the digest of its bytes. What runs is the copy,
-which `ready` checks again against the recorded digest, permissions and locked packages.
+The vault proposes; modules.yaml in the home decides. A module's folder is copied into the home.
+What a person sees and approves is that copy, by the digest of its bytes, and the copy is what runs.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
-from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.errors import (
+    ModuleFailedError,
+    NotFoundError,
+    OutdatedError,
+    ParachuteError,
+    UntrustedError,
+)
 from parachuted.home_files.private import locked
 from parachuted.home_files.vault_state import known_state_folder
 from parachuted.modules.registry.approved import (
-    ApprovalRefusedError,
     ApprovedModule,
     FolderState,
     ModuleEntry,
-    TrustLevel,
-)
-from parachuted.modules.registry.consent import Consent, consent_for, tree_difference
-from parachuted.modules.registry.copies import ApprovedCopies, ModuleTree, read_tree
-from parachuted.modules.registry.environment import (
-    EnvironmentFailedError,
-    build,
-    lock_of,
-    site_packages,
-)
-from parachuted.modules.registry.install import FOLDER, fetched, manifest_of, place, unplace
-from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
-from parachuted.modules.registry.module_folders import ModuleFolders, ignored_in
-from parachuted.modules.registry.module_registry import (
     ModuleRecord,
-    ModuleRegistry,
-    ModuleRegistryError,
-    Plain,
-    is_module,
-    parse_record,
-    without_module,
-)
-from parachuted.modules.registry.prompts import FILE as PROMPT
-from parachuted.modules.registry.trust import (
-    LISTED,
-    SHOWN,
+    TrustLevel,
     approval_digest,
     check_trust,
     is_no_wider,
-    is_released,
-    release_keys,
+    parse_record,
     trust_level,
     unverified,
 )
+from parachuted.modules.registry.consent import Consent, consent_for, tree_difference
+from parachuted.modules.registry.copies import ApprovedCopies, ModuleTree
+from parachuted.modules.registry.install import (
+    FOLDER,
+    build,
+    fetched,
+    lock_of,
+    manifest_of,
+    place,
+    site_packages,
+    unplace,
+    without_ref,
+)
+from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
+from parachuted.modules.registry.module_folders import ModuleFolders
+from parachuted.modules.registry.module_registry import ModuleRegistry, Plain, is_module
+from parachuted.modules.registry.prompts import FILE as PROMPT
 from parachuted.modules.settings import SettingValue
 
 _LOCK = "modules.lock"
@@ -62,23 +59,15 @@ _LOCK = "modules.lock"
 class ModuleApprovals:
     """The modules of one home and one vault.
 
-    Calls read or write the disk: from a thread, where the loop must not wait.
-
-    `env` is what git and pip are run with. `keys` are those whose signature makes a module
-    `verified`. `reserved` are the core's own nouns below `/api`, which no module may take.
+    `env` is what git and pip are run with. `reserved` are the core's own nouns below `/api`, which
+    no module may take. Calls read or write the disk. They raise ParachuteError: NotFoundError where
+    there is no such module, UntrustedError where modules.yaml cannot be trusted.
     """
 
     def __init__(
-        self,
-        home: Path,
-        vault: Path,
-        *,
-        env: Mapping[str, str],
-        keys: Sequence[str] | None = None,
-        reserved: Collection[str] = (),
+        self, home: Path, vault: Path, *, env: Mapping[str, str], reserved: Collection[str] = ()
     ) -> None:
         self._home, self._vault, self._env = home, vault.resolve(), env
-        self._keys = release_keys() if keys is None else tuple(keys)
         self._reserved = reserved
         self._registry, self._copies = ModuleRegistry(home), ApprovedCopies(home)
         self._unready: dict[str, str] = {}
@@ -88,7 +77,7 @@ class ModuleApprovals:
     def problem(self) -> str | None:
         try:
             self._registry.load()
-        except ModuleRegistryError as error:
+        except UntrustedError as error:
             return error.message
         return None
 
@@ -101,7 +90,7 @@ class ModuleApprovals:
         """Every module of modules.yaml and every folder in the vault's `Modules/`, by name."""
         try:
             entries = self._registry.load()
-        except ModuleRegistryError as error:
+        except UntrustedError as error:
             return [self._broken(name, error.message) for name in sorted(self._folders.names())]
         known = {name for name, entry in entries.items() if is_module(entry)}
         return [
@@ -110,38 +99,24 @@ class ModuleApprovals:
         ]
 
     def entry(self, name: str) -> ModuleEntry:
-        """That one. Raises NotFoundError, ModuleRegistryError."""
         return self._entry(name, self._written(name))
 
     def review(self, name: str, trust: TrustLevel | None = None) -> tuple[Consent, str]:
-        """What approving the folder as it is now would allow, and its difference from what was
-        approved, both of one copy, whose digest is what `approve` wants.
-
-        `trust`: what the person is about to choose; None: as it is. Raises ParachuteError.
+        """What approving the folder as it is now would allow with that trust (None: what it has),
+        and its difference from what was approved: of one copy, whose digest `approve` wants.
         """
         record = self._record(name)
-        with locked(self._home, _LOCK), self._copied(record) as (copy, tree):
-            manifest = self._manifest(record, tree)
-            level = trust_level(self._keys, record, tree, trust)
+        with locked(self._home, _LOCK), self._copied(record) as copy:
+            level, manifest = trust_level(record, copy, trust), self._manifest(record, copy)
             check_trust(manifest, level)
-            consent = consent_for(
-                manifest, tree, source=record.source, commit=record.commit, trust=level
-            )
-            if record.tree is None:
-                before = None
-            else:
-                approved = self._copies.read(name, record.tree, keep=FILE.__eq__)
-                before = self._copies.place(name, record.tree)
-                old = consent_for(
-                    self._manifest(record, approved),
-                    approved,
-                    source="",
-                    commit=None,
-                    trust=record.trust,
-                )
+            consent = consent_for(manifest, copy, record, level)
+            before = None
+            if record.tree is not None:
+                approved = self._copies.read(name, record.tree)
+                before = approved.folder
+                old = consent_for(self._manifest(record, approved), approved, record, record.trust)
                 consent = replace(consent, added=consent.since(old))
-            notes = (*consent.notes, *unverified(self._keys, record, tree))
-            return replace(consent, notes=notes), tree_difference(before, copy, self._env)
+            return consent, tree_difference(before, copy.folder, self._env)
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> Consent:
         return self.review(name, trust)[0]
@@ -149,25 +124,22 @@ class ModuleApprovals:
     def approve(
         self, name: str, expected_digest: str, *, trust: TrustLevel | None = None
     ) -> ModuleEntry:
-        """Approve exactly the bytes that were shown; the first time, enable it too.
-
-        Raises ParachuteError, having approved nothing.
-        """
+        """Approve exactly the bytes that were shown; the first time, enable it too."""
         with locked(self._home, _LOCK):
             record = self._record(name)
-            with self._copied(record) as (copy, tree):
-                if tree.digest != expected_digest:
-                    raise ApprovalRefusedError(
+            with self._copied(record) as copy:
+                if copy.digest != expected_digest:
+                    raise OutdatedError(
                         f"{name} changed since it was shown, so it was not approved; look at it "
                         "again"
                     )
-                self._keep(record, copy, tree, trust_level(self._keys, record, tree, trust))
+                self._keep(record, copy, trust_level(record, copy, trust))
         return self.entry(name)
 
     def enable(self, name: str) -> ModuleEntry:
-        """Let it run. Raises ApprovalRefusedError for what was never approved."""
+        """Let it run, if it was ever approved."""
         if not self._record(name).is_approved:
-            raise ApprovalRefusedError(
+            raise OutdatedError(
                 f"{name} was never approved; `parachute modules approve {name}` shows what it "
                 "asks for"
             )
@@ -181,48 +153,37 @@ class ModuleApprovals:
         return self.entry(name)
 
     def remove(self, name: str) -> bool:
-        """Forget it, with its copies.
+        """Forget it, with its copies, but for what a person wrote for it in modules.yaml.
 
         Whether its folder went too: only what `install` put there, unchanged since.
-
-        What a person wrote for it in modules.yaml, `config` and `agents`, stays.
         """
         with locked(self._home, _LOCK):
             record = self._record(name)
             is_ours = record.path == f"{FOLDER}/{name}" and self._folders.is_as_installed(record)
-            entry = self._registry.load().get(name, {})
-            if changes := without_module(entry):
-                self._registry.change(name, changes)
-            elif entry:
-                self._registry.remove(name)
+            if name in self._registry.load():
+                self._registry.forget(name)
             self._copies.prune(name, ())
             if is_ours:
                 unplace(self._vault, name)
             return is_ours
 
-    def set_config(self, name: str, key: str, value: SettingValue) -> Callable[[], None]:
-        """Write one setting of a module into modules.yaml, as `ModuleRegistry.set_config`.
-
-        Raises NotFoundError, ModuleRegistryError, StorageFailedError.
-        """
+    def set_config(self, name: str, key: str, value: SettingValue) -> SettingValue:
+        """As `ModuleRegistry.set_config`."""
         self._record(name)
         return self._registry.set_config(name, key, value)
 
     def config(self, name: str) -> Mapping[str, object]:
-        """What the person wrote for that module. Raises NotFoundError, ModuleRegistryError."""
+        """What the person wrote for that module."""
         return self._record(name).config
 
     def ready(self, names: Collection[str] | None = None) -> list[ApprovedModule]:
-        """What may run now, verified just now, by name.
-
-        Why another may not is in its `ModuleEntry.problem`.
-
-        A module under development (`--dev`) is taken as its folder is now, as long as it asks for
-        no more than was approved.
+        """What may run now, verified just now, by name; why another may not is in its
+        `ModuleEntry.problem`. A module under development (`--dev`) is taken as its folder is now,
+        as long as it asks for no more than was approved.
         """
         try:
             entries = self._registry.load()
-        except ModuleRegistryError:
+        except UntrustedError:
             return []
         found: list[ApprovedModule] = []
         for name in sorted(entries if names is None else entries.keys() & set(names)):
@@ -235,36 +196,31 @@ class ModuleApprovals:
                 self._unready[name] = str(error)
         return found
 
-    def install(
-        self,
-        source: str,
-        *,
-        dev: bool = False,
-        path: str | None = None,
-        trust: TrustLevel | None = None,
-    ) -> tuple[ModuleEntry, Consent]:
-        """Put the source's module into the vault's `Modules/` (with `dev`: link to its folder).
-
-        Approves nothing; `trust` is what the person is about to choose. Raises ParachuteError.
+    def install(self, source: str, *, dev: bool = False, path: str | None = None) -> ModuleEntry:
+        """Put the source's module into the vault's `Modules/` (with `dev`: refer to its folder).
+        Approves nothing.
         """
-        if trust == "verified":
-            raise ApprovalRefusedError("only a signature makes a module verified")
         with locked(self._home, _LOCK), fetched(source, self._env, path=path) as found:
             manifest = manifest_of(found, self._reserved)
             name = manifest.name
             entry = self._registry.load().get(name, {})
             record = parse_record(name, entry) if is_module(entry) else None
-            values: dict[str, Plain] = {
-                "source": found.source,
-                "path": f"{FOLDER}/{name}",
-                "commit": found.commit,
-            }
+            origin = str(found.folder) if dev else without_ref(found.source)
+            if record is not None and _origin(record) != origin:
+                raise OutdatedError(
+                    f"there is a module {name} from {_origin(record)} already; remove it first"
+                )
+            values: dict[str, Plain] = {"source": "local", "path": str(found.folder), "dev": True}
             if dev:
-                self._folders.check_dev(found.folder, name, record)
-                values = {"source": "local", "path": str(found.folder), "dev": True}
+                self._folders.check_dev(found.folder)
             else:
                 may_replace = self._folders.may_replace(found, record, name)
-                values["installed"] = place(found, self._vault, name, may_replace=may_replace)
+                values = {
+                    "source": found.source,
+                    "path": f"{FOLDER}/{name}",
+                    "commit": found.commit,
+                    "installed": place(found, self._vault, name, may_replace=may_replace),
+                }
             if record is None:
                 values |= {
                     "enabled": False,
@@ -272,14 +228,14 @@ class ModuleApprovals:
                     "trust": "trusted" if dev else "untrusted",
                 }
             self._registry.change(name, values)
-        return self.entry(name), self.consent(name, trust)
+        return self.entry(name)
 
     def look(self) -> frozenset[str]:
         """As `ModuleFolders.look`."""
         return self._folders.look()
 
     def _written(self, name: str) -> Mapping[str, object]:
-        """Its entry in modules.yaml. Raises NotFoundError, ModuleRegistryError."""
+        """Its entry in modules.yaml."""
         entry = self._registry.load().get(name, {})
         if not is_module(entry) and name not in self._folders.names():
             raise NotFoundError(
@@ -288,162 +244,120 @@ class ModuleApprovals:
         return entry
 
     def _record(self, name: str) -> ModuleRecord:
-        """As `_written`, and raises ApprovalRefusedError for an invalid entry."""
         entry = self._written(name)
         try:
             return parse_record(name, entry)
         except ValueError as error:
-            raise ApprovalRefusedError(
+            raise OutdatedError(
                 f"the entry of {name[:80]!r} in modules.yaml is wrong: {error}"
             ) from error
 
-    @contextlib.contextmanager
-    def _copied(self, record: ModuleRecord) -> Iterator[tuple[Path, ModuleTree]]:
-        """A private copy of its folder as it is now, and what that holds."""
+    def _copied(self, record: ModuleRecord) -> AbstractContextManager[ModuleTree]:
+        """A private copy of its folder as it is now."""
         self._folders.check_place(record)
-        folder = record.folder(self._vault)
-        with self._copies.copied(record.name, folder, ignored_in(record)) as copy:
-            yield copy, read_tree(copy, keep=FILE.__eq__)
+        return self._copies.copied(record.name, record.folder(self._vault), record.ignored)
 
-    def _manifest(self, record: ModuleRecord, tree: ModuleTree) -> Manifest:
-        """Raises ApprovalRefusedError, and what `read_manifest` raises."""
-        data = tree.kept.get(FILE)
-        if data is None:
-            raise ApprovalRefusedError(f"{record.name} has no {FILE}, so it is not a module")
-        files = [file.path for file in tree.files]
-        manifest = read_manifest(data, reserved=self._reserved, files=files)
+    def _manifest(self, record: ModuleRecord, copy: ModuleTree) -> Manifest:
+        """Raises OutdatedError, and what `read_manifest` raises."""
+        if FILE not in copy.files:
+            raise OutdatedError(f"{record.name} has no {FILE}, so it is not a module")
+        data = (copy.folder / FILE).read_bytes()
+        manifest = read_manifest(data, reserved=self._reserved, files=copy.files)
         if manifest.name != record.name:
-            raise ApprovalRefusedError(
+            raise OutdatedError(
                 f"the folder {record.name} says that it is the module {manifest.name}; the two "
                 "must agree"
             )
         return manifest
 
-    def _keep(self, record: ModuleRecord, copy: Path, tree: ModuleTree, level: TrustLevel) -> None:
+    def _keep(self, record: ModuleRecord, copy: ModuleTree, level: TrustLevel) -> None:
         """Give the copy its place, install its packages, and write down both: in this order, so
         that a crash approves nothing.
         """
-        manifest = self._manifest(record, tree)
+        name, digest, manifest = record.name, copy.digest, self._manifest(record, copy)
         check_trust(manifest, level)
         environment, lock = self._packages(record, manifest)
-        self._copies.keep(record.name, copy, tree.digest)
+        self._copies.keep(name, copy)
         self._registry.change(
-            record.name,
+            name,
             {
                 "enabled": record.enabled if record.is_approved else True,
                 "source": record.source,
                 "path": record.path,
                 "version": manifest.version,
                 "trust": level,
-                "hash": approval_digest(tree.digest, manifest, lock),
-                "tree": tree.digest,
+                "hash": approval_digest(digest, manifest, lock),
+                "tree": digest,
                 "environment": environment,
                 "lock": [*lock] or None,
-                "signature": tree.signature if level == "verified" else None,
                 "problem": None,
             },
         )
-        places = [
-            self._copies.place(record.name, digest).name
-            for digest in (tree.digest, record.tree)
-            if digest
-        ]
-        environments = filter(None, (environment, record.environment))
-        self._copies.prune(record.name, [*places, *environments, copy.name, PROMPT])
+        places = [self._copies.place(name, tree).name for tree in (digest, record.tree or digest)]
+        kept = [*places, environment, record.environment, copy.folder.name, PROMPT]
+        self._copies.prune(name, [folder for folder in kept if folder])
 
     def _packages(
         self, record: ModuleRecord, manifest: Manifest
     ) -> tuple[str | None, tuple[str, ...]]:
-        """Its environment and lock: what it has, if it asks for the same and has it still, else a
-        new one.
-        """
+        """Its environment and lock: those it has, if it asks for the same and has them still."""
         if not manifest.dependencies:
             return None, ()
-        folder = self._copies.folder(record.name)
+        folder, known = self._copies.folder(record.name), record.environment
         with contextlib.suppress(ParachuteError):
-            if (
-                record.environment
-                and self._load(record).manifest.dependencies == manifest.dependencies
-            ):
-                return record.environment, lock_of(folder / record.environment)
+            if known and self._load(record).manifest.dependencies == manifest.dependencies:
+                return known, lock_of(folder / known)
         try:
             return build(folder, manifest.dependencies, self._env)
-        except EnvironmentFailedError as error:
-            values: dict[str, Plain] = {
-                "problem": error.message,
-                "source": record.source,
-                "path": record.path,
-            }
+        except ModuleFailedError as error:
             self._registry.change(
-                record.name, values if record.is_approved else {**values, "enabled": False}
+                record.name,
+                {"problem": error.message, "source": record.source, "path": record.path},
             )
-            raise ApprovalRefusedError(
-                f"{record.name} was not approved: {error.message}"
-            ) from error
+            raise OutdatedError(f"{record.name} was not approved: {error.message}") from error
 
     def _load(self, record: ModuleRecord) -> ApprovedModule:
-        """The module as it was approved, verified just now.
-
-        Raises ParachuteError: the approved copy is gone, or differs from what was approved.
-        """
+        """The module as it was approved, verified just now."""
         name = record.name
         if record.tree is None or record.hash is None:
-            raise ApprovalRefusedError(f"{name} was never approved")
-        tree = self._copies.read(name, record.tree, keep=FILE.__eq__)
-        manifest = self._manifest(record, tree)
-        folder = self._copies.folder(name)
+            raise OutdatedError(f"{name} was never approved")
+        copy = self._copies.read(name, record.tree)
+        manifest, folder = self._manifest(record, copy), self._copies.folder(name)
         environment = folder / record.environment if record.environment else None
-        if manifest.dependencies and environment is None:
-            raise ApprovalRefusedError(
-                f"the packages of {name} are not installed; approve it again"
-            )
         lock = lock_of(environment) if environment else ()
-        versions = [
-            version
-            for version in (LISTED, SHOWN)
-            if approval_digest(tree.digest, manifest, lock, version) == record.hash
-        ]
-        if not versions:
-            raise ApprovalRefusedError(
+        if approval_digest(copy.digest, manifest, lock) != record.hash:
+            raise OutdatedError(
                 f"{name} is not what was approved (its files, permissions or packages); "
                 "approve it again"
             )
         check_trust(manifest, record.trust)
-        if record.trust == "verified" and not is_released(tree, record.signature, self._keys):
-            raise ApprovalRefusedError(
-                f"{name} is called verified, but no key of this version signed it; approve it again"
-            )
         return ApprovedModule(
             name=name,
-            copy=self._copies.place(name, tree.digest),
+            copy=copy.folder,
             digest=record.hash,
-            tree=tree.digest,
+            tree=copy.digest,
             manifest=manifest,
             trust=record.trust,
             import_paths=(site_packages(environment),) if environment else (),
             overrides=record.agents,
             config=record.config,
-            config_lines=self._registry.config_lines(name) if record.config else {},
             is_dev=record.is_dev,
-            lists_all=versions == [LISTED],
         )
 
     def _refreshed(self, record: ModuleRecord) -> ModuleRecord:
-        """The record of the present folder if it asks for no more; otherwise the approved one, and
-        why.
-        """
+        """That of the present folder, if it asks for no more."""
         try:
             tree, _problem = self._folders.tree(record)
             if tree is None or tree.digest == record.tree:
                 return record
-            with locked(self._home, _LOCK), self._copied(record) as (copy, tree):
-                if not is_no_wider(self._manifest(record, tree), self._load(record).manifest):
-                    raise ApprovalRefusedError(
+            with locked(self._home, _LOCK), self._copied(record) as copy:
+                manifest = self._manifest(record, copy)
+                if not is_no_wider(manifest, self._load(record).manifest):
+                    raise OutdatedError(
                         f"{record.name} asks for other permissions, agents or packages; approve "
                         "it again"
                     )
-                level = trust_level(self._keys, record, replace(tree, signature=None), None)
-                self._keep(record, copy, tree, level)
+                self._keep(record, copy, trust_level(record, copy, None))
             return self._record(record.name)
         except ParachuteError as error:
             self._unready[record.name] = f"the last approved version runs: {error.message}"
@@ -461,7 +375,6 @@ class ModuleApprovals:
             state = "broken" if folder.exists() or folder.is_symlink() else "missing"
         elif record.is_approved:
             state = "approved" if tree.digest == record.tree else "changed"
-        is_quiet = tree is None or record.trust == "verified"
         return ModuleEntry(
             name=name,
             folder=folder,
@@ -474,9 +387,13 @@ class ModuleApprovals:
             state=state,
             problem=self._unready.get(name) or record.problem or problem,
             is_dev=record.is_dev,
-            notes=() if is_quiet or tree is None else unverified(self._keys, record, tree),
+            notes=unverified(record, tree) if tree and record.trust != "verified" else (),
             narrowed=tuple(record.agents),
         )
 
     def _broken(self, name: str, problem: str) -> ModuleEntry:
         return ModuleEntry(name=name, folder=self._vault / FOLDER / name, problem=problem)
+
+
+def _origin(record: ModuleRecord) -> str:
+    return record.path if record.is_dev else without_ref(record.source)

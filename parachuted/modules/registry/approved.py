@@ -1,39 +1,106 @@
-"""A module's approval, and what of it may run, as values.
-
-`ModuleEntry` is what a person is shown; `ApprovedModule` is what a host receives: a copy, never the
-folder.
-"""
+"""A module's record, its approval and what of it may run, as values; and how far it is trusted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal, TypeAlias
 
-from parachuted.errors import ParachuteError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
 
-if TYPE_CHECKING:
-    from parachuted.modules.registry.manifest import Manifest
+from parachuted.errors import NotFoundError, OutdatedError, UnfitError
+from parachuted.home_files.bundled import bundled_folder
+from parachuted.modules.checks import matching, mistakes_in
+from parachuted.modules.registry.copies import ModuleTree, read_tree
+from parachuted.modules.registry.install import FOLDER, LITTER, OFFICIAL
+from parachuted.modules.registry.manifest import NAME, Manifest, ManifestPermissions
+from parachuted.texts.visible import visible
 
 TrustLevel: TypeAlias = Literal["verified", "trusted", "untrusted"]
 FolderState: TypeAlias = Literal["new", "approved", "changed", "missing", "broken"]
 
+_OURS = "text that parachuted writes there; approve the module again"
+_Digest = Annotated[str, matching(re.compile(r"sha256:[0-9a-f]{64}"), _OURS)]
+_Environment = Annotated[str, matching(re.compile(r"venv-[0-9a-f]{8}"), _OURS)]
+_PERMISSIONS = TypeAdapter(ManifestPermissions)
+_LATER = frozenset({"folders", "hooks", "people"})
+_EVERYTHING = frozenset({"**", "**/*"})
 
-class ApprovalRefusedError(ParachuteError):
-    """That was not approved."""
+
+@checked_dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="ignore"))
+class ModuleRecord:
+    """What modules.yaml says of it. `installed`: the digest of what `install` put there."""
+
+    name: str
+    path: str = ""
+    enabled: bool = False
+    source: str = "local"
+    version: str = ""
+    trust: TrustLevel = "untrusted"
+    hash: _Digest | None = None
+    tree: _Digest | None = None
+    environment: _Environment | None = None
+    installed: _Digest | None = None
+    commit: str | None = None
+    is_dev: bool = Field(default=False, validation_alias="dev")
+    problem: str | None = None
+    agents: Mapping[str, Any] = Field(default_factory=dict)
+    config: Mapping[str, Any] = Field(default_factory=dict)
+
+    @property
+    def is_approved(self) -> bool:
+        return self.hash is not None and self.tree is not None
+
+    @property
+    def ignored(self) -> frozenset[str]:
+        """The names that are no part of it: of one under development, what tools leave."""
+        return LITTER if self.is_dev else frozenset()
+
+    def folder(self, vault: Path) -> Path:
+        return Path(self.path) if self.is_dev else vault / self.path
+
+
+_RECORD = TypeAdapter(ModuleRecord)
+
+
+def parse_record(name: str, entry: Mapping[str, Any]) -> ModuleRecord:
+    """Understand an entry; without one, that of a folder that modules.yaml does not know.
+
+    Raises ValueError, in words.
+    """
+    if not NAME.fullmatch(name):
+        raise ValueError(f"{visible(name)[:80]!r} is not a module's name")
+    written = {key: value for key, value in entry.items() if value not in ("", None)}
+    try:
+        record = _RECORD.validate_python({"path": f"{FOLDER}/{name}", **written, "name": name})
+    except ValidationError as error:
+        raise ValueError(
+            "; ".join(f"`{where}`: {says}" for where, says in mistakes_in(error))
+        ) from error
+    path = PurePosixPath(record.path)
+    is_wrong = "\0" in record.path or ".." in path.parts or not path.name
+    if is_wrong or path.is_absolute() != record.is_dev:
+        where = (
+            "an absolute path, for it is under development (`dev`)"
+            if record.is_dev
+            else f"a folder of the vault such as {FOLDER}/my-module"
+        )
+        raise ValueError(f"`path` should be {where}")
+    return record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleEntry:
-    """One module as modules.yaml and its folder tell of it.
+    """One module as a person is shown it, as modules.yaml and its folder tell of it.
 
-    The digests are those of the folder's bytes, as `read_tree` makes them: `found_digest` is
-    what a person names to approve it. `state` compares the two. A module that is `changed`,
-    `missing` or `broken` in its folder still runs as approved, if it is enabled and `problem` is
-    None or about the folder alone: `ModuleApprovals.ready` decides. `notes` say what is no problem
-    and yet to be known, such as why an official module is not verified; `narrowed` are the agents
-    that modules.yaml names.
+    `found_digest` is what a person names to approve it, and `state` compares it with what was
+    approved. `notes` are facts, not problems; `narrowed` are the agents that modules.yaml names.
     """
 
     name: str
@@ -58,8 +125,7 @@ class ApprovedModule:
     `digest` is the approval's (files, permissions, locked dependencies), `tree` that of the files,
     which `loading.load_class` holds the copy against once more. `import_paths` belong at the end of
     `sys.path`. `overrides` are the `agents:` of modules.yaml, which may only narrow; `config` is
-    its `config:`, and `config_lines` the line of each of its keys, dotted. `lists_all`: its
-    manifest has to name all that its code declares.
+    its `config:`.
     """
 
     name: str
@@ -71,14 +137,79 @@ class ApprovedModule:
     import_paths: tuple[Path, ...] = ()
     overrides: Mapping[str, object] = field(default_factory=dict)
     config: Mapping[str, object] = field(default_factory=dict)
-    config_lines: Mapping[str, int] = field(default_factory=dict, compare=False)
     is_dev: bool = False
-    lists_all: bool = True
 
 
-_EVERYTHING = frozenset({"**", "**/*"})
+def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
+    """What modules.yaml records as `hash`: a module's files, the permissions that they declare, and
+    its packages.
+
+    The permissions are part of the files; they count again as they were understood, so that a
+    later parachuted that reads more into the same words asks again. Those that came later count
+    where they are asked for: what was approved before stays so.
+    """
+    asked: dict[str, object] = _PERMISSIONS.dump_python(manifest.permissions, mode="json")
+    permissions = {name: asked[name] for name in asked if asked[name] or name not in _LATER}
+    said = {"approval": 2, "tree": tree, "permissions": permissions, "lock": sorted(lock)}
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def is_no_wider(manifest: Manifest, approved: Manifest) -> bool:
+    """Whether one asks for exactly what the other was given, apart from the code."""
+    return all(
+        getattr(manifest, part) == getattr(approved, part)
+        for part in ("name", "permissions", "dependencies", "agents")
+    )
 
 
 def reads_any_note(manifest: Manifest, trust: TrustLevel) -> bool:
     """Whether the module may be given words that may quote any note."""
     return trust != "untrusted" or not _EVERYTHING.isdisjoint(manifest.permissions.read)
+
+
+def check_trust(manifest: Manifest, trust: TrustLevel) -> None:
+    """Raises OutdatedError where it asks for what this trust never gives: to act for people,
+    or to take part in hooks, whose words may quote any note, without reading any note.
+    """
+    name = manifest.name
+    if manifest.permissions.people and trust == "untrusted":
+        raise OutdatedError(
+            f"{name} acts for people that it knows from elsewhere, which only a trusted module "
+            f"may: `parachute modules approve {name} --trust trusted` shows what that allows, and "
+            "asks"
+        )
+    if manifest.permissions.hooks and not reads_any_note(manifest, trust):
+        raise OutdatedError(
+            f"{name} takes part in hooks, whose prompts may quote any note: that is for "
+            "trusted modules and for those whose permissions read `**`"
+        )
+
+
+def trust_level(record: ModuleRecord, tree: ModuleTree, wanted: TrustLevel | None) -> TrustLevel:
+    """A module whose files come with this version is verified, unless less is wanted. Any other is
+    what it was, but never verified. Raises OutdatedError.
+    """
+    if wanted != "untrusted" and tree.digest == _official_digest(record.name):
+        return "verified"
+    if wanted == "verified":
+        raise OutdatedError(
+            f"{record.name} is none of the modules of this version, so it cannot be verified"
+        )
+    return wanted or ("untrusted" if record.trust == "verified" else record.trust)
+
+
+def unverified(record: ModuleRecord, tree: ModuleTree) -> tuple[str, ...]:
+    """Why a module that was installed as an official one is not verified."""
+    if not record.source.startswith(OFFICIAL) or tree.digest == _official_digest(record.name):
+        return ()
+    return ("not verified: its files are not those of this version of parachuted",)
+
+
+@cache
+def _official_digest(name: str) -> str | None:
+    """The digest of the files of the module of that name that comes with this version."""
+    try:
+        return read_tree(bundled_folder("modules").resolve() / name, ignored=LITTER).digest
+    except (UnfitError, NotFoundError):
+        return None

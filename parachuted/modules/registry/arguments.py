@@ -7,15 +7,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
-from datetime import date, datetime
-from enum import Enum
-from functools import cache
 from types import MappingProxyType, UnionType
 from typing import (
     Any,
     Final,
     Literal,
+    NotRequired,
     TypeAlias,
     TypeVar,
     Union,
@@ -24,10 +21,11 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
+from typing_extensions import TypedDict
 
-from parachuted.errors import ModuleFailedError, ParachuteError
+from parachuted.errors import ModuleFailedError, UnfitError
 from parachuted.modules.checks import mistakes_in
 from parachuted.modules.results import (
     BytesResponse,
@@ -44,83 +42,74 @@ BodyKind: TypeAlias = Literal["json", "bytes", "form"]
 _Sent = TypeVar("_Sent")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _BODIES: Mapping[type, BodyKind] = MappingProxyType({Body: "bytes", Form: "form"})
+_OPEN = {Any, Response, FileResponse, BytesResponse, Stream, ServerEvent, object}
 _STREAMS = (AsyncGenerator, AsyncIterable, AsyncIterator)
 _LISTS = (list, tuple, set, frozenset)
 _MOST_PROBLEMS = 20
-_PLAIN = (str, int, float, bool, dict, list, date, datetime)
-_USUAL = frozenset({*_PLAIN, *(plain | None for plain in _PLAIN)})
+_TYPED_DICT: Any = TypedDict  # of names that are known at run time only
 
 
-class _Absent(Enum):
-    MISSING = "nothing was sent"
-
-
-MISSING: Final = _Absent.MISSING
-
-
-class WrongArgumentsError(ParachuteError):
-    """The call does not fit the handler."""
-
-    def __init__(self, problems: list[str]) -> None:
-        self.problems = problems[:_MOST_PROBLEMS]
-        super().__init__("; ".join(self.problems))
+MISSING: Final = object()
+"""Nothing was sent."""
 
 
 class HandlerSignatureError(ModuleFailedError):
     """The handler's parameters cannot be filled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """One parameter of a handler.
-
-    `default` is MISSING where one must be given; `is_list`: a query may name it more than once.
-    """
-
-    name: str
-    adapter: TypeAdapter[Any]
-    default: object
-    is_list: bool
-
-    def take(self, value: object, found: dict[str, object]) -> list[str]:
-        """Add the checked value to what was found; MISSING: none was sent. What is wrong."""
-        if value is MISSING:
-            return [f"{self.name}: is missing"] if self.default is MISSING else []
-        try:
-            found[self.name] = self.adapter.validate_python(value)
-        except ValidationError as error:
-            return [
-                f"{'.'.join(filter(None, (self.name, where)))}: {says}"
-                for where, says in mistakes_in(error)
-            ]
-        return []
-
-    def take_text(self, value: str | list[str], found: dict[str, object]) -> list[str]:
-        """The same of a query."""
-        if self.is_list:
-            return self.take([value] if isinstance(value, str) else value, found)
-        if isinstance(value, str):
-            return self.take(value, found)
-        return [f"{self.name}: is in the query more than once"]
-
-
 class HandlerArguments:
-    """A handler's parameters. `body`: the one that takes another body than JSON, and its kind.
-    `takes_rest`: it has `**rest`, so that no name is unknown to it.
+    """What a handler takes; a bound method without its `self`.
+
+    `names` are its parameters, but for the one that takes another body than JSON, of the kind
+    `takes`. `takes_rest`: it has `**rest`, so that no name is unknown to it.
     """
 
-    def __init__(
-        self, parameters: Mapping[str, Parameter], body: tuple[str, BodyKind] | None, *, rest: bool
-    ) -> None:
-        self._parameters, self._body, self.takes_rest = parameters, body, rest
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(self._parameters)
-
-    @property
-    def takes(self) -> BodyKind:
-        return self._body[1] if self._body else "json"
+    def __init__(self, function: Callable[..., object]) -> None:
+        """Raises HandlerSignatureError."""
+        name = getattr(function, "__qualname__", repr(function))
+        try:
+            annotations = get_type_hints(function, include_extras=True)
+        except (NameError, TypeError, AttributeError) as error:
+            raise HandlerSignatureError(f"{name}: an annotation cannot be read: {error}") from error
+        self._hints: dict[str, Any] = {}
+        self._defaults: dict[str, object] = {}
+        self._bodies: dict[str, BodyKind] = {}
+        self.takes_rest = False
+        for parameter in inspect.signature(function).parameters.values():
+            hint, default = annotations.get(parameter.name, Any), parameter.default
+            if parameter.kind is parameter.VAR_KEYWORD:
+                self.takes_rest = True
+            elif parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}:
+                raise HandlerSignatureError(
+                    f"{name}: {parameter.name} can only be given by position, and handlers are "
+                    "called by name"
+                )
+            elif hint in _BODIES:
+                self._bodies[parameter.name] = _BODIES[hint]
+            else:
+                is_optional = default is None and hint is not Any
+                self._hints[parameter.name] = hint | None if is_optional else hint
+                if default is not parameter.empty:
+                    self._defaults[parameter.name] = default
+        if len(self._bodies) > 1:
+            bodies = " and ".join(self._bodies)
+            raise HandlerSignatureError(f"{name}: {bodies} cannot both be given the body")
+        self.names = self._hints.keys()
+        self.takes: BodyKind = next(iter(self._bodies.values()), "json")
+        fields = {
+            name: NotRequired[hint] if name in self._defaults else hint
+            for name, hint in self._hints.items()
+        }
+        try:
+            arguments = _TYPED_DICT("Arguments", fields)
+            extra: Literal["allow", "forbid"] = "allow" if self.takes_rest else "forbid"
+            arguments.__pydantic_config__ = ConfigDict(extra=extra)
+            self._adapter: TypeAdapter[dict[str, object]] = TypeAdapter(arguments)
+        except (PydanticUserError, TypeError, NameError) as error:
+            raise HandlerSignatureError(
+                f"{name}: a parameter has a type of which nothing can be made from a call: "
+                f"{str(error).splitlines()[0]}"
+            ) from error
 
     def bind(
         self,
@@ -131,67 +120,68 @@ class HandlerArguments:
         tolerant: bool = False,
         source: BodySource | None = None,
     ) -> dict[str, object]:
-        """The keyword arguments for a route or tool.
+        """The keyword arguments for a route or tool. Raises UnfitError with all mistakes.
 
-        Raises WrongArgumentsError with all mistakes. A name in the path comes only from there. All
-        others may come from the query or the body, which is an object; a parameter named `body`
-        gets all of it. `tolerant`: names may be in camelCase, and unknown ones are left out.
-        `source` is a body that is not JSON.
+        A name in the path comes only from there, all others from the query or the body, which is an
+        object; a parameter named `body` gets all of it. `tolerant`: names may be in camelCase, and
+        unknown ones are left out. `source` is a body that is not JSON.
         """
-        if self._body and source is None:
-            raise WrongArgumentsError([f"{self._body[0]}: is missing"])
-        takes_whole = "body" in self._parameters
-        sent: Mapping[str, object] = body if isinstance(body, Mapping) and not self._body else {}
-        found, problems = dict[str, object](), list[str]()
-        if not (takes_whole or self._body or body is MISSING or isinstance(body, Mapping)):
+        if source is None and self._bodies:
+            raise UnfitError(f"{next(iter(self._bodies))}: is missing")
+        sent: Mapping[str, object] = body if isinstance(body, Mapping) and not self._bodies else {}
+        problems = list[str]()
+        if "body" in self._hints and body is not MISSING:
+            sent = {"body": body} | {name: sent[name] for name in sent if name in self._hints}
+        elif not (self._bodies or body is MISSING or isinstance(body, Mapping)):
             problems.append("the body should be an object")
         if tolerant:
             query, sent = self._known(query, path), self._known(sent, path)
-        for name, parameter in self._parameters.items():
-            if name in path:
-                problems += parameter.take(path[name], found)
-            elif name in query and name in sent:
-                problems.append(f"{name}: is in the query and in the body")
-            elif name in query:
-                problems += parameter.take_text(query[name], found)
-            else:
-                whole = body if name == "body" else MISSING
-                problems += parameter.take(sent.get(name, whole), found)
-        problems += self._take_rest(path, {}, found)
-        problems += self._take_rest(query, path, found)
-        problems += self._take_rest({} if takes_whole else sent, path, found)
-        if problems:
-            raise WrongArgumentsError(problems)
-        if self._body and source is not None:
-            found[self._body[0]] = Body(source) if self.takes == "bytes" else Form(source)
+        values = {**sent, **query, **path}
+        for name in query.keys() & self._hints.keys() - path.keys():
+            values[name] = self._of_query(name, query[name], problems)
+        for name in (name for name in values if name in query and name in sent):
+            problems.append(f"{name}: is in the query and in the body")
+        for name in (name for name in path if name in query or name in sent):
+            problems.append(self._unknown(name))
+        found = self._checked(values, problems)
+        if source is not None:
+            body = Body(source) if self.takes == "bytes" else Form(source)
+            found |= dict.fromkeys(self._bodies, body)
         return found
-
-    def _take_rest(
-        self, sent: Mapping[str, object], path: Mapping[str, str], found: dict[str, object]
-    ) -> list[str]:
-        unknown = {
-            name: value
-            for name, value in sent.items()
-            if name in path or name not in self._parameters
-        }
-        known = f" (known: {', '.join(sorted(self._parameters))})" if self._parameters else ""
-        if self.takes_rest and not unknown.keys() & path.keys():
-            found |= {name: value for name, value in unknown.items() if name not in found}
-            return []
-        return [f"{name[:80]}: is not known here{known}" for name in unknown]
 
     def bind_data(self, data: Mapping[str, object]) -> dict[str, object]:
         """The keyword arguments for a listener or schedule, from the data; a parameter `data` gets
-        all of it. Raises WrongArgumentsError.
+        all of it. Raises UnfitError.
         """
-        found, problems = dict[str, object](), list[str]()
-        for name, parameter in self._parameters.items():
-            whole = dict(data) if name == "data" else MISSING
-            problems += parameter.take(data.get(name, whole), found)
+        values = {name: data[name] for name in data if self.takes_rest or name in self._hints}
+        if "data" in self._hints:
+            values.setdefault("data", dict(data))
+        return self._checked(values, [])
+
+    def _of_query(self, name: str, text: str | list[str], problems: list[str]) -> object:
+        if _is_list(self._hints[name]):
+            return [text] if isinstance(text, str) else text
+        if isinstance(text, list):
+            problems.append(f"{name}: is in the query more than once")
+            return text[0]
+        return text
+
+    def _unknown(self, name: str) -> str:
+        known = f" (known: {', '.join(sorted(self._hints))})" if self._hints else ""
+        return f"{name[:80]}: is not known here{known}"
+
+    def _checked(self, values: Mapping[str, object], problems: list[str]) -> dict[str, object]:
+        found, unknown = dict[str, object](), {name[:80] for name in values.keys() - self.names}
+        try:
+            found = self._adapter.validate_python(values)
+        except ValidationError as error:
+            problems = [
+                self._unknown(where) if where in unknown else f"{where}: {says}"
+                for where, says in mistakes_in(error)
+            ] + problems
         if problems:
-            raise WrongArgumentsError(problems)
-        rest = data.keys() - self._parameters.keys() if self.takes_rest else ()
-        return found | {name: data[name] for name in data if name in rest}
+            raise UnfitError("; ".join(problems[:_MOST_PROBLEMS]))
+        return found
 
     def _known(self, sent: Mapping[str, _Sent], path: Mapping[str, str]) -> dict[str, _Sent]:
         """What was sent for parameters, by their names, and the rest where `**rest` takes it. A
@@ -199,8 +189,8 @@ class HandlerArguments:
         """
         found: dict[str, _Sent] = {}
         for name, value in sent.items():
-            own = name if name in self._parameters else _snake(name)
-            if own in self._parameters and own not in path:
+            own = name if name in self._hints else _HUMP.sub(r"_\g<0>", name).lower()
+            if own in self._hints and own not in path:
                 if own == name or own not in sent:
                     found[own] = value
             elif self.takes_rest and name not in path:
@@ -209,96 +199,28 @@ class HandlerArguments:
 
     def schema(self) -> dict[str, object]:
         """The JSON schema of the arguments, for agents. Raises HandlerSignatureError."""
-        mode: Literal["validation"] = "validation"
-        parameters = self._parameters.values()
         try:
-            found, definitions = TypeAdapter.json_schemas(
-                [(parameter.name, mode, parameter.adapter) for parameter in parameters]
-            )
+            schema = self._adapter.json_schema()
         except PydanticUserError as error:
             raise HandlerSignatureError(
                 f"its arguments cannot be described to agents: {str(error).splitlines()[0]}"
             ) from error
-        schema: dict[str, object] = {
-            "type": "object",
-            "properties": {
-                parameter.name: {**found[(parameter.name, mode)], **_default(parameter)}
-                for parameter in parameters
-            },
-            "additionalProperties": self.takes_rest,
-        }
-        required = [parameter.name for parameter in parameters if parameter.default is MISSING]
-        return {**schema, **({"required": required} if required else {}), **definitions}
+        del schema["title"]
+        for name, said in schema["properties"].items():
+            said.pop("title", None)
+            said.update(_json_default(self._defaults.get(name)))
+        return schema
 
 
-def _snake(name: str) -> str:
-    return _HUMP.sub(lambda found: f"_{found[0].lower()}", name)
-
-
-def plan(function: Callable[..., object]) -> HandlerArguments:
-    """What the handler takes; a bound method is planned without its `self`.
-
-    Raises HandlerSignatureError.
-    """
-    name = getattr(function, "__qualname__", repr(function))
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError) as error:
-        raise HandlerSignatureError(f"{name}: an annotation cannot be read: {error}") from error
-    parameters, bodies, takes_rest = dict[str, Parameter](), list[tuple[str, BodyKind]](), False
-    for parameter in inspect.signature(function).parameters.values():
-        hint: Any = hints.get(parameter.name, Any)
-        if parameter.kind is parameter.VAR_KEYWORD:
-            takes_rest = True
-        elif parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}:
-            raise HandlerSignatureError(
-                f"{name}: {parameter.name} can only be given by position, and handlers are called "
-                "by name"
-            )
-        elif hint in _BODIES:
-            bodies.append((parameter.name, _BODIES[hint]))
-        else:
-            parameters[parameter.name] = _parameter(name, parameter, hint)
-    if len(bodies) > 1:
-        raise HandlerSignatureError(
-            f"{name}: {' and '.join(body for body, _ in bodies)} cannot both be given the body"
-        )
-    return HandlerArguments(parameters, bodies[0] if bodies else None, rest=takes_rest)
-
-
-def _parameter(function: str, parameter: inspect.Parameter, hint: Any) -> Parameter:  # noqa: ANN401  an annotation may be anything
-    default = MISSING if parameter.default is parameter.empty else parameter.default
-    wanted = hint | None if default is None and hint is not Any else hint
-    is_usual = isinstance(wanted, type | UnionType) and wanted in _USUAL
-    try:
-        adapter = _usual_adapter(wanted) if is_usual else TypeAdapter(wanted)
-    except (PydanticUserError, TypeError, NameError) as error:
-        raise HandlerSignatureError(
-            f"{function}: nothing of the type of {parameter.name} can be made from a call: "
-            f"{str(error).splitlines()[0]}"
-        ) from error
-    return Parameter(name=parameter.name, adapter=adapter, default=default, is_list=_is_list(hint))
-
-
-@cache
-def _usual_adapter(hint: Any) -> TypeAdapter[Any]:  # noqa: ANN401  the same
-    """Made once, for a hundred modules have a thousand parameters; a module's own types go with
-    it.
-    """
-    return TypeAdapter(hint)
-
-
-def _is_list(hint: Any) -> bool:  # noqa: ANN401  the same
+def _is_list(hint: Any) -> bool:  # noqa: ANN401  an annotation may be anything
     if hint in _LISTS or get_origin(hint) in _LISTS:
         return True
     return get_origin(hint) is not dict and any(_is_list(inner) for inner in get_args(hint))
 
 
-def _default(parameter: Parameter) -> dict[str, object]:
-    if parameter.default is MISSING or parameter.default is None:
-        return {}
+def _json_default(default: object) -> dict[str, object]:
     try:
-        return {"default": to_json(parameter.default)}
+        return {} if default is None else {"default": to_json(default)}
     except WrongResultError:
         return {}
 
@@ -317,9 +239,11 @@ def schema_of_answer(function: Callable[..., object]) -> dict[str, object]:
         hint = get_args(hint)[0]
     if get_origin(hint) in {Union, UnionType}:
         hint = Union[tuple(part for part in get_args(hint) if part is not Response)]  # noqa: UP007  of as many as there are
-    if hint in {Any, Response, FileResponse, BytesResponse, Stream, ServerEvent, object}:
-        return {}
     try:
-        return TypeAdapter(hint).json_schema(mode="serialization", by_alias=False)
+        return (
+            {}
+            if hint in _OPEN
+            else TypeAdapter(hint).json_schema(mode="serialization", by_alias=False)
+        )
     except (PydanticUserError, TypeError, NameError, RecursionError):
         return {}

@@ -12,101 +12,56 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
-from parachuted.errors import ParachuteError
+from parachuted.errors import UnfitError
+from parachuted.texts.visible import visible
 from parachuted.vault import fold_name
-from parachuted.visible import visible
 
-SIGNATURE = "SIGNATURE"
-_LONGEST_SIGNATURE = 200
 _DEEPEST, _LONGEST = 24, 1_000
-_MOST_MARKED, _CHUNK = 20_000, 1 << 20
-_UNFINISHED = ".new-"
-_SHORT = 12
-
-
-class TreeRefusedError(ParachuteError):
-    """The folder holds what cannot be part of a module."""
-
-
-@dataclass(frozen=True, slots=True)
-class TreeLimits:
-    """How much a folder may hold."""
-
-    names: int = 10_000
-    size: int = 200_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeFile:
-    """One file. `mode` is 0o755 or 0o644: whether it may be run is all that survives a clone."""
-
-    path: str
-    mode: int
-    digest: str
-    size: int
+_LIMITS = 10_000, 200_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleTree:
-    """The files, sorted by path, and their digest `sha256:...`.
+    """A folder, the paths of its files, their size in bytes, and their digest `sha256:...`."""
 
-    `kept`: the bytes of those that were asked for. `signature`: the text of the file SIGNATURE,
-    which is not part of what it signs.
-    """
-
-    files: tuple[TreeFile, ...]
+    folder: Path
+    files: tuple[str, ...]
+    size: int
     digest: str
-    signature: str | None = None
-    kept: Mapping[str, bytes] = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        return sum(file.size for file in self.files)
 
 
 def read_tree(
-    folder: Path,
-    *,
-    ignored: Collection[str] = (),
-    limits: TreeLimits | None = None,
-    keep: Callable[[str], bool] = lambda _path: False,
+    folder: Path, *, ignored: Collection[str] = (), limits: tuple[int, int] = _LIMITS
 ) -> ModuleTree:
     """Read every file of the folder, links not followed; names that are `ignored` count nowhere.
 
-    Raises TreeRefusedError for what is not a plain file, cannot be read, or is too much.
+    Of a file's mode it counts whether it may be run, which is all that survives a clone. Raises
+    UnfitError for what is not a plain file, cannot be read, or is more than `limits`: how many
+    files and folders, and how many bytes.
     """
-    files, kept, signature = list[TreeFile](), dict[str, bytes](), None
-    for path, mode in _files(folder, ignored, limits or TreeLimits()):
+    files = sorted(_files(folder, ignored, limits), key=lambda file: file[0].encode())
+    lines, size = ["parachute-tree-1\n"], 0
+    for path, mode in files:
         with _opened(folder, path) as file:
-            if path == SIGNATURE:
-                signature = file.read(_LONGEST_SIGNATURE).decode("ascii", "replace").strip()
-                continue
-            digest, size, pieces = hashlib.sha256(), 0, list[bytes]()
-            while piece := file.read(_CHUNK):
-                digest.update(piece)
-                size += len(piece)
-                pieces += [piece] if keep(path) else []
-            files.append(TreeFile(path=path, mode=mode, digest=digest.hexdigest(), size=size))
-            if keep(path):
-                kept[path] = b"".join(pieces)
-    files.sort(key=lambda file: file.path.encode())
-    # no path holds a line break, so no two lists spell the same
-    lines = [f"{file.mode:o} {file.size} {file.digest} {file.path}\n" for file in files]
-    text = "".join(["parachute-tree-1\n", *lines])
-    whole = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-    return ModuleTree(files=tuple(files), digest=whole, signature=signature, kept=kept)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            size += file.tell()
+            # no path holds a line break, so no two lists spell the same
+            lines.append(f"{mode:o} {file.tell()} {digest} {path}\n")
+    whole = hashlib.sha256("".join(lines).encode()).hexdigest()
+    paths = tuple(path for path, _mode in files)
+    return ModuleTree(folder=folder, files=paths, size=size, digest=f"sha256:{whole}")
 
 
 def copy_tree(
     source: Path, target: Path, *, ignored: Collection[str] = (), is_read_only: bool = False
 ) -> None:
-    """Copy what `read_tree` reads. Raises TreeRefusedError for the source, OSError for the copy."""
-    for path, mode in _files(source, ignored, TreeLimits()):
+    """Copy what `read_tree` reads. Raises UnfitError for the source, OSError for the copy."""
+    for path, mode in _files(source, ignored, _LIMITS):
         place = target / path
         place.parent.mkdir(parents=True, exist_ok=True)
         with _opened(source, path) as file, place.open("xb") as out:
@@ -114,64 +69,55 @@ def copy_tree(
         place.chmod(mode & 0o555 if is_read_only else mode)
 
 
-def _files(folder: Path, ignored: Collection[str], limits: TreeLimits) -> Iterator[tuple[str, int]]:
-    """The path and the mode of each file. Raises TreeRefusedError."""
+def _files(
+    folder: Path, ignored: Collection[str], limits: tuple[int, int]
+) -> Iterator[tuple[str, int]]:
+    """The path of each file, and its mode: 0o755 or 0o644. Raises UnfitError."""
     if not folder.exists():
-        raise TreeRefusedError(f"there is no folder {folder}")
+        raise UnfitError(f"there is no folder {folder}")
     if folder.resolve() != folder:
-        raise TreeRefusedError(f"{folder} cannot be read: it is a link, or behind one")
-    waiting, names, size = [""], 0, 0
-    while waiting:
-        below, folded = waiting.pop(), set[str]()
-        for name, at in _listed(folder, below, ignored):
-            path, names = f"{below}{name}", names + 1
-            _check_name(path)
-            if fold_name(name) in folded:
-                raise TreeRefusedError(
-                    f"{path} and another name are one file to some systems; rename one of them"
+        raise UnfitError(f"{folder} cannot be read: it is a link, or behind one")
+    most, most_bytes = limits
+    count = size = 0
+    for at, folders, plain in os.walk(folder, onerror=_refuse):
+        folders[:] = [name for name in folders if name not in ignored]
+        names = [*folders, *(name for name in plain if name not in ignored)]
+        if len(set(map(fold_name, names))) < len(names):
+            raise UnfitError(f"{at}: two names are one file to some systems; rename one of them")
+        for name in names:
+            path = Path(at, name).relative_to(folder).as_posix()
+            status = _checked(folder, path)
+            count, size = count + 1, size + status.st_size
+            if count > most or size > most_bytes:
+                raise UnfitError(
+                    f"{folder.name} holds more than {most:,} files and folders, or more than "
+                    f"{most_bytes / 1e6:g} MB"
                 )
-            folded.add(fold_name(name))
-            if stat.S_ISDIR(at.st_mode):
-                waiting.append(f"{path}/")
-                continue
-            _check_plain(path, at)
-            size += at.st_size
-            if names > limits.names or size > limits.size:
-                raise TreeRefusedError(
-                    f"{folder.name} holds more than {limits.names:,} files and folders, or more "
-                    f"than {limits.size / 1e6:g} MB"
-                )
-            yield path, 0o755 if at.st_mode & 0o111 else 0o644
+            if not stat.S_ISDIR(status.st_mode):
+                yield path, 0o755 if status.st_mode & 0o111 else 0o644
 
 
-def _listed(folder: Path, below: str, ignored: Collection[str]) -> list[tuple[str, os.stat_result]]:
-    try:
-        with os.scandir(folder / below) as entries:
-            return [
-                (entry.name, entry.stat(follow_symlinks=False))
-                for entry in entries
-                if entry.name not in ignored
-            ]
-    except OSError as error:
-        raise TreeRefusedError(
-            f"{below or folder.name} cannot be read: {error.strerror}"
-        ) from error
+def _refuse(error: OSError) -> None:
+    raise UnfitError(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
-def _check_name(path: str) -> None:
+def _checked(folder: Path, path: str) -> os.stat_result:
+    """Raises UnfitError for what is neither a folder nor a file of this name alone."""
     if visible(path) != path:
-        raise TreeRefusedError(f"{path!a} has a name with invisible characters, or not in UTF-8")
+        raise UnfitError(f"{path!a} has a name with invisible characters, or not in UTF-8")
     if len(path) > _LONGEST or path.count("/") > _DEEPEST:
-        raise TreeRefusedError(f"{path[:80]}… is too long a path, or more than 24 folders deep")
-
-
-def _check_plain(path: str, at: os.stat_result) -> None:
-    if stat.S_ISLNK(at.st_mode):
-        raise TreeRefusedError(f"{path} is a link; put the file itself there")
-    if not stat.S_ISREG(at.st_mode):
-        raise TreeRefusedError(f"{path} is not a plain file")
-    if at.st_nlink > 1:
-        raise TreeRefusedError(f"{path} is a hard link: the same file has another name elsewhere")
+        raise UnfitError(f"{path[:80]}… is too long a path, or more than 24 folders deep")
+    try:
+        status = (folder / path).lstat()
+    except OSError as error:
+        raise UnfitError(f"{path} cannot be read: {error.strerror}") from error
+    if stat.S_ISLNK(status.st_mode):
+        raise UnfitError(f"{path} is a link; put the file itself there")
+    if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+        raise UnfitError(f"{path} is not a plain file")
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        raise UnfitError(f"{path} is a hard link: the same file has another name elsewhere")
+    return status
 
 
 @contextlib.contextmanager
@@ -182,7 +128,7 @@ def _opened(folder: Path, path: str) -> Iterator[BufferedReader]:
         with os.fdopen(os.open(folder / path, flags), "rb") as file:
             yield file
     except OSError as error:
-        raise TreeRefusedError(f"{path} cannot be read: {error.strerror}") from error
+        raise UnfitError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def folder_mark(folder: Path, ignored: Collection[str] = ()) -> int:
@@ -191,25 +137,17 @@ def folder_mark(folder: Path, ignored: Collection[str] = ()) -> int:
     One stat a file. It proves nothing: approval never relies on it.
     """
     found: list[tuple[str | int, ...]] = []
-    try:
-        at = folder.lstat()
-        found.append(("", at.st_mode, at.st_ino))
+    with contextlib.suppress(OSError):  # it is being changed: the next look sees another mark
+        found.append(("", folder.lstat().st_ino))
         for path, folders, files in os.walk(folder):
             folders[:] = [name for name in folders if name not in ignored]
-            names = [*folders, *(name for name in files if name not in ignored)]
-            found += [(f"{path}/{name}", *_mark(os.lstat(f"{path}/{name}"))) for name in names]
-            if len(found) > _MOST_MARKED:
-                break
-    except OSError:  # it is being changed: the next look sees another mark
-        return hash(tuple(found)) if found else 0
-    return hash(tuple(sorted(found))) or 1
-
-
-def _mark(at: os.stat_result) -> tuple[int, ...]:
-    """A folder's times and size tell of its names alone, of which some are ignored."""
-    if stat.S_ISDIR(at.st_mode):
-        return at.st_mode, at.st_ino
-    return at.st_mode, at.st_size, at.st_ino, at.st_mtime_ns, at.st_ctime_ns
+            for name in (*folders, *(name for name in files if name not in ignored)):
+                at = os.lstat(f"{path}/{name}")
+                # a folder's times tell of its names alone, of which some are ignored
+                is_folder = stat.S_ISDIR(at.st_mode)
+                more = () if is_folder else (at.st_size, at.st_mtime_ns, at.st_ctime_ns)
+                found.append((f"{path}/{name}", at.st_mode, at.st_ino, *more))
+    return hash(tuple(sorted(found))) if found else 0
 
 
 class ApprovedCopies:
@@ -222,54 +160,51 @@ class ApprovedCopies:
         return self._root / name
 
     def place(self, name: str, digest: str) -> Path:
-        return self.folder(name) / digest.removeprefix("sha256:")[:_SHORT]
+        return self.folder(name) / digest.removeprefix("sha256:")[:12]
 
-    def read(
-        self, name: str, digest: str, keep: Callable[[str], bool] = lambda _path: False
-    ) -> ModuleTree:
-        """Read the copy again. Raises TreeRefusedError when it is not what was approved."""
-        tree = read_tree(self.place(name, digest), keep=keep)
+    def read(self, name: str, digest: str) -> ModuleTree:
+        """Read the copy again. Raises UnfitError when it is not what was approved."""
+        tree = read_tree(self.place(name, digest))
         if tree.digest != digest:
-            raise TreeRefusedError(
-                f"the approved copy of {name} is damaged; approve the module again"
-            )
+            raise UnfitError(f"the approved copy of {name} is damaged; approve the module again")
         return tree
 
     @contextlib.contextmanager
-    def copied(self, name: str, folder: Path, ignored: Collection[str] = ()) -> Iterator[Path]:
+    def copied(
+        self, name: str, folder: Path, ignored: Collection[str] = ()
+    ) -> Iterator[ModuleTree]:
         """An unfinished copy of the folder, which is gone afterwards unless it was kept."""
-        unfinished = self.folder(name) / f"{_UNFINISHED}{secrets.token_hex(8)}"
+        unfinished = self.folder(name) / f".new-{secrets.token_hex(8)}"
         for part in (self._root, self.folder(name), unfinished):
             part.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             copy_tree(folder, unfinished, ignored=ignored, is_read_only=True)
-            yield unfinished
+            yield read_tree(unfinished)
         finally:
             remove_tree(unfinished)
             with contextlib.suppress(OSError):  # something else is kept there
                 self.folder(name).rmdir()
 
-    def keep(self, name: str, unfinished: Path, digest: str) -> None:
+    def keep(self, name: str, copy: ModuleTree) -> None:
         """Give a copy its place, durably; one that is there already, sound, stays."""
-        with contextlib.suppress(TreeRefusedError):
-            self.read(name, digest)
+        with contextlib.suppress(UnfitError):
+            self.read(name, copy.digest)
             return
-        place = self.place(name, digest)
+        place, unfinished = self.place(name, copy.digest), copy.folder
         remove_tree(place)
         for path, _folders, files in os.walk(unfinished, topdown=False):
-            for inner in (*(Path(path, file) for file in files), Path(path)):
-                _sync(inner)
-            if Path(path) != unfinished:
+            for file in (*files, ""):
+                _sync(Path(path, file))
+            if Path(path) != unfinished:  # a folder that cannot be written cannot be renamed
                 Path(path).chmod(0o555)
         unfinished.rename(place)
         place.chmod(0o555)
         _sync(place.parent)
-        self.read(name, digest)
 
     def prune(self, name: str, keep: Collection[str]) -> None:
         """Remove all of a module but those names; what cannot be removed stays."""
         with contextlib.suppress(FileNotFoundError):
-            for folder in sorted(self.folder(name).iterdir()):
+            for folder in self.folder(name).iterdir():
                 if folder.name not in keep:
                     remove_tree(folder)
             if not keep:

@@ -1,7 +1,7 @@
 """Manifest: what a module says of itself in manifest.yaml, read before any of its code runs.
 
 A person approves what stands here. So an unknown field is a mistake, and code that declares more is
-not loaded (`declaration.unlisted`).
+not loaded (`declaration.unlisted`). How much it may hold is the limit of a YAML file, 64 KB.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from parachuted.access.agent_config import AgentConfig, YesOrList, is_outside, normal_pattern
-from parachuted.access.events import PATH_KINDS, FieldKind
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ModuleFailedError
 from parachuted.events.catalog import CATALOG
+from parachuted.events.fields import FieldKind
 from parachuted.home_files import PlainValue, YamlRejectedError, read_document
 from parachuted.modules.checks import matching, mistakes_in
 from parachuted.modules.declare import EventName, Interface, ModuleHookEvent, ToolName
@@ -43,7 +43,7 @@ _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?|")
 _PREFIX = re.compile(r"/api/([a-z][a-z0-9-]{0,63})/?")
 _WORD = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(/[A-Za-z0-9][A-Za-z0-9_-]*){0,7}")
-_NO_FOLDER = re.compile(r"[\x00-\x1f\x7f*?\\]")
+_OUTSIDE = re.compile(r"~?(/(?!\.)[^/\x00-\x1f\x7f*?\\]+)+/?")
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _BOUND = r"[<>=!~]{1,3} *[A-Za-z0-9.*+!_-]+"
 _REQUIREMENT = re.compile(
@@ -90,21 +90,6 @@ def _inside(text: str) -> str:
     return normal_pattern(text)
 
 
-def _outside_folder(text: str) -> str:
-    names = text.rstrip("/").split("/")
-    if (
-        names[0] not in {"", "~"}
-        or not names[1:]
-        or any(name in {"", ".", ".."} or name.startswith(".") for name in names[1:])
-        or _NO_FOLDER.search(text)
-    ):
-        raise ValueError(
-            f"{text[:80]!r} is not a folder such as ~/Projects: from / or ~/ on, with no pattern "
-            "and nothing hidden"
-        )
-    return "/".join(names)
-
-
 def _timing(value: object) -> object:
     if not isinstance(value, Mapping) or not value.keys() <= {"every", "at", "cron", "timezone"}:
         raise ValueError('should be such as {every: 15m}, {at: "03:00"} or {cron: "0 3 * * *"}')
@@ -119,7 +104,14 @@ HandlerName: TypeAlias = Annotated[
 ]
 ReadPattern: TypeAlias = Annotated[str, AfterValidator(_read_pattern)]
 WritePattern: TypeAlias = Annotated[str, AfterValidator(_write_pattern)]
-OutsideFolder: TypeAlias = Annotated[str, AfterValidator(_outside_folder), Field(max_length=1_000)]
+OutsideFolder: TypeAlias = Annotated[
+    str,
+    Field(max_length=1_000),
+    matching(
+        _OUTSIDE, "folder such as ~/Projects: from / or ~/ on, with no pattern and nothing hidden"
+    ),
+    AfterValidator(lambda text: text.rstrip("/")),
+]
 FieldName: TypeAlias = Annotated[str, matching(_FIELD_NAME, "name of a field such as entry_path")]
 Requirement: TypeAlias = Annotated[
     str,
@@ -132,12 +124,12 @@ Requirement: TypeAlias = Annotated[
 class ManifestPermissions:
     """What a module may touch. Nothing that is not here."""
 
-    read: Annotated[tuple[ReadPattern, ...], Field(max_length=200)] = ()
-    write: Annotated[tuple[WritePattern, ...], Field(max_length=200)] = ()
+    read: tuple[ReadPattern, ...] = ()
+    write: tuple[WritePattern, ...] = ()
     bash: YesOrList = False
-    mcp: Annotated[tuple[ToolName, ...], Field(max_length=200)] = ()
-    folders: Annotated[tuple[OutsideFolder, ...], Field(max_length=50)] = ()
-    hooks: Annotated[tuple[ModuleHookEvent, ...], Field(max_length=3)] = ()
+    mcp: tuple[ToolName, ...] = ()
+    folders: tuple[OutsideFolder, ...] = ()
+    hooks: tuple[ModuleHookEvent, ...] = ()
     people: bool = False
 
 
@@ -158,7 +150,7 @@ class McpTool:
 
     name: ToolName
     handler: HandlerName = ""
-    description: Annotated[str, Field(max_length=4_000)] = ""
+    description: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
@@ -187,26 +179,17 @@ class Manifest:
     name: ManifestName
     version: Annotated[str, matching(_VERSION, "version of three numbers such as 1.0.0")]
     module: Annotated[str, matching(_CODE, "Python file of the module's folder such as module.py")]
-    description: Annotated[str, Field(max_length=4_000)] = ""
-    provides: Annotated[tuple[Interface, ...], Field(max_length=50)] = ()
-    optional_requires: Annotated[
-        tuple[Interface, ...],
-        Field(max_length=50, validation_alias=AliasChoices("optional_requires", "requires")),
-    ] = ()
-    dependencies: Annotated[tuple[Requirement, ...], Field(max_length=100)] = ()
-    agents: Annotated[Mapping[ManifestName, AgentConfig], Field(max_length=50)] = Field(
-        default_factory=dict
+    description: str = ""
+    provides: tuple[Interface, ...] = ()
+    optional_requires: tuple[Interface, ...] = Field(
+        default=(), validation_alias=AliasChoices("optional_requires", "requires")
     )
-    hooks: Annotated[
-        tuple[Annotated[ManifestHook, _named("event")], ...], Field(max_length=200)
-    ] = ()
-    mcp_tools: Annotated[tuple[Annotated[McpTool, _named("name")], ...], Field(max_length=200)] = ()
-    schedules: Annotated[
-        tuple[Annotated[Timing, BeforeValidator(_timing)], ...], Field(max_length=200)
-    ] = ()
-    publishes: Annotated[
-        Mapping[EventName, Mapping[FieldName, FieldKind]], Field(max_length=100)
-    ] = Field(default_factory=dict)
+    dependencies: tuple[Requirement, ...] = ()
+    agents: Mapping[ManifestName, AgentConfig] = Field(default_factory=dict)
+    hooks: tuple[Annotated[ManifestHook, _named("event")], ...] = ()
+    mcp_tools: tuple[Annotated[McpTool, _named("name")], ...] = ()
+    schedules: tuple[Annotated[Timing, BeforeValidator(_timing)], ...] = ()
+    publishes: Mapping[EventName, Mapping[FieldName, FieldKind]] = Field(default_factory=dict)
     routes: RoutePrefix = Field(default_factory=RoutePrefix)
     static: StaticFiles | None = None
     permissions: ManifestPermissions = Field(default_factory=ManifestPermissions)
@@ -245,12 +228,6 @@ def read_manifest(
     return manifest
 
 
-def manifest_document(manifest: Manifest) -> dict[str, object]:
-    """The same as JSON, with every field."""
-    found: dict[str, object] = _ADAPTER.dump_python(manifest, mode="json")
-    return {**found, "routes": {"prefix": manifest.prefix}}
-
-
 def _fields(text: str | bytes) -> dict[str, PlainValue]:
     """The YAML as plain texts; a field with nothing behind it is as if it were not there."""
     try:
@@ -284,13 +261,12 @@ def _misnamed(manifest: Manifest, reserved: Collection[str]) -> Iterator[str]:
         yield f"name: {manifest.name!r} is a name of the daemon's own routes; choose another"
     elif manifest.prefix.removeprefix("/api/") in reserved:
         yield f"routes.prefix: {manifest.prefix} is the daemon's own; choose another"
-    tools = [tool.name for tool in manifest.mcp_tools]
-    fields = ("mcp_tools", tools), ("provides", manifest.provides)
-    for field, names in (*fields, ("optional_requires", manifest.optional_requires)):
+    tools = tuple(tool.name for tool in manifest.mcp_tools)
+    for field, names in (("mcp_tools", tools), ("provides", manifest.provides)):
         for name, times in Counter(names).items():
             if times > 1:
                 yield f"{field}: {name} is there {times} times; name it once"
-    for event, kinds in manifest.publishes.items():
+    for event in manifest.publishes:
         if event.partition(".")[0] != manifest.name:
             yield f"publishes.{event}: its name should begin with `{manifest.name}.`"
         elif event in CATALOG:
@@ -298,25 +274,20 @@ def _misnamed(manifest: Manifest, reserved: Collection[str]) -> Iterator[str]:
                 f"publishes.{event}: is declared already (`parachute hooks docs` lists such "
                 "events); leave it out"
             )
-        elif FieldKind.TEXT in kinds.values() and PATH_KINDS.isdisjoint(map(str, kinds.values())):
-            yield (
-                f"publishes.{event}: has text of a note that no field names; add a field of the "
-                "kind path, or make it free"
-            )
 
 
 def _absent(manifest: Manifest, files: Collection[str]) -> Iterator[str]:
     """Files that the manifest names and the folder lacks."""
     wanted = {"module": manifest.module}
     for name, agent in manifest.agents.items():
-        wanted[f"agents.{name}.system_prompt"] = agent.prompt_file or manifest.module
+        wanted |= {f"agents.{name}.system_prompt": agent.prompt_file} if agent.prompt_file else {}
     handlers = {f"hooks.{at}": hook.handler for at, hook in enumerate(manifest.hooks)}
     handlers |= {f"mcp_tools.{at}": tool.handler for at, tool in enumerate(manifest.mcp_tools)}
     for field, handler in handlers.items():
         file, colon, _function = handler.partition(":")
-        wanted[f"{field}.handler"] = f"{file}.py" if colon else manifest.module
+        wanted |= {f"{field}.handler": f"{file}.py"} if colon else {}
     for field, file in wanted.items():
-        if file not in files and (field == "module" or file != manifest.module):
+        if file not in files:
             yield f"{field}: there is no {file[:200]} in the folder"
     pages = manifest.static
     if pages is not None and not any(file.startswith(f"{pages.folder}/") for file in files):

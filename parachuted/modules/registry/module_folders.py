@@ -8,21 +8,16 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Mapping
 from pathlib import Path
 
+from parachuted.errors import OutdatedError, UnfitError, UntrustedError
 from parachuted.home_files.private import is_in
-from parachuted.modules.registry.approved import ApprovalRefusedError
-from parachuted.modules.registry.copies import ModuleTree, TreeRefusedError, folder_mark, read_tree
-from parachuted.modules.registry.install import FOLDER, LITTER, FetchedModule, without_ref
+from parachuted.modules.registry.approved import ModuleRecord, parse_record
+from parachuted.modules.registry.copies import ModuleTree, folder_mark, read_tree
+from parachuted.modules.registry.install import FOLDER, LITTER, FetchedModule
 from parachuted.modules.registry.manifest import NAME
-from parachuted.modules.registry.module_registry import (
-    Held,
-    ModuleRecord,
-    ModuleRegistry,
-    ModuleRegistryError,
-    parse_record,
-)
+from parachuted.modules.registry.module_registry import Held, ModuleRegistry
 
 _OTHERS_MAY_WRITE = 0o022
 _FILES_EVERY_S = 5.0  # a stat of each file each second is most of what an idle daemon does
@@ -33,143 +28,111 @@ class ModuleFolders:
 
     def __init__(self, home: Path, vault: Path, registry: ModuleRegistry) -> None:
         self._home, self._vault, self._registry = home, vault, registry
-        self._read: dict[Path, tuple[int, ModuleTree | None, str | None]] = {}
-        self._marks: dict[str, tuple[object, int]] | None = None
+        self._marks: dict[str, object] | None = None
         self._files_due_at = self._changed_at = time.monotonic()
         self._entries: tuple[object, Held] = object(), {}
 
     def names(self) -> set[str]:
         """The names of folders in the vault's `Modules/`, and of links there, which are refused."""
         with contextlib.suppress(OSError):
-            if (self._vault / FOLDER).is_symlink():
-                return set()
-            with os.scandir(self._vault / FOLDER) as found:
-                return {
-                    entry.name
-                    for entry in found
-                    if NAME.fullmatch(entry.name) and not entry.is_file(follow_symlinks=False)
-                }
+            if not (self._vault / FOLDER).is_symlink():
+                with os.scandir(self._vault / FOLDER) as found:
+                    return {
+                        entry.name
+                        for entry in found
+                        if NAME.fullmatch(entry.name) and not entry.is_file(follow_symlinks=False)
+                    }
         return set()
 
     def look(self) -> frozenset[str]:
         """The names of modules whose folder changed since the last call, and all names when
-        modules.yaml was written; the first call returns none. One stat a file, but of files that
-        were looked at a moment ago.
+        modules.yaml was written; the first call returns none. One stat a file, the less often the
+        longer none has changed.
 
         An entry that was changed and changed back counts: who compared in between saw the other.
         """
-        mark = self._registry.mark()
-        if self._entries[0] != mark:
+        now, mark, before = time.monotonic(), self._registry.mark(), self._marks
+        is_written = self._entries[0] != mark
+        if before is not None and not is_written and now < self._files_due_at:
+            return frozenset()
+        self._files_due_at = now + min(_FILES_EVERY_S, (now - self._changed_at) / 10)
+        if is_written:
             self._entries = mark, {}
-            with contextlib.suppress(ModuleRegistryError):
+            with contextlib.suppress(UntrustedError):
                 self._entries = mark, self._registry.load()
-        entries, marks = self._entries[1], dict[str, tuple[object, int]]()
-        before = self._marks
-        same = {} if before is None or self._files_are_due() else before
-        for name in {*entries, *self.names()}:
-            if name in same and same[name][0] == mark:
-                marks[name] = same[name]
-                continue
-            marks[name] = mark, 0
-            with contextlib.suppress(ValueError):
-                marks[name] = mark, self._mark(parse_record(name, entries.get(name, {})))
-        self._marks = marks
+        entries = self._entries[1]
+        marks = self._marks = {
+            name: (mark, self._mark(name, entries.get(name, {})))
+            for name in {*entries, *self.names()}
+        }
         if before is None:
             return frozenset()
-        changed = frozenset(
+        changed = {
             name for name in marks.keys() | before.keys() if marks.get(name) != before.get(name)
-        )
-        self._changed_at = time.monotonic() if changed else self._changed_at
-        return changed
+        }
+        self._changed_at = now if changed else self._changed_at
+        return frozenset(changed)
 
-    def _files_are_due(self) -> bool:
-        """The longer no file has changed, the less often they are looked at."""
-        now = time.monotonic()
-        if now < self._files_due_at:
-            return False
-        self._files_due_at = now + min(_FILES_EVERY_S, (now - self._changed_at) / 10)
-        return True
+    def _mark(self, name: str, entry: Mapping[str, object]) -> int:
+        with contextlib.suppress(ValueError):
+            record = parse_record(name, entry)
+            return folder_mark(record.folder(self._vault), record.ignored)
+        return 0
 
     def tree(self, record: ModuleRecord) -> tuple[ModuleTree | None, str | None]:
-        """What its folder holds, or why that cannot be said.
-
-        Read again when a stat shows a change; nothing is approved by it.
-        """
-        folder, mark = record.folder(self._vault), self._mark(record)
-        cached = self._read.get(folder)
-        if cached is None or cached[0] != mark:
-            try:
-                self.check_place(record)
-                cached = mark, read_tree(folder, ignored=ignored_in(record)), None
-            except TreeRefusedError as error:
-                cached = mark, None, error.message
-            self._read[folder] = cached
-        return cached[1], cached[2]
+        """What its folder holds, or why that cannot be said. Nothing is approved by it."""
+        try:
+            self.check_place(record)
+            return read_tree(record.folder(self._vault), ignored=record.ignored), None
+        except UnfitError as error:
+            return None, error.message
 
     def check_place(self, record: ModuleRecord) -> None:
         folder = record.folder(self._vault)
         if record.is_dev and self._touches_vault(folder.resolve()):
-            raise TreeRefusedError(
+            raise UnfitError(
                 f"{folder} is a link, or in the vault: a module under development is kept elsewhere"
             )
 
     def is_as_installed(self, record: ModuleRecord) -> bool:
         """Ignores files that a system or Python leaves in a folder."""
-        if record.installed is None:
-            return False
-        with contextlib.suppress(TreeRefusedError):
-            folder = record.folder(self._vault)
-            return read_tree(folder, ignored=LITTER).digest == record.installed
-        return False
+        return record.installed is not None and record.installed == self._digest(record.path)
 
     def may_replace(self, found: FetchedModule, record: ModuleRecord | None, name: str) -> bool:
         """Whether nothing of the vault's folder would be lost: it is what was installed, or what is
-        about to be. Raises ApprovalRefusedError where something would.
+        about to be. Raises OutdatedError where something would.
         """
         if record is None:
-            with contextlib.suppress(TreeRefusedError):
-                folders = (found.folder, self._vault / FOLDER / name)
-                return len({read_tree(folder, ignored=LITTER).digest for folder in folders}) == 1
-            return False
-        if record.is_dev or without_ref(record.source) != without_ref(found.source):
-            raise ApprovalRefusedError(
-                f"there is a module {name} from {record.source} already; remove it first"
-            )
-        if record.installed is None:
-            return False
-        if record.folder(self._vault).exists() and not self.is_as_installed(record):
+            present = self._digest(f"{FOLDER}/{name}")
+            return present is not None and present == self._digest(found.folder)
+        is_there = record.folder(self._vault).exists()
+        if record.installed and is_there and not self.is_as_installed(record):
             # what a person wrote there is nowhere else
-            raise ApprovalRefusedError(
+            raise OutdatedError(
                 f"{record.path} is not as it was installed, and what was changed there would "
                 "be lost; move it away, then install again"
             )
-        return True
+        return record.installed is not None
 
-    def check_dev(self, folder: Path, name: str, record: ModuleRecord | None) -> None:
-        if record is not None and (not record.is_dev or record.path != str(folder)):
-            raise ApprovalRefusedError(
-                f"there is a module {name} at {record.path} already; remove it first"
-            )
+    def check_dev(self, folder: Path) -> None:
+        """Raises OutdatedError for a folder that may not be under development."""
         if self._touches_vault(folder):
-            raise ApprovalRefusedError(
+            raise OutdatedError(
                 "a module under development cannot be in the vault, where others may change it: "
                 "keep it elsewhere"
             )
         if folder.stat().st_mode & _OTHERS_MAY_WRITE:
-            raise ApprovalRefusedError(
+            raise OutdatedError(
                 f"others may write to {folder}, so it cannot be under development; `chmod go-w` "
                 "on it mends that"
             )
+
+    def _digest(self, folder: str | Path) -> str | None:
+        with contextlib.suppress(UnfitError):
+            return read_tree(self._vault / folder, ignored=LITTER).digest
+        return None
 
     def _touches_vault(self, folder: Path) -> bool:
         return any(
             is_in(folder, other) or is_in(other, folder) for other in (self._vault, self._home)
         )
-
-    def _mark(self, record: ModuleRecord) -> int:
-        return folder_mark(record.folder(self._vault), ignored_in(record))
-
-
-def ignored_in(record: ModuleRecord) -> Collection[str]:
-    """The names that are no part of the module: of one under development, what tools leave."""
-    return LITTER if record.is_dev else ()

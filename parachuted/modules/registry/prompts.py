@@ -49,10 +49,7 @@ def default_prompt(approved: ApprovedModule) -> str:
     Reads the approved copy.
     """
     for agent in approved.manifest.agents.values():
-        file = agent.prompt_file
-        return (
-            agent.system_prompt
-            if file is None
-            else (approved.copy / file).read_text("utf-8", "replace")
-        )
+        if agent.prompt_file is None:
+            return agent.system_prompt
+        return (approved.copy / agent.prompt_file).read_text("utf-8", "replace")
     return ""

@@ -27,16 +27,13 @@ def new_module(folder: Path, name: str) -> list[Path]:
         raise ModuleFailedError(
             f"{folder} is there already, and not empty: choose another name or place"
         )
-    words = name.split("-")
-    title = " ".join(word.capitalize() for word in words if word)
+    title = " ".join(word.capitalize() for word in name.split("-") if word)
     word = title.replace(" ", "")
-    notes = (
-        f"{word}Notes" if is_control(word) else word
-    )  # `Modules/` holds code, and no module writes there
     values = {
         "name": name,
         "title": title,
-        "folder": notes,
+        # `Modules/` holds code, and no module writes there
+        "folder": f"{word}Notes" if is_control(word) else word,
         "cls": word if re.fullmatch(".+Module", word) else f"{word}Module",
     }
     templates = {

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import TextStep, ToolCallStep, ToolResult, make_backend
-from parachuted.agents.gateway import Gateway, UsageStore
+from parachuted.agents.backends import make_backend
+from parachuted.agents.gateway.gateway import Gateway
+from parachuted.agents.gateway.usage import UsageStore
+from parachuted.agents.job import TextStep, ToolCallStep, ToolResult
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 from parachuted.testing import ApiRefusal, Delay, Reply, ToolUse, say, use
 
@@ -121,7 +123,7 @@ async def test_a_run_that_is_tried_again_tells_what_all_of_it_has_cost(claude, j
     )
     assert (
         second.account.cost_usd
-        == claude.gateway.spent("run-1").usd
+        == claude.gateway.usage_store.spent("run-1").usd
         == 2 * first.account.cost_usd
         > 0
     )
@@ -179,7 +181,7 @@ async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen(
 
     assert [step.text for step in outcome.steps if isinstance(step, TextStep)] == ["now", "done"]
     assert (outcome.error, len(agent_rig.calls), len(claude.api.asked)) == (None, 1, 3)
-    assert claude.gateway.spent("run-1").requests == 3
+    assert claude.gateway.usage_store.spent("run-1").requests == 3
 
 
 async def test_a_run_that_loses_its_credit_in_the_middle_was_interrupted(claude, job, run):
@@ -265,7 +267,7 @@ async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_pas
         with pytest.raises(AgentFailedError, match="ran out of time"):
             await anext(steps)
 
-    assert (account.at_most, account.cost_usd) == (False, claude.gateway.spent("run-2").usd)
+    assert account.cost_usd == claude.gateway.usage_store.spent("run-2").usd
     assert account.cost_usd > 0
 
 

@@ -9,9 +9,7 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
-from parachuted.agents import (
+from parachuted.agents.job import (
     ConversationInput,
     PromptFile,
     RunResult,
@@ -196,10 +194,7 @@ def command_of(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
 
 
-@pytest.mark.parametrize("is_conversation", [True, False])
-async def test_the_cli_is_started_so_that_it_deletes_no_old_transcript(
-    claude, job, run, agent_rig, is_conversation
-):
+async def test_the_cli_is_started_so_that_it_deletes_no_old_transcript(claude, job, run, agent_rig):
     started = []
 
     async def answer(_arguments):
@@ -209,9 +204,7 @@ async def test_the_cli_is_started_so_that_it_deletes_no_old_transcript(
     agent_rig.answers["read_context"] = answer
     claude.api.add([use("read_context", file_path="a.md")], [say("One.")])
 
-    outcome = await run(
-        claude.backend, job(conversation=ConversationInput() if is_conversation else None)
-    )
+    outcome = await run(claude.backend, job())
 
     assert outcome.error is None
     [command] = [line for line in started if "--settings\0" in line]

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from parachuted.agents import ConversationInput
+from parachuted.agents.job import ConversationInput
 from parachuted.errors import AgentUnavailableError
 from parachuted.processes.reaper import find_family
 
@@ -35,7 +35,7 @@ def run_script(claude, job, run, tmp_path, monkeypatch):
         cli = tmp_path / "cli"
         cli.write_text(f"#!/bin/sh\n{script}\n")
         cli.chmod(0o700)
-        monkeypatch.setattr("parachuted.agents.claude.run_environment.find_cli", lambda _env: cli)
+        monkeypatch.setattr("parachuted.agents.claude.launch.find_cli", lambda _env: cli)
         return await run(claude.backend, job(**parts))
 
     return run_script
@@ -102,7 +102,8 @@ import asyncio, os, sys
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from parachuted.agents import ClaudeSettings, Job, RunLimits, make_backend
+from parachuted.agents.backends import ClaudeSettings, make_backend
+from parachuted.agents.job import Job, RunLimits
 
 async def main():
     folder = Path(sys.argv[1])

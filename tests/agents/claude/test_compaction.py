@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.agents import CompactionAnswer, ConversationInput
+from parachuted.agents.job import CompactionAnswer, ConversationInput
 from parachuted.testing import ApiRefusal, say
 
 TOO_LONG = ApiRefusal(

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import ClaudeSettings, Credential
+from parachuted.agents.backends import ClaudeSettings
 from parachuted.agents.claude.launch import (
     find_cli,
     make_container_environment,
     make_environment,
 )
-from parachuted.agents.gateway import Endpoint
+from parachuted.agents.credentials import Credential
+from parachuted.agents.gateway.gateway import Endpoint
 from parachuted.errors import AgentUnavailableError
 
 ENV = {
@@ -53,7 +54,7 @@ def test_no_credential_is_in_the_process_whatever_was_found(credential, base_url
         make_environment(settings, Path("/f/home"), None),
         make_environment(settings, Path("/f/home"), WAY),
     )
-    in_container = make_container_environment(WAY, "/home/agent", "/sockets/gateway.sock")
+    in_container = make_container_environment(WAY)
 
     for made in (on_its_own, by_the_gateway, in_container):
         text = json.dumps(made)
@@ -64,7 +65,7 @@ def test_no_credential_is_in_the_process_whatever_was_found(credential, base_url
 
 def test_what_it_is_given_leads_to_the_gateway_alone():
     made = make_environment(settings_of(KEY, None), Path("/f/home"), WAY)
-    boxed = make_container_environment(WAY, "/home/agent", "/sockets/gateway.sock")
+    boxed = make_container_environment(WAY)
 
     assert (made["ANTHROPIC_BASE_URL"], made["ANTHROPIC_API_KEY"], "HTTPS_PROXY" in made) == (
         WAY.url,
@@ -99,7 +100,7 @@ def test_only_a_login_that_we_cannot_read_goes_round_the_gateway(
 def test_the_cli_is_the_bundled_one(monkeypatch, tmp_path):
     assert find_cli({}).name == "claude"
 
-    monkeypatch.setattr("claude_agent_sdk.__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr("parachuted.agents.claude.launch.find_bundled_cli", lambda: None)
     with pytest.raises(AgentUnavailableError):
         find_cli({"PATH": str(tmp_path)})
     (tmp_path / "claude").touch(mode=0o755)

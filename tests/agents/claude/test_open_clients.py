@@ -17,12 +17,18 @@ import aiohttp
 import pytest
 
 from parachuted.access.grant import Grant
-from parachuted.agents import ConversationInput, SessionStep, TextDelta, ToolCallStep, ToolResult
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
 from parachuted.agents.backends import make_backend
 from parachuted.agents.credentials import KEY_VARIABLE
-from parachuted.heavy import load_heavy
+from parachuted.agents.job import (
+    ConversationInput,
+    SessionStep,
+    TextDelta,
+    ToolCallStep,
+    ToolResult,
+)
 from parachuted.keys.scopes import EVERYWHERE, AccessGrant
+from parachuted.processes.heavy import load_heavy
 from parachuted.testing import Delay, ScriptedMessages, say, use
 from tests.agents.conftest import Claude
 
@@ -106,7 +112,12 @@ async def test_the_next_turn_goes_on_in_the_same_process_with_its_own_tools_and_
     assert words(second) == "And peas."
     assert "What grows?" in str(talk.claude.api.asked[-1].body["messages"])
     gateway = talk.claude.gateway
-    assert second.account.cost_usd == gateway.spent("run-2").usd > gateway.spent("run-1").usd > 0
+    assert (
+        second.account.cost_usd
+        == gateway.usage_store.spent("run-2").usd
+        > gateway.usage_store.spent("run-1").usd
+        > 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,14 +146,16 @@ async def test_between_turns_its_key_leads_nowhere_and_no_tool_answers(talk, age
     talk.claude.api.add([say("Beans.")])
     await talk.turn("What grows?")
     [environment] = [env for env in map(environment_of, talk.processes()) if KEY_VARIABLE in env]
-    [opened] = talk.claude.backend._backend._open._clients.values()
+    [waiting] = talk.claude.backend._backend._open._clients.values()
 
     async with (
         aiohttp.ClientSession(headers={"x-api-key": environment[KEY_VARIABLE]}) as session,
         session.post(f"{environment['ANTHROPIC_BASE_URL']}/v1/messages", json={}) as answer,
     ):
         assert answer.status == 401
-    denied = await opened.toolbox.gate({"tool_name": "mcp__curator__read_context"}, None, None)
+    denied = await waiting.client.toolbox.gate(
+        {"tool_name": "mcp__curator__read_context"}, None, None
+    )
 
     assert denied["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert len(talk.claude.api.asked) == 1
@@ -172,7 +185,7 @@ async def test_a_turn_that_is_stopped_leaves_no_process(talk):
     assert await talk.claude.is_gone(20)
 
 
-async def test_a_process_that_died_meanwhile_is_replaced_and_the_turn_goes_on(talk):
+async def test_a_process_that_died_meanwhile_is_replaced_and_the_turn_goes_on(talk, caplog):
     talk.claude.api.add([say("Beans.")], [say("And peas.")])
     await talk.turn("What grows?")
     for process in talk.processes():
@@ -183,6 +196,7 @@ async def test_a_process_that_died_meanwhile_is_replaced_and_the_turn_goes_on(ta
     assert second.error is None
     assert words(second) == "And peas."
     assert "What grows?" in str(talk.claude.api.asked[-1].body["messages"])
+    assert "Fatal error" not in caplog.text
 
 
 async def test_of_more_than_two_conversations_the_oldest_is_closed(talk):

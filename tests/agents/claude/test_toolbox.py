@@ -20,15 +20,15 @@ from parachuted.agents.claude.toolbox import Toolbox
         "mcp__curator__read_context ",
     ],
 )
-async def test_every_other_tool_is_denied(agent_rig, name):
-    toolbox = Toolbox([agent_rig.tool("read_context", "file_path")])
+async def test_every_other_tool_is_denied(job, agent_rig, name):
+    toolbox = Toolbox(job(tools=(agent_rig.tool("read_context", "file_path"),)))
     answer = await toolbox.gate({"tool_name": name}, None, {"signal": None})
 
     assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
-async def test_what_is_too_long_does_not_get_as_far_as_the_sdk(agent_rig):
-    toolbox = Toolbox([agent_rig.tool("read_context", "file_path")])
+async def test_what_is_too_long_does_not_get_as_far_as_the_sdk(job, agent_rig):
+    toolbox = Toolbox(job(tools=(agent_rig.tool("read_context", "file_path"),)))
     answer = await toolbox.gate(
         {"tool_name": "mcp__curator__read_context", "tool_input": {"file_path": ["x" * 600_000]}},
         None,
@@ -38,8 +38,8 @@ async def test_what_is_too_long_does_not_get_as_far_as_the_sdk(agent_rig):
     assert "longer than" in answer["hookSpecificOutput"]["permissionDecisionReason"]
 
 
-async def test_the_jobs_tools_pass(agent_rig):
-    toolbox = Toolbox([agent_rig.tool("read_context", "file_path")])
+async def test_the_jobs_tools_pass(job, agent_rig):
+    toolbox = Toolbox(job(tools=(agent_rig.tool("read_context", "file_path"),)))
 
     assert (
         await toolbox.gate({"tool_name": "mcp__curator__read_context"}, None, {"signal": None})

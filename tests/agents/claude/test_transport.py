@@ -11,8 +11,9 @@ import pytest
 from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, ProcessError
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents.claude.transport import ContainerTransport, parse_line
-from parachuted.agents.sandbox.options import SandboxSpec, find_cli
+from parachuted.agents.claude.containers import ContainerTransport, parse_line
+from parachuted.agents.job import RunSandbox
+from parachuted.agents.sandbox.options import SandboxSpec, find_bundled_cli
 
 Shell = Callable[[str], AbstractAsyncContextManager[ContainerTransport]]
 
@@ -20,13 +21,14 @@ Shell = Callable[[str], AbstractAsyncContextManager[ContainerTransport]]
 @pytest.fixture
 async def shell(boxes):
     """Runs a script in a container; gone when it is left."""
-    async with asyncio.timeout(60), boxes.prepare() as slot:
-        box = slot.sandbox(SandboxConfig(memory="64m", pids_limit=16, workspace_access="rw"))
+    async with asyncio.timeout(60), boxes.prepare() as folder:
+        config = SandboxConfig(memory="64m", pids_limit=16, workspace_access="rw")
+        box = RunSandbox(config=config, folder=folder)
 
         @asynccontextmanager
         async def open_on(script):
             command = ("sh", "-c", script)
-            spec = SandboxSpec(sandbox=box, command=command, env={}, cli=find_cli())
+            spec = SandboxSpec(sandbox=box, command=command, env={}, cli=find_bundled_cli())
             async with boxes.open(spec) as container:
                 transport = ContainerTransport(container)
                 await transport.connect()
@@ -68,7 +70,7 @@ async def test_what_is_written_arrives_and_then_the_end(shell):
             "more memory than its sandbox has",
         ),
         ("yes '{}'", CLIJSONDecodeError, "100001 lines .* more than any agent says"),
-        ("head -c 100000000 /dev/zero", CLIJSONDecodeError, "a line longer than"),
+        ("head -c 100000000 /dev/zero | tr '\\0' x", CLIJSONDecodeError, "a line longer than"),
     ],
 )
 async def test_a_bad_end_is_a_named_error(shell, script, error, says):

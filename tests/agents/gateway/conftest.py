@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,10 +12,13 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
-from parachuted.agents.gateway import Endpoint, Gateway, MoneyLimits, RunToken, UsageStore
+from parachuted.agents.gateway.gateway import Endpoint, Gateway
+from parachuted.agents.gateway.usage import MoneyLimits, RunToken, UsageStore
 from parachuted.testing import ScriptedMessages
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 KEY = "sk-ant-canary-0123456789abcdef"
 MODEL = "claude-haiku-4-5-20251001"
 BODY = {
@@ -32,7 +35,7 @@ def run_token(name: str = "run-1", **parts: object) -> RunToken:
         "causes": ("cause-1",),
         "session": None,
         "max_cost_usd": 100.0,
-        "models": (MODEL,),
+        "model": MODEL,
     }
     return RunToken(run=name, **{**usual, **parts})
 
@@ -59,22 +62,18 @@ class Answer:
 
 @dataclass
 class GatewayRig:
-    """One gateway. `told` are the problems that it reports, as they stand; `now` is its time."""
+    """One gateway. `reported` are its problems, as they stand; `now` is its time."""
 
     gateway: Gateway
     usage_store: UsageStore
     folder: Path
     now: list[datetime]
     reported: dict[str, str] = field(default_factory=dict)
-    said: list[tuple[str, str | None]] = field(default_factory=list)
 
     def report(self, subject: str, problem: str | None) -> None:
-        self.said.append((subject, problem))
-        self.reported = (
-            {**self.reported, subject: problem}
-            if problem
-            else {key: self.reported[key] for key in self.reported if key != subject}
-        )
+        self.reported.pop(subject, None)
+        if problem is not None:
+            self.reported[subject] = problem
 
     @asynccontextmanager
     async def run(
@@ -119,6 +118,20 @@ class GatewayRig:
                 pieces=pieces,
                 is_cut=is_cut,
             )
+
+
+@asynccontextmanager
+async def serving(handle: Handler) -> AsyncIterator[str]:
+    """A server of that one handler, at the address that it yields."""
+    app = web.Application()
+    app.router.add_route("*", "/{rest:.*}", handle)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
 
 
 @pytest.fixture

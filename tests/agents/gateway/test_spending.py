@@ -13,14 +13,13 @@ import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 import aiohttp
 import pytest
 
-from parachuted.agents.gateway import UsageStore
 from parachuted.agents.gateway.prices import Tokens, cost_of
-from parachuted.testing import ApiRefusal, Delay, RecordedRequest, Reply, ScriptedMessages, say
+from parachuted.agents.gateway.usage import MoneyLimits, UsageStore
+from parachuted.testing import ApiRefusal, Delay, RecordedRequest, Reply, say
 from tests.agents.gateway.conftest import BODY, KEY, MODEL, GatewayRig
 
 DEAREST = "claude-opus-4-1"
@@ -61,7 +60,7 @@ class Model:
 
 
 def counted(gateway_rig: GatewayRig, run: str = "run-1") -> float:
-    return gateway_rig.gateway.spent(run).usd
+    return gateway_rig.usage_store.spent(run).usd
 
 
 async def until(condition, seconds: float = 30) -> None:
@@ -72,14 +71,14 @@ async def until(condition, seconds: float = 30) -> None:
 
 
 async def test_forty_requests_that_are_cut_before_their_answer_are_counted_at_what_they_made(
-    make_gateway_rig, api: ScriptedMessages
+    make_gateway_rig, api
 ):
     gateway_rig, model = make_gateway_rig(api.url, usd_per_hour=2.0), Model()
     body = {**BODY, "model": DEAREST, "max_tokens": 4_000}
     api.add(*[model.late] * 40)
     sent = refused = 0
     async with (
-        gateway_rig.run(models=(DEAREST,), max_cost_usd=100.0) as way,
+        gateway_rig.run(model=DEAREST, max_cost_usd=100.0) as way,
         aiohttp.ClientSession() as session,
     ):
         for _ in range(40):
@@ -109,7 +108,7 @@ async def test_forty_requests_that_are_cut_before_their_answer_are_counted_at_wh
 
 @pytest.mark.parametrize("way_to_cut", ["far side", "run stopped", "far side silent"])
 async def test_however_a_request_is_cut_no_less_is_counted_than_was_made(
-    gateway_rig: GatewayRig, api: ScriptedMessages, way_to_cut
+    gateway_rig, api, way_to_cut
 ):
     model = Model()
     if way_to_cut == "far side":
@@ -122,8 +121,7 @@ async def test_however_a_request_is_cut_no_less_is_counted_than_was_made(
         async with gateway_rig.run() as way:
             asking = [asyncio.ensure_future(gateway_rig.ask(way)) for _ in range(3)]  # noqa: TID251
             await until(lambda: model.requests == 3)
-            gateway_rig.gateway.stop_all()
-            await asyncio.gather(*asking, return_exceptions=True)
+        await asyncio.gather(*asking, return_exceptions=True)
     else:
 
         async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -150,7 +148,7 @@ async def test_however_a_request_is_cut_no_less_is_counted_than_was_made(
 
 
 async def test_tries_that_may_have_reached_the_model_stop_where_the_money_ends(
-    make_gateway_rig, api: ScriptedMessages
+    make_gateway_rig, api
 ):
     gateway_rig = make_gateway_rig(api.url)
     api.add(*[ApiRefusal(status=504)] * 9)
@@ -163,7 +161,7 @@ async def test_tries_that_may_have_reached_the_model_stop_where_the_money_ends(
 
 
 async def test_no_request_is_larger_than_what_is_left_and_a_real_agent_goes_on_with_what_there_is(
-    make_gateway_rig, api: ScriptedMessages
+    make_gateway_rig, api
 ):
     gateway_rig, model = make_gateway_rig(api.url), Model()
     api.add(*[model] * 40)
@@ -174,9 +172,7 @@ async def test_no_request_is_larger_than_what_is_left_and_a_real_agent_goes_on_w
     assert counted(gateway_rig) <= 0.1
 
 
-async def test_what_many_ask_for_at_once_is_reserved_for_each(
-    make_gateway_rig, api: ScriptedMessages
-):
+async def test_what_many_ask_for_at_once_is_reserved_for_each(make_gateway_rig, api):
     gateway_rig, model = make_gateway_rig(api.url, usd_per_hour=0.5), Model()
     api.add(*[model] * 60)
     dear = {**BODY, "max_tokens": 20_000}
@@ -204,7 +200,7 @@ async def test_what_many_ask_for_at_once_is_reserved_for_each(
     ],
 )
 async def test_usage_that_does_not_say_what_both_sides_took_leaves_what_was_reserved(
-    gateway_rig: GatewayRig, api: ScriptedMessages, usage, streams
+    gateway_rig, api, usage, streams
 ):
     """A server that says half of it, or says it in other kinds of numbers, makes nothing free."""
     api.add(Reply(blocks=(say("x"),), usage=usage))
@@ -215,23 +211,21 @@ async def test_usage_that_does_not_say_what_both_sides_took_leaves_what_was_rese
     )
 
 
-async def test_a_refusal_costs_nothing(gateway_rig: GatewayRig, api: ScriptedMessages):
+async def test_a_refusal_costs_nothing(gateway_rig, api):
     api.add(
         ApiRefusal(status=400, kind="invalid_request_error"),
         ApiRefusal(status=529, headers={"x-should-retry": "false"}),
     )
     async with gateway_rig.run() as way:
         assert [(await gateway_rig.ask(way)).status for _ in range(2)] == [400, 529]
-    assert gateway_rig.usage_store.report(gateway_rig.now[0])["total"]["requests"] == 0
+    assert gateway_rig.gateway.report(gateway_rig.now[0], 7).total.requests == 0
 
 
 @pytest.mark.parametrize(
     "model",
     ["claude-opus-4-1", "", None, ["claude-opus-4-1"], [MODEL], "claude-haiku-4-5-20251001 "],
 )
-async def test_a_run_asks_its_own_model_alone_and_gets_an_error_otherwise(
-    gateway_rig: GatewayRig, api: ScriptedMessages, model
-):
+async def test_a_run_asks_its_own_model_alone_and_gets_an_error_otherwise(gateway_rig, api, model):
     async with gateway_rig.run() as way:
         for path in ("/v1/messages", "/v1/messages/count_tokens"):
             answer = await gateway_rig.ask(way, path, body={**BODY, "model": model})
@@ -245,7 +239,8 @@ import asyncio, sys, time
 import aiohttp
 from datetime import UTC, datetime
 from pathlib import Path
-from parachuted.agents.gateway import Gateway, MoneyLimits, RunToken, UsageStore
+from parachuted.agents.gateway.gateway import Gateway
+from parachuted.agents.gateway.usage import MoneyLimits, RunToken, UsageStore
 
 async def main(url, folder):
     limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
@@ -253,7 +248,7 @@ async def main(url, folder):
         env={"ANTHROPIC_API_KEY": "k"}, vault=folder, user_home=folder, base_url=url, usage_store=UsageStore(folder / "usage.db", time.time),
         limits=limits, clock=lambda: datetime.now(UTC),
     )
-    run_token = RunToken(run="r", agent="a", causes=("c",), session=None, max_cost_usd=1, models=(sys.argv[3],))
+    run_token = RunToken(run="r", agent="a", causes=("c",), session=None, max_cost_usd=1, model=sys.argv[3])
     body = {"model": sys.argv[3], "max_tokens": 20_000, "messages": [{"role": "user", "content": "hi"}]}
     async with gateway.open(run_token) as way, aiohttp.ClientSession() as session:
         await session.post(f"{way.url}/v1/messages", json=body, headers={"x-api-key": way.token})
@@ -262,9 +257,7 @@ asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
 """  # noqa: E501
 
 
-async def test_what_a_killed_daemon_had_on_its_way_is_spent_when_it_starts_again(
-    api: ScriptedMessages, tmp_path: Path
-):
+async def test_what_a_killed_daemon_had_on_its_way_is_spent_when_it_starts_again(api, tmp_path):
     model = Model()
     api.add(model.late)
     process = subprocess.Popen([sys.executable, "-c", GATEWAY, api.url, str(tmp_path), MODEL])  # noqa: ASYNC220  it is killed, not waited for
@@ -274,17 +267,18 @@ async def test_what_a_killed_daemon_had_on_its_way_is_spent_when_it_starts_again
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     usage_store = UsageStore(tmp_path / "usage.db", time.time)
-    (cause,) = usage_store.report(datetime.now(UTC))["causes"]
-    assert 0 < model.made <= usage_store.last()[0] == pytest.approx(cause["usd"])
-    usage_store.close()
+    limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
+    (cause,) = usage_store.report(datetime.now(UTC), 1, limits, may_cost=True).causes
+    assert 0 < model.made <= usage_store.last()[0] == pytest.approx(cause.usd)
+    usage_store.database.close()
 
 
 async def test_a_server_in_one_s_own_network_is_asked_for_whole_answers_and_costs_nothing(
-    make_gateway_rig, api: ScriptedMessages
+    make_gateway_rig, api
 ):
     gateway_rig = make_gateway_rig(api.url, env={"ANTHROPIC_API_KEY": KEY})
     api.add([say("x")])
-    async with gateway_rig.run(max_cost_usd=0.01, models=("qwen3:8b",)) as way:
+    async with gateway_rig.run(max_cost_usd=0.01, model="qwen3:8b") as way:
         assert (
             await gateway_rig.ask(way, body={**BODY, "model": "qwen3:8b", "max_tokens": 100_000})
         ).status == 200

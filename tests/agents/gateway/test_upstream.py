@@ -9,20 +9,18 @@ from unittest.mock import patch
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.agents.gateway import gateway, is_on_this_machine, is_passing, upstream
+from parachuted.agents.gateway import gateway, upstream
+from parachuted.agents.gateway.upstream import is_on_this_machine
 from parachuted.errors import AgentUnavailableError
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say
-from tests.agents.gateway.conftest import KEY, MODEL, GatewayRig
+from tests.agents.gateway.conftest import KEY, MODEL, serving
 
 
 @pytest.mark.parametrize("status", [400, 408, 429, 500, 529])
-async def test_a_request_is_sent_once_and_its_agent_tries_again(
-    gateway_rig: GatewayRig, api: ScriptedMessages, status
-):
+async def test_a_request_is_sent_once_and_its_agent_tries_again(gateway_rig, api, status):
     kind = "overloaded_error"
     api.add(ApiRefusal(status=status, kind=kind, headers={"retry-after-ms": "1"}), [say("then")])
     async with gateway_rig.run() as way:
@@ -31,9 +29,7 @@ async def test_a_request_is_sent_once_and_its_agent_tries_again(
         assert answer.headers.get("x-should-retry") == ("false" if status == 400 else None)
 
 
-async def test_a_long_wait_is_its_task_s_and_no_process_s(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_a_long_wait_is_its_task_s_and_no_process_s(gateway_rig, api):
     api.add(ApiRefusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}))
     began = time.monotonic()
     async with gateway_rig.run() as way:
@@ -44,46 +40,20 @@ async def test_a_long_wait_is_its_task_s_and_no_process_s(
 
 
 @pytest.mark.parametrize(
-    ("refusal", "subject", "says"),
+    ("status", "message", "subject", "says"),
     [
-        (
-            ApiRefusal(status=401, kind="authentication_error", message="invalid x-api-key"),
-            "model",
-            "refused the login (401: invalid x-api-key)",
-        ),
-        (
-            ApiRefusal(status=402, kind="billing_error", message="pay"),
-            "model",
-            "no credit left (402: pay)",
-        ),
-        (
-            ApiRefusal(
-                status=400, kind="invalid_request_error", message="Your credit balance is too low"
-            ),
-            "model",
-            "no credit left (402",
-        ),
-        (
-            ApiRefusal(status=404, kind="not_found_error", message="model: x"),
-            f"model:{MODEL}",
-            f"does not know the model {MODEL}",
-        ),
-        (
-            ApiRefusal(
-                status=429,
-                kind="rate_limit_error",
-                message="slow",
-                headers={"x-should-retry": "false"},
-            ),
-            "model",
-            "(429: slow)",
-        ),
+        (401, "invalid x-api-key", "model", "refused the login (401: invalid x-api-key)"),
+        (402, "pay", "model", "no credit left (402: pay)"),
+        (400, "Your credit balance is too low", "model", "no credit left (402"),
+        (404, "model: x", f"model:{MODEL}", f"does not know the model {MODEL}"),
+        (429, "slow", "model", "(429: slow)"),
     ],
 )
 async def test_what_keeps_the_model_from_answering_is_reported_until_it_answers(
-    gateway_rig: GatewayRig, api: ScriptedMessages, refusal, subject, says
+    gateway_rig, api, status, message, subject, says
 ):
-    api.add(refusal, [say("put right")])
+    once = {"x-should-retry": "false"}
+    api.add(ApiRefusal(status=status, message=message, headers=once), [say("put right")])
     async with gateway_rig.run() as way:
         await gateway_rig.ask(way)
         assert says in gateway_rig.reported[subject]
@@ -91,21 +61,12 @@ async def test_what_keeps_the_model_from_answering_is_reported_until_it_answers(
     assert gateway_rig.reported == {}
 
 
-@pytest.mark.parametrize(
-    ("status", "passes"), [(None, True), (401, True), (402, True), (529, True), (400, False)]
-)
-def test_what_may_be_put_right_is_known(status, passes):
-    assert is_passing(status) is passes
-
-
 @given(st.binary(max_size=200))
 def test_whatever_a_server_refuses_with_is_read(body):
     assert isinstance(upstream.read_error(body), dict)
 
 
-async def test_a_login_goes_before_a_name_and_password_in_the_address(
-    make_gateway_rig, api: ScriptedMessages
-):
+async def test_a_login_goes_before_a_name_and_password_in_the_address(make_gateway_rig, api):
     api.add([say("hi")])
     gateway_rig = make_gateway_rig(
         api.url.replace("://", "://someone:word@"), env={"ANTHROPIC_AUTH_TOKEN": "token"}
@@ -119,18 +80,14 @@ async def test_counting_tokens_tells_nothing_of_the_model(make_gateway_rig):
     async def refuse(_request: web.Request) -> web.Response:
         return web.json_response({}, status=404)
 
-    app = web.Application()
-    app.router.add_post("/v1/messages/count_tokens", refuse)
-    async with TestServer(app) as server:
-        gateway_rig = make_gateway_rig(str(server.make_url("")).rstrip("/"))
+    async with serving(refuse) as url:
+        gateway_rig = make_gateway_rig(url)
         async with gateway_rig.run() as way:
             assert (await gateway_rig.ask(way, "/v1/messages/count_tokens")).status == 404
     assert gateway_rig.reported == {}
 
 
-async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(gateway_rig, api):
     api.add(
         ApiRefusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}),
         [say("asked too early")],
@@ -152,15 +109,15 @@ async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(
     ids=["nothing", "a beginning", "content"],
 )
 async def test_an_error_inside_a_stream_passes_and_costs_what_had_come(
-    gateway_rig: GatewayRig, api: ScriptedMessages, events, requests, output
+    gateway_rig, api, events, requests, output
 ):
     overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
     api.add(Reply(blocks=(say("one"),), error=overloaded, error_after=events))
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way)
         assert (answer.status, b"overloaded_error" in answer.body) == (200, True)
-    spent = gateway_rig.gateway.spent("run-1")
-    assert (spent.requests, 0 < spent.output <= 20) == (requests, output > 0)
+    spent = gateway_rig.usage_store.spent("run-1")
+    assert (spent.requests, 0 < spent.output_tokens <= 20) == (requests, output > 0)
 
 
 async def test_a_far_side_that_is_down_is_left_alone_reported_and_found_again(make_gateway_rig):
@@ -175,7 +132,7 @@ async def test_a_far_side_that_is_down_is_left_alone_reported_and_found_again(ma
         assert "asked again in" in answers[5].error["message"]
         assert answers[5].headers["x-should-retry"] == "false"
     assert "does not answer" in gateway_rig.reported["model"]
-    assert gateway_rig.gateway.spent("run-1").requests == 0
+    assert gateway_rig.usage_store.spent("run-1").requests == 0
     with pytest.raises(AgentUnavailableError, match="does not answer") as refused:
         async with gateway_rig.run("run-2"):
             pass
@@ -190,9 +147,7 @@ async def test_a_far_side_that_is_down_is_left_alone_reported_and_found_again(ma
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_a_redirect_takes_no_credential_elsewhere(
-    gateway_rig: GatewayRig, api: ScriptedMessages, status
-):
+async def test_a_redirect_takes_no_credential_elsewhere(gateway_rig, api, status):
     async with ScriptedMessages([[say("stolen")]]) as elsewhere:
         api.add(ApiRefusal(status=status, headers={"Location": elsewhere.url + "/v1/messages"}))
         async with gateway_rig.run() as way:
@@ -202,9 +157,7 @@ async def test_a_redirect_takes_no_credential_elsewhere(
     assert "Location" not in answer.headers
 
 
-async def test_a_key_that_is_refused_cannot_be_renewed(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
+async def test_a_key_that_is_refused_cannot_be_renewed(gateway_rig, api):
     api.add(ApiRefusal(status=401, kind="authentication_error", message=KEY))
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way)
@@ -228,28 +181,19 @@ def test_an_address_on_this_machine_is_known(url, here):
     assert is_on_this_machine(url) is here
 
 
+API, P, Q = "https://api.anthropic.com", "http://p:1", "http://q:1"
+
+
 @pytest.mark.parametrize(
     ("url", "env", "proxy"),
     [
-        ("https://api.anthropic.com", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
-        (
-            "https://api.anthropic.com",
-            {"https_proxy": "http://q:1", "HTTPS_PROXY": "http://p:1"},
-            "http://q:1",
-        ),
-        ("https://api.anthropic.com", {"HTTP_PROXY": "http://p:1"}, None),
-        (
-            "https://api.anthropic.com",
-            {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "x.test, .anthropic.com"},
-            None,
-        ),
-        (
-            "https://api.anthropic.com",
-            {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "thropic.com"},
-            "http://p:1",
-        ),
-        ("https://api.anthropic.com", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "*"}, None),
-        ("http://127.0.0.1:11434", {"HTTP_PROXY": "http://p:1"}, None),
+        (API, {"HTTPS_PROXY": P}, P),
+        (API, {"https_proxy": Q, "HTTPS_PROXY": P}, Q),
+        (API, {"HTTP_PROXY": P}, None),
+        (API, {"HTTPS_PROXY": P, "NO_PROXY": "x.test, .anthropic.com"}, None),
+        (API, {"HTTPS_PROXY": P, "NO_PROXY": "thropic.com"}, P),
+        (API, {"HTTPS_PROXY": P, "NO_PROXY": "*"}, None),
+        ("http://127.0.0.1:11434", {"HTTP_PROXY": P}, None),
     ],
 )
 def test_the_proxy_of_the_environment_is_used_as_the_cli_used_it(url, env, proxy):
@@ -280,6 +224,29 @@ def test_authorities_of_the_environment_are_trusted_besides_this_machine_s(tmp_p
         assert isinstance(upstream.trust({"NODE_EXTRA_CA_CERTS": paths.cafile}), ssl.SSLContext)
 
 
+def put_login(folder, **oauth):
+    file = folder / "user" / ".claude" / ".credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"claudeAiOauth": oauth}))
+    return file
+
+
+async def test_a_login_that_is_refused_and_cannot_be_renewed_costs_nothing(
+    make_gateway_rig, tmp_path
+):
+    async def refuse(_request: web.Request) -> web.Response:
+        return web.json_response({}, status=401)
+
+    put_login(tmp_path, accessToken="sk-ant-oat01-stale")
+    async with serving(refuse) as url:
+        with patch.object(gateway, "is_anthropic", lambda _url: True):
+            gateway_rig = make_gateway_rig(url, env={})
+        async with gateway_rig.run() as way:
+            answer = await gateway_rig.ask(way)
+    assert (answer.status, "cannot be renewed" in answer.error["message"]) == (401, True)
+    assert gateway_rig.usage_store.spent("run-1").requests == 0
+
+
 async def test_a_stored_login_that_the_model_refuses_is_renewed_and_used(
     make_gateway_rig, tmp_path
 ):
@@ -288,13 +255,8 @@ async def test_a_stored_login_that_the_model_refuses_is_renewed_and_used(
     async def answer(request: web.Request) -> web.Response:
         if request.path == "/token":
             assert (await request.json())["grant_type"] == "refresh_token"
-            return web.json_response(
-                {
-                    "access_token": "sk-ant-oat01-fresh",
-                    "refresh_token": "sk-ant-ort01-next",
-                    "expires_in": 3600,
-                }
-            )
+            fresh = {"access_token": "sk-ant-oat01-fresh", "refresh_token": "sk-ant-ort01-next"}
+            return web.json_response({**fresh, "expires_in": 3600})
         seen.append(request.headers["authorization"])
         is_fresh = seen[-1] == "Bearer sk-ant-oat01-fresh"
         return web.json_response(
@@ -302,29 +264,13 @@ async def test_a_stored_login_that_the_model_refuses_is_renewed_and_used(
             status=200 if is_fresh else 401,
         )
 
-    app = web.Application()
-    app.router.add_route("*", "/{rest:.*}", answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    file = tmp_path / "user" / ".claude" / ".credentials.json"
-    file.parent.mkdir(parents=True)
-    file.write_text(
-        json.dumps(
-            {
-                "claudeAiOauth": {
-                    "accessToken": "sk-ant-oat01-stale",
-                    "refreshToken": "sk-ant-ort01-one",
-                }
-            }
-        )
-    )
-    with patch.object(gateway, "is_anthropic", lambda _url: True):
-        gateway_rig = make_gateway_rig(url, env={}, token_url=f"{url}/token")
-    async with gateway_rig.run() as way:
-        assert [(await gateway_rig.ask(way)).status for _ in range(2)] == [200, 200]
-    await runner.cleanup()
+    stale = {"accessToken": "sk-ant-oat01-stale", "refreshToken": "sk-ant-ort01-one"}
+    file = put_login(tmp_path, **stale)
+    async with serving(answer) as url:
+        with patch.object(gateway, "is_anthropic", lambda _url: True):
+            gateway_rig = make_gateway_rig(url, env={}, token_url=f"{url}/token")
+        async with gateway_rig.run() as way:
+            assert [(await gateway_rig.ask(way)).status for _ in range(2)] == [200, 200]
 
     assert seen == ["Bearer sk-ant-oat01-stale", *["Bearer sk-ant-oat01-fresh"] * 2]
     assert json.loads(file.read_text())["claudeAiOauth"]["refreshToken"] == "sk-ant-ort01-next"

@@ -5,28 +5,29 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.access.grant import Network
-from parachuted.agents.job import RunSandbox
-from parachuted.agents.sandbox import Container, Sandboxes, SandboxSlot, SandboxSpec
-from parachuted.agents.sandbox.options import find_cli
+from parachuted.agents.job import RunFolder, RunSandbox
+from parachuted.agents.sandbox import Container, Sandboxes
+from parachuted.agents.sandbox.archive import ArchiveReader, ArchiveWriter, LeftOut
+from parachuted.agents.sandbox.options import SandboxSpec, find_bundled_cli
 
 DEADLINE_S = 60
-CLI = find_cli() or Path(sys.executable).resolve()
+CLI = find_bundled_cli() or Path(sys.executable).resolve()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRun:
-    """A container at work, and the folders that it sees."""
+    """A container at work, and the folder of its run."""
 
     container: Container
-    slot: SandboxSlot
+    folder: RunFolder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,38 +40,43 @@ class CommandResult:
 
 
 def spec_of(
-    slot: SandboxSlot,
+    folder: RunFolder,
     *command: str,
     config: SandboxConfig | None = None,
     is_writable: bool = True,
     network: Network = "none",
     env: Mapping[str, str] | None = None,
     cli: Path = CLI,
+    home: Path | None = None,
 ) -> SandboxSpec:
-    box = RunSandbox(
-        config=config or SandboxConfig(),
-        work=slot.work,
-        is_writable=is_writable,
-        home=slot.home,
-        sockets=slot.sockets,
-        network=network,
-    )
-    return SandboxSpec(
-        sandbox=box,
-        command=command,
-        env=env or {},
-        cli=cli,
-    )
+    access = "rw" if is_writable else "ro"
+    config = replace(config or SandboxConfig(), workspace_access=access)
+    box = RunSandbox(config=config, folder=folder, network=network)
+    return SandboxSpec(sandbox=box, command=command, env=env or {}, cli=cli, home=home)
+
+
+def fill(archive: Path, owner: tuple[int, int] | None, **files: str) -> None:
+    """Make an archive with these files."""
+    with closing(ArchiveWriter(archive, owner)) as writer:
+        for name, text in files.items():
+            writer.add(name, text.encode())
+
+
+def files_in(archive: Path) -> dict[str, str]:
+    """What came back in an archive, by its path."""
+    with closing(ArchiveReader(archive)) as reader:
+        files = reader.files(LeftOut(), most=1_000, largest=1 << 20)
+        return {path: data.decode() for path, data in files}
 
 
 @asynccontextmanager
 async def boxed(sandboxes: Sandboxes, *command: str, **how: object) -> AsyncIterator[SandboxRun]:
     """Begin a command in a box of its own."""
     async with (
-        sandboxes.prepare() as slot,
-        sandboxes.open(spec_of(slot, *command, **how)) as container,
+        sandboxes.prepare() as folder,
+        sandboxes.open(spec_of(folder, *command, **how)) as container,
     ):
-        yield SandboxRun(container=container, slot=slot)
+        yield SandboxRun(container=container, folder=folder)
 
 
 Run = Callable[..., Awaitable[CommandResult]]

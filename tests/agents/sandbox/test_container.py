@@ -14,12 +14,22 @@ class EngineStream:
     def __init__(self):
         near, self.stream = socket.socketpair()
         self.stream.settimeout(0)
-        self.removed = 0
-        self.container = Container("c1", exit_code=lambda: (3, False), remove=self.remove)
+        self.removed = self.stopped = 0
+        self.container = Container(
+            "c1",
+            exit_code=lambda: (3, False),
+            remove=self.remove,
+            stop=self.stop,
+            read=lambda _place, _archive: None,
+            tells_its_end=True,
+        )
         self.near = near
 
     def remove(self):
         self.removed += 1
+
+    def stop(self):
+        self.stopped += 1
 
     def say(self, kind, data):
         self.stream.send(bytes([kind, 0, 0, 0]) + len(data).to_bytes(4, "big") + data)
@@ -70,6 +80,53 @@ async def test_its_end_is_reported_with_its_code(far):
     assert not far.container.is_ready
     with pytest.raises(BrokenPipeError):
         await far.container.write(b"x")
+
+
+@pytest.mark.parametrize("cut", range(7))
+async def test_a_program_says_itself_how_it_ended_and_the_container_goes_on(far, cut):
+    mark = b"x\0" + b"9 0\n"
+    far.say(1, mark[:cut])
+    far.say(1, mark[cut:] + b"not read")
+
+    assert await far.container.stdout.read() == b"x"
+    assert (await far.container.wait(), far.container.problem) == (9, None)
+    assert not far.container.is_ready
+    assert far.removed == 0
+
+
+@pytest.mark.parametrize("printed", [b"\0", b"\0\0x", b"\x00abc 0\n"])
+async def test_a_nul_of_the_programs_own_does_not_hide_its_end(far, printed):
+    far.say(1, printed)
+    far.say(1, b"\x004 0\n")
+
+    assert await asyncio.wait_for(far.container.wait(), 30) == 4
+
+
+async def test_output_after_a_nul_is_not_waited_for_and_counts_as_no_good_end(far):
+    far.say(1, b"\0" + b"x" * 100)
+
+    assert await far.container.stdout.read() == b""
+    assert await far.container.wait() == 137
+
+
+async def test_one_that_lacked_memory_says_so(far):
+    far.say(1, b"\x00137 1\n")
+
+    assert await far.container.wait() == 137
+    assert "more memory than its sandbox has" in far.container.problem
+
+
+async def test_it_is_stopped_by_its_first_process_and_removed_later(far):
+    stopping = asyncio.gather(far.container.stop("out of time"), far.container.stop())
+    while not far.stopped:
+        await asyncio.sleep(0)
+    far.say(1, b"not read any more\x00137 0\n")
+    await stopping
+    assert (far.stopped, far.removed, far.container.problem) == (1, 0, "out of time")
+    assert await far.container.stdout.read() == b""
+    assert await far.container.wait() == 137
+    await far.container.kill()
+    assert far.removed == 1
 
 
 async def test_input_that_was_ended_leaves_the_output(far):

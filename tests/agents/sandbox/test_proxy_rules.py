@@ -1,6 +1,6 @@
 import pytest
 
-from parachuted.agents.sandbox.proxy_rules import is_public, objection, parse_target
+from parachuted.agents.sandbox.proxy import is_public, objection, parse_target
 
 LIST = ("api.example.org", "*.pypi.org", "git.example.org:8443")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.api.http.answers import json_answer, json_bytes, json_value, pieced_answer
+from parachuted.api.http.answers import json_answer, json_bytes, json_value
 from parachuted.modules.results import Finding
 
 JSON = st.recursive(
@@ -61,13 +61,6 @@ def test_a_text_that_is_not_utf8_is_reported_with_escapes_and_keeps_no_one_from_
         ],
         "at": "2026-02-24T00:00:00+00:00",
     }
-
-
-@given(st.lists(JSON, max_size=5))
-def test_a_list_in_pieces_is_the_list(items):
-    pieces = [json_bytes(item) for item in items]
-
-    assert json.loads(pieced_answer("items", pieces).body) == {"items": items}
 
 
 @pytest.mark.parametrize(

@@ -42,22 +42,22 @@ class CupRoutes:
     def __init__(self, poured: str) -> None:
         self._poured = poured
 
-    @get("/api/cups/{id}", "vault", "read", reach="paths")
-    async def one(self, id_: str, query: CupQuery) -> CupResponse:
+    @get("/api/cups/{id}", "vault", "read")
+    async def one(self, id_: str, size: Whole = 1) -> CupResponse:
         """One
         cup.
 
         More is for readers of the code.
         """
-        return {"id": id_, "tea": self._poured, "size": query.size}
+        return {"id": id_, "tea": self._poured, "size": size}
 
-    @put("/api/cups/{id}", "vault", "write", reach="paths", errors=(502,))
+    @put("/api/cups/{id}", "vault", "write", for_path_keys=True, errors=(502,))
     async def fill(self, call: ApiCall, query: CupQuery, body: CupRequest) -> CupResponse:
         """Fill a cup."""
         return {"id": call.named("id"), "tea": body.tea, "size": query.size}
 
-    @delete("/api/cups", "vault", "admin", reach="beyond", answers={204: None})
-    @delete("/api/mugs", "vault", "admin", reach="beyond", answers={204: None})
+    @delete("/api/cups", "vault", "admin", answers={204: None})
+    @delete("/api/mugs", "vault", "admin", answers={204: None})
     async def clear(self, call: ApiCall) -> web.Response:
         """Remove every cup."""
         return web.Response(status=204, headers={"X-Id": call.id})
@@ -97,15 +97,12 @@ def test_a_route_is_described_by_its_method():
     one, fill, clear, _mugs = routes_of(CupRoutes("oolong"))
 
     assert (one.summary, fill.summary) == ("One cup.", "Fill a cup.")
-    assert (one.query, fill.query, fill.body) == (CupQuery, CupQuery, CupRequest)
+    assert (fill.query, fill.body) == (CupQuery, CupRequest)
+    assert list(one.query.model_fields) == ["size"]
     assert one.answers == {200: CupResponse}
     assert clear.answers == {204: None}
-    assert (fill.module, fill.capability, fill.reach, fill.errors) == (
-        "vault",
-        "write",
-        "paths",
-        (502,),
-    )
+    assert (fill.module, fill.capability, fill.errors) == ("vault", "write", (502,))
+    assert (one.for_path_keys, fill.for_path_keys) == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from tests.api.calls import call, get
+from tests.api.calls import code, get
 from tests.api.places import INSIDE
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import Live, save
@@ -93,7 +93,7 @@ async def test_its_examples_run(live: Live, vault: Path):
         assert not wrong, "\n".join(wrong)
 
         (patch,) = document["components"]["schemas"]["PatchNoteRequest"]["examples"]
-        assert (await call(daemon_rig, "PATCH", f"/api/notes/{INSIDE}", json=patch))[0] == 200
+        assert await code(daemon_rig, "PATCH", f"/api/notes/{INSIDE}", json=patch) == 200
     assert (vault / INSIDE).read_text() == "# Garden\n\n## Facts\nBeans.\n"
 
 

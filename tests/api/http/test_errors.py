@@ -44,10 +44,7 @@ def test_a_named_error_has_its_status_and_says_its_sentence(error, status):
     assert (
         answer[0],
         {key: answer[1][key] for key in ("error", "message", "detail", "request_id")},
-    ) == (
-        status,
-        error_body(status, error.message, "abc123"),
-    )
+    ) == (status, error_body(status, error.message, "abc123"))
 
 
 def test_what_no_one_expected_is_logged_whole_and_answered_with_no_more_than_an_id(caplog):

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from tests.api.calls import call, get, key_of, refused
+from tests.api.calls import call, code, error, get, key_of, refused
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import Live, save
 
@@ -60,20 +60,18 @@ async def test_a_module_answers_where_the_core_keeps_a_place_for_it(
         assert "kept for the module daily" in before[1]
         assert await get(daemon_rig, "/api/modules/daily/agents") == {"agents": []}
         assert await get(daemon_rig, "/api/modules/daily/agents/a%20b") == {"name": "a b"}
-        assert (await refused(daemon_rig, "GET", "/api/daily/agents"))[0] == 404
-        assert (await refused(daemon_rig, "GET", "/api/modules/daily/agents/a/b"))[0] == 404
-        assert (await refused(daemon_rig, "DELETE", "/api/modules/daily/agents/a"))[0] == 405
+        assert await error(daemon_rig, "GET", "/api/daily/agents") == 404
+        assert await error(daemon_rig, "GET", "/api/modules/daily/agents/a/b") == 404
+        assert await error(daemon_rig, "DELETE", "/api/modules/daily/agents/a") == 405
         paths = (await get(daemon_rig, "/api/openapi.json"))["paths"]
         assert {"/api/modules/daily/agents", "/api/daily/entities/{id}"} <= paths.keys()
 
         key = key_of(daemon_rig, "daily:read")
-        assert (await call(daemon_rig, "GET", "/api/modules/daily/agents", headers=key))[0] == 200
-        assert (await refused(daemon_rig, "GET", "/api/modules", headers=key))[0] == 403
+        assert await code(daemon_rig, "GET", "/api/modules/daily/agents", headers=key) == 200
+        assert await error(daemon_rig, "GET", "/api/modules", headers=key) == 403
         other = key_of(daemon_rig, "brain:read", "vault:read")
-        assert (await refused(daemon_rig, "GET", "/api/modules/daily/agents", headers=other))[
-            0
-        ] == 403
-        assert (await refused(daemon_rig, "GET", "/api/import", headers=other))[0] == 403
+        assert await error(daemon_rig, "GET", "/api/modules/daily/agents", headers=other) == 403
+        assert await error(daemon_rig, "GET", "/api/import", headers=other) == 403
 
 
 async def test_no_other_module_gets_that_place(live: Live, tmp_path: Path, trust: str):
@@ -82,7 +80,7 @@ async def test_no_other_module_gets_that_place(live: Live, tmp_path: Path, trust
 
         assert reported["status"] == "failed"
         assert "/api/modules/daily/agents is not kept for the module evil" in reported["problem"]
-        assert (await refused(daemon_rig, "GET", "/api/modules/daily/agents"))[0] == 501
+        assert await error(daemon_rig, "GET", "/api/modules/daily/agents") == 501
 
 
 @pytest.mark.parametrize(
@@ -135,7 +133,7 @@ async def test_a_tolerant_route_takes_both_spellings_and_ignores_what_it_does_no
             json={"entityType": "old", "entity_type": "person", "page": "Two"},
         )
         assert reported["type"] == "person"
-        assert (await refused(daemon_rig, "PUT", url, json={"entityType": 5}))[0] == 422
+        assert await error(daemon_rig, "PUT", url, json={"entityType": 5}) == 422
         assert await get(daemon_rig, "/api/daily/rest?aName=1&other=2") == {
             "a_name": "1",
             "other": "2",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import aiohttp
 import pytest
 from yarl import URL
 
-from tests.api.calls import key_of, refused
+from tests.api.calls import error, key_of, refused
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import Live, save
 
@@ -58,40 +57,15 @@ async def test_a_folder_of_pages_is_served_as_it_was_approved(
             assert await answer.text() == "<p>Hello</p>"
 
         for away in (
-            "/../secret.txt",
-            "/%2e%2e/secret.txt",
-            "/..%2fsecret.txt",
-            "/js/../../secret.txt",
-            "/..%5csecret.txt",
-            "//etc/passwd",
-            "/%2fetc/passwd",
-            "/js",
-            "/none.html",
-            "/.hidden",
-            "/js/app.js/",
-            "/a%00b",
+            *("/../secret.txt", "/%2e%2e/secret.txt", "/..%2fsecret.txt", "/js/../../secret.txt"),
+            *("/..%5csecret.txt", "//etc/passwd", "/%2fetc/passwd", "/js", "/none.html"),
+            *("/.hidden", "/js/app.js/", "/a%00b"),
         ):
             async with session.get(URL(url + away, encoded=True)) as answer:
                 assert answer.status in {400, 403, 404}, away
-        assert (await refused(daemon_rig, "POST", "/api/pages/ui/"))[0] in {404, 405}
+        assert await error(daemon_rig, "POST", "/api/pages/ui/") in {404, 405}
         other = key_of(daemon_rig, "daily:read")
-        assert (await refused(daemon_rig, "GET", "/api/pages/ui/", headers=other))[0] == 403
-
-
-async def test_a_link_in_the_copy_is_not_followed(live: Live, tmp_path: Path):
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
-        await install(daemon_rig, pages(tmp_path), "trusted")
-        copy = daemon_rig.daemon.modules.manager.approved("pages").copy
-        folder = copy / "web/site"
-        folder.chmod(0o700)
-        (folder / "link.html").symlink_to(copy / "web/secret.txt")
-        (folder / "folder").symlink_to(copy / "web")
-        os.mkfifo(folder / "pipe.html")
-        for path in ("link.html", "folder/secret.txt", "pipe.html"):
-            async with session.get(f"{daemon_rig.url}/api/pages/ui/{path}") as answer:
-                text = await answer.text()
-                assert "secret" not in text
-                assert answer.status == 404 or text == ""
+        assert await error(daemon_rig, "GET", "/api/pages/ui/", headers=other) == 403
 
 
 async def test_a_folder_that_is_not_there_is_refused(live: Live, tmp_path: Path):

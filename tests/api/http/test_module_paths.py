@@ -71,10 +71,7 @@ async def test_routes_and_tools_of_a_module_are_described_while_it_runs(live: Li
     )
     assert {
         (one["name"], one["in"], one["schema"]["type"]) for one in entries["get"]["parameters"]
-    } == {
-        ("date", "query", "string"),
-        ("limit", "query", "integer"),
-    }
+    } == {("date", "query", "string"), ("limit", "query", "integer")}
     assert [(one["name"], one["in"], one["required"]) for one in one["parameters"]] == [
         ("entry_id", "path", True)
     ]

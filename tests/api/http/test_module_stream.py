@@ -12,9 +12,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.api.calls import Message, call, get, key_of, messages, post
+from tests.api.calls import Message, call, code, get, key_of, messages, post
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import DaemonRig, Live, save
+
+TICKS = "/api/ticker/ticks"
 
 MODULE = """
 import asyncio
@@ -83,9 +85,9 @@ async def read(daemon_rig: DaemonRig, path: str, number: int, **headers: str) ->
 
 async def test_who_lost_the_connection_gets_what_followed(live: Live, tmp_path: Path, trust: str):
     async with started(live, tmp_path, trust) as daemon_rig:
-        ids = await post(daemon_rig, "/api/ticker/ticks", {"count": 5})
-        assert [one.id for one in await read(daemon_rig, "/api/ticker/ticks", 5)] == ids
-        late = await read(daemon_rig, "/api/ticker/ticks", 2, **{"Last-Event-ID": ids[2]})
+        ids = await post(daemon_rig, TICKS, {"count": 5})
+        assert [one.id for one in await read(daemon_rig, TICKS, 5)] == ids
+        late = await read(daemon_rig, TICKS, 2, **{"Last-Event-ID": ids[2]})
         assert [(one.id, one.event, one.data) for one in late] == [
             (ids[3], "tick", {"n": 3}),
             (ids[4], "tick", {"n": 4}),
@@ -95,7 +97,7 @@ async def test_who_lost_the_connection_gets_what_followed(live: Live, tmp_path: 
             daemon_rig, f"/api/ticker/ticks?after={ids[0]}", 1, **{"Last-Event-ID": ids[3]}
         )
         assert both[0].id == ids[4]
-        await post(daemon_rig, "/api/ticker/ticks", {"count": 3})
+        await post(daemon_rig, TICKS, {"count": 3})
         reset = await read(daemon_rig, f"/api/ticker/ticks?after={ids[0]}", 6)
         assert [one.event for one in reset] == ["reset", *["tick"] * 5]
         assert (await read(daemon_rig, "/api/ticker/ticks?after=unknown", 1))[0].event == "reset"
@@ -108,11 +110,11 @@ async def test_a_stream_is_open_before_anything_was_sent_and_ends_when_it_is_clo
         started(live, tmp_path, trust) as daemon_rig,
         aiohttp.ClientSession() as session,
         asyncio.timeout(30),
-        session.get(daemon_rig.url + "/api/ticker/ticks") as answer,
+        session.get(daemon_rig.url + TICKS) as answer,
     ):
         assert await answer.content.readline() == b": open\n"
-        await post(daemon_rig, "/api/ticker/ticks", {"count": 1})
-        assert (await call(daemon_rig, "DELETE", "/api/ticker/ticks"))[0] == 200
+        await post(daemon_rig, TICKS, {"count": 1})
+        assert await code(daemon_rig, "DELETE", TICKS) == 200
         assert (await answer.content.read()).endswith(b'data: {"n":0}\n\n')
 
 
@@ -128,21 +130,19 @@ async def test_a_generator_names_its_events_and_learns_where_the_reader_was(
             assert status == 502, reported
         status, _ = await call(daemon_rig, "GET", "/api/ticker/wrong")
         assert status == 502
-        assert (
-            await call(daemon_rig, "POST", "/api/ticker/ticks", json={"count": 1, "event": "a\nb"})
-        )[0] == 502
+        assert await code(daemon_rig, "POST", TICKS, json={"count": 1, "event": "a\nb"}) == 502
 
 
 async def test_a_stream_ends_with_its_module_and_with_its_key(
     live: Live, tmp_path: Path, trust: str
 ):
     async with started(live, tmp_path, trust) as daemon_rig, aiohttp.ClientSession() as session:
-        url, headers = daemon_rig.url + "/api/ticker/ticks", key_of(daemon_rig, "ticker:read")
+        url, headers = daemon_rig.url + TICKS, key_of(daemon_rig, "ticker:read")
         async with asyncio.timeout(20):
             async with session.get(url, headers=headers) as answer:
                 assert await answer.content.readline() == b": open\n"
                 key = daemon_rig.daemon.authenticator.ring.keys[0]
-                assert (await call(daemon_rig, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
+                assert await code(daemon_rig, "DELETE", f"/api/auth/keys/{key.id}") == 200
                 with pytest.raises(aiohttp.ClientError):
                     await answer.content.read()
             async with session.get(url) as answer:
@@ -150,7 +150,7 @@ async def test_a_stream_ends_with_its_module_and_with_its_key(
                 await post(daemon_rig, "/api/modules/ticker/disable")
                 text = await answer.content.read()
                 assert b"event: error" in text or text == b"\n"
-        assert (await call(daemon_rig, "GET", "/api/ticker/ticks"))[0] == 404
+        assert await code(daemon_rig, "GET", TICKS) == 404
 
 
 async def test_readers_that_take_nothing_hold_up_no_one(live: Live, tmp_path: Path, trust: str):
@@ -161,8 +161,8 @@ async def test_readers_that_take_nothing_hold_up_no_one(live: Live, tmp_path: Pa
             writer.write(b"GET /api/ticker/ticks HTTP/1.1\r\nHost: localhost\r\n\r\n")
             slow.append(writer)
         for _ in range(20):
-            await post(daemon_rig, "/api/ticker/ticks", {"count": 50})
-        assert len(await read(daemon_rig, "/api/ticker/ticks", 5)) == 5
+            await post(daemon_rig, TICKS, {"count": 50})
+        assert len(await read(daemon_rig, TICKS, 5)) == 5
         for writer in slow:
             writer.close()
         assert (await get(daemon_rig, "/api/modules/ticker"))["problem"] is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -22,10 +21,9 @@ from parachuted.api.http.route import (
     Route,
     Whole,
 )
-from tests.api.calls import call, get, key_of, post
-from tests.api.places import followed
+from tests.api.calls import get
 from tests.api.test_app import ROUTES
-from tests.stories.daemon_rig import Live, note, save
+from tests.stories.daemon_rig import Live
 
 
 class FindQuery(RequestModel):
@@ -54,25 +52,12 @@ async def nothing(_call: ApiCall) -> web.Response:
     raise AssertionError
 
 
-TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*")
-UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
-FREE = {
-    "text",
-    "diff",
-    "content",
-    "frontmatter",
-    "steps",
-    "runs",
-    "chains",
-    "lines",
-}  # texts of notes, and what is not described
 ROUTES_HERE = [
     Route(
         method="GET",
         path="/api/find",
         module="vault",
         capability="read",
-        reach="paths",
         handle=nothing,
         query=FindQuery,
         summary="Find.",
@@ -83,7 +68,6 @@ ROUTES_HERE = [
         path="/api/notes/{path:.+}",
         module="vault",
         capability="write",
-        reach="paths",
         handle=nothing,
         body=NoteBody,
         summary="Write.",
@@ -95,7 +79,6 @@ ROUTES_HERE = [
         path="/api/runs/{id:[0-9]{4}}",
         module="curator",
         capability=None,
-        reach="paths",
         handle=nothing,
         summary="One.",
         answers={200: Found},
@@ -131,10 +114,7 @@ def test_a_name_in_the_path_is_a_parameter_whatever_pattern_it_has(document):
 
     assert [
         (one["name"], one["in"], one["required"]) for one in note["parameters"] + run["parameters"]
-    ] == [
-        ("path", "path", True),
-        ("id", "path", True),
-    ]
+    ] == [("path", "path", True), ("id", "path", True)]
     assert (
         note["parameters"][0]["description"]
         == "A note. It may hold slashes, as they are or as `%2F`."
@@ -245,92 +225,3 @@ async def test_headers_that_are_read_and_bodies_that_are_taken_as_they_are_are_s
     assert {"200", "201", "409"} <= set(paths["/api/files/{path}"]["put"]["responses"])
     assert {"206", "416"} <= set(paths["/api/files/{path}"]["get"]["responses"])
     assert "ETag" in paths["/api/notes/{path}"]["get"]["responses"]["200"]["headers"]
-
-
-async def test_every_time_is_spelled_in_one_way_and_said_to_be_a_time(live: Live, vault):
-    save(vault / "AGENTS.md", note("All", watch=["Projects/*"]))
-    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
-    async with live() as daemon_rig:
-        save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await daemon_rig.settled()
-        key_of(daemon_rig, "vault:read")
-        await call(
-            daemon_rig,
-            "PATCH",
-            "/api/notes/AGENTS.md",
-            json={"section": "Current Focus", "content": "- weed"},
-        )
-        await call(
-            daemon_rig,
-            "PUT",
-            "/api/contexts/session/one",
-            json={"folder_paths": ["Projects/garden"]},
-        )
-        document, wrong = await get(daemon_rig, "/api/openapi.json"), []
-        run = (await get(daemon_rig, "/api/runs"))["runs"][0]["id"]
-        await post(daemon_rig, f"/api/runs/{run}/undo")
-        for target in (
-            *(
-                "/api/notes",
-                "/api/notes/AGENTS.md",
-                "/api/notes/AGENTS.md/versions",
-                "/api/read?path=AGENTS.md",
-                "/api/ls",
-                "/api/watches",
-            ),
-            *(
-                "/api/runs",
-                f"/api/runs/{run}",
-                "/api/tasks",
-                "/api/history?path=AGENTS.md",
-                "/api/doctor",
-                "/api/usage",
-                "/api/models",
-            ),
-            *(
-                "/api/search?q=garden",
-                "/api/auth/keys",
-                "/api/audit",
-                "/api/contexts/session/one",
-                "/api/suggestions",
-                "/api/why?path=AGENTS.md",
-            ),
-        ):
-            name = (
-                target.partition("?")[0]
-                .replace(f"/{run}", "/{id}")
-                .replace("/one", "/{id}")
-                .replace("notes/AGENTS.md", "notes/{path}")
-            )
-            answer = document["paths"][name]["get"]["responses"]["200"]["content"][
-                "application/json"
-            ]["schema"]
-            wrong += [
-                f"{target} {one}"
-                for one in misspelled(document, answer, await get(daemon_rig, target), "")
-            ]
-    assert not wrong, "\n".join(wrong)
-
-
-def misspelled(whole: dict, schema: dict, value: object, where: str) -> Iterator[str]:
-    """Times that are spelled otherwise, and texts that look like one and are not said to be."""
-    schema = followed(whole, schema)
-    ways = [way for way in schema.get("anyOf", [schema]) if way.get("type") != "null"]
-    schema = followed(whole, ways[0]) if ways else {}
-    if isinstance(value, dict):
-        for name, one in value.items():
-            yield from misspelled(
-                whole, schema.get("properties", {}).get(name, {}), one, f"{where}.{name}"
-            )
-    elif isinstance(value, list):
-        for one in value:
-            yield from misspelled(whole, schema.get("items", {}), one, where)
-    elif isinstance(value, str) and TIME.fullmatch(value) and not UTC_TIME.fullmatch(value):
-        yield f"{where}: {value}"
-    elif (
-        isinstance(value, str)
-        and TIME.fullmatch(value)
-        and schema.get("format") != "date-time"
-        and not FREE & set(where.split("."))
-    ):
-        yield f"{where} is not said to be a time"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.calls import call, refused
+from tests.api.calls import call, error, refused
 from tests.stories.daemon_rig import Live, save
 
 OTHER = '"' + "0" * 64 + '"'
@@ -23,9 +23,9 @@ async def test_another_text_than_was_meant_is_a_conflict(live: Live, vault, way)
         status, _ = await call(daemon_rig, method, path, headers={"If-Match": OTHER}, **sent)
         assert status == 409
         for wrong in ('"x"', OTHER + ", " + OTHER, ""):
-            assert (await refused(daemon_rig, method, path, headers={"If-Match": wrong}, **sent))[
-                0
-            ] == 400, wrong
+            assert (
+                await error(daemon_rig, method, path, headers={"If-Match": wrong}, **sent) == 400
+            ), wrong
     assert (vault / "a.md").read_text() == "# A\n"
 
 
@@ -39,9 +39,9 @@ async def test_what_is_there_already_is_a_conflict_for_who_would_make_it_and_wha
         again = await call(daemon_rig, method, path, headers={"If-None-Match": "*"}, **sent)
         replaced = await call(daemon_rig, method, path, **sent)
         assert [made[0], again[0], replaced[0]] == [201, 409, 200]
-        assert (await refused(daemon_rig, method, path, headers={"If-None-Match": OTHER}, **sent))[
-            0
-        ] == 400
+        assert (
+            await error(daemon_rig, method, path, headers={"If-None-Match": OTHER}, **sent) == 400
+        )
 
 
 async def test_a_multipart_body_is_refused_and_never_stored_as_an_envelope(live: Live, vault):

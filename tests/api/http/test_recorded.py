@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from parachuted.api.http.middleware import GONE, caller_of, event_of
+from parachuted.api.http.middleware import GONE, event_of, requester_of
 from parachuted.errors import NotFoundError
 from parachuted.keys import EVERYTHING, NOBODY, Identity
 from tests.audit.audit_rig import NOON
@@ -28,7 +28,7 @@ DART = {"User-Agent": "Dart/3.5 (dart:io)"}
 def test_who_asked_is_reported_by_key_before_by_what_a_program_calls_itself(
     identity, headers, reported
 ):
-    caller = caller_of(make_mocked_request("GET", "/", headers=headers), identity, "abc")
+    caller = requester_of(make_mocked_request("GET", "/", headers=headers), identity, "abc")
 
     assert (caller.source_type, caller.source_id, caller.request_id) == (*reported, "abc")
 
@@ -52,7 +52,7 @@ def test_what_became_of_it_is_reported_in_a_sentence(error, status, reported):
     event = event_of(
         request,
         None,
-        caller_of(request, LOOPBACK, "abc"),
+        requester_of(request, LOOPBACK, "abc"),
         None,
         at=NOON,
         took_ms=1.5,

@@ -9,7 +9,7 @@ from io import BytesIO
 
 import pytest
 
-from tests.api.calls import call, get, refused
+from tests.api.calls import call, error, get
 from tests.stories.daemon_rig import Live
 
 NO_OBJECT = [
@@ -56,7 +56,7 @@ NUMBERS = ["0", "-1", "1.5", "x", "", " 1", "1 ", "٣", "9" * 5000, "501", "1e2"
 @pytest.mark.parametrize("body", NO_OBJECT, ids=lambda body: repr(body[:12]))
 async def test_a_body_that_is_not_a_json_object_is_refused(live: Live, body):
     async with live() as daemon_rig:
-        assert (await refused(daemon_rig, "POST", "/api/bubble/plan", data=body))[0] == 400
+        assert await error(daemon_rig, "POST", "/api/bubble/plan", data=body) == 400
 
 
 async def test_a_body_without_a_path_is_refused_and_so_is_what_is_not_a_path_in_the_vault(
@@ -65,9 +65,9 @@ async def test_a_body_without_a_path_is_refused_and_so_is_what_is_not_a_path_in_
     async with live() as daemon_rig:
         for body in [*NO_PATH, *({"path": path} for path in REFUSED_PATHS)]:
             for call_path in ("/api/bubble/plan", "/api/bubble/run"):
-                assert (await refused(daemon_rig, "POST", call_path, data=json.dumps(body)))[
-                    0
-                ] == 400, body
+                assert await error(daemon_rig, "POST", call_path, data=json.dumps(body)) == 400, (
+                    body
+                )
 
 
 @pytest.mark.parametrize(
@@ -95,26 +95,28 @@ async def test_a_body_is_json_whatever_its_kind_is_said_to_be(live: Live, vault,
 async def test_a_number_out_of_its_bounds_is_refused(live: Live):
     async with live() as daemon_rig:
         for number in NUMBERS:
-            assert (await refused(daemon_rig, "GET", "/api/runs", params={"limit": number}))[
-                0
-            ] == 400, number
+            assert await error(daemon_rig, "GET", "/api/runs", params={"limit": number}) == 400, (
+                number
+            )
             if number != "501":
                 assert (
-                    await refused(
+                    await error(
                         daemon_rig, "GET", "/api/contexts/chain", params={"max_tokens": number}
                     )
-                )[0] == 400, number
+                    == 400
+                ), number
         assert (await get(daemon_rig, "/api/runs?limit=500"))["runs"] == []
 
 
 async def test_a_body_too_large_is_refused(live: Live):
     async with live() as daemon_rig:
         assert (
-            await refused(
+            await error(
                 daemon_rig, "POST", "/api/bubble/plan", data=BytesIO(b"x" * ((1 << 20) + 1))
             )
-        )[0] == 413
-        assert (await refused(daemon_rig, "POST", "/api/bubble/plan", data=floods()))[0] == 413
+            == 413
+        )
+        assert await error(daemon_rig, "POST", "/api/bubble/plan", data=floods()) == 413
         await get(daemon_rig, "/api/health")
 
 
@@ -161,8 +163,8 @@ async def test_a_slash_that_a_client_encodes_is_part_of_the_value(live: Live, va
         assert (
             await call(daemon_rig, "POST", "/api/notes/A%2Ftea.md/move", json={"to": "B/tea.md"})
         )[1]["path"] == "B/tea.md"
-        assert (await refused(daemon_rig, "GET", "/api/notes/A%2F..%2FB%2Ftea.md"))[0] == 403
-        assert (await refused(daemon_rig, "GET", "/api/notes/B%2Ftea.md%2Fversions"))[
-            0
-        ] == 404  # of that value, and not a call on the note
+        assert await error(daemon_rig, "GET", "/api/notes/A%2F..%2FB%2Ftea.md") == 403
+        assert (
+            await error(daemon_rig, "GET", "/api/notes/B%2Ftea.md%2Fversions") == 404
+        )  # of that value, and not a call on the note
     assert (vault / "B/tea.md").read_text() == "# Tea\n\n## Facts\nBlack.\n"

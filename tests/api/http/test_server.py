@@ -36,13 +36,7 @@ async def hang(request: web.Request) -> web.StreamResponse:
 @contextlib.asynccontextmanager
 async def serving(limits: ServerLimits = QUICK) -> AsyncIterator[tuple[HttpServer, int]]:
     app = web.Application(client_max_size=1 << 24)
-    app.add_routes(
-        [
-            web.get("/x", answer),
-            web.post("/x", answer),
-            web.get("/hang", hang),
-        ]
-    )
+    app.add_routes([web.get("/x", answer), web.post("/x", answer), web.get("/hang", hang)])
     server = HttpServer(app, limits)
     port = await server.open("127.0.0.1", 0)
     try:
@@ -102,6 +96,21 @@ async def test_a_head_that_comes_a_byte_at_a_time_has_no_longer():
         writer.close()
         assert time.monotonic() - began < 60  # sent whole, it takes 200 s
         await gone(server)
+
+
+async def test_one_that_asks_between_two_looks_is_not_cut():
+    """A fast client's connection is idle whenever it is looked at."""
+    async with serving(ServerLimits(head_s=10, idle_s=75)) as (server, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        (connection,) = server.connections
+        opened_at = connection.idle_since
+        for _ in range(2):
+            writer.write(HEAD + b"\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n0")).startswith(b"HTTP/1.1 200 ")
+            connection.look(opened_at + 70)
+        connection.look(opened_at + 200)
+        assert await reader.read() == b""
+        writer.close()
 
 
 @pytest.mark.parametrize(
@@ -246,6 +255,17 @@ async def test_a_body_that_breaks_off_or_is_not_chunked_is_not_the_daemons_fault
         writer.transport.abort()
         await daemon_rig.until(lambda: not daemon_rig.daemon._server.connections)
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_an_answer_that_waits_for_no_body_is_the_last_of_its_connection(live: Live):
+    async with live() as daemon_rig:
+        head = b"POST /api/nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
+        answered = await spoken(daemon_rig, head + b"[")
+        assert b"\r\nConnection: close\r\n" in answered.partition(b"\r\n\r\n")[0] + b"\r\n"
+        whole = (
+            head + b"[1,2]GET /api/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+        assert (await spoken(daemon_rig, whole)).count(b"HTTP/1.1 ") == 2
 
 
 async def test_nothing_of_what_was_refused_is_kept():

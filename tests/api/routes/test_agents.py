@@ -119,66 +119,36 @@ async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
         assert (await refused(daemon_rig, "GET", "/api/sandbox/explain?agent=nobody"))[0] == 404
 
 
-async def test_a_person_trusts_a_strangers_text_until_it_is_another(live: Live, vault):
+async def test_trust_takes_the_mark_off_and_nothing_else(live: Live, vault):
     save(vault / "Inbox/mail.md", "# Mail\n")
+    save(vault / "Work/clip.md", "---\ntitle: Clip\nOrigin: [web]\n---\n# Clip\n")
+    save(vault / "Work/odd.md", "---\norigin: web\n# Never closed\n")
     async with live() as daemon_rig:
         await daemon_rig.settled()
 
-        assert await post(daemon_rig, "/api/agents/trust", {"path": "Inbox/mail.md"}) == {
-            "path": "Inbox/mail.md",
-            "before": "imported",
-        }
-        assert (await post(daemon_rig, "/api/agents/trust", {"path": "Inbox/mail.md"}))[
-            "before"
-        ] == "you"
-        save(vault / "Inbox/mail.md", "# Another\n")
-        assert (await post(daemon_rig, "/api/agents/trust", {"path": "Inbox/mail.md"}))[
-            "before"
-        ] == "imported"
-        assert (
-            await refused(daemon_rig, "POST", "/api/agents/trust", json={"path": "Inbox/none.md"})
-        )[0] == 404
+        body = {"path": "Work/clip.md"}
+        assert await post(daemon_rig, "/api/agents/trust", body) == body | {"before": "web"}
+        assert (vault / "Work/clip.md").read_text() == "---\ntitle: Clip\n---\n# Clip\n"
+        assert (await post(daemon_rig, "/api/agents/trust", body))["before"] == "you"
+        for path, status in {
+            "Work/odd.md": 422,  # its frontmatter cannot be read
+            "Inbox/mail.md": 422,
+            "Inbox/none.md": 404,
+        }.items():
+            answer = await refused(daemon_rig, "POST", "/api/agents/trust", json={"path": path})
+            assert answer[0] == status
 
 
-async def test_a_key_that_sees_some_paths_gets_no_others_and_one_that_reads_audits_nothing(
-    live: Live, vault, module
-):
-    save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
+async def test_a_key_that_only_reads_gets_no_prompts_and_audits_nothing(live: Live, module):
     async with live() as daemon_rig:
         await started(daemon_rig, module)
         _, reported = await call(
-            daemon_rig,
-            "GET",
-            "/api/agents",
-            headers=key_of(daemon_rig, "*:read", paths=("Daily/**",)),
+            daemon_rig, "GET", "/api/agents", headers=key_of(daemon_rig, "*:read")
         )
 
-        assert "Work" not in str([one["permissions"] for one in reported["agents"]])
         assert {one["system_prompt_preview"] for one in reported["agents"]} == {None}
         for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator"):
             status, _ = await call(
                 daemon_rig, "GET", path, headers=key_of(daemon_rig, "*:read,write")
             )
             assert status == 403
-
-
-async def test_an_administrator_of_some_paths_trusts_and_sees_no_other(live: Live, vault, module):
-    save(vault / "Inbox/mail.md", "# Mail\n")
-    save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
-    async with live() as daemon_rig:
-        await started(daemon_rig, module)
-        key = {"headers": key_of(daemon_rig, "*:read,write,admin", paths=("Daily/**",))}
-        for path in ("Inbox/mail.md", "Inbox/none.md"):
-            assert (
-                await refused(daemon_rig, "POST", "/api/agents/trust", json={"path": path}, **key)
-            )[0] == 404
-        for path in (
-            "/api/agents/audit",
-            "/api/sandbox/explain?agent=curator",
-            "/api/sandbox/explain?agent=keeper/sender",
-        ):
-            status, says = await refused(daemon_rig, "GET", path, **key)
-            assert (status, "Work" in says) == (403, False)
-        assert (await post(daemon_rig, "/api/agents/trust", {"path": "Inbox/mail.md"}))[
-            "before"
-        ] == "imported"

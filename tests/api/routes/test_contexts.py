@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.calls import call, get, key_of, post, refused
+from tests.api.calls import call, get, post, refused
 from tests.stories.daemon_rig import Live, note, save
 
 
@@ -31,11 +31,6 @@ async def test_the_folders_with_a_context_file_are_listed(live: Live, tree):
         ("Projects/garden", "Projects/garden/AGENTS.md", True, True, "garden"),
     ]
     assert all(type(folder["tokens"]) is int for folder in answer["folders"])
-
-
-async def test_a_vault_without_context_files_has_no_folders(live: Live):
-    async with live() as daemon_rig:
-        assert await get(daemon_rig, "/api/contexts/folders") == {"folders": [], "count": 0}
 
 
 async def test_a_chain_is_what_is_chosen_and_watched_and_lists_parents_without_them(
@@ -71,39 +66,6 @@ async def test_a_chain_is_what_is_chosen_and_watched_and_lists_parents_without_t
         ("AGENTS.md", "root"),
         ("Projects/AGENTS.md", "parent"),
     ]
-
-
-async def test_several_folders_the_vault_itself_and_one_that_is_not_there(live: Live, tree):
-    async with live() as daemon_rig:
-        answer = await get(
-            daemon_rig, "/api/contexts/chain?folders=Areas/home,%20Projects/garden,.,Nowhere"
-        )
-        whole = await get(daemon_rig, "/api/contexts/chain?folders=")
-
-    assert [
-        (file["path"], file["exists"])
-        for file in answer["files"]
-        if file["level"] in {"direct", "root"}
-    ] == [
-        ("AGENTS.md", True),
-        ("Nowhere/AGENTS.md", False),
-        ("Areas/home/CLAUDE.md", True),
-        ("Projects/garden/AGENTS.md", True),
-    ]
-    assert [file["path"] for file in whole["files"]] == ["AGENTS.md"]
-
-
-async def test_over_the_budget_what_is_farthest_is_cut_and_that_is_said(live: Live, tree):
-    async with live() as daemon_rig:
-        whole = await get(daemon_rig, "/api/contexts/chain?folders=Projects")
-        answer = await get(
-            daemon_rig,
-            f"/api/contexts/chain?folders=Projects&max_tokens={whole['total_tokens'] - 1}",
-        )
-
-    assert answer["truncated"] is True
-    assert answer["total_tokens"] < whole["total_tokens"]
-    assert [file["path"] for file in answer["files"] if file["included"]] == ["Projects/AGENTS.md"]
 
 
 @pytest.mark.parametrize(
@@ -144,20 +106,6 @@ async def test_the_listing_follows_the_disk(live: Live, tree):
         "Projects/garden",
     ]
     assert after["folders"][0]["tokens"] == 1000
-
-
-async def test_old_files_may_be_named_like_folders(live: Live, tree):
-    save(tree / "Chat/contexts/general-context.md", "# Me\n")
-    async with live() as daemon_rig:
-        answer = await get(
-            daemon_rig,
-            "/api/contexts/chain?folders=Chat/contexts/general-context.md,Projects/garden/AGENTS.md",
-        )
-
-    assert [(file["path"], file["level"]) for file in answer["files"] if file["included"]] == [
-        ("Chat/contexts/general-context.md", "direct"),
-        ("Projects/garden/AGENTS.md", "direct"),
-    ]
 
 
 async def test_a_folder_with_a_comma_in_its_name_can_be_chosen(live: Live, vault):
@@ -256,32 +204,3 @@ async def test_what_is_not_an_id_of_a_session_is_refused(live: Live, session):
                 daemon_rig, method, f"/api/contexts/session/{session}", json={"folder_paths": []}
             )
             assert status in {400, 403}
-
-
-async def test_a_key_for_some_paths_is_reported_and_chooses_those_alone(live: Live, tree):
-    session = "/api/contexts/session/s"
-    async with live() as daemon_rig:
-        await call(
-            daemon_rig, "PUT", session, json={"folder_paths": ["Areas/home", "Projects/garden"]}
-        )
-        headers = key_of(daemon_rig, "vault:read,write", paths=("Projects/**",))
-        status, folders = await call(daemon_rig, "GET", "/api/contexts/folders", headers=headers)
-        assert (status, [one["path"] for one in folders["folders"]], folders["count"]) == (
-            200,
-            ["Projects", "Projects/garden"],
-            2,
-        )
-        _, chain = await call(
-            daemon_rig, "GET", "/api/contexts/chain?folders=Projects,Areas/home,.", headers=headers
-        )
-        assert [file["path"] for file in chain["files"]] == ["Projects/AGENTS.md"]
-        assert chain["total_tokens"] == chain["files"][0]["tokens"]
-        _, seen = await call(daemon_rig, "GET", session, headers=headers)
-        assert seen["folder_paths"] == ["Projects/garden"]
-        for hidden in ("Areas/home", "Areas/none", "", ".parachute", "Projects/.git"):
-            status, message = await refused(
-                daemon_rig, "PUT", session, json={"folder_paths": [hidden]}, headers=headers
-            )
-            assert (status, message) == (404, f"{hidden} is not in the vault")
-        await call(daemon_rig, "PUT", session, json={"folder_paths": ["Projects"]}, headers=headers)
-        assert (await get(daemon_rig, session))["folder_paths"] == ["Areas/home", "Projects"]

@@ -12,7 +12,7 @@ import aiohttp
 import psutil
 import pytest
 
-from tests.api.calls import call, refused
+from tests.api.calls import call, code, error, get, key_of, refused
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
@@ -225,9 +225,7 @@ async def test_conditions_hold(live: Live, vault):
     async with live() as daemon_rig:
 
         async def put(path: str, **headers: str) -> int:
-            return (
-                await call(daemon_rig, "PUT", f"/api/files/{path}", data=b"new", headers=headers)
-            )[0]
+            return await code(daemon_rig, "PUT", f"/api/files/{path}", data=b"new", headers=headers)
 
         assert await put("a.bin", **{"If-None-Match": "*"}) == 409
         assert await put("a.bin", **{"If-Match": f'"{digest(b"another")}"'}) == 409
@@ -256,6 +254,28 @@ async def test_an_upload_that_is_cut_short_leaves_nothing(live: Live, vault):
     assert not (vault / "cut.bin").exists()
 
 
+@pytest.mark.parametrize("place", ["files/cut.bin", "notes/cut.md"])
+async def test_a_key_that_is_revoked_while_its_upload_comes_writes_nothing(
+    live: Live, vault, place
+):
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:write")
+        daemon_rig.daemon.authenticator.look()
+        reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+        head = f"PUT /api/{place} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
+        shown = "".join(f"{name}: {value}\r\n" for name, value in key.items())
+        writer.write(f"{head}Content-Type: text/markdown\r\n{shown}\r\n12345".encode())
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        (only,) = (await get(daemon_rig, "/api/auth/keys"))["keys"]
+        await call(daemon_rig, "DELETE", f"/api/auth/keys/{only['id']}")
+        writer.write(b"67890")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 401")
+        writer.close()
+
+    assert list(vault.glob("cut.*")) == []
+
+
 @pytest.mark.parametrize(
     "path", [".parachute/x", ".claude/settings.json", "a/.env", "passwd", "secrets/x"]
 )
@@ -277,11 +297,9 @@ async def test_what_is_hidden_or_outside_does_not_exist(live: Live, vault, path)
 async def test_a_folder_is_not_a_file(live: Live, vault):
     save(vault / "folder/note.md", "x")
     async with live() as daemon_rig:
-        assert (await refused(daemon_rig, "GET", "/api/files/folder"))[0] == 400
-        assert (await refused(daemon_rig, "PUT", "/api/files/folder", data=b"x"))[0] == 400
-        assert (await refused(daemon_rig, "PUT", "/api/files/folder/note.md/deeper", data=b"x"))[
-            0
-        ] in {
+        assert await error(daemon_rig, "GET", "/api/files/folder") == 400
+        assert await error(daemon_rig, "PUT", "/api/files/folder", data=b"x") == 400
+        assert await error(daemon_rig, "PUT", "/api/files/folder/note.md/deeper", data=b"x") in {
             400,
             404,
             409,

@@ -5,10 +5,10 @@ import os
 import pytest
 
 from parachuted.access.filter import AccessFilter
-from parachuted.api.routes.files import list_folder, moment
+from parachuted.api.routes.files import list_folder
 from parachuted.errors import NotFoundError
 from parachuted.keys import AccessGrant, PathGlob
-from parachuted.vault import VaultPath, VaultRoot
+from parachuted.vault import VaultPath, VaultRoot, printable
 from tests.stories.daemon_rig import save
 
 ALL = AccessGrant(alternatives=None)
@@ -19,7 +19,7 @@ def names(vault, folder: str = "", *globs: str) -> list[str]:
         AccessGrant(alternatives=((tuple(PathGlob(glob) for glob in globs),),)) if globs else ALL
     )
     return [
-        entry["path"]
+        printable(entry.path)
         for entry in list_folder(VaultPath(folder), AccessFilter(VaultRoot(vault), grant))
     ]
 
@@ -79,10 +79,3 @@ def test_what_is_not_a_folder_is_not_listed(vault):
     for path in ("a.md", "none", "a.md/deeper"):
         with pytest.raises(NotFoundError):
             names(vault, path)
-
-
-def test_a_moment_is_reported_in_utc():
-    assert (moment(0), moment(1_700_000_000.5)) == (
-        "1970-01-01T00:00:00Z",
-        "2023-11-14T22:13:20.500000Z",
-    )

@@ -102,44 +102,24 @@ async def test_names_that_no_terminal_or_json_takes_are_reported_as_escapes(live
         ]
 
 
-async def test_details_are_for_this_machine_and_for_keys_which_hear_only_of_notes_they_may_read(
-    live: Live, vault
-):
-    save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
-    save(vault / "Areas/AGENTS.md", note("Areas", watch=["Projects/*"]))
-    save(vault / "Projects/garden/AGENTS.md", note("Garden"))
+async def test_details_are_for_this_machine_and_for_keys_that_may_read_all_notes(live: Live, vault):
     async with live() as daemon_rig:
-        await post(daemon_rig, "/api/pause")
-        save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await daemon_rig.until(lambda: len(daemon_rig.reported("task.queued")) == 2)
-        daemon_rig.daemon.watched.problems.set("AGENTS.md", "odd")
-        _, nobody = await call(daemon_rig, "GET", "/api/health?detailed=true", headers=ELSEWHERE)
-        reported = {}
-        for name, key in {
+        keys = {
             "all": key_of(daemon_rig, "vault:read"),
-            "some": key_of(daemon_rig, "vault:read", paths=("Areas/**",)),
+            "some": key_of(daemon_rig, "*:read", paths=("**",)),
             "none": key_of(daemon_rig, "chat:write"),
-        }.items():
-            _, reported[name] = await call(daemon_rig, "GET", "/api/health?detailed", headers=key)
+            "nobody": ELSEWHERE,
+        }
+        reported = {
+            name: (await call(daemon_rig, "GET", "/api/health?detailed", headers=key))[1]
+            for name, key in keys.items()
+        }
 
-    assert set(nobody) == {"status", "version", "timestamp"}
-    assert {name: health["freshness"]["behind"] for name, health in reported.items()} == {
-        "all": ["AGENTS.md", "Areas/AGENTS.md"],
-        "some": ["Areas/AGENTS.md"],
-        "none": [],
-    }
-    assert {name: list(health["problems"]) for name, health in reported.items()} == {
-        "all": ["AGENTS.md"],
-        "some": [],
-        "none": [],
-    }
-    assert {name: health["vault"]["path"] is None for name, health in reported.items()} == {
+    plain = {"status", "version", "timestamp"}
+    assert {name: set(health) == plain for name, health in reported.items()} == {
         "all": False,
         "some": True,
         "none": True,
+        "nobody": True,
     }
-    assert {name: health["tasks"] for name, health in reported.items()} == {
-        name: {"queued": number, "running": 0}
-        for name, number in (("all", 2), ("some", 1), ("none", 0))
-    }
-    assert {health["status"] for health in reported.values()} == {"degraded"}
+    assert reported["all"]["vault"]["path"] == str(vault)

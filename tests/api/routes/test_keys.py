@@ -125,39 +125,19 @@ async def test_a_revoked_key_opens_nothing_any_more(live: Live):
         ]
 
 
-async def test_only_who_administers_the_system_comes_near_keys(live: Live):
-    async with live() as daemon_rig:
-        for headers in (
-            key_of(daemon_rig, "*:read,write"),
-            key_of(daemon_rig, "vault:admin", "curator:admin"),
-            ELSEWHERE,
-        ):
-            expected = 401 if headers is ELSEWHERE else 403
-            for method, path in (
-                ("GET", "/api/auth/keys"),
-                ("POST", "/api/auth/keys"),
-                ("DELETE", "/api/auth/keys/k_1"),
-                ("GET", "/api/auth/settings"),
-                ("PUT", "/api/auth/settings"),
-            ):
-                assert (await refused(daemon_rig, method, path, headers=headers))[0] == expected
-
-
 @pytest.mark.parametrize(
     "scope",
     [
         {"module": "*", "capabilities": ["read"]},
         {"module": "vault", "capabilities": ["write"]},
-        {"module": "vault", "capabilities": ["read"]},
-        {"module": "vault", "capabilities": ["read"], "paths": ["**"]},
-        {"module": "vault", "capabilities": ["read"], "paths": ["Projects/a/**", "Daily/**"]},
+        {"module": "vault", "capabilities": ["write"], "paths": ["Projects/a/**"]},
         {"module": "daily", "capabilities": ["read"]},
         {"module": "curator", "capabilities": ["read"]},
     ],
 )
 async def test_a_key_makes_no_key_that_may_do_more(live: Live, scope):
     async with live() as daemon_rig:
-        admin = key_of(daemon_rig, "vault:read", "system:admin", paths=["Projects/**"])
+        admin = key_of(daemon_rig, "vault:read", "system:admin")
         status, message = await refused(
             daemon_rig,
             "POST",
@@ -172,11 +152,7 @@ async def test_a_key_makes_no_key_that_may_do_more(live: Live, scope):
 async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Live):
     async with live(clock=lambda: NOW) as daemon_rig:
         admin = key_of(
-            daemon_rig,
-            "vault:read,write",
-            "system:admin",
-            paths=["Projects/**"],
-            expires=NOW + timedelta(days=10),
+            daemon_rig, "vault:read,write", "system:admin", expires=NOW + timedelta(days=10)
         )
         narrow = {"module": "vault", "capabilities": ["read"], "paths": ["Projects/garden/**"]}
         _, less = await call(
@@ -202,19 +178,15 @@ async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Liv
         )
 
     assert (less["scopes"], less["expires_at"]) == ([narrow], "2026-03-11T12:00:00Z")
-    assert usual["scopes"] == [
-        {"module": "vault", "capabilities": ["read", "write"], "paths": ["Projects/**"]}
-    ]
+    assert usual["scopes"] == [{"module": "vault", "capabilities": ["read", "write"]}]
     assert usual["expires_at"] == "2026-03-03T12:00:00Z"
     assert longer[0] == 403
 
 
 async def test_a_key_has_no_power_over_keys_that_may_do_more_and_does_not_hear_of_them(live: Live):
     async with live() as daemon_rig:
-        secret = await made(
-            daemon_rig, label="other", scopes=[{**READ, "paths": ["Private/diary/**"]}]
-        )
-        admin = key_of(daemon_rig, "vault:read", "system:admin", paths=["Projects/**"])
+        secret = await made(daemon_rig, label="other", scopes=[{**READ, "module": "curator"}])
+        admin = key_of(daemon_rig, "vault:read", "system:admin")
         less = (
             await call(daemon_rig, "POST", "/api/auth/keys", json={"label": "less"}, headers=admin)
         )[1]
@@ -244,10 +216,7 @@ async def test_a_name_that_another_key_has_is_refused_also_when_both_come_at_onc
         statuses = [status for status, _answer in await asyncio.gather(*asked)]
         listed = (await get(daemon_rig, "/api/auth/keys"))["keys"]
 
-    assert again == (
-        409,
-        "there is a key 'phone' already; revoke that one first, or take another name",
-    )
+    assert again == (409, "there is a key 'phone' already; revoke that one first")
     assert sorted(statuses) == [200, 409, 409, 409, 409]
     assert [one["label"] for one in listed] == ["phone", "tablet"]
 

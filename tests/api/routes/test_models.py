@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from parachuted.api.routes.models import KNOWN, model_of, models_of
+from parachuted.agents.models import KNOWN, model_of, models_of
 from tests.api.calls import get
 from tests.stories.daemon_rig import Live
 
@@ -12,18 +14,19 @@ from tests.stories.daemon_rig import Live
 @pytest.mark.parametrize(
     ("name", "shown", "created", "family"),
     [
-        ("claude-haiku-4-5-20251001", "Claude Haiku 4.5", "2025-10-01T00:00:00Z", "haiku"),
-        ("claude-opus-4-20250514", "Claude Opus 4", "2025-05-14T00:00:00Z", "opus"),
-        ("claude-3-7-sonnet-20250219", "Claude Sonnet 3.7", "2025-02-19T00:00:00Z", "sonnet"),
-        ("sonnet", "sonnet", "1970-01-01T00:00:00Z", "sonnet"),
-        ("qwen3:8b", "qwen3:8b", "1970-01-01T00:00:00Z", "other"),
-        ("claude-opus-4-99999999", "claude-opus-4-99999999", "1970-01-01T00:00:00Z", "opus"),
+        ("claude-haiku-4-5-20251001", "Claude Haiku 4.5", "2025-10-01", "haiku"),
+        ("claude-opus-4-20250514", "Claude Opus 4", "2025-05-14", "opus"),
+        ("claude-3-7-sonnet-20250219", "Claude Sonnet 3.7", "2025-02-19", "sonnet"),
+        ("sonnet", "sonnet", "1970-01-01", "sonnet"),
+        ("qwen3:8b", "qwen3:8b", "1970-01-01", "other"),
+        ("claude-opus-4-99999999", "claude-opus-4-99999999", "1970-01-01", "opus"),
     ],
 )
 def test_a_name_says_family_version_and_date(name, shown, created, family):
     model = model_of(name)
 
-    assert (model.display_name, model.created_at, model.family) == (shown, created, family)
+    assert (model.display_name, model.family) == (shown, family)
+    assert model.created_at == datetime.fromisoformat(created).replace(tzinfo=UTC)
 
 
 def test_the_latest_of_each_family_is_marked_and_the_one_that_is_set_is_there():

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from parachuted.modules.registry.skeleton import new_module
-from tests.api.calls import call, get, key_of, messages, post, refused
+from tests.api.calls import call, get, messages, post, refused
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 EXAMPLES = Path(__file__).parents[2] / "modules" / "examples"
@@ -69,12 +69,7 @@ async def test_an_installed_module_does_not_run_before_what_was_shown_is_approve
             reported["where"],
             reported["trust_level"],
             reported["hash"] is not None,
-        ) == (
-            "running",
-            "in process",
-            "trusted",
-            True,
-        )
+        ) == ("running", "in process", "trusted", True)
         assert (await get(daemon_rig, "/api/modules"))["modules"] == [reported]
         assert await get(daemon_rig, "/api/daily/entries") == {"entries": [], "count": 0}
 
@@ -162,23 +157,6 @@ async def test_a_module_that_cannot_be_loaded_is_reported_and_the_daemon_goes_on
         assert (await call(daemon_rig, "GET", "/api/notes"))[0] == 200
 
 
-async def test_modules_are_an_administrator_s(live: Live, daily: Path):
-    async with live() as daemon_rig:
-        headers = key_of(daemon_rig, "*:read,write")
-        asked = [
-            ("POST", "install"),
-            ("POST", "daily/approve"),
-            ("POST", "daily/enable"),
-            ("DELETE", "daily"),
-            ("GET", "daily/diff"),
-        ]
-        for method, path in [*asked, ("GET", "daily/prompt"), ("PUT", "daily/prompt")]:
-            assert (
-                await refused(daemon_rig, method, f"/api/modules/{path}", headers=headers, json={})
-            )[0] == 403
-        assert (await call(daemon_rig, "GET", "/api/modules", headers=headers))[0] == 200
-
-
 async def test_a_person_s_own_prompt_is_kept_shown_and_reset(live: Live):
     async with live() as daemon_rig:
         await install(daemon_rig, EXAMPLES / "brain")
@@ -207,37 +185,6 @@ async def test_a_source_that_is_not_a_module_says_so(live: Live, tmp_path: Path)
             daemon_rig, "POST", "/api/modules/install", json={"source": str(tmp_path / "empty")}
         )
         assert (400 <= status < 500, "manifest.yaml" in message) == (True, True)
-
-
-async def test_a_key_for_some_paths_puts_no_code_into_the_daemon_whatever_it_may_do_there(
-    live: Live, daily: Path, home: Path, vault: Path
-):
-    async with live() as daemon_rig:
-        limited = {
-            "headers": key_of(daemon_rig, "*:read,write,admin", paths=["Shop/**", "Modules/**"])
-        }
-        status, says = await refused(
-            daemon_rig, "POST", "/api/modules/install", json={"source": str(daily)}, **limited
-        )
-        assert (status, "for some paths of the vault" in says) == (403, True)
-        assert not (vault / "Modules").exists()
-        shown = await post(daemon_rig, "/api/modules/install", {"source": str(daily)})
-        body = {"hash": shown["hash"], "trust": "trusted"}
-        assert (
-            await refused(daemon_rig, "POST", "/api/modules/daily/approve", json=body, **limited)
-        )[0] == 403
-        assert (await get(daemon_rig, "/api/modules/daily"))["state"] == "new"
-        status, _ = await call(
-            daemon_rig,
-            "PUT",
-            "/api/files/Modules/daily/module.py",
-            data=b"raise SystemExit",
-            **limited,
-        )
-        assert (status, (vault / "Modules/daily/module.py").read_bytes()) == (
-            403,
-            (daily / "module.py").read_bytes(),
-        )
 
 
 SLOW = """

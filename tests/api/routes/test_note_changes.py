@@ -7,8 +7,12 @@ import re
 import aiohttp
 import pytest
 
-from tests.api.calls import call, get, key_of, refused
+from tests.api.calls import call, code, error, get, key_of, refused
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
+
+NEW = "/api/notes/New/a.md"
+
+NOTE = "/api/notes/a.md"
 
 TEXT = "---\nstatus: open # a comment\n---\n# Garden\n\n## Facts\n- beans\n\n## Focus\n- dig\n"
 
@@ -51,9 +55,9 @@ async def test_a_section_is_replaced_appended_to_and_made(live: Live, vault):
             {"section": "Focus", "content": "- rest"},
             {"section": "New", "content": "- x", "create": True},
         ):
-            assert (await changed(daemon_rig, "PATCH", "/api/notes/a.md", json=body))[0] == 200
+            assert (await changed(daemon_rig, "PATCH", NOTE, json=body))[0] == 200
         status, message = await refused(
-            daemon_rig, "PATCH", "/api/notes/a.md", json={"section": "None", "content": "x"}
+            daemon_rig, "PATCH", NOTE, json={"section": "None", "content": "x"}
         )
 
     assert (status, message) == (
@@ -72,11 +76,9 @@ async def test_a_section_that_ends_with_code_in_a_list_is_replaced_and_the_next_
     save(vault / "open.md", "## A\n\n```bash\nx\n\n## B\n\nkeep\n")
     save(vault / "broken.md", "---\nstatus: open\n# my tags\n- a\n- b\n---\n")
     async with live() as daemon_rig:
-        assert (
-            await changed(
-                daemon_rig, "PATCH", "/api/notes/a.md", json={"section": "A", "content": "new"}
-            )
-        )[0] == 200
+        assert (await changed(daemon_rig, "PATCH", NOTE, json={"section": "A", "content": "new"}))[
+            0
+        ] == 200
         status, message = await refused(
             daemon_rig, "PATCH", "/api/notes/open.md", json={"section": "A", "content": "new"}
         )
@@ -153,13 +155,11 @@ async def test_a_key_is_set_and_taken_out_and_every_other_byte_stays(live: Live,
             {"key": "n", "value": 5},
             {"key": "ok", "value": True},
         ):
-            assert (await changed(daemon_rig, "PATCH", "/api/notes/a.md", json=body))[0] == 200
+            assert (await changed(daemon_rig, "PATCH", NOTE, json=body))[0] == 200
         for key in ("tags", "n", "ok"):
-            assert (
-                await changed(
-                    daemon_rig, "PATCH", "/api/notes/a.md", json={"key": key, "delete": True}
-                )
-            )[0] == 200
+            assert (await changed(daemon_rig, "PATCH", NOTE, json={"key": key, "delete": True}))[
+                0
+            ] == 200
 
     assert (vault / "a.md").read_bytes() == data.replace(b"open", b"done")
 
@@ -183,7 +183,7 @@ async def test_a_key_is_set_and_taken_out_and_every_other_byte_stays(live: Live,
 async def test_a_body_that_says_nothing_or_two_things_is_refused(live: Live, vault, body: dict):
     save(vault / "a.md", TEXT)
     async with live() as daemon_rig:
-        assert (await refused(daemon_rig, "PATCH", "/api/notes/a.md", json=body))[0] == 400
+        assert await error(daemon_rig, "PATCH", NOTE, json=body) == 400
     assert (vault / "a.md").read_text() == TEXT
 
 
@@ -192,14 +192,10 @@ async def test_what_was_decided_on_an_older_text_is_merged_with_what_others_wrot
 ):
     save(vault / "a.md", TEXT)
     async with live() as daemon_rig:
-        seen = (await get(daemon_rig, "/api/notes/a.md"))["hash"]
+        seen = (await get(daemon_rig, NOTE))["hash"]
         save(vault / "a.md", TEXT.replace("dig", "dig deep"))
         status, reported = await changed(
-            daemon_rig,
-            "PATCH",
-            "/api/notes/a.md",
-            match=seen,
-            json={"section": "Facts", "content": "- peas"},
+            daemon_rig, "PATCH", NOTE, match=seen, json={"section": "Facts", "content": "- peas"}
         )
 
     assert (status, reported["merged"], reported["changed"]) == (200, True, True)
@@ -211,7 +207,7 @@ async def test_a_clash_carries_both_texts_and_the_one_they_began_with_and_writes
 ):
     save(vault / "a.md", TEXT)
     async with live() as daemon_rig:
-        seen = (await get(daemon_rig, "/api/notes/a.md"))["hash"]
+        seen = (await get(daemon_rig, NOTE))["hash"]
         theirs = TEXT.replace("beans", "leeks")
         save(vault / "a.md", theirs)
         for method, options, ours in (
@@ -226,9 +222,7 @@ async def test_a_clash_carries_both_texts_and_the_one_they_began_with_and_writes
                 TEXT.replace("beans", "kale"),
             ),
         ):
-            status, reported = await changed(
-                daemon_rig, method, "/api/notes/a.md", match=seen, **options
-            )
+            status, reported = await changed(daemon_rig, method, NOTE, match=seen, **options)
             assert status == 409
             assert reported["conflict"] == {
                 "base": TEXT,
@@ -246,10 +240,10 @@ async def test_a_note_that_was_emptied_since_is_a_conflict_with_a_hash_and_one_t
     save(vault / "a.md", TEXT)
     ours = TEXT.replace("beans", "kale")
     async with live() as daemon_rig:
-        seen = (await get(daemon_rig, "/api/notes/a.md"))["hash"]
+        seen = (await get(daemon_rig, NOTE))["hash"]
         save(vault / "a.md", "")
         status, reported = await changed(
-            daemon_rig, "PUT", "/api/notes/a.md", match=seen, json={"content": ours}
+            daemon_rig, "PUT", NOTE, match=seen, json={"content": ours}
         )
         assert (status, reported["conflict"]) == (
             409,
@@ -257,7 +251,7 @@ async def test_a_note_that_was_emptied_since_is_a_conflict_with_a_hash_and_one_t
         )
         (vault / "a.md").unlink()
         status, reported = await changed(
-            daemon_rig, "PUT", "/api/notes/a.md", match=seen, json={"content": ours}
+            daemon_rig, "PUT", NOTE, match=seen, json={"content": ours}
         )
         assert (status, reported["conflict"]) == (
             409,
@@ -269,48 +263,35 @@ async def test_a_base_that_no_one_kept_is_a_conflict_with_the_present_text(live:
     save(vault / "a.md", TEXT)
     async with live() as daemon_rig:
         body = {"section": "Facts", "content": "- peas", "mode": "append"}
-        status, reported = await changed(
-            daemon_rig, "PATCH", "/api/notes/a.md", match="0" * 64, json=body
-        )
+        status, reported = await changed(daemon_rig, "PATCH", NOTE, match="0" * 64, json=body)
         ours = TEXT.replace("- beans\n", "- beans\n- peas\n")
         assert (status, reported["conflict"]) == (
             409,
             {"base": "", "ours": ours, "theirs": TEXT, "hash": digest(TEXT)},
         )
-        assert (await changed(daemon_rig, "PUT", "/api/notes/a.md", match="0" * 64, data=b"x"))[
-            0
-        ] == 409
-        assert (await changed(daemon_rig, "DELETE", "/api/notes/a.md", match="0" * 64))[0] == 409
+        assert (await changed(daemon_rig, "PUT", NOTE, match="0" * 64, data=b"x"))[0] == 409
+        assert (await changed(daemon_rig, "DELETE", NOTE, match="0" * 64))[0] == 409
         for wrong in ("x", "0" * 63, '"a", "b"'):
             assert (
-                await refused(
-                    daemon_rig, "PATCH", "/api/notes/a.md", json=body, headers={"If-Match": wrong}
-                )
-            )[0] == 400
+                await error(daemon_rig, "PATCH", NOTE, json=body, headers={"If-Match": wrong})
+                == 400
+            )
 
     assert (vault / "a.md").read_text() == TEXT
 
 
 async def test_conditions_hold_for_the_whole_of_a_note_too(live: Live, vault):
     async with live() as daemon_rig:
-        new = await changed(daemon_rig, "PUT", "/api/notes/New/a.md", new=True, data=b"one\r\n\xff")
+        new = await changed(daemon_rig, "PUT", NEW, new=True, data=b"one\r\n\xff")
         assert (new[0], new[1]["before"], new[1]["hash"]) == (201, None, digest(b"one\r\n\xff"))
-        assert (await changed(daemon_rig, "PUT", "/api/notes/New/a.md", new=True, data=b"two"))[
-            0
-        ] == 409
-        assert (
-            await changed(
-                daemon_rig, "PUT", "/api/notes/New/a.md", match=new[1]["hash"], data=b"two"
-            )
-        )[1]["changed"]
-        assert (
-            await changed(
-                daemon_rig, "PUT", "/api/notes/New/a.md", match="*", json={"content": "three\n"}
-            )
-        )[0] == 200
-        assert not (await changed(daemon_rig, "PUT", "/api/notes/New/a.md", data=b"three\n"))[1][
+        assert (await changed(daemon_rig, "PUT", NEW, new=True, data=b"two"))[0] == 409
+        assert (await changed(daemon_rig, "PUT", NEW, match=new[1]["hash"], data=b"two"))[1][
             "changed"
         ]
+        assert (await changed(daemon_rig, "PUT", NEW, match="*", json={"content": "three\n"}))[
+            0
+        ] == 200
+        assert not (await changed(daemon_rig, "PUT", NEW, data=b"three\n"))[1]["changed"]
         assert (vault / "New/a.md").read_bytes() == b"three\n"
         status, reported = await changed(
             daemon_rig, "PUT", "/api/notes/none.md", match="*", data=b"x"
@@ -357,10 +338,11 @@ async def test_json_that_curl_gives_no_type_of_its_own_is_json_and_text_is_text(
         ):
             assert await put(text, form) == text
         assert (
-            await refused(
+            await error(
                 daemon_rig, "PUT", "/api/notes/lit.md", data=b'{"content": "\\ud800"}', headers=form
             )
-        )[0] == 400
+            == 400
+        )
 
 
 TWO = (
@@ -382,16 +364,12 @@ async def test_a_name_that_several_sections_have_is_refused_and_says_how_to_name
             {"section": ["facts"]},
             {"section": "Coffee > Facts"},
         ):
-            status, message = await refused(
-                daemon_rig, "PATCH", "/api/notes/a.md", json={**body, **more}
-            )
+            status, message = await refused(daemon_rig, "PATCH", NOTE, json={**body, **more})
             assert (status, '"occurrence": ' in message) == (422, True)
             assert ('"section": ["Coffee", "Facts"]' in message) == ("Coffee" not in str(more)), (
                 message
             )
-        assert (
-            await refused(daemon_rig, "PATCH", "/api/notes/a.md", json={**body, "occurrence": 4})
-        )[0] == 404
+        assert await error(daemon_rig, "PATCH", NOTE, json={**body, "occurrence": 4}) == 404
         for wrong in (
             {"occurrence": 0},
             {"occurrence": "1"},
@@ -399,18 +377,14 @@ async def test_a_name_that_several_sections_have_is_refused_and_says_how_to_name
             {"section": []},
             {"section": [1]},
         ):
-            assert (await refused(daemon_rig, "PATCH", "/api/notes/a.md", json={**body, **wrong}))[
-                0
-            ] == 400
+            assert await error(daemon_rig, "PATCH", NOTE, json={**body, **wrong}) == 400
         assert (vault / "a.md").read_text() == TWO
         for named in (
             {"section": ["Tea", "Facts"]},
             {"section": "Coffee > Facts", "occurrence": 2},
             {"section": "Rare"},
         ):
-            assert (await call(daemon_rig, "PATCH", "/api/notes/a.md", json={**body, **named}))[
-                0
-            ] == 200
+            assert await code(daemon_rig, "PATCH", NOTE, json={**body, **named}) == 200
 
     wanted = TWO.replace("green", "x").replace("hot", "x") + "\n- x\n"
     assert (vault / "a.md").read_text() == wanted
@@ -430,10 +404,7 @@ async def test_what_a_field_takes_is_said_in_one_sentence(live: Live, vault):
             },
         }
         for sentence, body in bodies.items():
-            assert await refused(daemon_rig, "PATCH", "/api/notes/a.md", json=body) == (
-                400,
-                sentence,
-            )
+            assert await refused(daemon_rig, "PATCH", NOTE, json=body) == (400, sentence)
         message = (await refused(daemon_rig, "PUT", "/api/notes/a.txt", data=b"x"))[1]
     assert message.endswith("other files are read and written with /api/files")
 
@@ -441,20 +412,16 @@ async def test_what_a_field_takes_is_said_in_one_sentence(live: Live, vault):
 async def test_a_deleted_note_can_be_had_back_as_the_answer_says(live: Live, vault):
     save(vault / "a.md", TEXT)
     async with live() as daemon_rig:
-        assert (await changed(daemon_rig, "DELETE", "/api/notes/a.md", match=digest("other")))[
-            0
-        ] == 409
-        status, reported = await changed(
-            daemon_rig, "DELETE", "/api/notes/a.md", match=digest(TEXT)
-        )
+        assert (await changed(daemon_rig, "DELETE", NOTE, match=digest("other")))[0] == 409
+        status, reported = await changed(daemon_rig, "DELETE", NOTE, match=digest(TEXT))
         assert (status, reported["hash"], (vault / "a.md").exists()) == (200, digest(TEXT), False)
-        assert (await refused(daemon_rig, "DELETE", "/api/notes/a.md"))[0] == 404
+        assert await error(daemon_rig, "DELETE", NOTE) == 404
         async with (
             aiohttp.ClientSession() as session,
             session.get(daemon_rig.url + reported["restore"].split()[1]) as answer,
         ):
             text = await answer.read()
-        await changed(daemon_rig, "PUT", "/api/notes/a.md", new=True, data=text)
+        await changed(daemon_rig, "PUT", NOTE, new=True, data=text)
 
     assert (vault / "a.md").read_text() == TEXT
 
@@ -477,15 +444,11 @@ async def test_a_change_over_the_api_is_a_persons_and_wakes_who_watches(live: Li
 async def test_who_may_not_read_does_not_learn_what_others_wrote(live: Live, vault):
     save(vault / "a.md", TEXT)
     async with live() as daemon_rig:
-        seen = (await get(daemon_rig, "/api/notes/a.md"))["hash"]
+        seen = (await get(daemon_rig, NOTE))["hash"]
         save(vault / "a.md", TEXT.replace("beans", "leeks"))
         headers = {"If-Match": seen, **key_of(daemon_rig, "vault:write")}
         status, message = await refused(
-            daemon_rig,
-            "PATCH",
-            "/api/notes/a.md",
-            json={"section": "Facts", "content": "x"},
-            headers=headers,
+            daemon_rig, "PATCH", NOTE, json={"section": "Facts", "content": "x"}, headers=headers
         )
 
     assert (status, "leeks" in message) == (409, False)
@@ -511,11 +474,12 @@ async def test_beyond_the_keys_paths_nothing_is_written_and_nothing_reported(liv
                     daemon_rig, method, f"/api/notes/{path}", headers=key, **options
                 ) == (404, f"{path} is not in the vault")
         assert (
-            await refused(daemon_rig, "PATCH", "/api/notes/Mine/a.md", json=body, headers=reader)
-        )[0] == 403
-        assert (await call(daemon_rig, "PATCH", "/api/notes/Mine/a.md", json=body, headers=key))[
-            0
-        ] == 200
+            await error(daemon_rig, "PATCH", "/api/notes/Mine/a.md", json=body, headers=reader)
+            == 403
+        )
+        assert (
+            await code(daemon_rig, "PATCH", "/api/notes/Mine/a.md", json=body, headers=key) == 200
+        )
 
     assert (vault / "Hers/b.md").read_text() == TEXT
 
@@ -525,13 +489,12 @@ async def test_a_module_is_not_written_as_a_note_is(live: Live, vault):
     async with live() as daemon_rig:
         key = key_of(daemon_rig, "vault:read,write")
         assert (
-            await refused(
-                daemon_rig, "PUT", "/api/notes/Modules/x/README.md", data=b"x", headers=key
-            )
-        )[0] == 403
-        assert (await refused(daemon_rig, "DELETE", "/api/notes/Modules/x/README.md", headers=key))[
-            0
-        ] == 403
+            await error(daemon_rig, "PUT", "/api/notes/Modules/x/README.md", data=b"x", headers=key)
+            == 403
+        )
+        assert (
+            await error(daemon_rig, "DELETE", "/api/notes/Modules/x/README.md", headers=key) == 403
+        )
 
     assert (vault / "Modules/x/README.md").read_text() == TEXT
 

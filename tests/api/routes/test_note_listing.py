@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.calls import call, get, key_of, refused
+from tests.api.calls import call, error, get, key_of
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
@@ -47,12 +47,7 @@ async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, store)
         reported["tags"],
         reported["frontmatter"]["status"],
         reported["size"],
-    ) == (
-        "One",
-        ["x/y"],
-        "open",
-        len((store / "A/one.md").read_text()),
-    )
+    ) == ("One", ["x/y"], "open", len((store / "A/one.md").read_text()))
 
 
 async def test_pages_follow_each_other_without_a_gap(live: Live, store):
@@ -90,7 +85,7 @@ async def test_pages_follow_each_other_without_a_gap(live: Live, store):
 async def test_a_query_that_means_nothing_is_refused(live: Live, store, query: str):
     async with live() as daemon_rig:
         await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-        assert (await refused(daemon_rig, "GET", f"/api/notes?{query}"))[0] == 400
+        assert await error(daemon_rig, "GET", f"/api/notes?{query}") == 400
 
 
 async def test_a_key_lists_its_paths_alone(live: Live, store):
@@ -104,9 +99,7 @@ async def test_a_key_lists_its_paths_alone(live: Live, store):
             ["A/one.md"],
             1,
         )
-        assert (await refused(daemon_rig, "GET", "/api/notes/B/three.md/backlinks", headers=key))[
-            0
-        ] == 404
+        assert await error(daemon_rig, "GET", "/api/notes/B/three.md/backlinks", headers=key) == 404
         _, reported = await call(
             daemon_rig,
             "GET",
@@ -123,14 +116,20 @@ async def test_links_to_a_note_and_to_nothing_are_reported(live: Live, store):
         await daemon_rig.indexed(3)
         reported = await get(daemon_rig, "/api/notes/A/two.md/backlinks")
         assert reported["backlinks"] == [
-            {"source": "A/one.md", "text": "two", "kind": "wiki", "line": 7},
-            {"source": "B/three.md", "text": "two", "kind": "wiki", "line": 2},
+            {"source": "A/one.md", "target": "A/two.md", "text": "two", "kind": "wiki", "line": 7},
+            {
+                "source": "B/three.md",
+                "target": "A/two.md",
+                "text": "two",
+                "kind": "wiki",
+                "line": 2,
+            },
         ]
         first = await get(daemon_rig, "/api/links/unresolved?limit=1")
         rest = await get(daemon_rig, f"/api/links/unresolved?cursor={first['next']}")
         assert [one["text"] for one in first["links"] + rest["links"]] == ["nowhere", "nothing"]
-        assert (await refused(daemon_rig, "GET", "/api/links/unresolved?cursor=x"))[0] == 400
-        assert (await refused(daemon_rig, "GET", "/api/notes/none.md/backlinks"))[0] == 404
+        assert await error(daemon_rig, "GET", "/api/links/unresolved?cursor=x") == 400
+        assert await error(daemon_rig, "GET", "/api/notes/none.md/backlinks") == 404
 
 
 async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(live: Live, vault):

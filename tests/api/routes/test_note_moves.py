@@ -5,8 +5,10 @@ import hashlib
 import pytest
 
 from parachuted.vault import VaultPath
-from tests.api.calls import call, get, key_of, post, refused
+from tests.api.calls import call, code, error, get, key_of, post, refused
 from tests.stories.daemon_rig import Live, save
+
+MOVE = "/api/notes/a.md/move"
 
 
 def digest(text: str) -> str:
@@ -78,7 +80,7 @@ async def test_a_move_that_is_sent_again_is_answered_as_one(live: Live, vault):
     save(vault / "b.md", "[[a]]")
     async with live() as daemon_rig:
         await daemon_rig.indexed(2)
-        path, body = "/api/notes/a.md/move", {"to": "c.md"}
+        path, body = MOVE, {"to": "c.md"}
         first = await post(daemon_rig, path, body)
         again = await post(daemon_rig, path, body)
         assert again == {**first, "rewritten": []}
@@ -87,27 +89,21 @@ async def test_a_move_that_is_sent_again_is_answered_as_one(live: Live, vault):
         await daemon_rig.daemon.vault.store.notice([VaultPath("b.md"), VaultPath("z/a.md")])
         assert (await post(daemon_rig, path, body))["left"] == 2  # that lead to the old place
         match = {"If-Match": f'"{digest("two")}"'}
-        assert (await refused(daemon_rig, "POST", path, json=body, headers=match))[0] == 404
+        assert await error(daemon_rig, "POST", path, json=body, headers=match) == 404
         elsewhere = {"to": "d.md"}
-        assert (await refused(daemon_rig, "POST", path, json=elsewhere))[0] == 404
+        assert await error(daemon_rig, "POST", path, json=elsewhere) == 404
         await post(daemon_rig, "/api/notes/c.md/move", elsewhere)
-        assert (await refused(daemon_rig, "POST", path, json=body))[0] == 404
+        assert await error(daemon_rig, "POST", path, json=body) == 404
 
 
 async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live: Live, vault):
     save(vault / "a.md", "one")
     save(vault / "b.md", "two")
     async with live() as daemon_rig:
-        status, reported = await call(
-            daemon_rig, "POST", "/api/notes/a.md/move", json={"to": "b.md"}
-        )
+        status, reported = await call(daemon_rig, "POST", MOVE, json={"to": "b.md"})
         assert (status, reported["conflict"]["theirs"]) == (409, "two")
         status, _ = await call(
-            daemon_rig,
-            "POST",
-            "/api/notes/a.md/move",
-            json={"to": "c.md"},
-            headers={"If-Match": digest("two")},
+            daemon_rig, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("two")}
         )
         assert status == 409
         for body, expected in (
@@ -117,21 +113,16 @@ async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live
             ({"to": ".c.md"}, 404),
             ({"to": ".git/c.md"}, 404),
         ):
-            assert (await refused(daemon_rig, "POST", "/api/notes/a.md/move", json=body))[
-                0
-            ] == expected, body
-        assert (await refused(daemon_rig, "POST", "/api/notes/none.md/move", json={"to": "c.md"}))[
-            0
-        ] == 404
+            assert await error(daemon_rig, "POST", MOVE, json=body) == expected, body
         assert (
-            await call(
-                daemon_rig,
-                "POST",
-                "/api/notes/a.md/move",
-                json={"to": "c.md"},
-                headers={"If-Match": digest("one")},
+            await error(daemon_rig, "POST", "/api/notes/none.md/move", json={"to": "c.md"}) == 404
+        )
+        assert (
+            await code(
+                daemon_rig, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("one")}
             )
-        )[0] == 200
+            == 200
+        )
 
     assert sorted(path.name for path in vault.glob("*.md")) == ["b.md", "c.md"]
 
@@ -176,7 +167,7 @@ async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(li
     save(vault / "b.md", "[[a]]\n")
     async with live() as daemon_rig:
         await daemon_rig.indexed(5)
-        reported = await post(daemon_rig, "/api/notes/a.md/move", {"to": "c/new.md"})
+        reported = await post(daemon_rig, MOVE, {"to": "c/new.md"})
 
     assert [one["path"] for one in reported["rewritten"]] == ["b.md"]
     assert {(vault / name).read_text() for name in kept} == {
@@ -234,7 +225,7 @@ async def test_what_a_move_would_do_to_links_is_shown_first_and_then_happens(liv
         taken = await refused(daemon_rig, "POST", path, json={"to": "A/other.md"})
         assert taken == (409, "A/other.md is there already")
         gone = "/api/notes/none.md/move-plan"
-        assert (await refused(daemon_rig, "POST", gone, json=body))[0] == 404
+        assert await error(daemon_rig, "POST", gone, json=body) == 404
         await post(daemon_rig, "/api/notes/A/Old.md/move", body)
     for name, number, _, becomes in lines:
         now = vault / ("B/New.md" if name == "A/Old.md" else name)

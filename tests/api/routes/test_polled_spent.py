@@ -14,15 +14,14 @@ import aiohttp
 import pytest
 
 from parachuted.agents.choice import choose_agent
-from parachuted.agents.gateway import RunToken
+from parachuted.agents.gateway.usage import RunToken
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
-from parachuted.heavy import load_heavy
 from parachuted.home_files.vault_state import state_folder
+from parachuted.processes.heavy import load_heavy
 from parachuted.tasks import worker
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say, use
 from tests.api.calls import call, get, key_of
-from tests.api.shapes import answer_of
 from tests.stories.daemon_rig import DaemonRig, note, save
 
 CANARY = "sk-ant-api03-canary-0123456789abcdef"
@@ -140,7 +139,7 @@ async def test_the_cost_of_a_run_is_reported_alike_everywhere_and_its_credential
         async with paid(api) as daemon_rig:
             save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
             await daemon_rig.until(lambda: daemon_rig.reported("run.finished"), 30)
-            usage = await answer_of(daemon_rig, "GET", "/api/usage")
+            usage = await get(daemon_rig, "/api/usage")
             (listed,) = (await get(daemon_rig, "/api/runs"))["runs"]
             run = await get(daemon_rig, f"/api/runs/{listed['id']}")
             reported = [event for event in daemon_rig.events if CANARY in repr(event)]
@@ -183,12 +182,7 @@ async def test_what_was_spent_is_for_keys_of_the_whole_vault(paid: Paid):
     async with ScriptedMessages([[say("x")]]) as api, paid(api) as daemon_rig:
         gateway = daemon_rig.daemon.agents.chosen.gateway
         run_token = RunToken(
-            run="r",
-            agent="a",
-            causes=("c",),
-            session="s",
-            max_cost_usd=1,
-            models=("a-local-one",),
+            run="r", agent="a", causes=("c",), session="s", max_cost_usd=1, model="a-local-one"
         )
         async with gateway.open(run_token) as way, aiohttp.ClientSession() as session:
             body, headers = {"model": "a-local-one"}, {"x-api-key": way.token}

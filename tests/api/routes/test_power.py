@@ -14,11 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from parachuted.processes.presence import running_daemon
-from tests.api.calls import call, key_of
-from tests.stories.daemon_rig import Live
 
 
 @contextlib.contextmanager
@@ -75,17 +71,3 @@ def test_a_daemon_that_is_asked_to_begins_again_as_the_same_process_and_ends_whe
         assert asked(second, "stop") == {"status": "stopping"}
         assert process.wait(20) == 0
         assert running_daemon(str(home)) is None
-
-
-@pytest.mark.parametrize("act", ["start", "stop", "restart"])
-async def test_no_key_below_admin_may_ask_for_it(live: Live, act):
-    async with live() as daemon_rig:
-        assert (
-            await call(
-                daemon_rig,
-                "POST",
-                f"/supervisor/server/{act}",
-                headers=key_of(daemon_rig, "system:read,write", "vault:admin"),
-            )
-        )[0] == 403
-        assert (await call(daemon_rig, "GET", "/api/health"))[0] == 200

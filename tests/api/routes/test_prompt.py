@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.calls import call, get, key_of, refused
+from tests.api.calls import get, refused
 from tests.stories.daemon_rig import Live, note, save
 
 
@@ -114,22 +114,3 @@ async def test_the_budget_is_fifty_thousand_tokens_unless_said_otherwise(live: L
 
     assert (usual["contextTokens"], usual["contextTruncated"]) == (50_000, True)
     assert (more["contextTokens"], more["contextTruncated"]) == (75_000, False)
-
-
-async def test_a_key_for_some_paths_reads_no_other_note_through_it(live: Live, tree: Path):
-    (tree / "Projects/link.md").symlink_to(tree / "Agents/helper.md")
-    async with live() as daemon_rig:
-        headers = key_of(daemon_rig, "vault:read", paths=("Projects/**",))
-        status, preview = await call(
-            daemon_rig,
-            "GET",
-            "/api/prompt/preview?contexts=.,Projects/garden&workingDirectory=.",
-            headers=headers,
-        )
-        assert (status, preview["contextFiles"]) == (200, ["Projects/garden/AGENTS.md"])
-        assert [file["path"] for file in preview["files"]] == ["Projects/garden/AGENTS.md"]
-        for agent in ("Agents/helper.md", "Agents/none.md", "Projects/link.md"):
-            status, message = await refused(
-                daemon_rig, "GET", f"/api/prompt/preview?agentPath={agent}", headers=headers
-            )
-            assert (status, message) == (404, f"{agent} is not in the vault")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.calls import call, get, key_of, post, refused
+from tests.api.calls import get, post, refused
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"
@@ -129,26 +129,6 @@ async def test_a_path_that_is_not_utf8_can_be_asked_about(live: Live, vault):
         assert (await post(daemon_rig, "/api/bubble/plan", {"path": "b\udcff.md"}))[
             "path"
         ] == "b\\xff.md"
-
-
-async def test_a_key_without_the_vault_learns_where_lines_come_from_but_not_what_they_say(
-    live: Live, vault
-):
-    save(vault / "a.md", note("Secret"))
-    async with live() as daemon_rig:
-        _, reported = await call(
-            daemon_rig, "GET", "/api/why?path=a.md", headers=key_of(daemon_rig, "curator:read")
-        )
-        _, read = await call(
-            daemon_rig,
-            "GET",
-            "/api/why?path=a.md",
-            headers=key_of(daemon_rig, "curator:read", "vault:read"),
-        )
-
-    assert {line["text"] for line in reported["lines"]} == {""}
-    assert len(reported["lines"]) == len(read["lines"])
-    assert read["lines"][0]["text"] == "# Secret"
 
 
 async def test_why_names_the_runs_in_the_order_of_their_lines(live: Live, pair):

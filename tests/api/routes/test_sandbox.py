@@ -2,11 +2,11 @@ import asyncio
 
 import aiohttp
 
-from parachuted.agents import OfflineBackend
 from parachuted.agents.choice import BackendChoice
+from parachuted.agents.offline import OfflineBackend
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
-from tests.api.calls import call, get, key_of, refused
+from tests.api.calls import get
 from tests.stories.daemon_rig import DaemonRig
 
 
@@ -74,20 +74,3 @@ async def test_with_an_engine_the_image_is_built_and_seen(vault, home, sandboxes
             "available": True,
             "image_exists": True,
         }
-
-
-async def test_only_who_may_administer_has_it_built(live):
-    async with live() as daemon_rig:
-        assert (
-            await refused(
-                daemon_rig,
-                "POST",
-                "/api/sandbox/build",
-                json={},
-                headers=key_of(daemon_rig, "system:read"),
-            )
-        )[0] == 403
-        status, _ = await call(
-            daemon_rig, "GET", "/api/sandbox", headers=key_of(daemon_rig, "system:read")
-        )
-        assert status == 200

@@ -123,19 +123,8 @@ async def test_no_text_in_the_box_breaks_the_search(live: Live, vault):
     async with live() as daemon_rig, aiohttp.ClientSession() as session:
         await daemon_rig.indexed()
         for text in (
-            '"',
-            "NEAR(a b)",
-            "body:x",
-            "{title}: a",
-            "a AND",
-            "^a",
-            "%00a",
-            "%ff%fe",
-            "a' OR 1=1",
-            "title:",
-            'k:"',
-            "((((",
-            "%F0%9F%98%80 a",
+            *('"', "NEAR(a b)", "body:x", "{title}: a", "a AND", "^a", "%00a", "%ff%fe"),
+            *("a' OR 1=1", "title:", 'k:"', "((((", "%F0%9F%98%80 a"),
         ):
             began = time.process_time()
             async with session.get(

@@ -96,10 +96,3 @@ async def test_a_code_ends_after_five_minutes_and_with_the_key_that_made_it(live
 
         assert (status, over) == (404, 404)
         assert KeyFile(daemon_rig.daemon.watched.home).load().keys == ()
-
-
-async def test_a_key_that_may_not_administer_makes_no_code(live: Live):
-    async with live() as daemon_rig:
-        for scopes, paths in ((["*:read,write"], []), (["*:read,write,admin"], ["Kitchen/**"])):
-            key = key_of(daemon_rig, *scopes, paths=paths)
-            assert (await call(daemon_rig, "POST", "/api/auth/codes", headers=key))[0] == 403

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.api.calls import call, get, key_of, post, refused
+from tests.api.calls import call, error, get, key_of, post
 from tests.stories.daemon_rig import Live, save
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0"
@@ -30,6 +30,10 @@ def tree(vault):
     (vault / "Daily/assets").mkdir()
     (vault / "Daily/assets/2026-11-22_a.png").write_bytes(PNG)
     return vault
+
+
+async def listed(daemon_rig, query: str) -> list[dict]:
+    return (await get(daemon_rig, f"/api/sync/{query}"))["files"]
 
 
 async def delete(daemon_rig, root: str, paths: list[str], **more: str) -> dict:
@@ -84,10 +88,7 @@ async def test_the_manifest_takes_a_pattern_binaries_a_date_and_the_quick_form(l
 
         async def paths(query: str) -> list[str]:
             return sorted(
-                file["path"]
-                for file in (await get(daemon_rig, f"/api/sync/manifest?root=Daily&{query}"))[
-                    "files"
-                ]
+                file["path"] for file in await listed(daemon_rig, f"manifest?root=Daily&{query}")
             )
 
         assert await paths("pattern=2026-11-2[12].md") == [
@@ -101,17 +102,12 @@ async def test_the_manifest_takes_a_pattern_binaries_a_date_and_the_quick_form(l
         ]
         assert len(await paths("pattern=*")) == 5
         assert await paths("pattern=%5B") == []
-        binary = (
-            await get(daemon_rig, "/api/sync/manifest?root=Daily&include_binary=true&pattern=none")
-        )["files"]
-        quick = (
-            await get(
-                daemon_rig,
-                "/api/sync/manifest?root=Daily&include_binary=true&pattern=none&quick=true",
-            )
-        )["files"]
-        whole = (await get(daemon_rig, "/api/sync/manifest"))["files"]
-        nowhere = (await get(daemon_rig, "/api/sync/manifest?root=Not/There"))["files"]
+        binary = await listed(daemon_rig, "manifest?root=Daily&include_binary=true&pattern=none")
+        quick = await listed(
+            daemon_rig, "manifest?root=Daily&include_binary=true&pattern=none&quick=true"
+        )
+        whole = await listed(daemon_rig, "manifest")
+        nowhere = await listed(daemon_rig, "manifest?root=Not/There")
 
     assert [(file["path"], file["hash"], file["size"]) for file in binary] == [
         ("assets/2026-11-22_a.png", digest(PNG), len(PNG))
@@ -130,10 +126,7 @@ async def test_without_a_pattern_every_file_is_listed_and_binary_kinds_come_besi
 
         async def paths(query: str = "") -> set[str]:
             return {
-                file["path"]
-                for file in (await get(daemon_rig, f"/api/sync/{listing}?root=Media{query}"))[
-                    "files"
-                ]
+                file["path"] for file in await listed(daemon_rig, f"{listing}?root=Media{query}")
             }
 
         alone = [await paths(), await paths("&include_binary=true"), await paths("&pattern=*.md")]
@@ -158,25 +151,10 @@ async def test_without_a_pattern_every_file_is_listed_and_binary_kinds_come_besi
     assert table == {"table.csv"}
 
 
-async def test_the_openapi_document_tells_what_the_questions_of_sync_mean(live: Live):
-    async with live() as daemon_rig:
-        paths = (await get(daemon_rig, "/api/openapi.json"))["paths"]
-
-    for path, method, names in (
-        ("/api/sync/manifest", "get", {"pattern", "include_binary", "date", "quick"}),
-        ("/api/sync/changes", "get", {"pattern", "include_binary", "since"}),
-        ("/api/sync/files", "delete", {"paths"}),
-    ):
-        reported = {
-            one["name"]: one.get("description", "") for one in paths[path][method]["parameters"]
-        }
-        assert all(reported[name] for name in names), reported
-
-
 async def test_the_manifest_follows_the_disk(live: Live, tree):
     async with live() as daemon_rig:
-        query = "/api/sync/manifest?root=Daily&include_binary=true&quick=false"
-        before = {file["path"]: file["hash"] for file in (await get(daemon_rig, query))["files"]}
+        query = "manifest?root=Daily&include_binary=true&quick=false"
+        before = {file["path"]: file["hash"] for file in await listed(daemon_rig, query)}
         save(tree / "Daily/journals/2026-11-22.md", "today, later\n")
         (tree / "Daily/assets/2026-11-22_a.png").write_bytes(PNG + b"more")
         (tree / "Daily/journals/2026-11-21.md").unlink()
@@ -187,7 +165,7 @@ async def test_the_manifest_follows_the_disk(live: Live, tree):
                 == len(PNG) + 4
             )
         )
-        after = {file["path"]: file["hash"] for file in (await get(daemon_rig, query))["files"]}
+        after = {file["path"]: file["hash"] for file in await listed(daemon_rig, query)}
 
     assert (
         after["journals/2026-11-22.md"]
@@ -200,18 +178,14 @@ async def test_the_manifest_follows_the_disk(live: Live, tree):
 
 async def test_changes_since_a_moment(live: Live, tree):
     async with live() as daemon_rig:
-        everything = (await get(daemon_rig, "/api/sync/changes?root=Daily&since=0&pattern=*.md"))[
-            "files"
-        ]
+        everything = await listed(daemon_rig, "changes?root=Daily&since=0&pattern=*.md")
         later = time.time() + 1
-        nothing = (await get(daemon_rig, f"/api/sync/changes?root=Daily&since={later}"))["files"]
-        binary = (
-            await get(
-                daemon_rig, "/api/sync/changes?root=Daily&since=0&pattern=*.md&include_binary=true"
-            )
-        )["files"]
+        nothing = await listed(daemon_rig, f"changes?root=Daily&since={later}")
+        binary = await listed(
+            daemon_rig, "changes?root=Daily&since=0&pattern=*.md&include_binary=true"
+        )
         odd = [
-            (await refused(daemon_rig, "GET", f"/api/sync/changes?root=Daily&since={since}"))[0]
+            await error(daemon_rig, "GET", f"/api/sync/changes?root=Daily&since={since}")
             for since in ("x", "-1", "nan", "1e99")
         ]
 
@@ -229,9 +203,7 @@ async def test_a_file_moved_in_with_an_old_time_counts_as_changed(live: Live, tr
         os.utime(tree.parent / "old.md", (1, 1))
         (tree.parent / "old.md").rename(tree / "Daily/old.md")
         await daemon_rig.daemon.watched.detector.rescan()
-        changed = (await get(daemon_rig, f"/api/sync/changes?root=Daily&since={int(since)}"))[
-            "files"
-        ]
+        changed = await listed(daemon_rig, f"changes?root=Daily&since={int(since)}")
 
     assert "old.md" in {file["path"] for file in changed}
 
@@ -324,8 +296,8 @@ async def test_what_is_not_well_formed_is_refused(live: Live, tree):
             {"root": "..", "files": []},
             {"files": [{"path": "a.md", "content": 3}]},
         ):
-            assert (await refused(daemon_rig, "POST", "/api/sync/push", json=body))[0] == 400, body
-        assert (await refused(daemon_rig, "POST", "/api/sync/push", data=b"{"))[0] == 400
+            assert await error(daemon_rig, "POST", "/api/sync/push", json=body) == 400, body
+        assert await error(daemon_rig, "POST", "/api/sync/push", data=b"{") == 400
         assert (await post(daemon_rig, "/api/sync/push", {"root": "Daily", "files": []}))[
             "pushed"
         ] == 0

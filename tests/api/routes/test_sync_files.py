@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from tests.api.calls import call, key_of
+from tests.api.calls import call, code, key_of
 from tests.stories.daemon_rig import Live, save
 
 
@@ -89,9 +89,7 @@ async def test_who_may_only_read_writes_nothing_and_the_other_way_round(live: Li
             key_of(daemon_rig, "daily:read"),
         )
         assert (await sync(daemon_rig, reader, "push", files=[]))[0] == 403
-        assert (await call(daemon_rig, "DELETE", "/api/sync/files?paths=x", headers=reader))[
-            0
-        ] == 403
+        assert await code(daemon_rig, "DELETE", "/api/sync/files?paths=x", headers=reader) == 403
         assert (await sync(daemon_rig, writer, "pull", paths=[]))[0] == 403
         assert (await sync(daemon_rig, writer, "push", files=[]))[0] == 200
         status, manifest = await call(

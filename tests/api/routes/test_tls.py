@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 
-from parachuted.tls import CertificateAuthority
+from parachuted.keys.tls import CertificateAuthority
 from tests.api.calls import ELSEWHERE, get, key_of, refused
 from tests.stories.daemon_rig import Live
 

@@ -7,18 +7,12 @@ import pytest
 from parachuted.api.routes.note_writer import refuse_programs
 from parachuted.errors import EditRefusedError
 from parachuted.vault import VaultPath
-from tests.api.calls import call, key_of, refused
+from tests.api.calls import call, error, key_of
 from tests.stories.daemon_rig import Live, save
 
 PROGRAMS = (
-    "Modules/m/module.py",
-    "modules/m/x",
-    "MODULES",
-    "Mod\u200bules/x",
-    "\uff2dodules/x",
-    "Modules./x",
-    "Suggestions\u3164/x.md",
-    "SUGGES~1/x.md",
+    *("Modules/m/module.py", "modules/m/x", "MODULES", "Mod\u200bules/x", "\uff2dodules/x"),
+    *("Modules./x", "Suggestions\u3164/x.md", "SUGGES~1/x.md"),
 )
 
 
@@ -45,14 +39,11 @@ async def test_only_an_admin_writes_a_module(live: Live, vault):
         )
         for path in ("Modules/m/module.py", "way/m/module.py", "Modules/new.py"):
             body = {"path": path, "content": "theirs\n"}
-            assert (await refused(daemon_rig, "PUT", "/api/write", json=body, headers=writer))[
-                0
-            ] == 403
+            assert await error(daemon_rig, "PUT", "/api/write", json=body, headers=writer) == 403
             assert (
-                await refused(
-                    daemon_rig, "PUT", f"/api/files/{path}", data=b"theirs", headers=writer
-                )
-            )[0] == 403
+                await error(daemon_rig, "PUT", f"/api/files/{path}", data=b"theirs", headers=writer)
+                == 403
+            )
         assert (vault / "Modules/m/module.py").read_text() == "code\n"
         status, _ = await call(
             daemon_rig,
@@ -66,13 +57,7 @@ async def test_only_an_admin_writes_a_module(live: Live, vault):
 
 
 SPELLINGS = (
-    "{}.",
-    "{} ",
-    "{}\ufe0f",
-    "{}\u034f",
-    "\u3164{}",
-    "\u115f{}",
-    "\u200b{}",
+    *("{}.", "{} ", "{}\ufe0f", "{}\u034f", "\u3164{}", "\u115f{}", "\u200b{}"),
     "{}::$INDEX_ALLOCATION",
 )
 
@@ -84,11 +69,7 @@ async def test_no_door_writes_a_programs_folder_however_a_lenient_disk_spells_it
     save(vault / "a.md", "mine\n")
     folders = [
         spelled.format(name) for spelled in SPELLINGS for name in ("Modules", "suggestions")
-    ] + [
-        "\u200b.claude",
-        "SUGGES~1",
-        "GIT~1",
-    ]
+    ] + ["\u200b.claude", "SUGGES~1", "GIT~1"]
     async with live() as daemon_rig:
         writer = key_of(daemon_rig, "vault:read,write")
         for folder in folders:

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller, WorkChain, WorkRequest
 from parachuted.errors import ActRefusedError
 from parachuted.modules.hosting.audited import ModuleAudit, para_ids_of
 from tests.modules.module_rig import MemoryAudit
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-ASKED = Authority(causes=("c1",), runs=("r1",), request_id="q7")
+ASKED = Caller(chain=WorkChain(runs=("r1",)), request=WorkRequest(id="q7"), causes=("c1",))
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_call_is_reported_when_it_is_over_with_the_para_ids_of_its_answer(log,
 
 
 def test_a_call_for_a_person_of_a_chat_names_them_and_an_event_has_its_numbers(log, audit):
-    ana = Authority().for_person("Telegram 7")
+    ana = Caller().for_person("Telegram 7")
     with audit.call("module", "bots", "bots", "event bots.refused", ana) as answer:
         answer.value = {"why": "the canary", "times": 3}
     with audit.call("module", "bots", "chat", "ConversationInterface.get", ana) as answer:
@@ -67,7 +67,7 @@ def test_a_call_for_a_person_of_a_chat_names_them_and_an_event_has_its_numbers(l
 def test_a_call_that_fails_is_reported_without_its_words(log, audit):
     with (
         pytest.raises(ActRefusedError),
-        audit.call("daemon", "clock", "brain", "schedule index", Authority()),
+        audit.call("daemon", "clock", "brain", "schedule index", Caller()),
     ):
         raise ActRefusedError("the canary sings")
 

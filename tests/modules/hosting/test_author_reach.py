@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from parachuted.access.authority import Authority
-from parachuted.access.grant import grant_of
+from parachuted.access.caller import Caller
+from parachuted.access.grant import CallerGrant, grant_of
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
 from parachuted.keys import EVERYWHERE, Identity, parse_words
 from parachuted.modules.hosting.event_publisher import AuthorReach
@@ -16,7 +16,7 @@ PHONE = Identity(
     scopes=(
         parse_words("vault:read", ["Daily/**"]),
         parse_words("vault:write", ["Daily/in/**"]),
-        parse_words("garden:write", ["Garden/**"]),
+        parse_words("garden:write", []),
     ),
 )
 
@@ -30,16 +30,20 @@ def of(
     one: AuthorReach, by: str = "person", key: str = "", run: str | None = None
 ) -> tuple[set[str], set[str]]:
     """Which of some paths can be read, and written."""
-    limited = one.limited(Authority(), ["new.md"], by, key, run)
+    limited = one.limited(Caller(), ["new.md"], by, key, run)
     paths = ("new.md", "Daily/a.md", "Daily/in/a.md", "Garden/a.md", "b.md")
-    return {path for path in paths if limited.reads.sees(path)}, {
-        path for path in paths if limited.writes.sees(path)
+    return {path for path in paths if limited.grant.reads.sees(path)}, {
+        path for path in paths if limited.grant.writes.sees(path)
     }
 
 
 def test_a_person_who_saved_a_file_reaches_everything():
-    limited = reach().limited(Authority(), ["new.md"], "person", "", None)
-    assert (limited.reads, limited.writes, limited.caller) == (EVERYWHERE, EVERYWHERE, "")
+    limited = reach().limited(Caller(), ["new.md"], "person", "", None)
+    assert (limited.grant.reads, limited.grant.writes, limited.request.key) == (
+        EVERYWHERE,
+        EVERYWHERE,
+        "",
+    )
 
 
 def test_a_limited_key_reaches_its_paths_and_the_file():
@@ -49,8 +53,9 @@ def test_a_limited_key_reaches_its_paths_and_the_file():
     )
 
 
-def test_a_module_that_wrote_for_a_key_reaches_what_the_key_may_there():
-    assert of(reach(PHONE), by="module:garden", key="k_1") == ({"new.md", "Garden/a.md"},) * 2
+def test_a_module_that_wrote_for_a_key_reaches_what_it_may():
+    everything = {"new.md", "Daily/a.md", "Daily/in/a.md", "Garden/a.md", "b.md"}
+    assert of(reach(PHONE), by="module:garden", key="k_1") == (everything, everything)
 
 
 def test_of_a_key_that_is_gone_the_file_alone_is_left():
@@ -60,16 +65,16 @@ def test_of_a_key_that_is_gone_the_file_alone_is_left():
 def test_what_follows_ends_with_the_key():
     keys = {PHONE.id: PHONE}
     one = AuthorReach(keys.get, lambda identity: identity.id in keys, ActiveRuns())
-    limited = one.limited(Authority(), ["new.md"], "person", "k_1", None)
-    assert limited.holds()
-    assert limited.caller == "k_1"
+    limited = one.limited(Caller(), ["new.md"], "person", "k_1", None)
+    assert limited.request.is_valid()
+    assert limited.request.key == "k_1"
     keys.clear()
-    assert not limited.holds()
+    assert not limited.request.is_valid()
 
 
 async def test_a_run_reaches_what_it_was_granted_also_when_it_is_over():
     runs = ActiveRuns()
-    granted = grant_of(["Daily/**"]), grant_of(["Garden/**"])
+    granted = CallerGrant(grant_of(["Daily/**"]), grant_of(["Garden/**"]))
     run = ActiveRun(run="r-1", agent="x", entry="bubble", since=NOON, reach=lambda: granted)
 
     async def work() -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from parachuted.agents import Job, SessionStep, Step, UsageStep
+from parachuted.agents.job import Job, SessionStep, Step, UsageStep
 from parachuted.hooks.decision import HookDecision
 from parachuted.testing import ScriptedBackend
 from tests.modules.module_rig import ModuleRig

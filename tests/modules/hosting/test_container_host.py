@@ -18,8 +18,8 @@ from pathlib import Path
 import docker
 import pytest
 
-from parachuted.access.authority import Authority, current
-from parachuted.access.origin import Taint
+from parachuted.access.caller import Caller, current
+from parachuted.access.strangers import Taint
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import LABEL
 from parachuted.errors import ActRefusedError, ModuleFailedError
@@ -65,7 +65,7 @@ def hosted(tmp_path: Path, rig: ContainerRig, containers: Callable[[], list[str]
         approved = approve(folder, trust="untrusted")
         made = services or StubServices()
         services = made(approved) if callable(made) else made
-        host = ContainerHost(approved, services, make_run, rig.containers, first_wait_s=0.05)
+        host = ContainerHost(approved, services, make_run, rig.containers)
         await host.start()
         try:
             yield host
@@ -177,7 +177,7 @@ def module_rig(tmp_path: Path) -> ModuleRig:
 async def test_what_its_manifest_permits_it_does_and_nothing_else(hosted, module_rig, rig):
     make_run = partial(CallRun, module_rig.store)
     async with hosted(VAULT, module_rig.given, PERMITS, make_run) as host:
-        assert await host.call("work", {}, authority=Authority()) == {
+        assert await host.call("work", {}, caller=Caller()) == {
             "listed": ["Daily/a.md", "Daily/b.md", "Daily/new.md"],
             "links": ["Daily/b.md"],
             "read": ["Daily/a.md"],
@@ -200,7 +200,7 @@ async def test_what_its_manifest_permits_it_does_and_nothing_else(hosted, module
 
 
 class CausesSeen(StubServices):
-    """Tells with what authority it was asked."""
+    """Tells for which caller it was asked."""
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         super().publish(event, {**data, "causes": list(current().causes)})
@@ -231,9 +231,9 @@ async def test_what_it_does_is_part_of_the_call_that_led_to_it_and_else_its_own(
     async with hosted(body, services) as host:
         async with asyncio.TaskGroup() as group:
             for n in range(5):
-                authority = Authority(causes=(f"cause {n}",))
-                group.create_task(host.tell("said", {"n": n}, authority=authority))
-        await host.call("release", {}, authority=Authority(causes=("another",)))
+                caller = Caller(causes=(f"cause {n}",))
+                group.create_task(host.tell("said", {"n": n}, caller=caller))
+        await host.call("release", {}, caller=Caller(causes=("another",)))
         await until(lambda: len(services.published) == 12)
 
     found = {(event, data.get("n"), *data["causes"]) for event, data in services.published}
@@ -247,24 +247,24 @@ async def test_what_it_does_is_part_of_the_call_that_led_to_it_and_else_its_own(
 async def test_strangers_text_that_one_call_read_marks_what_every_other_does(hosted):
     body = "@route('POST', '/')\nasync def say(self):\n    self.publish('daily.said')"
     tainted, other = Taint(), Taint()
-    tainted.read_words("a page", "web")
+    tainted.read("a page")
     async with hosted(body) as host:
-        await host.call("say", {}, authority=Authority(taint=tainted))
-        await host.call("say", {}, authority=Authority(taint=other))
+        await host.call("say", {}, caller=Caller(taint=tainted))
+        await host.call("say", {}, caller=Caller(taint=other))
 
-    assert other.sources == tainted.sources
+    assert other
 
 
 FORGED = """
 @route("POST", "/ask")
 async def ask(self, target: str, call: str = ""):
     daemon = self._services.daemon
-    import http.client
-    from parachuted.modules.hosting import http_services
-    connection = http_services._UnixConnection(daemon._at)
-    headers = {**daemon._headers(), **({"X-Parachute-Call": call} if call else {})}
-    connection.request("POST", target, b"{}", headers)
-    return connection.getresponse().status
+    await self.state.get("key")  # whose session has the key
+    [session] = daemon._sessions.values()
+    from parachuted.modules.hosting.container_main import CALL
+    headers = {"X-Parachute-Call": call or CALL.get()}
+    async with session.post(target, data=b"{}", headers=headers) as response:
+        return response.status
 """
 
 
@@ -276,7 +276,6 @@ async def test_its_key_opens_its_own_services_alone(hosted, rig):
                 "/api/modules/daily/services/current_call",
                 "/api/modules/brain/services/current_call",
                 "/api/modules/daily/services/vault.nothing",
-                "/api/modules/daily/services/body.read",
                 "/api/notes/Private/secret.md",
                 "/api/keys",
                 "/api/modules/daily/restart",
@@ -287,7 +286,7 @@ async def test_its_key_opens_its_own_services_alone(hosted, rig):
         [(_, key)] = rig.ring._kept
         assert rig.ring.keys == ()
 
-    assert list(statuses.values()) == [200, 403, 502, 502, 404, 404, 404]
+    assert list(statuses.values()) == [200, 403, 502, 404, 404, 404]
     assert rig.ring.identity(key.id) is None
 
 
@@ -395,7 +394,7 @@ async def attack(self, kind: str):
         ("requests", None),
     ],
 )
-async def test_what_it_uses_up_is_its_own_and_a_dead_one_comes_back(hosted, kind, says, caplog):
+async def test_what_it_uses_up_is_its_own_and_a_dead_one_is_restarted(hosted, kind, says, caplog):
     async with hosted(ENDS) as host:
         slowest, done = 0.0, asyncio.Event()
 
@@ -420,26 +419,15 @@ async def test_what_it_uses_up_is_its_own_and_a_dead_one_comes_back(hosted, kind
         async def answers() -> bool:
             with contextlib.suppress(ModuleFailedError):
                 return await host.call("hello", {}) == "hello"
+            if "`parachute modules restart daily` starts another" in (host.problem or ""):
+                await host.stop()
+                await host.start()
             return False
 
         async with asyncio.timeout(60):
             while not await answers():
                 await asyncio.sleep(0.05)
     assert slowest < 5
-
-
-async def test_it_can_be_stopped_while_its_container_restarts(hosted, rig, monkeypatch):
-    asked, make = asyncio.Event(), rig.sandboxes.run
-
-    def run(program):
-        asked.set()
-        return make(program)
-
-    async with hosted(ENDS) as host:
-        monkeypatch.setattr(rig.sandboxes, "run", run)
-        with pytest.raises(ModuleFailedError):
-            await host.call("attack", {"kind": "exit"})
-        await asyncio.wait_for(asked.wait(), 20)
 
 
 async def test_starting_can_be_given_up(hosted):
@@ -478,6 +466,7 @@ async def test_without_docker_it_does_not_run_and_says_what_would_let_it(tmp_pat
         approved, StubServices(), None, ContainerRig(tmp_path / "r", nowhere).containers
     )
 
-    with pytest.raises(ModuleFailedError, match=r"install.*Docker.* approve daily --trust trusted"):
+    with pytest.raises(ModuleFailedError, match=r"approve daily --trust trusted") as refused:
         await host.start()
+    assert str(refused.value).count("install and start Docker") == 1
     assert host.problem is None

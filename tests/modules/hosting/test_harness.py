@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.errors import ActRefusedError, AgentFailedError, ModuleFailedError, NotFoundError
+from parachuted.errors import (
+    ActRefusedError,
+    AgentFailedError,
+    ModuleFailedError,
+    NotFoundError,
+    UnfitError,
+)
 from parachuted.modules import FileResponse
-from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.testing import running_module
 from tests.modules.small_modules import write_module
 
@@ -84,7 +89,7 @@ async def test_what_the_daemon_would_refuse_is_refused(vault, tmp_path):
             await module.request("POST", "/write", body={"path": "Private/a.md"})
         with pytest.raises(ActRefusedError):
             await module.request("POST", "/say", body={"event": "brain.said"})
-        with pytest.raises(WrongArgumentsError):
+        with pytest.raises(UnfitError):
             await module.request("POST", "/write", body={"to": "Notes/a.md"})
         with pytest.raises(ModuleFailedError):
             await module.request("POST", "/crash")
@@ -190,7 +195,7 @@ async def test_a_handler_reads_what_a_test_uploads(tmp_path):
             "POST", "/form", upload={"title": "Monday", "audio": ("a.wav", b"sound")}
         ) == [["title", None, "Monday"], ["audio", "a.wav", "sound"]]
         assert await module.request("GET", "/file") == FileResponse(path="a.md")
-        with pytest.raises(WrongArgumentsError, match="body: is missing"):
+        with pytest.raises(UnfitError, match="body: is missing"):
             await module.request("POST", "/body", query={"name": "a"})
 
 

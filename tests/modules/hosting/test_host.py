@@ -7,17 +7,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import pytest
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller
+from parachuted.access.grant import CallerGrant
 from parachuted.errors import (
     ActRefusedError,
     ModuleFailedError,
     NotFoundError,
     PathRefusedError,
+    UnfitError,
 )
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules import CurrentCall
@@ -26,7 +28,6 @@ from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.modules.results import Finding, Response
 from parachuted.modules.services import Services
 from parachuted.testing import ScriptedBackend, say, use
@@ -119,10 +120,10 @@ async def test_arguments_that_do_not_fit_are_refused_with_all_that_is_wrong(begi
         "@route('POST', '/')\nasync def make(self, title: str, count: int): return count"
     )
 
-    with pytest.raises(WrongArgumentsError) as wrong:
+    with pytest.raises(UnfitError) as wrong:
         await running.call("make", {"count": "many", "more": 1})
 
-    assert len(wrong.value.problems) == 3
+    assert str(wrong.value).count("; ") == 2
     assert running.problem is None
 
 
@@ -222,7 +223,7 @@ async def test_a_stream_gives_item_after_item_and_ends(begin):
     assert [await anext(stream) for _ in range(3)] == items
     await refused(anext(stream))
     assert running.problem.endswith("ValueError: half way")
-    with pytest.raises(WrongArgumentsError):
+    with pytest.raises(UnfitError):
         await anext(running.stream("query", {}))
 
 
@@ -245,6 +246,38 @@ async def test_who_leaves_a_stream_ends_its_generator(begin):
 
     await until(lambda: "closed" in services.state.kept)
     assert services.state.kept["closed"] < 1_000  # in a container, what buffers hold
+
+
+async def test_a_reader_that_leaves_twice_does_not_cut_the_end_of_a_stream_short(begin):
+    services, read = StubServices(), list[object]()
+    body = """
+    @route("GET", "/ticks")
+    async def ticks(self):
+        try:
+            while True:
+                yield 1
+        finally:
+            await self.state.put("ending", True)
+            while not await self.state.get("go"):
+                await asyncio.sleep(0)
+            await self.state.put("closed", True)
+    """
+    running = await begin(body, services)
+
+    async def reading() -> None:
+        async with aclosing(running.stream("ticks", {})) as items:
+            read.append(await anext(items))
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as group:
+        reader = group.create_task(reading())
+        await until(lambda: read)
+        reader.cancel()
+        await until(lambda: "ending" in services.state.kept)
+        reader.cancel()
+        await until(reader.done)
+        services.state.kept["go"] = True
+    await until(lambda: "closed" in services.state.kept)
 
 
 async def test_an_event_is_reported_with_what_the_handler_names(begin):
@@ -323,20 +356,6 @@ async def test_a_module_uses_the_interface_of_another(begin):
     daily = await begin(body, services)
 
     assert await daily.call("who", {}) == ["brain", None]
-
-
-async def test_a_background_task_that_fails_is_a_problem_of_the_module(begin):
-    body = """
-    async def on_enable(self):
-        asyncio.get_running_loop().create_task(self.fail())
-    async def fail(self):
-        raise ValueError("in the back")
-    """
-    running = await begin(body)
-
-    await until(lambda: running.problem)
-
-    assert "in the back" in running.problem
 
 
 async def test_the_journal_of_the_prd_works(begin, module_rig):
@@ -484,7 +503,7 @@ async def test_it_knows_which_api_key_asked(begin):
     async def who(self):
         return self.current_call.key
     """
-    asked = CurrentCall(run=None, origin="you", key="k_phone")
+    asked = CurrentCall(run=None, key="k_phone")
     running = await begin(body, StubServices(current_call=asked))
 
     assert await running.call("who", {}) == "k_phone"
@@ -506,7 +525,7 @@ async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
     """
     running = await begin(body, services)
 
-    assert await running.call("begin", {}, authority=Authority()) == {"name": "counting"}
+    assert await running.call("begin", {}, caller=Caller()) == {"name": "counting"}
     await until(lambda: services.published)
     assert running.problem is None
     await running.stop()
@@ -538,7 +557,7 @@ async def test_its_doctor_is_asked_as_any_handler_is(begin):
     silent = await begin("")
 
     assert (running.declared.has_doctor, silent.declared.has_doctor) == (True, False)
-    assert await running.doctor(Authority()) == [
+    assert await running.doctor(Caller()) == [
         Finding(problem="two have one id", advice="change one", path="Brain/a.md")
     ]
 
@@ -554,7 +573,7 @@ async def test_its_doctor_is_asked_as_any_handler_is(begin):
 async def test_a_doctor_that_fails_says_how(begin, body, says):
     running = await begin(body)
 
-    assert says in await refused(running.doctor(Authority()))
+    assert says in await refused(running.doctor(Caller()))
 
 
 SETTINGS = """
@@ -580,13 +599,11 @@ async def test_its_settings_are_typed_and_described(begin, tmp_path):
     ]
 
 
-async def test_wrong_settings_keep_it_from_starting_and_name_the_line(way, tmp_path):
-    approved = approve(
-        write_module(tmp_path / "m", SETTINGS), config={"days": "x"}, config_lines={"days": 12}
-    )
+async def test_wrong_settings_keep_it_from_starting(way, tmp_path):
+    approved = approve(write_module(tmp_path / "m", SETTINGS), config={"days": "x"})
     running = way(approved, StubServices(config={"days": "x"}))
 
-    with pytest.raises(ModuleFailedError, match=r"modules\.yaml, line 12: config\.days: should"):
+    with pytest.raises(ModuleFailedError, match=r"modules\.yaml: config\.days: should"):
         await running.start()
 
 
@@ -620,7 +637,7 @@ async def test_schedules_activity_runs_and_questions_work_in_both(way, module_ri
     running = way(approved, services)
     await running.start()
     try:
-        assert await running.call("all", {}, authority=Authority()) == {
+        assert await running.call("all", {}, caller=Caller()) == {
             "answer": "Done.",
             "steps": ["Done."],
             "outcome": "unchanged",
@@ -662,8 +679,8 @@ async def test_a_conversation_is_the_same_in_both(way, module_rig, tmp_path):
     running = way(approved, module_rig.given(approved, module_rig.agents(backend)))
     await running.start()
     try:
-        assert await running.call("talk", {}, authority=Authority()) == {
-            "steps": ["AgentQuestion", True, False, "AgentToolCall", "AgentText"],
+        assert await running.call("talk", {}, caller=Caller()) == {
+            "steps": ["QuestionStep", True, False, "AgentToolCall", "TextStep"],
             "text": "Done.",
             "late": False,
         }
@@ -724,13 +741,13 @@ def notes_rig(module_rig: ModuleRig) -> ModuleRig:
 def reader(module_rig: ModuleRig) -> StubServices:
     vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
     home = module_rig.folder
-    return StubServices(vault=vault, folders=OutsideFolders("daily", [], home, (), Authority))
+    return StubServices(vault=vault, folders=OutsideFolders("daily", [], home, (), Caller))
 
 
 async def test_notes_are_read_edited_moved_and_uploaded_wherever_it_runs(begin, notes_rig):
     running = await begin(NOTES, reader(notes_rig))
 
-    assert await running.call("work", {}, authority=Authority()) == {
+    assert await running.call("work", {}, caller=Caller()) == {
         "size": 2_100_000,
         "before": {"n": 1},
         "links": ["Daily/b.md"],
@@ -756,7 +773,7 @@ async def test_what_it_may_not_read_is_reached_by_none_of_the_calls(begin, notes
     for call, path in calls:
         asked = {"call": call, "path": path}
         with suppress(ActRefusedError, NotFoundError, PathRefusedError):
-            reached[call, path] = await running.call("reach", asked, authority=Authority())
+            reached[call, path] = await running.call("reach", asked, caller=Caller())
 
     assert reached == {("read_notes", "Daily/out.md"): [], ("read_notes", "Daily/none.md"): []}
     assert notes_rig.text("Private/secret.md") == "# Secret\n\n[[a]]\n"
@@ -765,21 +782,23 @@ async def test_what_it_may_not_read_is_reached_by_none_of_the_calls(begin, notes
 async def test_a_call_with_a_key_for_some_paths_reaches_these_alone(begin, notes_rig):
     grant = AccessGrant(alternatives=(((PathGlob("Daily/b.md"),),),))
     running = await begin(NOTES, reader(notes_rig))
-    limited = Authority(reads=grant, writes=grant)
+    limited = Caller(grant=CallerGrant(reads=grant, writes=grant))
 
     asked = {"call": "notes", "path": "Daily"}
-    assert await running.call("reach", asked, authority=limited) == ["B"]
+    assert await running.call("reach", asked, caller=limited) == ["B"]
     for call in ("note", "links", "backlinks", "read_notes"):
         with pytest.raises(ActRefusedError):
-            await running.call("reach", {"call": call, "path": "Daily/a.md"}, authority=limited)
+            await running.call("reach", {"call": call, "path": "Daily/a.md"}, caller=limited)
 
 
 async def test_its_code_knows_which_run_called_it(begin):
     body = """
     @mcp_tool("who")
     async def who(self):
-        return [self.current_call.run, self.current_call.origin]
+        return [self.current_call.run, self.current_call.is_strangers]
     """
-    running = await begin(body, StubServices(current_call=CurrentCall(run="r-1", origin="web")))
+    running = await begin(
+        body, StubServices(current_call=CurrentCall(run="r-1", is_strangers=True))
+    )
 
-    assert await running.call("who", {}) == ["r-1", "web"]
+    assert await running.call("who", {}) == ["r-1", True]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.in_process import InProcessHost, traceback_of
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
 Begin = Callable[..., InProcessHost]
@@ -23,19 +22,11 @@ async def make(tmp_path: Path) -> AsyncIterator[Begin]:
     made: list[InProcessHost] = []
 
     def one(
-        body: str,
-        *,
-        services: StubServices | None = None,
-        limit_s: float = 30,
-        **more: str,
+        body: str, *, services: StubServices | None = None, limit_s: float = 30, **more: str
     ) -> InProcessHost:
         folder = write_module(tmp_path / f"module-{len(made)}", body, **more)
         made.append(
-            InProcessHost(
-                approve(folder),
-                services or StubServices(),
-                begin_limit_s=limit_s,
-            )
+            InProcessHost(approve(folder), services or StubServices(), begin_limit_s=limit_s)
         )
         return made[-1]
 
@@ -97,25 +88,6 @@ async def test_whatever_a_handler_raises_is_its_own_failure_until_it_goes_well_a
     assert running.problem is None
 
 
-async def test_an_import_that_never_ends_holds_neither_the_loop_nor_another_module(make, tmp_path):
-    folder = write_module(tmp_path / "endless", "pass", name="endless")
-    (folder / "module.py").write_text("import threading\nthreading.Event().wait(30)")
-    endless, other = (
-        InProcessHost(approve(folder), StubServices(name="endless"), begin_limit_s=4),
-        make("pass"),
-    )
-
-    async with asyncio.TaskGroup() as group:
-        stuck = group.create_task(failure_of(endless.start()))
-        await until(lambda: [one for one in threading.enumerate() if one.name == "loading endless"])
-        await other.start()
-
-        assert other.problem is None
-        assert not stuck.done()
-
-    assert "not done after 4 s" in endless.problem
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -138,86 +110,26 @@ async def test_a_module_that_cannot_begin_leaves_nothing_behind(make, body):
         await running.call("anything", {})
 
 
-async def test_a_loop_that_refuses_to_be_cancelled_does_not_hold_who_called_it(make):
-    services = StubServices()
-    running = make(
-        """
-        @route("GET", "/")
-        async def stubborn(self):
-            while not self.state.kept.get("enough"):
-                try:
-                    await asyncio.sleep(60)
-                except asyncio.CancelledError:
-                    pass
-        """,
-        services=services,
-    )
-    await running.start()
-
-    with pytest.raises(ModuleFailedError, match="stubborn"):
-        await asyncio.wait_for(running.call("stubborn", {}, timeout_s=0.05), 30)
-    await asyncio.wait_for(running.stop(), 30)
-
-    assert "do not end when they are cancelled" in running.problem
-    services.state.kept["enough"] = True
-    await running.stop()
-
-
-async def test_tasks_that_a_module_leaves_behind_end_with_it(make):
+async def test_what_a_module_has_spawned_ends_with_it_and_never_ends_the_daemon(make):
     running = make(
         """
         async def on_enable(self):
-            self.kept = asyncio.get_running_loop().create_task(self.outer(), name="leak outer")
-
-        async def outer(self):
-            async with asyncio.TaskGroup() as group:
-                group.create_task(asyncio.sleep(600), name="leak inner")
-                asyncio.get_running_loop().call_later(0.01, self.late)
-                await asyncio.sleep(600)
-
-        def late(self):
-            self.later = asyncio.ensure_future(asyncio.sleep(600))
-            self.later.set_name("leak late")
+            self.spawn(self.wait, name="spawned wait")
+            self.spawn(self.leave)
+        async def wait(self):
+            await asyncio.sleep(600)
+        async def leave(self):
+            raise SystemExit(0)
         """
     )
     await running.start()
-    await until(lambda: len(tasks_named("leak")) == 3)
-
-    await running.stop()
-
-    assert tasks_named("leak") == []
-
-
-async def test_a_task_whose_failure_the_module_handles_is_of_no_concern(make):
-    running = make(
-        """
-        @route("GET", "/")
-        async def careful(self):
-            async def fail():
-                raise ValueError("seen to")
-            return str(await asyncio.gather(fail(), return_exceptions=True))
-        """
-    )
-    await running.start()
-
-    assert "seen to" in await running.call("careful", {})
-    assert running.problem is None
-
-
-async def test_a_background_task_that_wants_to_exit_does_not_end_the_daemon(make):
-    running = make(
-        """
-        async def on_enable(self):
-            async def leave():
-                raise SystemExit(0)
-            asyncio.get_running_loop().create_task(leave())
-        """
-    )
-    await running.start()
-
     await until(lambda: running.problem)
-
     assert "SystemExit" in running.problem
+    assert tasks_named("spawned") == ["spawned wait"]
+
+    await running.stop()
+
+    assert tasks_named("spawned") == []
 
 
 async def test_a_caller_who_goes_away_takes_its_call_along(make):
@@ -309,3 +221,21 @@ async def test_nothing_that_a_failing_module_does_is_logged_as_unknown(make, cap
     assert [(record.getMessage(), record.of) for record in caplog.records] == [
         ("a module failed", "daily")
     ]
+
+
+def test_a_very_long_traceback_is_reported_by_its_end():
+    text = traceback_of(ValueError("x" * 50_000 + "end"))
+
+    assert len(text) < 21_000
+    assert text.endswith("end")
+
+
+async def test_the_runs_of_its_agents_end_with_it(tmp_path):
+    ended: list[bool] = []
+    approved = approve(write_module(tmp_path / "m", "pass"))
+    running = InProcessHost(approved, StubServices(), on_stop=lambda: ended.append(True))
+    await running.start()
+
+    await running.stop()
+
+    assert ended == [True]

@@ -9,17 +9,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller
 from parachuted.access.events import EventFilter
 from parachuted.access.grant import grant_of
 from parachuted.events import CATALOG, Bus, Event
-from parachuted.modules.hosting.event_publisher import EventPublisher
+from parachuted.modules.declare import EventMark
+from parachuted.modules.hosting.event_publisher import MOST_WAITING, EventPublisher, Inbox
 from parachuted.modules.hosting.host import ModuleHost
-from parachuted.modules.hosting.inbox import MOST_WAITING, Inbox
-from parachuted.modules.registry.declaration import EventSpec, ModuleDeclaration
+from parachuted.modules.registry.declaration import ModuleDeclaration
 from tests.modules.small_modules import until
 
-ALL = EventFilter.of_module("daily", grant_of(["**"]))
+ALL = EventFilter.of_module("daily", grant_of(["**"]), has_others=True)
 
 
 class RecordingModule:
@@ -36,20 +36,20 @@ class RecordingModule:
         self.most, self.now = 0, 0
 
     async def tell(
-        self, handler: str, data: Mapping[str, object], *, timeout_s: float, authority: Authority
+        self, handler: str, data: Mapping[str, object], *, timeout_s: float, caller: Caller
     ) -> None:
         self.now += 1
         self.most = max(self.most, self.now)
         self.reported.append((handler, data))
-        self.causes.append(authority.causes)
-        self.runs.append(authority.runs)
+        self.causes.append(caller.causes)
+        self.runs.append(caller.chain.runs)
         await asyncio.wait_for(self.hold.wait(), timeout_s)
         self.now -= 1
         if data.get("path") == "bug.md":
             raise RuntimeError("a way of running that breaks the contract")
 
 
-def inbox(hears: RecordingModule, *specs: EventSpec, listens: EventFilter = ALL) -> Inbox:
+def inbox(hears: RecordingModule, *specs: EventMark, listens: EventFilter = ALL) -> Inbox:
     hears.declared = replace(hears.declared, events=specs)
     return Inbox(cast("ModuleHost", hears), listens)
 
@@ -71,15 +71,15 @@ async def telling(one: Inbox) -> AsyncIterator[None]:
         task.cancel()
 
 
-IN_ORDER = EventSpec(event="file.modified", handler="changed", is_async=False)
-BESIDE = EventSpec(event="file.modified", handler="changed", is_async=True)
+IN_ORDER = EventMark(event="file.modified", handler="changed", is_async=False)
+BESIDE = EventMark(event="file.modified", handler="changed", is_async=True)
 
 
 async def test_what_came_before_it_runs_is_reported_in_order():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER)
     for number in range(3):
-        one.put(event(f"{number}.md"), Authority())
+        one.put(event(f"{number}.md"), Caller())
 
     async with telling(one):
         await until(lambda: len(hears.reported) == 3)
@@ -92,7 +92,7 @@ async def test_handlers_beside_each_other_are_not_more_than_a_few():
     hears.hold.clear()
     one = inbox(hears, BESIDE)
     for number in range(30):
-        one.put(event(f"{number}.md"), Authority())
+        one.put(event(f"{number}.md"), Caller())
 
     async with telling(one):
         await until(lambda: len(hears.reported) == 8)
@@ -108,7 +108,7 @@ async def test_where_too_many_wait_the_oldest_are_dropped_and_counted():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER)
     for number in range(MOST_WAITING + 5):
-        one.put(event(f"{number}.md"), Authority())
+        one.put(event(f"{number}.md"), Caller())
 
     async with telling(one):
         await until(lambda: len(hears.reported) == MOST_WAITING)
@@ -121,7 +121,7 @@ async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER)
     reported = event("a.md", causes=["c1"], run="r1")
-    one.put(reported, Authority())
+    one.put(reported, Caller())
 
     async with telling(one):
         await until(lambda: hears.reported)
@@ -135,7 +135,7 @@ async def test_the_events_causes_and_its_run_are_carried_on():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER, BESIDE)
     reported = event("a.md", causes=["c1", "c2"], run="r1")
-    one.put(reported, EventPublisher(Bus(lambda: reported.timestamp)).authority_of(reported))
+    one.put(reported, EventPublisher(Bus(lambda: reported.timestamp)).caller_of(reported))
 
     async with telling(one):
         await until(lambda: len(hears.causes) == 2)
@@ -148,14 +148,14 @@ async def test_a_file_that_moves_in_is_reported_to_who_hears_of_new_ones():
     hears = RecordingModule()
     one = inbox(
         hears,
-        EventSpec(event="file.created", handler="made"),
-        listens=EventFilter.of_module("daily", grant_of(["Daily/**"])),
+        EventMark(event="file.created", handler="made"),
+        listens=EventFilter.of_module("daily", grant_of(["Daily/**"]), has_others=False),
     )
     assert one.events == {"file.created", "file.moved"}
 
-    one.put(event("Daily/a.md", "file.moved", **{"from": "Private/a.md"}), Authority())
-    one.put(event("Daily/a.md", "file.moved", **{"from": "Daily/b.md"}), Authority())
-    one.put(event("Private/a.md", "file.created"), Authority())
+    one.put(event("Daily/a.md", "file.moved", **{"from": "Private/a.md"}), Caller())
+    one.put(event("Daily/a.md", "file.moved", **{"from": "Daily/b.md"}), Caller())
+    one.put(event("Private/a.md", "file.created"), Caller())
     async with telling(one):
         await until(lambda: hears.reported)
 
@@ -165,8 +165,8 @@ async def test_a_file_that_moves_in_is_reported_to_who_hears_of_new_ones():
 async def test_a_way_of_running_that_breaks_ends_neither_the_inbox_nor_the_daemon():
     hears = RecordingModule()
     one = inbox(hears, BESIDE)
-    one.put(event("bug.md"), Authority())
-    one.put(event("fine.md"), Authority())
+    one.put(event("bug.md"), Caller())
+    one.put(event("fine.md"), Caller())
 
     async with telling(one):
         await until(lambda: len(hears.reported) == 2)

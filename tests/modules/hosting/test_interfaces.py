@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
-from parachuted.times import utc_now
+from parachuted.texts.times import utc_now
 from tests.modules.module_rig import MemoryAudit
 
 BRAIN = "BrainInterface"
 UNRECORDED = ModuleAudit(MemoryAudit(), utc_now)
-ANYBODY = CallingModule(own=Authority, delegated=lambda authority: authority)
+ANYBODY = CallingModule(own=Caller, delegated=lambda caller: caller)
 
 
 class Provider:
@@ -23,13 +23,16 @@ class Provider:
     async def who(self, greeting: str = "") -> str:
         return f"{greeting}{self.name}"
 
-    def get(self, _name: str, _authority: Authority) -> object:
-        return self
+    def provides(self, _name: str) -> bool:
+        return True
+
+    async def call_interface(self, _name, method, args, kwargs, _caller):
+        return await getattr(self, method)(*args, **kwargs)
 
 
-def offer(interfaces: Interfaces, name: str, rank: int) -> Provider:
+def offer(interfaces: Interfaces, name: str, *, is_trusted: bool = True) -> Provider:
     provider = Provider(name)
-    interfaces.offer(name, BRAIN, provider.get, rank=rank)
+    interfaces.offer(provider, BRAIN, is_trusted=is_trusted)
     return provider
 
 
@@ -39,7 +42,7 @@ def test_no_one_provides_what_no_one_offers():
 
 async def test_what_is_given_calls_the_provider():
     interfaces = Interfaces({}, UNRECORDED)
-    offer(interfaces, "brain", 0)
+    offer(interfaces, "brain")
 
     brain = interfaces.get(BRAIN, ANYBODY)
 
@@ -49,11 +52,11 @@ async def test_what_is_given_calls_the_provider():
 
 async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone():
     interfaces = Interfaces({}, UNRECORDED)
-    offer(interfaces, "brain", 0)
+    provider = offer(interfaces, "brain")
     brain = interfaces.get(BRAIN, ANYBODY)
     who = brain.who
 
-    interfaces.withdraw("brain")
+    interfaces.withdraw(provider)
 
     assert not brain
     assert interfaces.get(BRAIN, ANYBODY) is None
@@ -63,38 +66,35 @@ async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone():
 
 async def test_what_was_kept_works_again_when_a_provider_comes():
     interfaces = Interfaces({}, UNRECORDED)
-    offer(interfaces, "brain", 0)
+    provider = offer(interfaces, "brain")
     brain = interfaces.get(BRAIN, ANYBODY)
-    interfaces.withdraw("brain")
+    interfaces.withdraw(provider)
 
-    offer(interfaces, "other-brain", 3)
+    offer(interfaces, "other-brain")
 
     assert await brain.who() == "other-brain"
 
 
-async def test_of_two_providers_the_one_that_was_approved_first_serves():
+async def test_of_two_providers_a_trusted_one_serves():
     interfaces = Interfaces({}, UNRECORDED)
-    offer(interfaces, "a-later", 5)
-    offer(interfaces, "z-earlier", 2)
+    offer(interfaces, "a-stranger", is_trusted=False)
+    offer(interfaces, "z-trusted")
 
     [choice] = interfaces.choices()
 
-    assert await interfaces.get(BRAIN, ANYBODY).who() == "z-earlier"
-    assert (choice.provider, choice.others, choice.reason) == (
-        "z-earlier",
-        ("a-later",),
-        "it was approved first",
-    )
+    assert await interfaces.get(BRAIN, ANYBODY).who() == "z-trusted"
+    assert (choice.provider, choice.others) == ("z-trusted", ("a-stranger",))
+    assert choice.reason == "trusted modules come first, by name"
 
 
 async def test_of_two_providers_the_one_in_the_settings_serves():
     interfaces = Interfaces({BRAIN: "a-later"}, UNRECORDED)
-    offer(interfaces, "z-earlier", 2)
+    offer(interfaces, "z-earlier")
     assert (
         interfaces.choices()[0].reason == "the settings say a-later, which does not provide it now"
     )
 
-    offer(interfaces, "a-later", 5)
+    offer(interfaces, "a-later")
 
     assert await interfaces.get(BRAIN, ANYBODY).who() == "a-later"
     assert interfaces.choices()[0].reason == "the settings say so"
@@ -102,11 +102,11 @@ async def test_of_two_providers_the_one_in_the_settings_serves():
 
 async def test_the_other_takes_over_when_the_first_goes():
     interfaces = Interfaces({}, UNRECORDED)
-    offer(interfaces, "first", 0)
-    offer(interfaces, "second", 1)
+    first = offer(interfaces, "first")
+    offer(interfaces, "second")
     brain = interfaces.get(BRAIN, ANYBODY)
 
-    interfaces.withdraw("first")
+    interfaces.withdraw(first)
 
     assert await brain.who() == "second"
     assert interfaces.choices()[0].reason == "it is the only one"
@@ -114,7 +114,7 @@ async def test_the_other_takes_over_when_the_first_goes():
 
 def test_what_begins_with_an_underscore_is_the_providers_own():
     interfaces = Interfaces({}, UNRECORDED)
-    offer(interfaces, "brain", 0)
+    offer(interfaces, "brain")
 
     with pytest.raises(AttributeError, match="_name"):
         _ = interfaces.get(BRAIN, ANYBODY)._name_of_it

@@ -16,7 +16,7 @@ from parachuted.modules.hosting.loading import load_class, package_name, unload
 from parachuted.modules.module import Module
 from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import Manifest, read_manifest
-from tests.modules.stranger import FILES, nothing_of_modules_is_left
+from tests.modules.stranger import nothing_of_modules_is_left
 
 PLAIN = "name: stranger\nversion: 1.0.0\nmodule: module.py\n"
 
@@ -186,16 +186,6 @@ def test_a_front_of_its_own_runs_first(tmp_path):
         load(tmp_path / "m", module="from . import SAID\n" + CLASS.replace("'hello'", "SAID")).said
         == "front"
     )
-
-
-def test_every_file_of_the_stranger_is_one_that_loads(tmp_path):
-    for path, text in FILES.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-    cls = load_class(
-        tmp_path, "stranger", read_manifest(FILES["manifest.yaml"]), tree=read_tree(tmp_path).digest
-    )
-    assert cls.said == "as approved"
 
 
 def test_one_is_unloaded_while_others_are_imported():

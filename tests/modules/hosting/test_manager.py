@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.authority import Authority
-from parachuted.errors import ModuleFailedError, NotFoundError
+from parachuted.access.caller import Caller
+from parachuted.errors import ModuleFailedError, NotFoundError, OutdatedError
 from parachuted.modules.hosting import in_process
-from parachuted.modules.registry.approved import ApprovalRefusedError
 from tests.modules.manager_rig import ManagerRig
 from tests.modules.small_modules import until
 
@@ -46,8 +45,8 @@ async def test_what_is_approved_runs_and_what_is_not_does_not(manager_rig):
 
     async with manager_rig.open():
         assert await manager_rig.get("/api/daily/hello") == "hello"
-        assert manager_rig.modules.find("GET", "/api/stranger/hello") is None
-        assert (manager_rig.status("daily").state, manager_rig.status("stranger").state) == (
+        assert manager_rig.modules.routes.find("GET", "/api/stranger/hello") is None
+        assert (manager_rig.status("daily").status, manager_rig.status("stranger").status) == (
             "running",
             "unapproved",
         )
@@ -79,7 +78,7 @@ async def test_the_status_tells_what_a_module_offers(manager_rig):
         ("file.modified",),
     )
     assert status.schedules == ("tidy: every 900 s", "reflect: each day at 03:00")
-    assert (status.where, status.is_serving, status.problem) == ("in process", True, None)
+    assert (status.where, status.serving, status.problem) == ("in process", True, None)
 
 
 async def test_one_that_fails_is_reported_and_the_others_go_on(manager_rig):
@@ -90,7 +89,7 @@ async def test_one_that_fails_is_reported_and_the_others_go_on(manager_rig):
     async with manager_rig.open():
         assert await manager_rig.get("/api/fine/hello") == "hello"
         for name, word in (("at-import", "import"), ("at-enable", "enable")):
-            assert manager_rig.status(name).state == "failed"
+            assert manager_rig.status(name).status == "failed"
             assert manager_rig.status(name).problem.endswith(f"ValueError: {word}")
             assert manager_rig.problems[f"module:{name}"] == f"ValueError: {word}"
         assert {data["name"]: data["error"] for data in manager_rig.reported("module.failed")} == {
@@ -111,13 +110,13 @@ async def test_a_crash_in_a_handler_is_shown_until_it_goes_well_again(manager_ri
         with pytest.raises(ModuleFailedError):
             await manager_rig.get("/api/daily")
         await until(lambda: manager_rig.problems.get("module:daily"))
-        assert (manager_rig.status("daily").state, manager_rig.status("daily").is_serving) == (
+        assert (manager_rig.status("daily").status, manager_rig.status("daily").serving) == (
             "failed",
             True,
         )
 
         assert await manager_rig.get("/api/daily", well="true") == 1
-        assert manager_rig.status("daily").state == "running"
+        assert manager_rig.status("daily").status == "running"
         await until(lambda: manager_rig.problems["module:daily"] is None)
 
 
@@ -126,7 +125,7 @@ async def test_a_second_module_cannot_take_the_first_ones_routes(manager_rig):
     manager_rig.add("b-second", HELLO, "routes: {prefix: /api/journal}\n")
 
     async with manager_rig.open() as modules:
-        serving = modules.find("GET", "/api/journal/hello")
+        serving = modules.routes.find("GET", "/api/journal/hello")
         other = "b-second" if serving.module == "a-first" else "a-first"
 
         assert "serves /api/journal already" in manager_rig.status(other).problem
@@ -157,8 +156,8 @@ async def test_an_approval_an_edit_of_modules_yaml_and_a_switch_are_followed_wit
         assert await manager_rig.get("/api/daily/hello") == "hello"
 
         manager_rig.trust.disable("daily")
-        await until(lambda: modules.find("GET", "/api/daily/hello") is None)
-        assert manager_rig.status("daily").state == "disabled"
+        await until(lambda: modules.routes.find("GET", "/api/daily/hello") is None)
+        assert manager_rig.status("daily").status == "disabled"
         await until(
             lambda: (
                 manager_rig.reported("module.disabled") == [{"name": "daily", "version": "1.0.0"}]
@@ -166,7 +165,7 @@ async def test_an_approval_an_edit_of_modules_yaml_and_a_switch_are_followed_wit
         )
 
         manager_rig.trust.enable("daily")
-        await until(lambda: modules.find("GET", "/api/daily/hello"))
+        await until(lambda: modules.routes.find("GET", "/api/daily/hello"))
 
 
 async def test_an_edited_folder_is_reported_at_once_and_the_approved_version_goes_on(manager_rig):
@@ -178,9 +177,9 @@ async def test_an_edited_folder_is_reported_at_once_and_the_approved_version_goe
         )
         await until(lambda: manager_rig.reported("module.changed"))
 
-        found = modules.find("GET", "/api/daily/hello")
+        found = modules.routes.find("GET", "/api/daily/hello")
         assert await found.host.call(found.spec.handler, {}) == "hello"
-        assert manager_rig.status("daily").folder_state == "changed"
+        assert manager_rig.status("daily").state == "changed"
         await until(
             lambda: "parachute modules diff daily" in (manager_rig.problems["module:daily"] or "")
         )
@@ -242,6 +241,23 @@ async def test_who_uses_an_interface_finds_it_when_it_is_enabled(manager_rig):
 
     async with manager_rig.open():
         assert manager_rig.memory["aa-daily"].kept["found"] == "zz-brain"
+
+
+async def test_who_uses_an_interface_still_has_it_when_it_is_disabled(manager_rig):
+    manager_rig.add("aa-brain", WHO, BRAIN)
+    manager_rig.add(
+        "zz-daily",
+        """
+        async def on_disable(self):
+            brain = self.get_interface("BrainInterface")
+            await self.state.put("found", await brain.who() if brain else None)
+        """,
+        "optional_requires: [BrainInterface]\n",
+    )
+
+    async with manager_rig.open():
+        pass
+    assert manager_rig.memory["zz-daily"].kept["found"] == "aa-brain"
 
 
 async def test_an_interface_that_no_one_was_shown_stands_in_for_none_that_was(manager_rig):
@@ -341,7 +357,7 @@ async def test_two_modules_that_answer_each_other_come_to_an_end(manager_rig):
         manager_rig.add(name, body, f"publishes:\n  {name}.said: {{}}\n")
 
     async with manager_rig.open() as modules:
-        modules.publish("ping", "ping.said", {}, Authority())
+        modules.publish("ping", "ping.said", {}, Caller())
         await until(lambda: any(manager_rig.status(name).problem for name in ("ping", "pong")))
         heard = sum(manager_rig.memory[name].kept["heard"] for name in ("ping", "pong"))
         await asyncio.sleep(0.05)
@@ -361,12 +377,12 @@ async def test_tools_are_called_by_the_name_of_their_module(manager_rig):
     async with manager_rig.open() as modules:
         [(module, tool)] = modules.tools()
         assert (module, tool.name, tool.description) == ("daily", "daily-search", "Search.")
-        assert await modules.call_tool(
-            "daily", "daily-search", {"query": "kevin"}, Authority()
-        ) == ["kevin"]
+        assert await modules.call_tool("daily", "daily-search", {"query": "kevin"}, Caller()) == [
+            "kevin"
+        ]
         for wrong in (("brain", "daily-search"), ("daily", "other")):
             with pytest.raises(NotFoundError):
-                await modules.call_tool(*wrong, {}, Authority())
+                await modules.call_tool(*wrong, {}, Caller())
 
 
 async def test_a_schedule_that_is_due_runs(manager_rig):
@@ -381,16 +397,14 @@ async def test_a_schedule_that_is_due_runs(manager_rig):
 
 async def test_when_the_manager_stops_nothing_of_any_module_goes_on(manager_rig):
     manager_rig.add(
-        "daily",
-        "async def on_enable(self):\n    self.kept = asyncio.ensure_future(asyncio.sleep(600))\n  "
-        '  self.kept.set_name("leak")',
+        "daily", "async def on_enable(self):\n    self.spawn(asyncio.sleep, 600, name='leak')"
     )
 
     async with manager_rig.open():
         assert [task for task in asyncio.all_tasks() if task.get_name() == "leak"]
 
     assert [task for task in asyncio.all_tasks() if task.get_name() == "leak"] == []
-    assert manager_rig.modules.find("GET", "/api/daily/hello") is None
+    assert manager_rig.modules.routes.find("GET", "/api/daily/hello") is None
 
 
 async def test_modules_yaml_that_cannot_be_trusted_lets_nothing_run_and_says_so(manager_rig):
@@ -398,19 +412,8 @@ async def test_modules_yaml_that_cannot_be_trusted_lets_nothing_run_and_says_so(
     (manager_rig.home / "modules.yaml").write_text("modules: [")
 
     async with manager_rig.open() as modules:
-        assert modules.find("GET", "/api/daily/hello") is None
+        assert modules.routes.find("GET", "/api/daily/hello") is None
         assert manager_rig.problems["modules"]
-
-
-async def test_eight_modules_begin_at_a_time(manager_rig):
-    manager_rig.config["meeting"] = asyncio.Barrier(8)
-    for number in range(16):
-        manager_rig.add(
-            f"m{number}", "async def on_enable(self):\n    await self.config['meeting'].wait()"
-        )
-
-    async with manager_rig.open():
-        assert {status.state for status in manager_rig.modules.status()} == {"running"}
 
 
 @pytest.mark.parametrize("what", ["look", "ready"])
@@ -425,7 +428,7 @@ async def test_a_disk_that_refuses_leaves_what_runs_running_and_all_is_compared_
         await until(lambda: "could not be read" in (manager_rig.problems.get("modules") or ""))
         assert await manager_rig.get("/api/daily/hello") == "hello"
         manager_rig.trust.fails = frozenset()
-        await until(lambda: manager_rig.modules.find("GET", "/api/brain/hello"))
+        await until(lambda: manager_rig.modules.routes.find("GET", "/api/brain/hello"))
         await until(lambda: manager_rig.problems["modules"] is None)
 
 
@@ -434,11 +437,11 @@ async def test_a_disk_that_refuses_at_the_start_does_not_keep_the_daemon_from_st
     manager_rig.trust.fails = frozenset({"ready"})
 
     async with manager_rig.open() as modules:
-        assert "could not be read" in manager_rig.problems["modules"]
+        await until(lambda: "could not be read" in (manager_rig.problems.get("modules") or ""))
         assert not await modules.wait_started(0)
         manager_rig.trust.fails = frozenset()
         assert await modules.wait_started(30)
-        assert modules.find("GET", "/api/daily/hello")
+        assert modules.routes.find("GET", "/api/daily/hello")
 
 
 async def test_who_waits_for_the_modules_learns_at_once_that_the_manager_ends(manager_rig):
@@ -446,7 +449,7 @@ async def test_who_waits_for_the_modules_learns_at_once_that_the_manager_ends(ma
 
     async with asyncio.timeout(30), manager_rig.open() as modules:
         waiting = asyncio.get_running_loop().create_task(modules.wait_started(600))
-        await until(lambda: manager_rig.problems["modules"])
+        await until(lambda: manager_rig.problems.get("modules"))
     async with asyncio.timeout(30):
         assert not await waiting
 
@@ -464,7 +467,7 @@ async def test_a_module_that_is_too_slow_for_its_events_is_reported(manager_rig)
                 "file.deleted", path=f"{number}.md", by="person", run=None, causes=[], digest=None
             )
         await until(lambda: "some were dropped" in (manager_rig.problems.get("module:daily") or ""))
-        assert manager_rig.status("daily").is_serving
+        assert manager_rig.status("daily").serving
 
 
 async def test_what_was_approved_of_a_module_and_its_agents_are_known_while_it_may_run(manager_rig):
@@ -499,12 +502,13 @@ async def test_schedules_of_the_modules_that_run_are_reported_with_when_they_fal
     manager_rig.add("daily", body)
 
     async with manager_rig.open():
-        reported = {one.handler: one for one in manager_rig.modules.schedules()}
+        found = manager_rig.modules.scheduler.schedules()
+        reported = {one.handler: one for one, _due in found}
         assert (reported["tick"].timing.every_s, reported["nightly"].timing.at) == (900, "03:00")
-        assert reported["tick"].next - reported["tick"].last == timedelta(minutes=15)
+        assert found[-1][1] - reported["tick"].last == timedelta(minutes=15)
         manager_rig.trust.disable("daily")
         await manager_rig.modules.sync()
-        assert manager_rig.modules.schedules() == []
+        assert manager_rig.modules.scheduler.schedules() == []
 
 
 async def test_a_module_takes_part_in_hooks_while_it_runs(manager_rig):
@@ -514,7 +518,7 @@ async def test_a_module_takes_part_in_hooks_while_it_runs(manager_rig):
     hooks: [{event: prompt.before, handler: before_prompt}]
     """
     manager_rig.write("garden", "async def before_prompt(self): ...", said)
-    with pytest.raises(ApprovalRefusedError, match="may quote any note"):
+    with pytest.raises(OutdatedError, match="may quote any note"):
         manager_rig.approve("garden", "untrusted")
     manager_rig.approve("garden", "trusted")
 

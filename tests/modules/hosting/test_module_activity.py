@@ -1,4 +1,4 @@
-"""Who may read the activity log, and what stays known of strangers' texts, over the pipe too."""
+"""Who may read the activity log."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.access.authority import Authority
-from parachuted.access.grant import grant_of
+from parachuted.access.caller import Caller, WorkRequest
+from parachuted.access.grant import CallerGrant, grant_of
 from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError
 from parachuted.modules.hosting.module_context import ModuleActivity
@@ -22,41 +22,31 @@ DAY, NOON = "2026-11-23", datetime(2026, 11, 23, 12, tzinfo=UTC)
 def make(tmp_path):
     (tmp_path / "vault").mkdir()
 
-    def one(authority: Authority, *, manifest: str = "", trust: str = "trusted") -> ModuleActivity:
+    def one(caller: Caller, *, manifest: str = "", trust: str = "trusted") -> ModuleActivity:
         folder = write_module(tmp_path / "daily", "", manifest=manifest)
         approved = replace(approve(folder), trust=trust)
         log = ActivityLog(VaultRoot(tmp_path / "vault"))
-        return ModuleActivity(approved, log, lambda: NOON, lambda: authority)
+        return ModuleActivity(approved, log, lambda: NOON, lambda: caller)
 
     return one
 
 
-async def test_what_strangers_led_to_marks_who_reads_it(make):
-    tainted, reader = Authority(), Authority()
-    tainted.taint.read("Inbox/a.md", "web")
-    await make(tainted).log("of a stranger")
-
-    [found] = await make(reader).read(DAY)
-
-    assert (found.summary, found.origin, reader.taint.origin) == ("of a stranger", "web", "web")
-
-
-async def test_an_untrusted_module_logs_as_a_stranger_and_reads_if_it_may_read_all(make):
-    await make(Authority(), trust="untrusted").log("hello")
+async def test_an_untrusted_module_logs_and_reads_if_it_may_read_all(make):
+    await make(Caller(), trust="untrusted").log("hello")
     with pytest.raises(ActRefusedError, match="quotes any note"):
-        await make(Authority(), trust="untrusted").read(DAY)
+        await make(Caller(), trust="untrusted").read(DAY)
 
-    all_of_it = make(Authority(), manifest="permissions: {read: ['**']}\n", trust="untrusted")
-    assert [one.origin for one in await all_of_it.read(DAY)] == ["imported"]
+    all_of_it = make(Caller(), manifest="permissions: {read: ['**']}\n", trust="untrusted")
+    assert [one.summary for one in await all_of_it.read(DAY)] == ["hello"]
 
 
 async def test_a_key_of_some_paths_and_one_that_has_ended_read_nothing(make):
-    limited = Authority(reads=grant_of(["Daily/**"]))
+    limited = Caller(grant=CallerGrant(reads=grant_of(["Daily/**"])))
     with pytest.raises(ActRefusedError):
         await make(limited).read(DAY)
     for work in (
-        make(Authority(holds=lambda: False)).read(DAY),
-        make(Authority(holds=lambda: False)).log("x"),
+        make(Caller(request=WorkRequest(is_valid=lambda: False))).read(DAY),
+        make(Caller(request=WorkRequest(is_valid=lambda: False))).log("x"),
     ):
         with pytest.raises(ActRefusedError):
             await work

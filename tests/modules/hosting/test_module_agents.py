@@ -5,28 +5,21 @@ what hooks say, and is remembered.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from parachuted.access.authority import Authority, acting
-from parachuted.access.filter import AccessFilter
-from parachuted.access.run_records import RunFilter
-from parachuted.agents import ClaudeSettings, OfflineBackend, make_backend
-from parachuted.errors import (
-    ActRefusedError,
-    AgentUnavailableError,
-    NotFoundError,
-)
+from parachuted.access.caller import Caller, WorkChain, acting
+from parachuted.access.grant import CallerGrant
+from parachuted.agents.offline import OfflineBackend
+from parachuted.errors import ActRefusedError, AgentUnavailableError, NotFoundError
 from parachuted.history import Undo
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules import AgentConfig
 from parachuted.modules.registry.declaration import ToolSpec
-from parachuted.testing import ScriptedBackend, ScriptedMessages, say, use
-from parachuted.vault import VaultRoot
+from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.module_rig import ModuleRig
 
 BOT = """
@@ -121,7 +114,7 @@ async def test_a_run_is_recorded_reported_and_undone_like_any_other(module_rig):
     )
     given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend))
     before = module_rig.text("Brain/projects/client-x.md")
-    with acting(Authority(causes=("c-1",), runs=("r-before",))):
+    with acting(Caller(chain=WorkChain(runs=("r-before",)), causes=("c-1",))):
         await given.run_agent("admin", "Make it green.", {})
 
     (document,) = documents(module_rig)
@@ -153,23 +146,6 @@ async def test_a_run_is_recorded_reported_and_undone_like_any_other(module_rig):
     undone = await undo.undo(str(document["id"]))
     assert undone.paths == ("Brain/projects/client-x.md",)
     assert module_rig.text("Brain/projects/client-x.md") == before
-
-
-async def test_the_words_of_a_run_are_not_for_who_sees_but_a_part(module_rig):
-    given = module_rig.given(
-        module_rig.approve(BOT), module_rig.agents(ScriptedBackend([say("They pay.")]))
-    )
-    await given.run_agent("admin", "x", {})
-
-    (document,) = documents(module_rig)
-    assert document["steps"] == [{"said": "They pay."}]
-    assert document["quotes"] is None  # its prompt came from elsewhere: it may quote anything
-    everything, part = (
-        AccessGrant(alternatives=None),
-        AccessGrant(alternatives=(((PathGlob("Brain/**"),),),)),
-    )
-    shown = RunFilter(AccessFilter(VaultRoot(module_rig.vault), everything), part).shown(document)
-    assert "They pay" not in f"{shown} {document['reason']} {module_rig.events}"
 
 
 class ObjectingHooks:
@@ -249,7 +225,7 @@ async def test_a_cause_has_its_own_budget_so_that_modules_that_wake_each_other_h
         module_rig.approve(BOT, **PROMPTS),
         module_rig.agents(ScriptedBackend([say("ok")]), runs_per_cause=2),
     )
-    with acting(Authority(causes=("c-1",))):
+    with acting(Caller(causes=("c-1",))):
         for _ in range(2):
             await given.run_agent("responder", "x", {})
         with pytest.raises(AgentUnavailableError, match="2 runs per cause"):
@@ -258,8 +234,8 @@ async def test_a_cause_has_its_own_budget_so_that_modules_that_wake_each_other_h
 
 
 async def test_agents_that_call_agents_come_to_an_end(module_rig):
-    async def call(_module, _tool, _arguments, authority):
-        with acting(authority):
+    async def call(_module, _tool, _arguments, caller):
+        with acting(caller):
             return await given.run_agent("admin", "again", {})
 
     tool = ToolSpec(
@@ -343,55 +319,5 @@ async def test_a_call_for_a_key_with_paths_bounds_the_agent_too(module_rig):
     ]
 
 
-async def test_the_real_agent_runs_with_these_tools_alone(module_rig, tmp_path):
-    async with ScriptedMessages() as api:
-        settings = ClaudeSettings(
-            model="claude-haiku-4-5-20251001",
-            folder=tmp_path / "agent",
-            user_home=tmp_path,
-            env=dict(os.environ),
-            credential=None,
-            base_url=api.url,
-        )
-        backend = make_backend("claude", settings)
-        api.add(
-            [
-                say("Let me see."),
-                use("read_note", path="Brain/other.md"),
-                use("read_note", path="Private/secret.md"),
-            ],
-            [
-                use(
-                    "edit_section",
-                    path="Brain/projects/client-x.md",
-                    section="Facts",
-                    text="- green",
-                )
-            ],
-            [say("It is green now.")],
-        )
-        given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend))
-        try:
-            answer = await given.run_agent("admin", "/compact @/etc/passwd", {"max_turns": 5})
-        finally:
-            await backend.close()
-
-        assert answer == "It is green now."
-        tools = [tool["name"].removeprefix("mcp__vault__") for tool in api.asked[0].body["tools"]]
-        assert sorted(tools) == [
-            "edit_section",
-            "list_notes",
-            "move_note",
-            "read_note",
-            "search_notes",
-            "set_key",
-            "write_note",
-        ]
-        assert "heliotrope" not in str([request.body for request in api.asked])
-    assert "- green" in module_rig.text("Brain/projects/client-x.md")
-    assert documents(module_rig)[0]["outcome"] == "changed"
-    assert documents(module_rig)[0]["cost_usd"] > 0
-
-
-def limited(paths: AccessGrant) -> Authority:
-    return Authority(reads=paths, writes=paths)
+def limited(paths: AccessGrant) -> Caller:
+    return Caller(grant=CallerGrant(reads=paths, writes=paths))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from parachuted.access.authority import Authority, acting
+from parachuted.access.caller import Caller, WorkChain, WorkRequest, acting
 from parachuted.errors import ActRefusedError
 from parachuted.modules import CurrentCall
 from tests.modules.module_rig import ModuleRig
@@ -52,7 +52,7 @@ async def test_the_state_of_one_module_is_not_anothers(module_rig):
 def test_a_module_says_what_led_to_its_event(module_rig):
     given = module_rig.given(module_rig.approve(MANIFEST))
     given.publish("telegram-bot.message.came", {"text": "hello"})
-    with acting(Authority(causes=("c-1",))):
+    with acting(Caller(causes=("c-1",))):
         given.publish("telegram-bot.message.came", {"text": "hello"})
         given.publish("telegram-bot.message.came", {"causes": ["c-own"]})
 
@@ -65,15 +65,18 @@ def test_a_module_says_what_led_to_its_event(module_rig):
 
 def test_code_knows_which_run_called_it_and_whose_words_led_to_it(module_rig):
     given = module_rig.given(module_rig.approve(MANIFEST))
-    assert given.current_call == CurrentCall(run=None, origin="agent")
-    asked = Authority(asked_by="person")
+    assert given.current_call == CurrentCall(run=None)
+    asked = Caller(request=WorkRequest(by="person"))
     with acting(asked):
-        assert given.current_call == CurrentCall(run=None, origin="you")
-        asked.taint.read("Inbox/a.md", "web")
-        assert given.current_call == CurrentCall(run=None, origin="web", is_strangers=True)
-    with acting(Authority(asked_by="person", runs=("r-1", "r-0"))):
-        assert given.current_call == CurrentCall(run="r-1", origin="agent")
-    with acting(Authority(holds=lambda: False)), pytest.raises(ActRefusedError):
+        assert given.current_call == CurrentCall(run=None)
+        asked.taint.read("Inbox/a.md")
+        assert given.current_call == CurrentCall(run=None, is_strangers=True)
+    with acting(Caller(chain=WorkChain(runs=("r-1", "r-0")), request=WorkRequest(by="person"))):
+        assert given.current_call == CurrentCall(run="r-1")
+    with (
+        acting(Caller(request=WorkRequest(is_valid=lambda: False))),
+        pytest.raises(ActRefusedError),
+    ):
         _ = given.current_call
 
 
@@ -82,18 +85,18 @@ def test_a_module_acts_for_people_only_if_that_was_approved_and_it_began_the_wor
 ):
     plain = module_rig.given(module_rig.approve(MANIFEST))
     given = module_rig.given(module_rig.approve(f"{MANIFEST}  people: true\n"))
-    own = Authority()
-    own.taint.read("Inbox/a.md", "web")
+    own = Caller()
+    own.taint.read("Inbox/a.md")
     with acting(own), given.on_behalf_of("Matrix @ana:server"):
-        assert (given.current_call.origin, given.current_call.is_strangers) == ("you", False)
+        assert not given.current_call.is_strangers
     with acting(own), given.on_behalf_of("Matrix @ana:server", is_strangers=True):
-        assert (given.current_call.origin, given.current_call.is_strangers) == ("bot", True)
+        assert given.current_call.is_strangers
     with acting(own), pytest.raises(ActRefusedError, match="people: true"):
         plain.on_behalf_of("Matrix @ana:server")
     for other in (
-        Authority(asked_by="person"),
-        Authority(asked_by="event"),
-        Authority(entry="schedule", asked_by="clock"),
+        Caller(request=WorkRequest(by="person")),
+        Caller(request=WorkRequest(by="event")),
+        Caller(request=WorkRequest(entry="schedule", by="clock")),
     ):
         with acting(other), pytest.raises(ActRefusedError, match="itself"):
             given.on_behalf_of("Matrix @ana:server")

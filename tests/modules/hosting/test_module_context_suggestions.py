@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from parachuted.access.authority import Authority, acting
+from parachuted.access.caller import Caller, WorkChain, WorkRequest, acting
+from parachuted.access.grant import CallerGrant, Grant
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
-from parachuted.keys import AccessGrant, PathGlob
+from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant, PathGlob
+from parachuted.runs.run_request import CurrentRun
 from parachuted.suggestions import Proposal, Suggestions
 from tests.modules.module_rig import ModuleRig
 
@@ -20,6 +22,7 @@ permissions:
   read: ["Work/**", "Suggestions/**"]
   write: ["**"]
 """
+AGENT = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=NOWHERE)
 
 
 @pytest.fixture
@@ -48,7 +51,7 @@ async def test_it_is_filed_under_the_modules_name_with_what_led_to_it(module_rig
     given = module_rig.given(
         module_rig.approve(MANIFEST), module_rig.agents(suggestions=suggestions)
     )
-    with acting(Authority(causes=("c-1",), runs=("r-1",))):
+    with acting(Caller(chain=WorkChain(runs=("r-1",)), causes=("c-1",))):
         name = await given.suggest(
             "update", "Work/a.md", {"key": "seen", "value": True}, "it was seen"
         )
@@ -69,7 +72,7 @@ async def test_a_module_that_no_one_trusts_suggests_a_strangers_text(module_rig,
     name = await module_rig.given(approved, module_rig.agents(suggestions=suggestions)).suggest(
         "update", "Work/a.md", {"text": "x\n"}, "x"
     )
-    assert suggestions.get(name).origin == "bot"
+    assert suggestions.get(name).origin == "stranger"
 
 
 async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(module_rig, suggestions):
@@ -141,22 +144,23 @@ async def test_a_module_decides_on_a_suggestion_only_as_the_person_for_whom_it_a
             ("gardener", "Work/a.md", {"text": "second\n"}),
         )
     ]
-    ana = Authority().for_person("Telegram 1")
-    for context, authority, name, error in (
-        (given, Authority(), others, ActRefusedError),
-        (given, Authority(asked_by="person"), others, ActRefusedError),
-        (given, Authority().for_person("Telegram 1", is_strangers=True), others, ActRefusedError),
-        (given, replace(ana, within=object()), others, ActRefusedError),  # an agent's run of hers
+    ana = Caller().for_person("Telegram 1")
+    of_run = replace(ana, chain=WorkChain(within=CurrentRun(grant=AGENT)))
+    for context, caller, name, error in (
+        (given, Caller(), others, ActRefusedError),
+        (given, Caller(request=WorkRequest(by="person")), others, ActRefusedError),
+        (given, Caller().for_person("Telegram 1", is_strangers=True), others, ActRefusedError),
+        (given, of_run, others, ActRefusedError),
         (plain, ana, others, ActRefusedError),
         (given, ana, own, ActRefusedError),
         (given, ana, hidden, NotFoundError),
         (given, ana, "s0000000000", NotFoundError),
     ):
-        with acting(authority), pytest.raises(error):
+        with acting(caller), pytest.raises(error):
             await context.resolve_suggestion(name, "approve")
     with acting(ana), pytest.raises(EditRefusedError, match="neither approve nor reject"):
         await given.resolve_suggestion(others, "perhaps")
-    with acting(Authority()), given.on_behalf_of("Telegram 1"):
+    with acting(Caller()), given.on_behalf_of("Telegram 1"):
         assert await given.resolve_suggestion(others, "approve") == "approved"
         assert await given.resolve_suggestion(second, "reject") == "rejected"
         with pytest.raises(EditRefusedError, match="already"):
@@ -164,5 +168,5 @@ async def test_a_module_decides_on_a_suggestion_only_as_the_person_for_whom_it_a
     assert module_rig.text("Work/a.md") == "---\nseen: true\n---\n# A\n"
 
 
-def limited(paths: AccessGrant) -> Authority:
-    return Authority(reads=paths, writes=paths)
+def limited(paths: AccessGrant) -> Caller:
+    return Caller(grant=CallerGrant(reads=paths, writes=paths))

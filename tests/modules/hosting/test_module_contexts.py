@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from parachuted.access.authority import Authority, acting
-from parachuted.access.grant import grant_of
+from parachuted.access.caller import Caller, acting
+from parachuted.access.grant import CallerGrant, grant_of
 from parachuted.errors import PathRefusedError
 from parachuted.testing import ScriptedBackend, say
 from tests.modules.module_rig import ModuleRig
@@ -65,7 +65,7 @@ async def test_a_budget_leaves_out_the_farthest_and_says_so(module_rig):
 async def test_a_caller_that_is_limited_to_some_paths_gets_no_others(module_rig):
     contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
     only = grant_of(["Work/b/**"])
-    with acting(Authority(reads=only, writes=only)):
+    with acting(Caller(grant=CallerGrant(reads=only, writes=only))):
         found = await contexts.preview(["Work/a", "Work/b"])
     assert "Dig." not in found.text
     assert "Water." in found.text

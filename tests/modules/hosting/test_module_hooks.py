@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.authority import Authority, acting
-from parachuted.access.grant import grant_of
-from parachuted.agents import CompactionAnswer
+from parachuted.access.caller import Caller, WorkRequest, acting
+from parachuted.access.grant import CallerGrant, grant_of
+from parachuted.agents.job import CompactionAnswer
 from parachuted.errors import ActRefusedError, ModuleFailedError
-from parachuted.hooks import HookApprovals, HookError, HookEvent, HookRunner, HookRunRecorder, Hooks
+from parachuted.hooks import HookError, HookEvent, Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.host import ModuleHost
@@ -76,9 +76,7 @@ class GardenRig:
         hooks = Hooks(
             home=self.home,
             vault=self.rig.vault,
-            runner=HookRunner(),
-            approvals=HookApprovals(self.home),
-            recorder=HookRunRecorder(self.home / "run" / "hook-runs"),
+            runs=self.home / "run" / "hook-runs",
             clock=self.rig.clock,
             report=self.problems.__setitem__,
             env={},
@@ -127,7 +125,7 @@ async def test_a_module_adds_to_a_prompt_and_has_a_turn_go_on_eight_times_at_mos
 
 async def test_a_module_says_what_a_compaction_is_to_keep(garden):
     async with garden.joined(GARDEN) as hooks:
-        agent = make_hooks(hooks, garden.rig.vault, agent="chat", authority=Authority)
+        agent = make_hooks(hooks, garden.rig.vault, agent="chat", caller=Caller)
         assert await agent.compacting("auto", None) == CompactionAnswer(
             instructions="From the module garden:\nKeep the names (auto)."
         )
@@ -167,18 +165,18 @@ async def test_what_an_untrusted_module_adds_marks_the_run_and_silence_does_not(
             at=NOON,
             vault=garden.rig.vault,
             data={"prompt": prompt, "source": "user"},
-            authority=Authority(),
+            caller=Caller(),
         )
 
     async with garden.joined(GARDEN, is_trusted=False) as hooks:
         added = about("Dig.")
         await hooks.ask(added)
-        assert added.authority.taint.origin == "imported"
-        assert "the module garden" in added.authority.taint.why()
+        assert added.caller.taint
+        assert "the module garden" in added.caller.taint.why()
     async with garden.joined(FAILING, is_trusted=False) as hooks:
         silent = about("Dig.")
         await hooks.ask(silent)
-        assert not silent.authority.taint
+        assert not silent.caller.taint
 
 
 LISTING = """
@@ -191,7 +189,9 @@ async def before_prompt(self):
 async def test_a_module_reads_no_more_for_a_prompt_than_who_asked_for_the_run(garden):
     async with garden.joined(LISTING) as hooks:
         whole = await garden.chat(hooks, "Dig.")
-        with acting(Authority(asked_by="person", reads=grant_of(["Work/**"]))):
+        with acting(
+            Caller(request=WorkRequest(by="person"), grant=CallerGrant(reads=grant_of(["Work/**"])))
+        ):
             limited = await garden.chat(hooks, "Dig.")
 
     assert whole.jobs[0].prompt.endswith("\nBrain/a.md, Work/b.md")
@@ -206,7 +206,7 @@ async def test_a_module_is_not_asked_about_its_own_agents(garden):
             vault=garden.rig.vault,
             module="garden",
             data={"prompt": "A secret.", "source": "system"},
-            authority=Authority(),
+            caller=Caller(),
         )
         assert (await hooks.ask(own)).allowed
 
@@ -225,7 +225,7 @@ async def test_a_module_in_a_container_takes_part_as_well(tmp_path):
                 at=NOON,
                 vault=tmp_path,
                 data={"prompt": "Dig.", "source": "user"},
-                authority=Authority(),
+                caller=Caller(),
             )
         )
         assert answer.context == ("From the module garden:\nIt is May (user).",)

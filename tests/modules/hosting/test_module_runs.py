@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from parachuted.access.authority import Authority, acting
+from parachuted.access.caller import Caller, WorkRequest, acting
 from parachuted.errors import (
     ActRefusedError,
     AgentFailedError,
@@ -15,7 +15,7 @@ from parachuted.errors import (
     AgentUnavailableError,
     NotFoundError,
 )
-from parachuted.modules.agent_runs import AgentText, AgentToolCall
+from parachuted.modules import AgentText, AgentToolCall
 from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.module_rig import ModuleRig
 
@@ -110,8 +110,8 @@ async def test_what_could_not_begin_is_reported_at_the_start(module_rig):
 
 
 async def test_what_the_run_read_of_strangers_marks_who_reads_its_steps(module_rig):
-    starter, reader = Authority(), Authority()
-    starter.taint.read("Inbox/a.md", "web")
+    starter, reader = Caller(), Caller()
+    starter.taint.read("Inbox/a.md")
     runs = runs_of(module_rig, ScriptedBackend([say("x")]))
     with acting(starter):
         run = await runs.start("admin", "x", {})
@@ -119,14 +119,14 @@ async def test_what_the_run_read_of_strangers_marks_who_reads_its_steps(module_r
     with acting(reader):
         await runs.next(run)
 
-    assert reader.taint.origin == "web"
+    assert reader.taint
 
 
 async def test_an_authority_that_has_ended_reads_and_stops_nothing(module_rig):
     runs = runs_of(module_rig, ScriptedBackend([say("x")]))
     run = await runs.start("admin", "x", {})
     await runs.result(run)
-    with acting(Authority(holds=lambda: False)):
+    with acting(Caller(request=WorkRequest(is_valid=lambda: False))):
         for work in (runs.next(run), runs.result(run), runs.stop(run), runs.start("admin", "", {})):
             with pytest.raises(ActRefusedError):
                 await work
@@ -154,7 +154,7 @@ async def test_what_serves_a_conversation_takes_none_of_the_others_runs(module_r
     backend = ScriptedBackend([say("x")])
     runs = runs_of(module_rig, backend, runs=1)
 
-    with acting(Authority(asked_by="person")):
+    with acting(Caller(request=WorkRequest(by="person"))):
         for _ in range(3):
             await runs.ask("What?", None, None, conversation=True)
             await runs.result(await runs.start("admin", "Go.", {"budget": "conversation"}))
@@ -168,7 +168,7 @@ async def test_what_serves_a_conversation_takes_none_of_the_others_runs(module_r
 async def test_without_a_person_the_budget_of_all_other_work_pays(module_rig):
     runs = runs_of(module_rig, ScriptedBackend([say("x")]), runs=0)
 
-    with acting(Authority(asked_by="event")):
+    with acting(Caller(request=WorkRequest(by="event"))):
         with pytest.raises(AgentUnavailableError, match="does not begin"):
             await runs.ask("What?", None, None, conversation=True)
         with pytest.raises(AgentUnavailableError, match="does not begin"):

@@ -10,8 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from parachuted.access.authority import Authority, acting
-from parachuted.agents import OfflineBackend, ToolResult, call_tool
+from parachuted.access.caller import Caller, WorkRequest, acting
+from parachuted.agents.calling import call_tool
+from parachuted.agents.job import ToolResult
+from parachuted.agents.offline import OfflineBackend
 from parachuted.agents.permission import PermissionRequests
 from parachuted.errors import ActRefusedError, AgentUnavailableError
 from parachuted.hooks.decision import HookDecision
@@ -170,9 +172,12 @@ async def test_attachments_go_with_the_prompt_within_what_the_agent_may_read(mod
     backend = ScriptedBackend([say("x")])
     runs = runs_of(module_rig, backend)
     paths = ["Brain/a.md", "Brain/a.png"]
-    run = await runs.start("chat", "Which?", {"conversation": True, "attachments": paths})
-    await runs.result(run)
+    caller = Caller()
+    with acting(caller):
+        run = await runs.start("chat", "Which?", {"conversation": True, "attachments": paths})
+        await runs.result(run)
 
+    assert "an answer of" in caller.taint.why()
     [job] = backend.jobs
     assert job.prompt == "The file Brain/a.md:\n\n# A\n\nblue\n\n\nWhich?"
     assert [(file.path, file.media_type, file.data) for file in job.files] == [
@@ -246,10 +251,13 @@ async def test_narrowed_paths_hold_for_every_call(module_rig):
 async def test_an_explicit_agent_begins_where_a_person_asks_alone(module_rig):
     backend = ScriptedBackend([say("x")])
     runs = runs_of(module_rig, backend)
-    with acting(Authority(asked_by="person", entry="http")):
+    with acting(Caller(request=WorkRequest(by="person", entry="http"))):
         run = await runs.start("helper", "x", {"conversation": True})
         await runs.result(run)
-    with acting(Authority(asked_by="clock", entry="schedule")), pytest.raises(ActRefusedError):
+    with (
+        acting(Caller(request=WorkRequest(by="clock", entry="schedule"))),
+        pytest.raises(ActRefusedError),
+    ):
         await runs.start("helper", "x", {"conversation": True})
 
 
@@ -279,7 +287,7 @@ async def test_conversations_take_neither_the_room_nor_the_runs_of_other_work(mo
     work = await runs.start("chat", "Long.", {})
     await began.wait()
 
-    with acting(Authority(asked_by="person", entry="http")):
+    with acting(Caller(request=WorkRequest(by="person", entry="http"))):
         for _ in range(3):
             run = await runs.start("chat", "Short.", {"conversation": True})
             assert (await runs.result(run)).text == "x"
@@ -290,12 +298,11 @@ async def test_conversations_take_neither_the_room_nor_the_runs_of_other_work(mo
         await runs.start("chat", "Short.", {"conversation": True})
 
 
-ADMIN = Authority(asked_by="person", entry="http", may_administer=True)
+ADMIN = Caller(request=WorkRequest(by="person", entry="http", may_administer=True))
 
 
 @pytest.mark.parametrize(
-    ("answer", "allowed"),
-    [("allow", True), ("deny", False), ({"pattern": "Private/**"}, True)],
+    ("answer", "allowed"), [("allow", True), ("deny", False), ({"pattern": "Private/**"}, True)]
 )
 async def test_a_permission_request_is_a_step_that_a_person_answers(module_rig, answer, allowed):
     module_rig.save("Private/c.md", "secret")
@@ -318,7 +325,10 @@ async def test_a_permission_request_is_a_step_that_a_person_answers(module_rig, 
         )
         with pytest.raises(ActRefusedError, match="takes"):
             await runs.answer(run, asked.id, "perhaps")
-        with acting(Authority(asked_by="person")), pytest.raises(ActRefusedError, match="admin"):
+        with (
+            acting(Caller(request=WorkRequest(by="person"))),
+            pytest.raises(ActRefusedError, match="admin"),
+        ):
             await runs.answer(run, asked.id, "allow")
         assert await runs.answer(run, asked.id, answer) is True
         await runs.result(run)
@@ -472,11 +482,7 @@ async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next
 async def test_hooks_know_a_conversation_by_its_id_and_folder(module_rig, folder):
     asker = ConversationHooks(0)
     runs = runs_of(module_rig, ScriptedBackend([say("Dug.")]), asker=asker)
-    options = {
-        "conversation": True,
-        "conversation_id": "talk-1",
-        "conversation_folder": folder,
-    }
+    options = {"conversation": True, "conversation_id": "talk-1", "conversation_folder": folder}
     first = await runs.start("chat", "Dig.", options)
     session = (await runs.result(first)).session_id
     last = await runs.start("chat", "Deeper.", options | {"session_id": session})
@@ -488,11 +494,7 @@ async def test_hooks_know_a_conversation_by_its_id_and_folder(module_rig, folder
     assert {one.session_id for one in asker.events} == {"talk-1"}
     read = document(start)
     assert (read["session_id"], read["cwd"]) == ("talk-1", str(place))
-    about = {
-        "session_id": "talk-1",
-        "module": read["module"],
-        "working_directory": str(place),
-    }
+    about = {"session_id": "talk-1", "module": read["module"], "working_directory": str(place)}
     assert about.items() <= read["data"].items()
     (published,) = reported(module_rig, "session.start")
     relative = "Work" if folder == "Work/" else ""

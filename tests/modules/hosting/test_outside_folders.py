@@ -6,14 +6,10 @@ import os
 
 import pytest
 
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller, WorkRequest
+from parachuted.access.grant import CallerGrant
 from parachuted.access.own_folders import OwnFolders
-from parachuted.errors import (
-    ActRefusedError,
-    EditRefusedError,
-    NotFoundError,
-    PathRefusedError,
-)
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 
@@ -37,68 +33,61 @@ def home(tmp_path):
 
 
 @pytest.fixture
-def authority():
-    return Authority()
+def caller():
+    return Caller()
 
 
 @pytest.fixture
-def folders(home, authority):
+def folders(home, caller):
     kept_out = (home / "Projects/vault",)
-    return OutsideFolders("garden", ["~/Projects"], home, kept_out, lambda: authority)
+    return OutsideFolders("garden", ["~/Projects"], home, kept_out, lambda: caller)
 
 
-async def test_a_file_of_a_named_folder_is_read_and_counts_as_a_strangers(home, folders, authority):
-    assert not authority.taint
+async def test_a_file_of_a_named_folder_is_read_and_counts_as_a_strangers(home, folders, caller):
+    assert not caller.taint
     assert await folders.read("~/Projects/garden/AGENTS.md") == "# Garden\n"
-    assert authority.taint.origin == "imported"
+    assert caller.taint
     assert await folders.read(f"{home}/Projects/garden/beds/one.md") == "one\n"
 
 
-async def test_what_lies_in_a_folder_that_the_person_named_as_theirs_is_no_strangers(
-    home, authority
-):
+async def test_what_lies_in_a_folder_that_the_person_named_as_theirs_is_no_strangers(home, caller):
     folders = OutsideFolders(
-        "garden",
-        ["~/Projects"],
-        home,
-        (),
-        lambda: authority,
-        OwnFolders(["~/Projects/garden"], home),
+        "garden", ["~/Projects"], home, (), lambda: caller, OwnFolders(["~/Projects/garden"], home)
     )
 
     assert await folders.read(f"{home}/Projects/garden/AGENTS.md") == "# Garden\n"
     assert await folders.list("~/Projects/garden", "**/*.md")
-    assert not authority.taint
+    assert not caller.taint
     await folders.read("~/Projects/vault/diary.md")
     assert (
         "parachute config set agent.own_folders '~/Projects/garden, ~/Projects/vault'"
-        in authority.taint.why()
+        in caller.taint.why()
     )
 
 
-async def test_a_folder_is_theirs_with_what_is_below_it_alone(home, authority):
+async def test_a_folder_is_theirs_with_what_is_below_it_alone(home, caller):
     folders = OutsideFolders(
         "garden",
         ["~/Projects"],
         home,
         (),
-        lambda: authority,
+        lambda: caller,
         OwnFolders(["~/Projects/garden/beds"], home),
     )
 
     await folders.read("~/Projects/garden/beds/one.md")
-    assert not authority.taint
+    assert not caller.taint
     assert await folders.list("~/Projects/garden", "beds/*.md")
-    assert authority.taint
+    assert caller.taint
 
 
-async def test_no_command_is_advised_that_would_name_other_folders(home, folders, authority):
+async def test_no_command_is_advised_that_would_name_other_folders(home, folders, caller):
     (home / "Projects/a,~/Secret").mkdir(parents=True)
     (home / "Projects/a,~/Secret/AGENTS.md").write_text("# A\n")
 
     await folders.read("~/Projects/a,~/Secret/AGENTS.md")
 
-    assert "config set" not in authority.taint.why()
+    assert "config set" not in caller.taint.why()
 
 
 async def test_files_are_listed_without_what_is_hidden_or_the_vaults(home, folders):
@@ -140,9 +129,7 @@ async def test_files_are_listed_without_what_is_hidden_or_the_vaults(home, folde
         ("~/Projects/garden/large.md", EditRefusedError),
     ],
 )
-async def test_all_else_is_refused_and_nothing_of_it_is_shown(
-    home, folders, authority, path, error
-):
+async def test_all_else_is_refused_and_nothing_of_it_is_shown(home, folders, caller, path, error):
     garden = home / "Projects/garden"
     (garden / "link.md").symlink_to(home / "Secret/plan.md")
     (garden / "away").symlink_to(home / "Secret")
@@ -153,11 +140,11 @@ async def test_all_else_is_refused_and_nothing_of_it_is_shown(
     with pytest.raises(error) as refused:
         await folders.read(path)
     assert "Secret" not in str(refused.value) or "Secret" in path
-    assert bool(authority.taint) is (path == "~/Projects/garden/photo.md")
+    assert bool(caller.taint) is (path == "~/Projects/garden/photo.md")
 
 
-async def test_a_named_folder_that_is_gone_has_nothing(home, authority):
-    folders = OutsideFolders("garden", ["~/None"], home, (), lambda: authority)
+async def test_a_named_folder_that_is_gone_has_nothing(home, caller):
+    folders = OutsideFolders("garden", ["~/None"], home, (), lambda: caller)
 
     with pytest.raises(NotFoundError):
         await folders.read("~/None/a.md")
@@ -165,11 +152,11 @@ async def test_a_named_folder_that_is_gone_has_nothing(home, authority):
         await folders.list("~/None")
 
 
-async def test_the_vault_is_kept_out_however_a_folder_reaches_it(home, authority):
+async def test_the_vault_is_kept_out_however_a_folder_reaches_it(home, caller):
     (home / "Alias").symlink_to(home / "Projects/vault")
     (home / "Above").symlink_to(home / "Projects")
     kept_out = (home / "Projects/vault",)
-    folders = OutsideFolders("garden", ["~/Alias", "~/Above"], home, kept_out, lambda: authority)
+    folders = OutsideFolders("garden", ["~/Alias", "~/Above"], home, kept_out, lambda: caller)
 
     for path in ("~/Alias/diary.md", "~/Above/vault/diary.md"):
         with pytest.raises(ActRefusedError, match="lies in the vault"):
@@ -181,12 +168,12 @@ async def test_the_vault_is_kept_out_however_a_folder_reaches_it(home, authority
 
 async def test_without_a_named_folder_or_for_a_limited_caller_nothing_is_read(home, folders):
     grant = AccessGrant(alternatives=(((PathGlob("**"),),),))
-    for mine, authority, match in (
-        ([], Authority(), "permissions.folders does not name it"),
-        (["~/Projects"], Authority(reads=grant), "limited to some paths"),
-        (["~/Projects"], Authority(holds=lambda: False), "have ended"),
+    for mine, caller, match in (
+        ([], Caller(), "permissions.folders does not name it"),
+        (["~/Projects"], Caller(grant=CallerGrant(reads=grant)), "limited to some paths"),
+        (["~/Projects"], Caller(request=WorkRequest(is_valid=lambda: False)), "have ended"),
     ):
-        outside = OutsideFolders("garden", mine, home, (), lambda kept=authority: kept)
+        outside = OutsideFolders("garden", mine, home, (), lambda kept=caller: kept)
         with pytest.raises(ActRefusedError, match=match):
             await outside.read("~/Projects/garden/AGENTS.md")
         with pytest.raises(ActRefusedError, match=match):

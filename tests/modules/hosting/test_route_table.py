@@ -131,7 +131,7 @@ def brain() -> ModuleRouteTable:
             "PUT /entities/{id...}",
             "GET /{all...}",
             "GET /entities/old/{id...}",
-        ),
+        )
     )
     return found
 

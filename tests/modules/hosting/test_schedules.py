@@ -13,10 +13,11 @@ from typing import cast
 
 import pytest
 
-from parachuted.access.authority import NO_AUTHORITY, Authority, acting, current
-from parachuted.access.grant import grant_of
+from parachuted.access.caller import NO_CALLER, Caller, WorkRequest, acting, current
+from parachuted.access.grant import CallerGrant, grant_of
 from parachuted.audit.chain import NullAuditRecorder
 from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError
+from parachuted.modules.declare import ScheduleMark
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.schedules import (
@@ -26,7 +27,7 @@ from parachuted.modules.hosting.schedules import (
     SetSchedule,
     SetSchedules,
 )
-from parachuted.modules.registry.declaration import ModuleDeclaration, ScheduleSpec
+from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.scheduling import Timing
 from parachuted.state import open_state
 from tests.modules.module_rig import ModuleRig
@@ -67,18 +68,18 @@ class CountingModule:
     def __init__(self) -> None:
         self.reported: list[str] = []
         self.data: list[Mapping[str, object]] = []
-        self.read: list[Mapping[str, str]] = []
+        self.tainted: list[bool] = []
         self.wait: asyncio.Event | None = None
         self.fails = False
 
     async def tell(
-        self, handler: str, data: Mapping[str, object], *, timeout_s: float, authority: Authority
+        self, handler: str, data: Mapping[str, object], *, timeout_s: float, caller: Caller
     ) -> None:
-        assert current() is NO_AUTHORITY
+        assert current() is NO_CALLER
         self.reported.append(handler)
         self.data.append(data)
-        self.read.append(dict(authority.taint.sources))
-        assert (len(authority.causes), authority.asked_by, authority.entry) == (
+        self.tainted.append(bool(caller.taint))
+        assert (len(caller.causes), caller.request.by, caller.request.entry) == (
             1,
             "clock",
             "schedule",
@@ -94,7 +95,7 @@ def every(seconds: int, handler: str = "tidy") -> ModuleDeclaration:
         name="daily",
         version="1.0.0",
         prefix="/api/daily",
-        schedules=(ScheduleSpec(handler=handler, timing=Timing(every_s=seconds)),),
+        schedules=(ScheduleMark(handler=handler, timing=Timing(every_s=seconds)),),
     )
 
 
@@ -103,7 +104,7 @@ def daily(at: str) -> ModuleDeclaration:
         name="daily",
         version="1.0.0",
         prefix="/api/daily",
-        schedules=(ScheduleSpec(handler="tidy", timing=Timing(at=at)),),
+        schedules=(ScheduleMark(handler="tidy", timing=Timing(at=at)),),
     )
 
 
@@ -120,7 +121,7 @@ async def turns() -> None:
 
 async def due(clockwork: ModuleScheduler) -> None:
     async with asyncio.TaskGroup() as group:
-        with acting(Authority()):  # as a request that sets a schedule
+        with acting(Caller()):  # as a request that sets a schedule
             clockwork.begin_due(group)
         await turns()
     await turns()
@@ -255,7 +256,7 @@ async def test_the_schedules_of_a_module_that_is_gone_rest(clock):
 
 
 def nightly(method: str = "reflect", **more: object) -> SetSchedule:
-    values = {"arguments": {"agent": "a"}, "read": {}, "timing": Timing(cron="0 3 * * *")} | more
+    values = {"arguments": {"agent": "a"}, "timing": Timing(cron="0 3 * * *")} | more
     return SetSchedule(name="nightly", method=method, **values)
 
 
@@ -266,7 +267,7 @@ async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_aft
     state = open_state(tmp_path / "state.journal")
     clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
     add(clockwork, tells, every(999_999))
-    await clockwork.set("daily", nightly(read={"Inbox/a.md": "web"}))
+    await clockwork.set("daily", nightly(is_tainted=True))
     state.close()
     clock.go(days=3)
     state = open_state(tmp_path / "state.journal")
@@ -279,7 +280,7 @@ async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_aft
     assert tells.reported == ["reflect"]
     assert clockwork.words("daily")[1].startswith("nightly, reflect: ")
     assert tells.data == [{"agent": "a"}]
-    assert tells.read == [{"Inbox/a.md": "web"}]
+    assert tells.tainted == [True]
     assert all(one.next_at > clock() for one in clockwork.set_by("daily"))
     state.close()
 
@@ -305,9 +306,10 @@ async def test_setting_the_same_again_at_each_start_puts_nothing_off(clock, tmp_
     assert tells.reported == ["reflect", "other"], "another timing begins to count when it is set"
 
 
-async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock):
+async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock, tmp_path):
     tells = CountingModule()
-    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    state = open_state(tmp_path / "state.journal")
+    clockwork = ModuleScheduler(clock, state, UNRECORDED)
     add(clockwork, tells, every(999_999))
     await clockwork.set("daily", nightly(timing=Timing(every_s=60)))
     clockwork.remove(cast("ModuleHost", tells))
@@ -322,6 +324,7 @@ async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock):
     clock.go(minutes=5)
     await due(clockwork)
     assert tells.reported == ["reflect"]
+    state.close()
 
 
 NIGHTLY = SetSchedule(
@@ -329,7 +332,7 @@ NIGHTLY = SetSchedule(
     method="reflect",
     arguments={"agent": "reflector", "days": [1, 2]},
     timing=Timing(cron="0 3 * * *", timezone="Europe/Berlin"),
-    read={"Inbox/a.md": "web"},
+    is_tainted=True,
 )
 
 
@@ -377,10 +380,12 @@ async def test_a_file_edited_to_rubbish_counts_as_none_and_is_replaced(tmp_path,
         {"timing": Timing(at="03:00", timezone="nowhere")},
     ],
 )
-async def test_what_cannot_be_a_schedule_is_refused(tmp_path, wrong):
+async def test_what_cannot_be_a_schedule_is_refused(module_rig, wrong):
+    mine = ModuleSchedules("daily", module_rig.scheduler, Caller)
+    asked = {"name": "a", "method": "b", "arguments": {}, "timing": NIGHTLY.timing, **wrong}
     with pytest.raises(EditRefusedError):
-        await SetSchedules(tmp_path).put("daily", replace(NIGHTLY, **wrong))
-    assert not (tmp_path / "daily.json").exists()
+        await mine.set(**asked)
+    assert await mine.list() == []
 
 
 async def test_a_module_sets_only_so_many():
@@ -405,13 +410,13 @@ def module_rig(tmp_path):
 
 
 async def test_what_was_read_of_strangers_goes_with_the_schedule(module_rig):
-    authority = Authority()
-    authority.taint.read("Inbox/mail.md", "web")
-    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: authority)
+    caller = Caller()
+    caller.taint.read("Inbox/mail.md")
+    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: caller)
 
     await mine.set("hourly", "look", {"text": "of a stranger"}, HOURLY)
 
-    assert module_rig.scheduler._set.of("daily")["hourly"].read == {"Inbox/mail.md": "web"}
+    assert module_rig.scheduler._set.of("daily")["hourly"].is_tainted
     assert [(one.name, one.method, one.timing) for one in await mine.list()] == [
         ("hourly", "look", HOURLY)
     ]
@@ -420,7 +425,9 @@ async def test_what_was_read_of_strangers_goes_with_the_schedule(module_rig):
 
 
 async def test_whose_rights_have_ended_sets_and_removes_nothing(module_rig):
-    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: Authority(holds=lambda: False))
+    mine = ModuleSchedules(
+        "daily", module_rig.scheduler, lambda: Caller(request=WorkRequest(is_valid=lambda: False))
+    )
 
     for work in (mine.set("a", "b", {}, HOURLY), mine.remove("a"), mine.list()):
         with pytest.raises(ActRefusedError):
@@ -429,7 +436,7 @@ async def test_whose_rights_have_ended_sets_and_removes_nothing(module_rig):
 
 async def test_no_module_sees_the_schedules_of_another(module_rig):
     mine, other = (
-        ModuleSchedules(name, module_rig.scheduler, Authority) for name in ("daily", "brain")
+        ModuleSchedules(name, module_rig.scheduler, Caller) for name in ("daily", "brain")
     )
     await mine.set("hourly", "look", {}, HOURLY)
 
@@ -439,9 +446,9 @@ async def test_no_module_sees_the_schedules_of_another(module_rig):
 
 
 async def test_a_caller_that_is_limited_to_some_paths_sets_and_removes_nothing(module_rig):
-    limited = Authority(reads=grant_of(["Daily/**"]))
+    limited = Caller(grant=CallerGrant(reads=grant_of(["Daily/**"])))
     mine = ModuleSchedules("daily", module_rig.scheduler, lambda: limited)
-    own = ModuleSchedules("daily", module_rig.scheduler, Authority)
+    own = ModuleSchedules("daily", module_rig.scheduler, Caller)
     await own.set("hourly", "look", {}, HOURLY)
 
     for work in (mine.set("a", "b", {}, HOURLY), mine.remove("hourly")):

@@ -11,22 +11,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from parachuted import errors
-from parachuted.access.authority import Authority
+from parachuted.access.caller import Caller
 from parachuted.access.notes import AppendSection, Note, NoteLink, NoteSection, ReplaceSpan, SetKey
-from parachuted.errors import ConflictError, ModuleFailedError
-from parachuted.modules import VaultAccess
+from parachuted.errors import ConflictError, ModuleFailedError, UnfitError
 from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.service_calls import (
     ACCESSES,
-    NOTE,
+    METHODS,
+    WholeNote,
     error_document,
     error_of,
     json_of,
-    methods_of,
 )
-from parachuted.modules.registry.arguments import WrongArgumentsError
 from tests.modules.container_rig import ContainerRig
 from tests.modules.fake_services import FakeVault
 from tests.modules.small_modules import StubServices, approve, write_module
@@ -63,13 +62,13 @@ def test_an_error_that_is_promised_keeps_its_class_and_its_words(kind: type[Exce
 def test_a_conflict_keeps_the_three_texts_and_wrong_arguments_all_that_is_wrong():
     there = crossed(ConflictError("moved", base=b"\x00a", ours=b"\xffb", theirs=b""))
     gone = crossed(ConflictError("moved", base=b"", ours=b"", theirs=b"", is_known=False))
-    wrong = crossed(WrongArgumentsError(["a: no", "b: no"]))
+    wrong = crossed(UnfitError("a: no; b: no"))
 
     assert isinstance(there, ConflictError)
     assert (str(there), there.base, there.ours, there.theirs) == ("moved", b"\x00a", b"\xffb", b"")
     assert (there.is_known, gone.is_known) == (True, False)
-    assert isinstance(wrong, WrongArgumentsError)
-    assert wrong.problems == ["a: no", "b: no"]
+    assert isinstance(wrong, UnfitError)
+    assert str(wrong) == "a: no; b: no"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +90,6 @@ def test_any_other_error_is_a_failure_that_names_it(error: Exception):
         {"error": ["NotFoundError"], "message": 1},
         {"error": "ConflictError", "message": "m", "base": "no base64!"},
         {"error": "ConflictError", "base": 5, "ours": [], "theirs": {}},
-        {"error": "WrongArgumentsError", "problems": "x"},
         [],
         None,
     ],
@@ -123,7 +121,8 @@ def test_a_note_arrives_with_its_sections_and_links():
         find_links=lambda _text: (link,),
     )
 
-    there = NOTE.validate_json(NOTE.dump_json(note))
+    adapter = TypeAdapter(WholeNote)
+    there = adapter.validate_json(adapter.dump_json(note))
 
     assert there == note
     assert (there.sections, there.links) == ((section,), (link,))
@@ -131,15 +130,24 @@ def test_a_note_arrives_with_its_sections_and_links():
 
 def test_every_service_that_is_declared_can_cross():
     apart = {"read_notes", "upload"}
-    for access in ACCESSES.values():
+    for name, access in ACCESSES.items():
         named = {name for name, _ in inspect.getmembers(access, inspect.isfunction)}
-        methods = methods_of(access)
-        assert {name for name in named if not name.startswith("_")} - apart == set(methods)
-        assert all(method._body and method._result for method in methods.values())
+        public = {name for name in named if not name.startswith("_")} - apart
+        assert public == {one.partition(".")[2] for one in METHODS if one.startswith(f"{name}.")}
+    assert all(method._body and method._result for method in METHODS.values())
+
+
+def test_bytes_arrive_whatever_they_are_part_of():
+    for service, result in (
+        ("vault.read_bytes", b"\xff"),
+        ("vault.read_with_digest", (b"\xff", "d")),
+    ):
+        method = METHODS[service]
+        assert method.load_result(method.dump_result(result)) == result
 
 
 def test_arguments_arrive_as_they_were_given_and_nothing_else_is_read():
-    edit, state = methods_of(VaultAccess)["edit"], methods_of(ACCESSES["state"])["put"]
+    edit, state = METHODS["vault.edit"], METHODS["state.put"]
     edits = [SetKey("a", ["x"]), AppendSection("A > B", "é"), ReplaceSpan(0, 2, "x")]
 
     assert edit.load_body(edit.dump_body(("a.md", edits), {"base": "d"})).arguments == {
@@ -161,11 +169,14 @@ def test_arguments_arrive_as_they_were_given_and_nothing_else_is_read():
 LIES = """
 @route("GET", "/lie")
 async def lie(self, text: str, status: int = 200):
-    from aiohttp import web
     from parachuted.modules.hosting import container_main
-    container_main.web.json_response = lambda *_args, **_more: web.Response(
-        text=text, status=status, headers={"Location": "http://localhost/x", "Set-Cookie": "a=b"}
-    )
+    class Lying(container_main.web.StreamResponse):
+        def __init__(self):
+            more = {"Location": "http://localhost/x", "Set-Cookie": "a=b"}
+            super().__init__(status=status, headers=more)
+        async def write(self, _data):
+            await super().write(text.encode() + b"\\n")
+    container_main.web.StreamResponse = Lying
     return 1
 """
 
@@ -227,11 +238,11 @@ async def test_what_is_too_large_to_cross_is_refused_and_the_module_goes_on(tmp_
     await host.start()
     try:
         with pytest.raises(errors.EditRefusedError, match="larger than 8 MB"):
-            await host.call("large", {"act": "read"}, authority=Authority())
+            await host.call("large", {"act": "read"}, caller=Caller())
         with pytest.raises(ModuleFailedError):
-            await host.call("large", {"act": "create"}, authority=Authority())
+            await host.call("large", {"act": "create"}, caller=Caller())
         assert set(vault.notes) == {"a.md"}
         vault.notes["a.md"] = "small"
-        assert await host.call("large", {"act": "read"}, authority=Authority()) == "small"
+        assert await host.call("large", {"act": "read"}, caller=Caller()) == "small"
     finally:
         await host.stop()

@@ -65,7 +65,7 @@ def status(
 def test_a_module_stands_in_one_of_five_ways(one, declared, problem, state):
     found = status(one, declared, problem)
 
-    assert (found.state, found.is_serving) == (state, declared is not None)
+    assert (found.status, found.serving) == (state, declared is not None)
 
 
 def test_only_interfaces_that_it_could_serve_are_listed():

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.origin import Taint
-from parachuted.agents import call_tool
+from parachuted.access.strangers import Taint
+from parachuted.agents.calling import call_tool
 from parachuted.errors import NotFoundError
 from parachuted.modules.hosting.system_files import SystemFiles
 from tests.stories.daemon_rig import save
@@ -15,23 +15,8 @@ CANARIES = [f"canary-{number:02}-of-a-secret" for number in range(15)]
 
 @pytest.fixture
 def files(home: Path, vault: Path) -> SystemFiles:
-    (
-        one,
-        two,
-        three,
-        four,
-        five,
-        six,
-        seven,
-        eight,
-        nine,
-        ten,
-        eleven,
-        twelve,
-        thirteen,
-        fourteen,
-        fifteen,
-    ) = CANARIES
+    one, two, three, four, five, six, seven, eight, nine, ten, *more = CANARIES
+    eleven, twelve, thirteen, fourteen, fifteen = more
     save(
         home / "config.yaml",
         f"port: 3333\nauth_mode: remote\napi_key: {one}\nagent:\n  base_url: http://x  # was "
@@ -59,28 +44,26 @@ def files(home: Path, vault: Path) -> SystemFiles:
     save(vault / "Modules/bot/module.py", f"TOKEN = '{eleven}'\nprint('hello')\n")
     save(vault / "Modules/bot/.secrets.yaml", twelve)
     save(vault / "Daily/today.md", "# Today\n")
-    (vault / "Modules/bot/link.py").symlink_to(home / "keys.yaml")
+    (home / "logs/link.log").symlink_to(home / "keys.yaml")
     return SystemFiles(home, vault)
 
 
-def test_settings_logs_the_audit_and_code_are_there_and_nothing_else(files: SystemFiles):
-    assert files.list() == [
+def test_settings_logs_and_the_audit_are_there_and_nothing_else(files: SystemFiles):
+    assert files.paths() == [
         "home/config.yaml",
         "home/modules.yaml",
         "home/hooks.yaml",
         "home/logs/daemon.log",
         "vault/.parachute/audit/2026-01-05.jsonl",
-        "vault/Modules/bot/module.py",
     ]
 
 
 def test_no_secret_is_in_any_of_them_and_the_rest_can_be_read(files: SystemFiles):
-    texts = {path: files.read(path) for path in files.list()}
+    texts = {path: files.read(path) for path in files.paths()}
     reported = "\n".join(texts.values())
 
     assert [canary for canary in CANARIES if canary in reported] == []
     assert "port: 3333\nauth_mode: remote\n" in texts["home/config.yaml"]
-    assert "print('hello')" in reported
     assert '"chat": "7"' in texts["home/modules.yaml"]
 
 
@@ -90,7 +73,7 @@ def test_no_secret_is_in_any_of_them_and_the_rest_can_be_read(files: SystemFiles
         "home/keys.yaml",
         "home/../home/keys.yaml",
         "vault/Daily/today.md",
-        "vault/Modules/bot/link.py",
+        "home/logs/link.log",
         "",
         "/etc/passwd",
         "home/state",
@@ -103,9 +86,9 @@ def test_what_is_not_listed_is_not_read(files: SystemFiles, path: str):
 
 async def test_an_agent_lists_and_reads_and_learns_what_is_not_there(files: SystemFiles):
     tools = files.tools(Taint())
-    assert (
-        await call_tool(tools, "list_system_files", {"part": "logs"})
-    ).text == "home/logs/daemon.log"
+    assert (await call_tool(tools, "list_system_files", {})).text.splitlines()[
+        3
+    ] == "home/logs/daemon.log"
     assert (
         "port: 3333"
         in (await call_tool(tools, "read_system_file", {"path": "home/config.yaml"})).text
@@ -115,20 +98,13 @@ async def test_an_agent_lists_and_reads_and_learns_what_is_not_there(files: Syst
 
 
 @pytest.mark.parametrize(
-    ("path", "sources"),
-    [
-        ("home/config.yaml", []),
-        ("vault/Modules/bot/nothing.py", []),
-        ("vault/Modules/bot/module.py", ["vault/Modules/bot/module.py"]),
-        ("home/logs/daemon.log", ["home/logs/daemon.log"]),
-    ],
+    ("path", "taints"),
+    [("home/config.yaml", False), ("home/logs/nothing.log", False), ("home/logs/daemon.log", True)],
 )
-async def test_what_modules_are_made_of_and_what_they_logged_is_a_strangers(
-    files: SystemFiles, path: str, sources: list[str]
-):
+async def test_what_modules_logged_is_a_strangers(files: SystemFiles, path: str, *, taints: bool):
     taint = Taint()
     await call_tool(files.tools(taint), "read_system_file", {"path": path})
-    assert list(taint.sources) == sources
+    assert bool(taint) is taints
 
 
 def test_of_a_long_log_the_end_is_read(files: SystemFiles, home: Path):
@@ -136,20 +112,3 @@ def test_of_a_long_log_the_end_is_read(files: SystemFiles, home: Path):
     text = files.read("home/logs/daemon.log")
     assert text.startswith("(the last 128 KB of 390)\n")
     assert text.endswith("the newest\n")
-
-
-async def test_names_of_modules_files_are_reported_to_who_asks_for_them_and_mark_the_run(
-    files: SystemFiles,
-):
-    taint = Taint()
-    reported = (await call_tool(files.tools(taint), "list_system_files", {})).text
-    assert "home/config.yaml" in reported
-    assert "vault/Modules/" not in reported.replace("vault/Modules/ as the part", "")
-    assert not taint
-    assert (
-        "vault/Modules/"
-        in (
-            await call_tool(files.tools(taint), "list_system_files", {"part": "vault/Modules/"})
-        ).text
-    )
-    assert taint.origin == "imported"

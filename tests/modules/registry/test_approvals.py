@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.errors import NotFoundError, OutdatedError, ParachuteError, UntrustedError
 from parachuted.modules.registry import module_folders
 from parachuted.modules.registry.approvals import ModuleApprovals
-from parachuted.modules.registry.approved import ApprovalRefusedError
+from parachuted.modules.registry.approved import approval_digest, check_trust, is_no_wider
 from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import read_manifest
-from parachuted.modules.registry.module_registry import ModuleRegistryError
 from parachuted.modules.registry.prompts import ModulePrompts
-from parachuted.modules.registry.signatures import new_key, sign
-from parachuted.modules.registry.trust import (
-    SHOWN,
-    approval_digest,
-    check_trust,
-    is_no_wider,
-    release_keys,
-)
 from tests.modules.stranger import CODE, MANIFEST, SAID, UntrustedRig, loaded
 
 
@@ -51,7 +39,7 @@ def test_a_folder_that_appears_is_shown_and_does_not_run(module_rig):
 
     assert states(module_rig.trust) == {"stranger": "new"}
     assert module_rig.run() == []
-    with pytest.raises(ApprovalRefusedError, match="never approved"):
+    with pytest.raises(OutdatedError, match="never approved"):
         module_rig.trust.enable("stranger")
     assert module_rig.run() == []
 
@@ -84,7 +72,7 @@ def test_what_changed_since_it_was_shown_is_not_approved(module_rig):
     module_rig.write()
     digest = module_rig.trust.consent("stranger").digest
     (module_rig.folder / "words.py").write_text(module_rig.payload)
-    with pytest.raises(ApprovalRefusedError, match="changed since it was shown"):
+    with pytest.raises(OutdatedError, match="changed since it was shown"):
         module_rig.trust.approve("stranger", digest)
 
     assert module_rig.run() == []
@@ -129,19 +117,6 @@ def test_what_a_change_asks_for_more_is_distinguished(module_rig):
     assert module_rig.ready().manifest.permissions.read == ("Notes/**",)
 
 
-def test_an_approval_of_an_earlier_version_stays_good_and_lists_nothing(module_rig):
-    module_rig.write()
-    one = module_rig.approve()
-    assert one.lists_all
-    registry = module_rig.home / "modules.yaml"
-    earlier = approval_digest(one.tree, one.manifest, [], SHOWN)
-    registry.write_text(registry.read_text().replace(one.digest, earlier))
-
-    assert module_rig.run() == [SAID]
-    assert (module_rig.ready().lists_all, module_rig.ready().digest) == (False, earlier)
-    assert module_rig.approve().lists_all
-
-
 def test_each_part_counts_and_the_order_of_the_lock_does_not():
     plain, wider = read_manifest(PLAIN), read_manifest(PLAIN + "permissions: {read: [Work/**]}\n")
     digests = {
@@ -157,11 +132,11 @@ def test_each_part_counts_and_the_order_of_the_lock_does_not():
 
 @pytest.mark.parametrize("right", ["folders: [~/Projects]", "hooks: [stop.before]", "people: true"])
 def test_a_later_right_counts_where_it_is_asked_for(right):
-    plain = approval_digest(TREE, read_manifest(PLAIN), [], SHOWN)
+    plain = approval_digest(TREE, read_manifest(PLAIN), [])
     more = read_manifest(PLAIN + f"permissions: {{{right}}}\n")
 
-    assert plain == "sha256:e351df55248bf04a16cb065a4e96082b8076e1f07eaeba6dfa354c94c6f489fb"
-    assert approval_digest(TREE, more, [], SHOWN) != plain
+    assert plain == "sha256:622f7ac4fd32426a01b837eab68cc1bb54116c83ab79270c599e8163d0f21ed1"
+    assert approval_digest(TREE, more, []) != plain
 
 
 @pytest.mark.parametrize(
@@ -193,26 +168,8 @@ def test_who_is_not_trusted_acts_for_no_one_and_hears_no_words_of_any_note(asked
     check_trust(
         read_manifest(PLAIN + "permissions: {read: ['**'], hooks: [prompt.before]}\n"), "untrusted"
     )
-    with pytest.raises(ApprovalRefusedError, match=says):
+    with pytest.raises(OutdatedError, match=says):
         check_trust(manifest, "untrusted")
-
-
-def test_without_a_signature_nothing_heavy_is_loaded():
-    program = (
-        "import sys\n"
-        "import parachuted.daemon\n"
-        "from parachuted.modules.registry.trust import is_released\n"
-        "is_released(None, None, ['key'])\n"
-        "is_released(None, 'signature', [])\n"
-        "assert 'cryptography' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_the_shipped_keys_are_keys():
-    for key in release_keys():
-        assert len(base64.b64decode(key, validate=True)) == 32
-    assert release_keys("# none\n\nabc # of 2026\n") == ("abc",)
 
 
 def test_disabled_does_not_run_and_enabled_runs_again(module_rig):
@@ -259,7 +216,7 @@ def test_removing_takes_what_install_put_there_unless_it_was_changed(module_rig)
 
 def test_installing_shows_and_approves_nothing(module_rig):
     source = module_rig.write(module_rig.base / "source" / "stranger")
-    entry, consent = module_rig.trust.install(str(source))
+    entry, consent = module_rig.trust.install(str(source)), module_rig.trust.consent("stranger")
     assert (entry.state, entry.enabled, entry.approved_digest) == ("new", False, None)
     assert consent.digest == entry.found_digest
     assert module_rig.run() == []
@@ -267,7 +224,7 @@ def test_installing_shows_and_approves_nothing(module_rig):
     assert module_rig.run() == [SAID]
 
     (source / "words.py").write_text("SAID = 'later '\n")
-    entry, _consent = module_rig.trust.install(str(source))
+    entry = module_rig.trust.install(str(source))
     assert (entry.state, entry.enabled) == ("changed", True)
     assert module_rig.run() == [SAID]
     with pytest.raises(ParachuteError, match="already"):
@@ -278,7 +235,7 @@ def test_installing_again_does_not_take_what_a_person_wrote_there(module_rig):
     source = module_rig.write(module_rig.base / "source" / "stranger")
     module_rig.trust.install(str(source))
     (module_rig.folder / "words.py").write_text("SAID = 'my own work'\n")
-    with pytest.raises(ApprovalRefusedError, match="would be lost"):
+    with pytest.raises(OutdatedError, match="would be lost"):
         module_rig.trust.install(str(source))
     assert (module_rig.folder / "words.py").read_text() == "SAID = 'my own work'\n"
 
@@ -297,44 +254,22 @@ def test_what_a_person_added_to_the_prompts_outlives_an_approval(module_rig):
     assert ModulePrompts(module_rig.home).get("stranger") == "Be brief."
 
 
-def test_only_a_signature_makes_it_verified_and_only_for_its_bytes(module_rig):
-    private, public = new_key()
-    module_rig.keys = (public,)
-    module_rig.trust = module_rig.again()
+def test_the_bytes_of_this_version_alone_make_it_verified(module_rig):
+    module_rig.trust.install("parachute://brain")
+    assert module_rig.trust.consent("brain").trust == "verified"
+    assert module_rig.trust.consent("brain", "untrusted").trust == "untrusted"
+    assert module_rig.trust.consent("brain", "trusted").trust == "verified"
+    assert module_rig.approve("brain").trust == "verified"
+
     module_rig.write()
-    with pytest.raises(ApprovalRefusedError, match="not signed"):
-        module_rig.trust.approve(
-            "stranger", module_rig.trust.consent("stranger").digest, trust="verified"
-        )
-    (module_rig.folder / "SIGNATURE").write_text(
-        sign(read_tree(module_rig.folder).digest, private) + "\n"
-    )
-    assert module_rig.trust.consent("stranger").trust == "verified"
-    assert module_rig.trust.consent("stranger", "untrusted").trust == "untrusted"
-    assert module_rig.trust.consent("stranger", "trusted").trust == "verified"
-    assert module_rig.approve().trust == "verified"
-
-    (module_rig.folder / "words.py").write_text("SAID = 'no longer '\n")
-    assert module_rig.trust.consent("stranger").trust == "untrusted"
-    assert module_rig.ready().trust == "verified"
-    assert module_rig.approve().trust == "untrusted"
-
-
-def test_verified_without_the_key_does_not_run(module_rig):
-    private, public = new_key()
-    module_rig.keys = (public,)
-    module_rig.trust = module_rig.again()
-    module_rig.write()
-    (module_rig.folder / "SIGNATURE").write_text(sign(read_tree(module_rig.folder).digest, private))
-    module_rig.approve()
-    module_rig.keys = ()
-    assert module_rig.run() == []
-    module_rig.keys = (public,)
-    text = (module_rig.home / "modules.yaml").read_text()
-    (module_rig.home / "modules.yaml").write_text(
-        "".join(line for line in text.splitlines(keepends=True) if "signature:" not in line)
-    )
-    assert module_rig.run() == []
+    with pytest.raises(OutdatedError, match="none of the modules of this version"):
+        module_rig.trust.consent("stranger", "verified")
+    file = module_rig.vault / "Modules/brain/module.py"
+    file.write_text(file.read_text() + "# more\n")
+    assert module_rig.trust.consent("brain").trust == "untrusted"
+    assert module_rig.ready("brain").trust == "verified"
+    assert module_rig.approve("brain").trust == "untrusted"
+    assert "not verified" in module_rig.trust.entry("brain").notes[0]
 
 
 def test_trust_is_what_a_person_says(module_rig):
@@ -362,7 +297,7 @@ def test_a_ledger_that_cannot_be_trusted_lets_nothing_run_and_says_so(module_rig
         assert module_rig.run() == []
         assert "no module runs" in (trust.problem or "")
         assert [(entry.state, entry.enabled) for entry in trust.entries()] == [("broken", False)]
-        with pytest.raises(ModuleRegistryError):
+        with pytest.raises(UntrustedError):
             trust.approve("stranger", "sha256:")
         registry.chmod(0o600)
         registry.write_text(text)
@@ -447,7 +382,7 @@ def test_a_reserved_name_and_a_wrong_name_are_refused(module_rig):
         module_rig.trust.consent("stranger")
     module_rig.trust = module_rig.again()
     module_rig.write(module_rig.folder.with_name("other"))
-    with pytest.raises(ApprovalRefusedError, match="the two must agree"):
+    with pytest.raises(OutdatedError, match="the two must agree"):
         module_rig.trust.consent("other")
 
 
@@ -457,7 +392,8 @@ class TestUnderDevelopment:
         return module_rig.write(module_rig.base / "work" / "stranger")
 
     def test_an_edit_runs_at_once(self, module_rig, source):
-        entry, consent = module_rig.trust.install(str(source), dev=True)
+        entry = module_rig.trust.install(str(source), dev=True)
+        consent = module_rig.trust.consent("stranger")
         assert (entry.is_dev, entry.folder, entry.trust, entry.state) == (
             True,
             source,
@@ -475,9 +411,8 @@ class TestUnderDevelopment:
         assert states(module_rig.trust) == {"stranger": "approved"}
 
     def test_an_edit_that_asks_for_more_waits(self, module_rig, source):
-        module_rig.trust.approve(
-            "stranger", module_rig.trust.install(str(source), dev=True)[1].digest
-        )
+        module_rig.trust.install(str(source), dev=True)
+        module_rig.approve()
         (source / "words.py").write_text("SAID = 'edited and '\n")
         (source / "manifest.yaml").write_text(MANIFEST.replace("[Notes/**]", "['**']"))
         one = module_rig.ready()
@@ -487,21 +422,19 @@ class TestUnderDevelopment:
         assert "other permissions" in (module_rig.trust.entry("stranger").problem or "")
 
     def test_an_edit_that_is_wrong_leaves_the_last_one_running(self, module_rig, source):
-        module_rig.trust.approve(
-            "stranger", module_rig.trust.install(str(source), dev=True)[1].digest
-        )
+        module_rig.trust.install(str(source), dev=True)
+        module_rig.approve()
         (source / "manifest.yaml").write_text("name: [")
         assert module_rig.run() == [SAID]
 
     def test_it_cannot_be_in_the_vault_or_become_a_link_into_it(self, module_rig, source):
         module_rig.write()
-        with pytest.raises(ApprovalRefusedError, match="cannot be in the vault"):
+        with pytest.raises(OutdatedError, match="cannot be in the vault"):
             module_rig.trust.install(str(module_rig.folder), dev=True)
-        with pytest.raises(ApprovalRefusedError, match="cannot be in the vault"):
+        with pytest.raises(OutdatedError, match="cannot be in the vault"):
             module_rig.trust.install(str(module_rig.write(module_rig.home / "stranger")), dev=True)
-        module_rig.trust.approve(
-            "stranger", module_rig.trust.install(str(source), dev=True)[1].digest
-        )
+        module_rig.trust.install(str(source), dev=True)
+        module_rig.approve()
         (module_rig.folder / "words.py").write_text(module_rig.payload)
         source.rename(module_rig.base / "kept")
         source.symlink_to(module_rig.folder)
@@ -514,7 +447,7 @@ class TestUnderDevelopment:
 
     def test_others_may_not_write_there(self, module_rig, source):
         source.chmod(0o777)
-        with pytest.raises(ApprovalRefusedError, match="others may write"):
+        with pytest.raises(OutdatedError, match="others may write"):
             module_rig.trust.install(str(source), dev=True)
 
     def test_removing_leaves_the_folder(self, module_rig, source):
@@ -533,7 +466,7 @@ modules:
       zip: "01234"
       at: 12:30
       since: 2026-01-06
-      half: .5
+      half: 0.5
       none:
       list: [1, a, b: false]
 """
@@ -561,8 +494,8 @@ def test_values_of_config_keep_their_kinds_through_approval_and_removal(module_r
     assert states(module_rig.trust) == {}
     source = module_rig.write(module_rig.base / "source" / "stranger")
     for _ in range(2):
-        _, consent = module_rig.trust.install(str(source))
-        module_rig.trust.approve("stranger", consent.digest)
+        module_rig.trust.install(str(source))
+        module_rig.approve()
         (approved,) = module_rig.trust.ready()
         assert approved.config == KEPT
         assert module_rig.trust.remove("stranger") is True

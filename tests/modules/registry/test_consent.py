@@ -5,12 +5,13 @@ changed, with nothing hidden.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from parachuted.modules.registry.approved import ModuleRecord, TrustLevel
 from parachuted.modules.registry.consent import Consent, consent_for, tree_difference
-from parachuted.modules.registry.copies import ModuleTree, TreeFile
+from parachuted.modules.registry.copies import ModuleTree
 from parachuted.modules.registry.manifest import read_manifest
 
 PLAIN = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
@@ -44,20 +45,16 @@ agents:
     sandbox: {workspace_access: rw, allowed_paths: [Work/], network: bridge}
     bash: true
 """
-TREE = ModuleTree(
-    files=(TreeFile(path="module.py", mode=0o644, digest="0" * 64, size=1234),),
-    digest="sha256:" + "0" * 64,
-)
+TREE = ModuleTree(folder=Path(), files=("module.py",), size=1234, digest="sha256:" + "0" * 64)
 
 
-def shown(text: str, **more: str) -> Consent:
-    how = {"source": "local", "commit": None, "trust": "untrusted", **more}
-    return consent_for(read_manifest(text), TREE, **how)
+def shown(text: str, trust: TrustLevel = "untrusted", **more: str) -> Consent:
+    return consent_for(read_manifest(text), TREE, ModuleRecord(name="bot", **more), trust)
 
 
 def test_it_says_all_that_the_manifest_asks_for():
     consent = shown(MANIFEST, source="https://x.test/\x1bbot", commit="c" * 40, trust="trusted")
-    lines = "\n".join(consent.lines())
+    lines = "\n".join(consent.lines)
 
     for reported in (
         "module      bot 0.1.0",
@@ -101,8 +98,8 @@ def test_what_is_not_asked_for_is_said_too():
 
     assert consent.text().count("  nothing") >= 6
     assert "in a container" in consent.text()
-    assert "network     nothing" in consent.lines()
-    assert "may reach any" in " ".join(replace(consent, trust="trusted").lines())
+    assert "network     nothing" in consent.lines
+    assert "may reach any" in " ".join(shown(PLAIN, "trusted").lines)
 
 
 def test_a_list_of_programs_or_hosts_is_distinguished_from_the_words_of_ours():
@@ -110,14 +107,14 @@ def test_a_list_of_programs_or_hosts_is_distinguished_from_the_words_of_ours():
         PLAIN + "permissions: {bash: ['no']}\nagents: {a: {bash: ['any command'], network: "
         "['no.example'], paths: [Work/]}}\n"
     )
-    assert [line for line in shown(said).lines() if "shell" in line] == [
+    assert [line for line in shown(said).lines if "shell" in line] == [
         "  shell   | only any command",
         "shell     | only no",
     ]
 
 
 FALSE = [
-    "runs        inside the daemon: its files are signed by the makers of parachuted",
+    "runs        inside the daemon: it is part of this version of parachuted",
     "digest      sha256:" + "0" * 64,
     "reads       nothing",
 ]
@@ -212,10 +209,6 @@ def test_what_hides_is_spelled_out_and_no_setting_of_the_module_hides_a_file(tmp
     assert "+x = 1\\x0d\\x1b[1A# \\u202eevil" in lines
 
 
-def test_without_git_the_files_that_differ_are_named(tmp_path):
-    old, new = {"a": b"1", "gone": b"", "same": b""}, {"a": b"2", "new": b"", "same": b""}
-
-    assert difference(tmp_path, old, new, PATH=str(tmp_path)).splitlines() == [
-        "git is not installed, so what changed in these files cannot be shown:",
-        *("changed: a", "gone: gone", "new: new"),
-    ]
+def test_without_git_it_is_said_that_nothing_can_be_shown(tmp_path):
+    said = difference(tmp_path, {"a": b"1"}, {"a": b"2"}, PATH=str(tmp_path))
+    assert said == "git is not installed, so what changed in its files cannot be shown\n"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.errors import OutdatedError
 from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.registry.approvals import ModuleApprovals
-from parachuted.modules.registry.approved import ApprovalRefusedError
-from parachuted.modules.registry.environment import build, lock_of, site_packages
+from parachuted.modules.registry.install import build, lock_of, site_packages
 from tests.modules.stranger import MANIFEST, UntrustedRig
 
 
@@ -88,7 +88,7 @@ def test_a_package_that_would_have_to_be_built_does_not_run_and_leaves_the_modul
     module_rig = UntrustedRig(base=tmp_path, home=home, vault=vault)
     module_rig.trust = ModuleApprovals(home, vault, env=env)
     module_rig.write(**{"manifest.yaml": MANIFEST + "dependencies: [evil-m2]\n"})
-    with pytest.raises(ApprovalRefusedError, match="evil-m2"):
+    with pytest.raises(OutdatedError, match="evil-m2"):
         module_rig.approve()
 
     assert not (tmp_path / "it ran").exists()
@@ -126,7 +126,7 @@ def test_an_approved_module_finds_its_packages_until_they_change(tmp_path, home,
     module_rig.write(
         **{"manifest.yaml": MANIFEST + "dependencies: [no-such-thing-m2]\n", "module.py": code}
     )
-    with pytest.raises(ApprovalRefusedError, match="no-such-thing-m2"):
+    with pytest.raises(OutdatedError, match="no-such-thing-m2"):
         module_rig.approve()
     assert module_rig.ready() == second  # the approved version goes on
 

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.grant import build_grant
 from parachuted.errors import ModuleFailedError
+from parachuted.keys import EVERYWHERE
 from parachuted.modules.registry.declaration import describe
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.registry.skeleton import new_module
-from tests.modules.fake_services import FakeServices, loaded
+from tests.modules.fake_services import fake_services, loaded
 
 NAMES = ["shopping-list", "a", "module", "modules", "x2-", "class", "my--list"]
 
@@ -38,7 +40,7 @@ async def test_whatever_its_name_it_goes_together_and_works(tmp_path: Path, name
     new_module(tmp_path / name, name)
     with loaded(tmp_path / name) as (cls, manifest):
         declared = describe(cls, manifest)
-        paper = FakeServices(name)
+        paper = fake_services(name)
         module = cls(paper)
         await module.add_item(text="Buy seeds")
         await module.add_item(text="Call Kim")
@@ -46,20 +48,27 @@ async def test_whatever_its_name_it_goes_together_and_works(tmp_path: Path, name
         assert (await module.list_items(limit=1))["items"] == ["Buy seeds"]
         assert await module.search(query="kim") == ["Call Kim"]
         assert await module.answer(question="What?") == {"answer": "helper says yes"}
-        assert paper.asked == [("helper", "What?", {})]
+        assert paper.asked == [("helper", "What?")]
         (note,) = paper.vault.notes
         assert paper.published[0] == (f"{name}.item.added", {"path": note, "text": "Buy seeds"})
         await module.on_file_modified(path=note)
         await module.on_file_modified(path="other.md")
         assert paper.state.kept == {"changes": 1}
-        assert declared.agents["helper"].sees(note)
+        helper = build_grant(
+            declared.agents["helper"],
+            agent="helper",
+            entry="chat",
+            bounds_read=EVERYWHERE,
+            bounds_write=EVERYWHERE,
+        )
+        assert helper.reads.sees(note)
         assert [one.path for one in declared.routes] == ["/items", "/items", "/ask"]
 
 
 async def test_an_empty_list_is_not_an_error(tmp_path: Path):
     new_module(tmp_path / "a", "a")
     with loaded(tmp_path / "a") as (cls, _):
-        assert await cls(FakeServices("a")).list_items() == {"items": []}
+        assert await cls(fake_services("a")).list_items() == {"items": []}
 
 
 @pytest.mark.parametrize("name", ["", "A", "../x", "a/b", "a b", "1a", "a" * 65])

@@ -27,12 +27,15 @@ export const isOpen = computed(() => state.value === 'open');
 
 /**
  * Whether the caller may do that in a module; the daemon decides, this only hides what would fail.
+ * A key with paths sees files and nothing else.
  * @param {string} module
  * @param {'read' | 'write' | 'admin'} capability
  */
-export const may = (module, capability) =>
-  (caller.value?.scopes ?? []).some((scope) =>
+export const may = (module, capability) => {
+  const scopes = caller.value?.scopes ?? [];
+  return (module === 'vault' || !scopes.some((scope) => scope.paths)) && scopes.some((scope) =>
     (scope.module === '*' || scope.module === module) && scope.capabilities.includes(capability));
+};
 
 /** Signs in with what the address or this browser holds. */
 export async function openSession() {

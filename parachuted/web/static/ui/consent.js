@@ -9,8 +9,7 @@ import { UnifiedDiff } from './diff.js';
 import { Facts } from './facts.js';
 import { Button, Shown, Tag } from './parts.js';
 
-/** What decides comes first. @type {string[]} */
-const LISTS = ['writes', 'reads', 'folders', 'network', 'bash', 'mcp', 'requires', 'agents', 'tools', 'hears', 'schedules', 'provides', 'dependencies'];
+const LABEL = 10; // characters
 
 /** @param {{name: string, trust?: 'trusted' | 'untrusted', onDone: (module: any) => void}} props */
 export function Consent({ name, trust: first, onDone }) {
@@ -33,21 +32,12 @@ export function Consent({ name, trust: first, onDone }) {
         <label>${t.consent.trust}<select value=${of.consent.trust} onChange=${(/** @type {any} */ event) => setTrust(event.target.value)}>
           ${Object.entries(t.consent.trusts).map(([value, text]) => html`<option key=${value} value=${value}>${text}</option>`)}</select></label>`}
       ${of.consent.added.length > 0 && html`<div class="added-lines"><h3>${t.consent.added}</h3><ul>${of.consent.added.map((/** @type {string} */ line) => html`<li key=${line}>${line}</li>`)}</ul></div>`}
-      <${Facts} of=${factsOf(of.consent)} />
+      <${Facts} of=${factsOf(of.consent.lines)} />
       ${of.diff && of.state !== 'new' && html`<details><summary>${t.consent.diff}</summary><${UnifiedDiff} text=${of.diff} label=${t.consent.diff} /></details>`}
       <p class="soft">${t.consent.digest}: <code>${of.hash}</code></p>
       ${of.state === 'approved' && !trust ? html`<p class="soft">${t.consent.same}</p>` : html`<p class="row"><${Button} kind="main" icon="check" onClick=${() => approve(of)}>${t.consent.approve}<//></p>`}`}
     <//></section>`;
 }
 
-/** @param {any} of @returns {[string, any][]} */
-const factsOf = (of) => [
-  ...LISTS.map((key) => /** @type {[string, any]} */ ([t.consent.labels[key], valueOf(of[key])])),
-  [t.consent.labels.prefix, `${of.prefix}${of.pages}`],
-  [t.consent.labels.source, [of.source, of.commit].filter(Boolean).join(' ')],
-  [t.consent.labels.size, t.consent.holds(of)],
-  [t.consent.labels.notes, of.notes],
-];
-
-/** @param {any} value */
-const valueOf = (value) => (Array.isArray(value) ? (value.length ? value.map((one) => (typeof one === 'string' ? one : t.consent.agent(one))) : t.consent.nothing) : value);
+/** The lines that a terminal shows, without those that stand above: names and values, and behind a mark what the module says in its own words. @param {string[]} lines @returns {[string, string][]} */
+const factsOf = (lines) => lines.slice(2).map((line) => [line.slice(0, LABEL).trimEnd(), line.slice(LABEL).trim()]);

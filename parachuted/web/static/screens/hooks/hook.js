@@ -40,7 +40,6 @@ export function Hook({ of, onChange }) {
       <h1 class="grow small">${of.name}</h1><${Button} onClick=${test}>${t.hooks.test}<//></header>
     ${of.description && html`<p>${of.description}</p>`}
     ${of.problem && html`<p class="problem" role="alert"><span><${Words} text=${of.problem} /></span></p>`}
-    ${of.idle && html`<p class="notice-in">${of.idle}</p>`}
     <${Facts} of=${[
       [t.hooks.facts.events, of.events.join(', ')], [t.hooks.facts.matcher, of.matcher ?? of.condition], [t.hooks.facts.command, of.command],
       [t.hooks.facts.timeout, t.hooks.seconds(of.timeout_s)], [t.hooks.facts.runs, t.hooks.times(of)], [t.hooks.facts.slowest, of.slowest_ms && t.hooks.ms(of.slowest_ms)],

@@ -25,7 +25,7 @@ export default function Usage() {
   const [measure, setMeasure] = useState(/** @type {Measure} */ ('usd'));
   const usage = useLoad((signal) => get('/api/usage', { days }, signal), [days]);
   const mayRead = may('curator', 'read');
-  const runs = useLoad((signal) => (mayRead ? get('/api/runs', { limit: 200 }, signal) : Promise.resolve({ runs: [] })), [mayRead]);
+  const runs = useLoad((signal) => (mayRead ? get('/api/runs', { limit: 200, all: true }, signal) : Promise.resolve({ runs: [] })), [mayRead]);
   useEvents(['run.finished', 'budget.', 'chat.session.message'], () => { usage.reload(); runs.reload(); });
   const show = (/** @type {number} */ value) => (measure === 'usd' ? t.usage.money(value) : value.toLocaleString());
   const rows = (/** @type {any[]} */ found, /** @type {string} */ key) => found.map((one) => ({ name: one[key] || t.usage.none, value: valueOf(one, measure) })).filter((one) => one.value > 0).sort((one, other) => other.value - one.value);

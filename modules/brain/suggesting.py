@@ -1,0 +1,206 @@
+"""What Brain suggests by itself, once each: files for people and topics that an entry speaks of and
+Brain has no file for; an end for one of two values of a field that both hold; and links from
+entries that named an entity before it was made, or before it was called so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+from parachuted.errors import ParachuteError
+from parachuted.modules import Note, StateAccess, VaultAccess, reading
+
+from .answers import MentionAnswers, Suggest, mentions_of
+from .compose import new_file
+from .entity import Entity, Fact, contradictions
+from .hiding import hide
+from .mentioning import SUGGESTED_FROM, MentionFinder
+from .mentions import LINKED_FROM, ORDINARY
+from .names import fold, slug
+from .private import has_private, without_private
+from .store import ENTITIES, EntityStore
+from .writing import Writer
+
+_ASKED: Final = "unknown_names"
+_MOST_ASKED: Final = 2_000
+_MOST: Final = 3  # of one entry
+_SHORTEST: Final = 3
+_WORD: Final = r"[^\W\d_](?:[\w-]|['\u2019](?![sS]\b))*"
+_PERSON: Final = re.compile(
+    r"\b(?i:met(?: up)?(?: with)?|(?:lunch|dinner|breakfast|coffee|tea|talked|spoke|meeting|walk) "
+    r"with|talked to|spoke to|called|phoned|emailed|thanked|visited|asked|told) "
+    rf"({_WORD}(?: {_WORD}){{0,2}})"
+)
+_TOPIC: Final = re.compile(
+    r"\b(?i:learn(?:ing|ed)? about|studying|(?:module|course|workshop|talk|book|lesson) "
+    rf"(?:on|about)) ({_WORD}(?: {_WORD}){{1,2}})(?=[.,;:!?\n)]|\Z)"
+)
+_SECTION: Final = "facts"
+_OFFERED: Final = "contradiction/"
+_ENTRIES: Final = "Daily/"
+_DAYS: Final = 90
+_MOST_EARLIER: Final = 20  # entries for one entity
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class UnknownNames:
+    """Suggests a file for each new name, and remembers which were suggested."""
+
+    def __init__(self, store: EntityStore, state: StateAccess, suggest: Suggest) -> None:
+        """`suggest` is the module's."""
+        self._store, self._state, self._suggest = store, state, suggest
+        self._one_at_a_time = asyncio.Lock()  # of two that begin together, both would suggest
+
+    async def offer(self, path: str, text: str) -> None:
+        """Suggest what the entry at that path names and has not been suggested yet."""
+        new = dict(names_in(text))
+        if new:
+            async with self._one_at_a_time:
+                await self._offer(path, new)
+
+    async def _offer(self, path: str, new: dict[str, str]) -> None:
+        view = await self._store.view()
+        held = await self._state.get(_ASKED, [])
+        asked = [str(one) for one in held] if isinstance(held, list) else []
+        suggested: list[str] = []
+        for name, kind in list(new.items()):
+            folder = view.types.by_name[kind].folder if kind in view.types.by_name else ""
+            is_known = bool(view.mentions.scan(name) or view.index.resolve(name))
+            if is_known or fold(name) in asked or not (folder and slug(name)):
+                continue
+            try:
+                await self._suggest(
+                    "create",
+                    f"{ENTITIES}{folder}/{slug(name)}.md",
+                    {"text": new_file(self._store.new_id(), kind, name, {})},
+                    reasoning=f"{path} speaks of {name}, of whom or which Brain has no file.",
+                )
+            except ParachuteError:  # too many wait, or a file is there: the next entry asks again
+                break
+            suggested.append(fold(name))
+            if len(suggested) == _MOST:
+                break
+        if suggested:
+            await self._state.put(_ASKED, [*asked, *suggested][-_MOST_ASKED:])
+
+
+def names_in(text: str) -> Iterator[tuple[str, str]]:
+    """Names in the text with the type that the words before them suggest, in order."""
+    shown = hide(text)
+    for found in _PERSON.finditer(shown):
+        words: list[str] = []
+        for word in found[1].split(" "):
+            if not word[0].isupper() or fold(word) in ORDINARY:
+                break
+            words.append(word)
+        if words and len(words[0]) >= _SHORTEST:
+            yield " ".join(words), "person"
+    for found in _TOPIC.finditer(shown):
+        if not any(fold(word) in ORDINARY for word in found[1].split(" ")):
+            yield found[1], "topic"
+
+
+class Contradictions:
+    """Puts two values of one field before a person, who decides in `Suggestions/`."""
+
+    def __init__(self, store: EntityStore, state: StateAccess, suggest: Suggest) -> None:
+        """`suggest` is the module's."""
+        self._store, self._state, self._suggest = store, state, suggest
+
+    async def offer(self, path: str) -> None:
+        """Suggest that the older value of the entity at that path has ended. Of several such fields
+        the first: the others follow with the next change. A file with a private part, or with
+        several sections of that name, is left to `doctor`.
+        """
+        note = await self._store.note(path)
+        entity = await self._store.entity_of(note)
+        sections = [one for one in note.sections if one.heading.strip().casefold() == _SECTION]
+        if len(sections) != 1 or has_private(note):
+            return
+        section = sections[0]
+        held = await self._state.get(_OFFERED + path, [])
+        offered = [str(one) for one in held] if isinstance(held, list) else []
+        for pair in contradictions(entity.facts):
+            older, newer = sorted(pair, key=lambda one: (one.period.since or "", one.line))
+            both = f"{older.text} | {newer.text}"
+            line = note.text.split("\n")[older.line - 1].rstrip("\r")
+            if both in offered or older.text not in line:  # where a part of it is code
+                continue
+            await self._suggest(
+                "update",
+                path,
+                {
+                    "section": section.heading,
+                    "content": section.content(note).replace(line, _ended(line, older, newer), 1),
+                },
+                reasoning=f"{older.text!r} and {newer.text!r} both hold. If the second took the "
+                "place of the first, let the first end.",
+                base=note.digest,
+            )
+            await self._state.put(_OFFERED + path, [*offered, both])
+            return
+
+
+def _ended(line: str, older: Fact, newer: Fact) -> str:
+    """The line of the older one with its last day: that before the newer's first, else today."""
+    day = datetime.now(UTC).date()
+    if newer.period.since and newer.period.since > (older.period.since or ""):
+        first = date.fromisoformat(newer.period.since)
+        day = first - timedelta(days=first > date.min)
+    since = older.period.since
+    when = f"({since} to {day})" if since else f"(until {day})"
+    return f"{line[: line.index(older.text) + len(older.text)]} {when}"
+
+
+class EarlierMentions:
+    """Links recent entries to an entity that they name, or suggests it."""
+
+    def __init__(
+        self,
+        vault: VaultAccess,
+        finder: MentionFinder,
+        answers: MentionAnswers,
+        writer: Writer,
+    ) -> None:
+        self._vault, self._finder, self._writer = vault, finder, writer
+        self._answers = answers
+
+    async def offer(self, entity: Entity, names: Iterable[str]) -> None:
+        """Look for these names of the entity, which are new, in entries of the last 90 days: link
+        them, or, where that is less sure, suggest it.
+        """
+        since = (datetime.now(UTC) - timedelta(days=_DAYS)).date().isoformat()
+        found: dict[str, None] = {}
+        for name in names:
+            wanted = " ".join(name.replace('"', " ").split())
+            for hit in await self._vault.search(f'"{wanted}"', 100) if fold(wanted) else ():
+                if hit.path.startswith(_ENTRIES) and _day(hit.path, since) >= since:
+                    found[hit.path] = None
+        for path in sorted(found, reverse=True)[:_MOST_EARLIER]:
+            with reading(path, []):  # it is gone, or changed meanwhile: its next save is looked at
+                await self._look(await self._vault.note(path), entity)
+
+    async def _look(self, note: Note, entity: Entity) -> None:
+        if note.modified < datetime.now(UTC) - timedelta(days=_DAYS) and not _DAY.search(note.path):
+            return
+        text = without_private(note)[note.body_start :]
+        best = await self._finder.surest(text, entity)
+        if best is None or best.confidence < SUGGESTED_FROM:
+            return
+        para_id = await self._writer.id_of(entity.path)
+        if para_id in mentions_of(note):
+            return
+        if best.confidence > LINKED_FROM:
+            await self._writer.link(note.path, para_id)
+        else:
+            await self._answers.suggest(note, para_id, best)
+
+
+def _day(path: str, default: str) -> str:
+    """The day that a path names."""
+    found = _DAY.search(path)
+    return found[0] if found else default

@@ -1,0 +1,225 @@
+"""Workspaces: what a conversation begins with, as notes in `Chat/workspaces/`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
+from parachuted.modules import (
+    Finding,
+    Module,
+    NoteEdit,
+    RemoveKey,
+    SetKey,
+    is_conflict_copy,
+    reading,
+    route,
+)
+
+from .permissions import TrustLevel, trust_level_of
+
+FOLDER: Final = "Chat/workspaces"
+_PREFIX: Final = "/api/workspaces"
+_SLUG: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
+_LONGEST_SLUG: Final = 60
+_KINDS: Final = ("mcps", "skills", "agents", "plugins")
+_ALL: Final = "all"
+
+Words = Annotated[str, Field(max_length=2_000)]
+Capabilities = Annotated[dict[str, str | list[str]], Field(max_length=10)]
+
+
+class WorkspaceRow(TypedDict):
+    """A workspace, in the fields of the app. A session that begins in it has its model, its working
+    directory and its trust level.
+    """
+
+    name: str
+    slug: str
+    description: str
+    default_trust_level: TrustLevel
+    working_directory: str | None
+    model: str | None
+    capabilities: dict[str, str | list[str]]
+
+
+class WorkspaceAnswer(TypedDict):
+    """One of them."""
+
+    workspace: WorkspaceRow
+
+
+class WorkspaceList(TypedDict):
+    """All of them, by name."""
+
+    workspaces: list[WorkspaceRow]
+
+
+async def find_workspace(module: Module, slug: str) -> WorkspaceRow:
+    """The workspace of that slug. NotFoundError, also where its note cannot be read."""
+    if not _SLUG.fullmatch(slug):
+        raise NotFoundError(f"there is no workspace {slug[:80]!r}")
+    found: list[Finding] = []
+    with reading(_path(slug), found):
+        return _row(slug, (await module.vault.note(_path(slug))).frontmatter)
+    raise NotFoundError(f"there is no workspace {slug[:80]!r}: {found[0].problem}")
+
+
+class WorkspaceRoutes(Module):
+    """What the app calls of workspaces."""
+
+    @route("GET", "/", prefix=_PREFIX)
+    async def list_workspaces(self) -> WorkspaceList:
+        """All workspaces, by name."""
+        found, _ = await self.workspaces()
+        return {"workspaces": sorted(found, key=lambda one: (one["name"].casefold(), one["slug"]))}
+
+    async def workspaces(self) -> tuple[list[WorkspaceRow], list[Finding]]:
+        """All that can be read, and why notes of their folder are none."""
+        rows, findings = list[WorkspaceRow](), list[Finding]()
+        paths = await self.vault.list(f"{FOLDER}/*.md")
+        for path in (one for one in paths if not is_conflict_copy(one)):
+            with reading(path, findings):
+                rows.append(await find_workspace(self, path.rpartition("/")[2].removesuffix(".md")))
+        return rows, findings
+
+    @route("POST", "/", prefix=_PREFIX, tolerant=True)
+    async def create_workspace(
+        self,
+        name: Annotated[str, Field(min_length=1, max_length=200)],
+        description: Words = "",
+        default_trust_level: Words = "direct",
+        working_directory: Words | None = None,
+        model: Words | None = None,
+        capabilities: Capabilities | None = None,
+    ) -> WorkspaceAnswer:
+        """Make a workspace. Its slug, by which sessions name it, is made of its name."""
+        slug = _NO_SLUG.sub("-", name.casefold()).strip("-")[:_LONGEST_SLUG].strip("-")
+        if not slug:
+            raise EditRefusedError("the name needs a letter from a to z, or a digit")
+        values = {
+            "name": name,
+            "description": description,
+            "default_trust_level": default_trust_level,
+            "working_directory": working_directory,
+            "model": model,
+            "capabilities": capabilities,
+        }
+        edits = _edits(values, {})
+        lines = [
+            f"{one.key}: {json.dumps(one.value)}\n" for one in edits if isinstance(one, SetKey)
+        ]
+        await self.vault.create(_path(slug), f"---\n{''.join(lines)}---\n")
+        return {"workspace": await find_workspace(self, slug)}
+
+    @route("GET", "/{slug}", prefix=_PREFIX)
+    async def get_workspace(self, slug: str) -> WorkspaceAnswer:
+        """One workspace."""
+        return {"workspace": await find_workspace(self, slug)}
+
+    @route("PUT", "/{slug}", prefix=_PREFIX, tolerant=True)
+    async def change_workspace(
+        self,
+        slug: str,
+        name: Annotated[str, Field(min_length=1, max_length=200)] | None = None,
+        description: Words | None = None,
+        default_trust_level: Words | None = None,
+        working_directory: Words | None = None,
+        model: Words | None = None,
+        capabilities: Capabilities | None = None,
+    ) -> WorkspaceAnswer:
+        """Change a workspace; what is left out stays, and an empty text takes a value out."""
+        await find_workspace(self, slug)
+        note = await self.vault.note(_path(slug))
+        values = {
+            "name": name,
+            "description": description,
+            "default_trust_level": default_trust_level,
+            "working_directory": working_directory,
+            "model": model,
+            "capabilities": capabilities,
+        }
+        edits = _edits(values, note.frontmatter)
+        if edits:
+            await self.vault.edit(note.path, edits, base=note.digest)
+        return {"workspace": await find_workspace(self, slug)}
+
+    @route("DELETE", "/{slug}", prefix=_PREFIX)
+    async def delete_workspace(self, slug: str) -> dict[str, str]:
+        """Remove a workspace. Its sessions stay."""
+        await find_workspace(self, slug)
+        await self.vault.delete(_path(slug))
+        return {"slug": slug}
+
+
+def _path(slug: str) -> str:
+    return f"{FOLDER}/{slug}.md"
+
+
+def _row(slug: str, frontmatter: Mapping[str, Any]) -> WorkspaceRow:
+    level = str(frontmatter.get("default_trust_level") or "")
+    try:
+        trust = trust_level_of(level) or "direct"
+    except ParachuteError:  # what cannot be read gives nothing
+        trust = "sandboxed"
+    return WorkspaceRow(
+        name=str(frontmatter.get("name") or slug),
+        slug=slug,
+        description=str(frontmatter.get("description") or ""),
+        default_trust_level=trust,
+        working_directory=_text(frontmatter.get("working_directory")),
+        model=_text(frontmatter.get("model")),
+        capabilities=_capabilities(frontmatter.get("capabilities")),
+    )
+
+
+def _capabilities(value: object) -> dict[str, str | list[str]]:
+    try:
+        said = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        said = None
+    found: dict[str, str | list[str]] = {}
+    for kind in _KINDS:
+        one = said.get(kind, _ALL) if isinstance(said, dict) else _ALL
+        found[kind] = list(map(str, one)) if isinstance(one, list) else str(one)
+    return found
+
+
+def _edits(values: Mapping[str, object], present: Mapping[str, object]) -> list[NoteEdit]:
+    """What writes these values; None leaves one as it is. ActRefusedError, EditRefusedError."""
+    level = values["default_trust_level"]
+    given = {**values}
+    if level:
+        given["default_trust_level"] = trust_level_of(str(level))
+    if values["capabilities"] is not None:
+        _check(values["capabilities"])
+        given["capabilities"] = json.dumps(values["capabilities"], ensure_ascii=False)
+    edits: list[NoteEdit] = []
+    for key, value in given.items():
+        if value is None:
+            continue
+        text = " ".join(str(value).split())
+        if text:
+            edits.append(SetKey(key, text))
+        elif key in present:
+            edits.append(RemoveKey(key))
+    return edits
+
+
+def _check(capabilities: object) -> None:
+    for kind, one in capabilities.items() if isinstance(capabilities, dict) else ():
+        if kind not in _KINDS or (isinstance(one, str) and one not in {_ALL, "none"}):
+            raise EditRefusedError(
+                f"capabilities names {', '.join(_KINDS)}, each as all, none or a list of names"
+            )
+
+
+def _text(value: object) -> str | None:
+    return str(value) if value not in (None, "") else None

@@ -1,0 +1,185 @@
+"""Strangers' text: which files hold some, and whether a piece of work has read some.
+
+A file holds strangers' text where a folder of the setting `agent.untrusted` or its own
+frontmatter's `origin` says so. Work that has read such text is tainted from then on: it runs no
+shell and reaches no network, what it would write elsewhere is suggested, and what it writes says
+`origin: stranger`, so that its copies and moves say it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+
+from parachuted.keys import PathGlob
+from parachuted.state import StateStore
+from parachuted.vault import (
+    NOTE_SUFFIXES,
+    SetFrontmatterKey,
+    apply_edit,
+    declared_origin,
+    fold_name,
+    printable,
+)
+
+DEFAULT_UNTRUSTED = ("Inbox/**", "Clippings/**", "Imports/**")
+STRANGER = "stranger"
+ORIGINS = frozenset({STRANGER, "bot", "imported", "web"})
+"""The values of `origin` that count; all but the first are those of imports and of earlier
+versions.
+"""
+MARK = SetFrontmatterKey(key="origin", value=STRANGER)
+
+
+class Taint:
+    """Whether a piece of work has read strangers' text, shared by all that goes on with it.
+
+    Once true it stays so.
+    """
+
+    __slots__ = ("_at_first", "_source")
+
+    def __init__(self, source: str = "") -> None:
+        self._source = source
+        self._at_first: list[Callable[[], object]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._source)
+
+    def read(self, source: str) -> None:
+        """Set it. `source` says what was read, such as a file that the work itself may read; of
+        several, the first is named.
+        """
+        if not self._source:
+            self._source = source
+            for act in self._at_first:
+                act()
+
+    def read_by(self, other: Taint, source: str) -> None:
+        """Set it where that of other work is set. `source` names nothing that the other has read:
+        this one may not be allowed to read it.
+        """
+        if other:
+            self.read(source)
+
+    def at_first(self, act: Callable[[], object]) -> None:
+        """Call the function before the work sees its first such text, in the reading thread, so it
+        must not block.
+        """
+        self._at_first.append(act)
+
+    def why(self) -> str:
+        """For the agent and the person."""
+        return f"this run has read text of strangers ({printable(self._source)})"
+
+
+class Strangers:
+    def __init__(self, untrusted: Iterable[str] = DEFAULT_UNTRUSTED) -> None:
+        """`untrusted` are patterns of paths. Raises ValueError for what is not a pattern."""
+        globs = tuple((PathGlob(pattern), _folded_glob(pattern)) for pattern in untrusted)
+
+        def entering(folder: str) -> tuple[tuple[PathGlob, PathGlob], ...]:
+            folded = _folded(folder)
+            return tuple(
+                (glob, fold) for glob, fold in globs if glob.enters(folder) or fold.enters(folded)
+            )
+
+        self._entering = lru_cache(1_000)(entering)  # many files of one folder are asked about
+
+    def is_place(self, path: str) -> bool:
+        """Whether it lies in an untrusted folder, under every way in which file systems compare
+        names.
+        """
+        globs = self._entering(path.rpartition("/")[0])
+        folded = _folded(path) if globs else ""
+        return any(glob.matches(path) or fold.matches(folded) for glob, fold in globs)
+
+    def is_text(self, path: str, data: bytes) -> bool:
+        """Whether the file at that path, with that content, holds strangers' text."""
+        return self.is_place(path) or says_stranger(data)
+
+    def is_row(self, path: str, frontmatter: Mapping[str, object]) -> bool:
+        """The same of a note with that frontmatter, as an index has it."""
+        return self.is_place(path) or is_origin(frontmatter.get("origin"))
+
+
+def says_stranger(data: bytes) -> bool:
+    """Whether the note's frontmatter says so. Its beginning is enough."""
+    return is_origin(declared_origin(data))
+
+
+def is_origin(value: object) -> bool:
+    """Whether a note with that value of `origin` holds strangers' text."""
+    words = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else ()
+    said = (word.strip().casefold() for word in words if isinstance(word, str))
+    return not ORIGINS.isdisjoint(said)
+
+
+def marked(path: str, data: bytes) -> bytes:
+    """What work that is tainted may write there.
+
+    Raises EditRefusedError for frontmatter in which no key can be set.
+    """
+    is_marked = not path.endswith(NOTE_SUFFIXES) or says_stranger(data)
+    return data if is_marked else apply_edit(MARK, data)
+
+
+_TABLE = "session_taint"
+_FEW = 1_000
+_KEPT = timedelta(days=90)  # the CLI clears away a session that was not continued for 30
+
+
+class SessionTaints:
+    """Whose each session is, and whether it is tainted, until long after it can be resumed."""
+
+    def __init__(self, state: StateStore, clock: Callable[[], datetime]) -> None:
+        self._state, self._table, self._clock = state, state.table(_TABLE), clock
+
+    def recall(self, session: str, taint: Taint) -> None:
+        row = self._table.get_record(session)
+        if row is not None and (row.get("tainted") or row.get("sources")):
+            taint.read("earlier in this session")
+
+    def owner(self, session: str) -> str | None:
+        """The agent that the session belongs to; None: unknown.
+
+        Another agent would learn from it what it may not read itself.
+        """
+        row = self._table.get_record(session)
+        return str(row["agent"]) if row is not None else None
+
+    def keep(self, session: str, taint: Taint, *, agent: str) -> None:
+        """The run of that agent has ended, and its session can be resumed.
+
+        Raises StorageFailedError.
+        """
+        today = self._clock().date()
+        row = {
+            "agent": self.owner(session) or agent,
+            "tainted": bool(taint),
+            "used": today.isoformat(),
+        }
+        if self._table.get_record(session) == row:
+            return
+        with self._state.batch():
+            self._table.put(session, row)
+            rows = self._table.items()
+            for name, one in rows if len(rows) > _FEW else ():
+                used = date.fromisoformat(str(one.get("used", today)))
+                if today - used > _KEPT:
+                    self._table.drop(name)
+
+
+def _folded(path: str) -> str:
+    return "/".join(map(fold_name, path.split("/")))
+
+
+def _folded_glob(pattern: str) -> PathGlob:
+    """The pattern for folded paths: as it is where folding makes no pattern of it, such as `../a`
+    of wide dots or one that has become too long.
+    """
+    try:
+        return PathGlob(_folded(pattern))
+    except ValueError:
+        return PathGlob(pattern)

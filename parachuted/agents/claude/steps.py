@@ -1,0 +1,284 @@
+"""Turns the CLI's messages into steps and a run's result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from claude_agent_sdk import (
+    AssistantMessage,
+    Message,
+    ResultMessage,
+    StreamEvent,
+    SystemMessage,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+
+from parachuted.agents.gateway.prices import Tokens, cost_of
+from parachuted.agents.job import (
+    Job,
+    RunResult,
+    SessionStep,
+    Step,
+    TextDelta,
+    TextStep,
+    ThinkingDelta,
+    ToolCallStep,
+    ToolResult,
+    ToolUseStep,
+    UsageStep,
+)
+from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
+
+_SYNTHETIC = "<synthetic>"
+_REFUSED = "refusal"
+_API_ERROR = "API Error: "
+_REASON_CHARS = 500
+# and a gateway to look at, which is the daemon's own: Claude Code adds it
+_ADVICE = " This is a server-side issue"
+_LOGIN_REFUSED = frozenset({401, 403})
+# the same request may be answered later: when a server is up again, or a person has put something
+# right; None: no answer
+_PASSING = _LOGIN_REFUSED | {None, 402, 404, 408, 409, 429, 500, 502, 503, 504, 529}
+_TRIES = 2
+_OUTPUT, _CACHE_READ, _CACHE_WRITTEN = (
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
+_PROMPT = ("input_tokens", _CACHE_READ, _CACHE_WRITTEN)
+
+
+class StepReader:
+    """One run's messages, read in order.
+
+    In a conversation the words are steps as they come; `resumed` is the session that it goes on
+    with, if any. `model` is what the run is priced by, where no gateway counts. `session_id` is the
+    session's, where we chose it.
+
+    `session` is the session that the CLI has named, `asked` and `answered` are whether the model
+    was asked and has answered, `ended` whether the result was read. `interruption` is what a run
+    that is cut off now has waited for in the middle of its work: the model, which did not answer
+    any more.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        model: str,
+        *,
+        resumed: str | None = None,
+        session_id: str | None = None,
+    ) -> None:
+        self._limits, self._model = job.limits, model
+        self._is_conversation = job.conversation is not None
+        self._names = {tool.full_name: tool.name for tool in job.tools}
+        self._resumed, self._session_id = resumed, session_id
+        self._total = _counts(None)
+        self._streamed, self._present = _counts(None), _counts(None)
+        self._answers: set[str] = set()
+        self._open: dict[str, ToolUseBlock] = {}
+        self.session: str | None = None
+        self.interruption: AgentStoppedError | None = None
+        self.asked = self.ended = False
+
+    @property
+    def answered(self) -> bool:
+        return bool(self._answers)
+
+    def read(self, message: Message) -> Iterator[Step]:
+        """Yield the steps that a message means; raises AgentFailedError, after the account, for one
+        that ends the run badly.
+        """
+        if isinstance(message, AssistantMessage) and message.model != _SYNTHETIC:
+            yield from self._read_answer(message)
+        elif isinstance(message, UserMessage) and isinstance(message.content, list):
+            yield from self._read_results(message.content)
+        elif isinstance(message, StreamEvent) and message.parent_tool_use_id is None:
+            yield from self._read_event(message.event)
+        elif isinstance(message, SystemMessage) and message.subtype == "api_retry":
+            self._read_retry(message.data)
+        elif isinstance(message, SystemMessage) and message.subtype == "init":
+            yield from self._read_start(message.data)
+        elif isinstance(message, ResultMessage):
+            yield from self._read_end(message)
+
+    def count(self, message: ResultMessage) -> None:
+        """Add what one answer took; a run in which a person goes on to speak has several."""
+        self._total.update(_counts(message.usage))
+
+    def account_unfinished(self) -> RunResult | None:
+        """The account of a run that was cut off after the model had been asked: the most that it
+        may have cost.
+        """
+        if not self.asked or self.ended:
+            return None
+        return RunResult(
+            cost_usd=self._limits.max_cost_usd,
+            input_tokens=0,
+            output_tokens=0,
+            turns=len(self._answers),
+            session_id=self._session_id,
+        )
+
+    def _read_answer(self, message: AssistantMessage) -> Iterator[Step]:
+        self._answers.add(message.message_id or f"#{len(self._answers)}")
+        self.interruption = None
+        for block in message.content:
+            if isinstance(block, TextBlock) and block.text.strip():
+                yield TextStep(text=block.text)
+            elif isinstance(block, ToolUseBlock):
+                self._open[block.id] = block
+                if self._is_conversation:
+                    tool = self._name(block.name)
+                    yield ToolUseStep(id=block.id, tool=tool, arguments=_arguments(block))
+
+    def _read_start(self, data: Mapping[str, Any]) -> Iterator[Step]:
+        """Each turn of the CLI begins with its session's name."""
+        session = data.get("session_id")
+        if self._is_conversation and isinstance(session, str) and session != self.session:
+            self.session = session
+            tools, model = data.get("tools"), data.get("model")
+            listed = tools if isinstance(tools, list) else []
+            names = [self._name(name) for name in listed if isinstance(name, str)]
+            yield SessionStep(
+                session_id=self._session_id or session,
+                is_resumed=session == self._resumed,
+                tools=tuple(names),
+                model=model if isinstance(model, str) else "",
+            )
+
+    def _read_event(self, event: Mapping[str, Any]) -> Iterator[Step]:
+        """Words as they come, and what the conversation took until now."""
+        kind = event.get("type") if self._is_conversation else None
+        delta, message = event.get("delta"), event.get("message")
+        if kind == "content_block_delta" and isinstance(delta, Mapping):
+            text, thought = delta.get("text"), delta.get("thinking")
+            if isinstance(text, str) and text:
+                yield TextDelta(text=text)
+            elif isinstance(thought, str) and thought:
+                yield ThinkingDelta(text=thought)
+        elif kind == "message_start" and isinstance(message, Mapping):
+            self._present |= _counts(message.get("usage"))
+        elif kind == "message_delta":
+            self._present |= _counts(event.get("usage"))
+        elif kind == "message_stop":
+            answer, self._present = self._present, _counts(None)
+            self._streamed.update(answer)
+            yield UsageStep(
+                input_tokens=_prompt(self._streamed),
+                output_tokens=self._streamed[_OUTPUT],
+                cache_read_tokens=self._streamed[_CACHE_READ],
+                cost_usd=0.0,
+                context_tokens=_prompt(answer) + answer[_OUTPUT],
+            )
+
+    def _read_results(self, blocks: Sequence[object]) -> Iterator[Step]:
+        for block in blocks:
+            if isinstance(block, ToolResultBlock) and block.tool_use_id in self._open:
+                call = self._open.pop(block.tool_use_id)
+                yield ToolCallStep(
+                    tool=self._name(call.name),
+                    arguments=_arguments(call),
+                    result=_result(block),
+                    id=call.id,
+                )
+
+    def _name(self, full: str) -> str:
+        return self._names.get(full, full)
+
+    def _read_retry(self, data: Mapping[str, Any]) -> None:
+        """Give up early on a model that has not answered once: the task waits better than a process
+        does.
+        """
+        status = data.get("error_status")
+        unavailable = _unavailable(
+            status if isinstance(status, int) else None, str(data.get("error"))
+        )
+        if self._answers:
+            self.interruption = AgentStoppedError(unavailable.message)
+        elif status in _LOGIN_REFUSED or _whole(data.get("attempt")) >= _TRIES:
+            raise unavailable
+
+    def _read_end(self, message: ResultMessage) -> Iterator[Step]:
+        self.ended = True
+        self.count(message)
+        would_refuse_again = message.stop_reason == _REFUSED
+        yield RunResult(
+            cost_usd=self._cost(),
+            input_tokens=_prompt(self._total),
+            output_tokens=self._total[_OUTPUT],
+            turns=len(self._answers),
+            session_id=self._session_id or (None if would_refuse_again else message.session_id),
+        )
+        failure = self._find_failure(message)
+        if failure is not None:
+            raise failure
+
+    def _cost(self) -> float:
+        tokens = Tokens(
+            input=self._total["input_tokens"],
+            output=self._total[_OUTPUT],
+            cache_read=self._total[_CACHE_READ],
+            cache_write_5m=self._total[_CACHE_WRITTEN],
+        )
+        return cost_of(self._model, tokens, may_cost=True)
+
+    def _find_failure(self, message: ResultMessage) -> AgentFailedError | None:
+        if message.subtype == "error_max_turns":
+            return AgentFailedError(
+                f"the agent was still at work after {self._limits.max_turns} turns"
+            )
+        if message.subtype == "error_max_budget_usd":
+            return AgentFailedError(f"the agent had used up its ${self._limits.max_cost_usd:g}")
+        if not message.is_error:
+            return None
+        reason = "; ".join(message.errors or ()) or message.result or message.subtype
+        reason = reason[:_REASON_CHARS]
+        if message.stop_reason == _REFUSED:
+            reason = reason.removeprefix(_API_ERROR)
+            return AgentFailedError(f"the model refused to answer: {reason}")
+        if message.terminal_reason != "api_error" or message.api_error_status not in _PASSING:
+            return AgentFailedError(f"the agent failed: {reason}")
+        # it passes: the work is done again later; half of it may have been done
+        unavailable = _unavailable(message.api_error_status, reason)
+        return AgentStoppedError(unavailable.message) if self._answers else unavailable
+
+
+def _counts(usage: object) -> Counter[str]:
+    found = usage if isinstance(usage, Mapping) else {}
+    return Counter({name: _whole(found.get(name)) for name in (*_PROMPT, _OUTPUT)})
+
+
+def _prompt(counts: Mapping[str, int]) -> int:
+    return sum(counts[name] for name in _PROMPT)
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _arguments(call: ToolUseBlock) -> dict[str, Any]:
+    return call.input if isinstance(call.input, dict) else {}
+
+
+def _unavailable(status: int | None, reason: str) -> AgentUnavailableError:
+    if status in _LOGIN_REFUSED:
+        return AgentUnavailableError(
+            f"the model refused the login ({status}); see `parachute auth status`"
+        )
+    what = f"answered {status}" if status else "could not be reached"
+    ours = reason.partition(_ADVICE)[0].removeprefix(f"API Error: {status} ")
+    return AgentUnavailableError(f"the model {what}: {ours}"[:_REASON_CHARS])
+
+
+def _result(block: ToolResultBlock) -> ToolResult:
+    text = block.content
+    if not isinstance(text, str):
+        text = "\n".join(str(part.get("text", "")) for part in text or ())
+    text = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
+    return ToolResult(text=text, is_error=bool(block.is_error))

@@ -1,0 +1,46 @@
+"""Bundled folders: what the package carries besides code.
+
+In a checkout they stand beside the package, in a wheel inside it; only this file knows which.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Literal
+
+from parachuted.errors import NotFoundError, ParachuteError
+
+BundledFolder = Literal["hooks", "modules", "vault-template", "systemd", "launchd"]
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def bundled_folder(name: BundledFolder, package: Path = _PACKAGE) -> Path:
+    """Where the shipped folder of that name is; raises NotFoundError when the installation lacks
+    it.
+    """
+    inside = package / "bundle"
+    folder = (inside if inside.is_dir() else package.parent) / name
+    if not folder.is_dir():
+        raise NotFoundError(f"This installation lacks its folder {name}: install parachuted again.")
+    return folder
+
+
+def make_vault(vault: Path) -> str:
+    """Make a vault from the template; what is there already is left as it is.
+
+    Raises ParachuteError when it cannot be made.
+    """
+    if vault.is_dir() and any(vault.iterdir()):
+        return f"{vault} is there already, and is left as it is."
+    try:
+        shutil.copytree(
+            bundled_folder("vault-template"),
+            vault,
+            copy_function=shutil.copyfile,
+            dirs_exist_ok=True,
+        )
+    except OSError as error:
+        reason = error.strerror or error
+        raise ParachuteError(f"the vault {vault} cannot be made: {reason}") from error
+    return f"Made {vault}, with a few notes to begin with."

@@ -1,0 +1,446 @@
+"""What was spent is known after a restart, a kill and a garbled file, and adds up whichever way it
+is asked; which budget is used up, and which model a run may name.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parachuted.agents.gateway.prices import Tokens
+from parachuted.agents.gateway.usage import (
+    BudgetState,
+    MoneyLimits,
+    RequestUsage,
+    UsageStore,
+    UsageTotals,
+    is_same_model,
+    narrowest,
+)
+from parachuted.errors import StorageFailedError
+from parachuted.state.elapsed_clock import ClockReading, ElapsedClock, advance
+from tests.agents.gateway.conftest import run_token
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+LIMITS = MoneyLimits(
+    usd_per_cause=10,
+    usd_per_hour=50,
+    usd_per_day=60,
+    usd_per_session=10,
+    conversations_usd_per_day=70,
+)
+
+
+def usage(usd=0.5, *, run="r1", causes=("c1",), ago=timedelta(), state="counted", **parts):
+    token = run_token(run, causes=causes, **{"session": "s1", "model": "m", **parts})
+    tokens = Tokens(input=10, output=20, cache_read=3, cache_write_5m=1, cache_write_1h=3)
+    return RequestUsage(
+        run_token=token, model=token.model, at=NOW - ago, tokens=tokens, usd=usd, state=state
+    )
+
+
+class Clock:
+    """The elapsed time, moved by hand."""
+
+    def __init__(self):
+        self.now = NOW
+
+    def __call__(self):
+        return self.now.timestamp()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state" / "usage.db"
+
+
+@pytest.fixture
+def open_store(path, clock):
+    """Opens the file; what was open before is closed."""
+    opened = []
+
+    def make(elapsed=clock) -> UsageStore:
+        for store in opened:
+            store.database.close()
+        opened.append(UsageStore(path, elapsed))
+        return opened[-1]
+
+    yield make
+    for store in opened:
+        store.database.close()
+
+
+@pytest.fixture
+def note(clock):
+    """Write down requests, each at its own time."""
+
+    def write(store, *usages):
+        for each in usages:
+            clock.now = each.at
+            store.settle(each)
+        clock.now = NOW
+
+    return write
+
+
+def counted(store, **parts):
+    """What each budget has counted, as the budgets of a run see it one by one."""
+    token = run_token("r1", max_cost_usd=1e6, **parts)
+    names = {
+        "work": ("usd_per_cause", "usd_per_hour", "usd_per_day"),
+        "conversation": ("usd_per_session", "conversations_usd_per_day"),
+    }[token.pool]
+    found = {}
+    for name in names:
+        widest = dict.fromkeys(LIMITS.__slots__, 1e6)
+        budget = store.narrowest(token, MoneyLimits(**{**widest, name: 100.0}))
+        found[name] = round(100.0 - budget.left, 6)
+    return found
+
+
+def test_budgets_are_sums_by_run_cause_hour_and_day_and_outlive_a_restart(open_store, note, clock):
+    store = open_store()
+    note(
+        store,
+        usage(1, ago=timedelta(hours=23)),
+        usage(2, run="r2", causes=("c1", "c2"), ago=timedelta(minutes=59)),
+        usage(4, run="r3", causes=(), ago=timedelta(days=3)),
+        usage(8, pool="conversation", causes=()),
+    )
+    for is_later in (False, True):
+        each = open_store() if is_later else store
+        assert counted(each, causes=("c1",)) == {
+            "usd_per_cause": 3,
+            "usd_per_hour": 2,
+            "usd_per_day": 3,
+        }
+        assert counted(each, causes=("c2",))["usd_per_cause"] == 2
+        assert counted(each, causes=("c",))["usd_per_cause"] == 0
+        assert counted(each, pool="conversation", session="s1") == {
+            "usd_per_session": 15,
+            "conversations_usd_per_day": 8,
+        }
+        assert each.last() == (2, 3)
+        assert each.last("conversation") == (8, 8)
+    store = open_store()
+    store.narrowest(run_token(), LIMITS)
+    assert store.spent("r2") == UsageTotals(
+        requests=1,
+        usd=2,
+        input_tokens=10,
+        output_tokens=20,
+        cache_read_tokens=3,
+        cache_written_tokens=4,
+    )
+    assert (store.spent("r2").prompt, store.spent("nothing")) == (17, UsageTotals())
+    for later, last in (
+        (timedelta(minutes=2), (0, 3)),
+        (timedelta(hours=2), (0, 2)),
+        (timedelta(days=2), (0, 0)),
+    ):
+        clock.now = NOW + later
+        assert store.last() == last
+
+
+def test_a_reservation_counts_until_what_the_request_cost_takes_its_place(open_store):
+    store = open_store()
+    requests = [usage(2, state="reserved", max_cost_usd=10) for _ in range(3)]
+    token = requests[0].run_token
+    for request in requests:
+        assert store.reserve(request, LIMITS, lambda _budget: True) is None
+    budget = store.narrowest(token, LIMITS)
+    assert (budget.left, budget.counted, budget.reserved) == (4, 0, 6)
+    assert store.spent("r1") == UsageTotals()
+    requests[0].usd, requests[0].state = 0.5, "counted"
+    store.settle(requests[0])
+    store.settle(requests[1], is_owed=False)
+    budget = store.narrowest(token, LIMITS)
+    assert (budget.left, budget.counted, budget.reserved) == (7.5, 0.5, 2)
+    other = usage(2, state="reserved", max_cost_usd=10)
+    assert store.reserve(other, LIMITS, lambda _budget: False).left == 7.5
+    assert store.spent("r1").usd == 0.5
+    store = open_store()
+    assert store.narrowest(token, LIMITS).counted == 2.5  # a killed daemon's counts as spent
+
+
+def test_a_reservation_that_the_disk_refused_takes_no_other_one_with_it(open_store, monkeypatch):
+    @contextmanager
+    def refuse(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+        raise sqlite3.OperationalError("database or disk is full")
+
+    store = open_store()
+    refused, reserved = (usage(2, state="reserved") for _ in range(2))
+    store.narrowest(refused.run_token, LIMITS)
+    with monkeypatch.context() as patch:
+        patch.setattr("parachuted.state.database.transaction", refuse)
+        with pytest.raises(StorageFailedError):
+            store.reserve(refused, LIMITS, lambda _budget: True)
+    store.reserve(reserved, LIMITS, lambda _budget: True)
+    store.settle(refused, is_owed=False)
+    assert store.narrowest(reserved.run_token, LIMITS).reserved == 2
+
+
+def test_a_request_that_has_ended_is_not_reserved_afterwards(open_store):
+    store = open_store()
+    for is_owed in (True, False):
+        request = usage(0.5)
+        store.settle(request, is_owed=is_owed)
+        store.reserve(request, LIMITS, lambda _budget: True)
+    assert store.last() == (0.5, 0.5)
+
+
+def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(open_store, note):
+    store = open_store()
+    note(
+        store,
+        usage(1, causes=("c1", "c2")),
+        usage(2, run="r2", agent="judge", model="n", session=None, causes=()),
+        usage(4, run="r3", ago=timedelta(days=2)),
+        usage(64, run="old", ago=timedelta(days=30)),
+    )
+    report = store.report(NOW, 7, LIMITS, may_cost=True)
+
+    assert report.total.usd == 7
+    assert (report.usd_last_hour, report.usd_last_day_conversations) == (3, 0)
+    assert [(day.date, day.usd) for day in report.days] == [("2026-11-22", 3), ("2026-11-20", 4)]
+    for names, amounts in {
+        "agents": {"curator": 5, "judge": 2},
+        "runs": {"r3": 4, "r2": 2, "r1": 1},
+        "sessions": {"s1": 5},
+        "models": {"m": 5, "n": 2},
+        "causes": {"c1": 5, "c2": 1},
+    }.items():
+        found = [(getattr(row, names[:-1]), row.usd) for row in getattr(report, names)]
+        assert found == sorted(amounts.items(), key=lambda item: -item[1])
+    assert store.report(NOW, 60, LIMITS, may_cost=True).total.usd == 71
+    assert [note.partition(" is not known")[0] for note in report.notes] == [
+        "the price of m",
+        "the price of n",
+    ]
+    assert report.limits == LIMITS
+
+
+def test_what_is_older_than_a_year_and_a_bit_goes(open_store, note):
+    note(open_store(), usage(1, ago=timedelta(days=500)), usage(2))
+    assert open_store().report(NOW, 1000, LIMITS, may_cost=True).total.usd == 2
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda _data: b"not a database at all" * 400,
+        lambda data: data[:4096] + os.urandom(len(data) - 4096),
+    ],
+)
+def test_a_garbled_file_is_set_aside_and_said(open_store, note, path, spoil):
+    store = open_store()
+    note(store, *[usage(run=f"r{number}") for number in range(200)])
+    store.database.close()
+    path.write_bytes(spoil(path.read_bytes()))
+    later = open_store()
+    note(later, usage(3))
+
+    assert "set aside as usage.db.garbled-" in later.database.problem
+    assert len(list(path.parent.glob("usage.db.garbled-*"))) == 1
+    assert open_store().last() == (3, 3)
+
+
+def test_no_one_else_may_read_it_and_it_says_when_it_is_closed(open_store, note, path):
+    store = open_store()
+    note(store, usage())
+    assert path.stat().st_mode & 0o077 == 0
+    store.database.close()
+    with pytest.raises(StorageFailedError):
+        note(store, usage())
+    assert store.spent("r1") == UsageTotals()
+
+
+def test_a_run_s_sum_is_known_while_the_file_makes_others_wait(open_store, note, path):
+    store = open_store()
+    note(store, usage(1))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert store.spent("r1").usd == 1
+    other.close()
+
+
+OLDER_TABLES = """
+CREATE TABLE requests (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, run TEXT NOT NULL, agent TEXT NOT NULL, session TEXT,
+    model TEXT NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL,
+    whole INTEGER NOT NULL);
+CREATE TABLE request_times (request INTEGER PRIMARY KEY, elapsed REAL NOT NULL);
+CREATE TABLE request_causes (
+    cause TEXT NOT NULL, request INTEGER NOT NULL, PRIMARY KEY (cause, request)) WITHOUT ROWID;
+CREATE TABLE conversation_requests (request INTEGER PRIMARY KEY);
+PRAGMA user_version = 2;
+"""
+
+
+def test_rows_of_an_earlier_version_still_count(open_store, path):
+    path.parent.mkdir()
+    older = sqlite3.connect(path)
+    older.executescript(OLDER_TABLES)
+    now = NOW.timestamp()
+    for row, (ago, usd) in enumerate([(1800, 1), (7200, 2), (500 * 86_400, 4), (60, 8), (9e9, 16)]):
+        older.execute(
+            "INSERT INTO requests VALUES (?, ?, 'r1', 'curator', 's1', 'm', 10, 20, 3, 4, ?, 1)",
+            (row, now - ago, usd),
+        )
+    older.execute("INSERT INTO request_times VALUES (4, ?)", (now - 10,))  # the clock was set back
+    older.execute("INSERT INTO conversation_requests VALUES (3)")
+    older.executemany("INSERT INTO request_causes VALUES (?, ?)", [("c1", 0), ("c2", 0), ("c1", 1)])
+    older.commit()
+    older.close()
+
+    store = open_store()
+    assert (store.last(), store.last("conversation")) == ((17, 19), (8, 8))
+    assert counted(store, causes=("c1",))["usd_per_cause"] == 3
+    assert counted(store, pool="conversation", session="s1")["usd_per_session"] == 27
+    assert store.spent("r1").requests == 4
+    assert store.database.problem is None
+
+
+def test_a_clock_that_jumps_ahead_and_back_empties_no_window_and_deletes_no_row(
+    open_store, note, tmp_path
+):
+    real, ahead = [100.0], [0.0]
+
+    def reopen():
+        clock = ElapsedClock(
+            tmp_path / "clock.json",
+            lambda: ClockReading(
+                boot="a", uptime=real[0], wall=NOW.timestamp() + real[0] + ahead[0]
+            ),
+        )
+        clock.keep()
+        return open_store(clock.now)
+
+    store = reopen()
+    store.settle(usage(1))
+    for jump in (25 * 3600, -25 * 3600, 2000 * 86_400, 0):
+        ahead[0], real[0] = jump, real[0] + 60
+        assert store.last() == (1, 1)
+        store = reopen()
+        assert (store.last(), store.report(NOW, 7, LIMITS, may_cost=True).total.usd) == ((1, 1), 1)
+    real[0] += 86_400
+    assert store.last() == (0, 0)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("spend"), st.floats(0, 1)),
+            st.tuples(st.just("pass"), st.floats(0, 30 * 3600)),
+            st.tuples(
+                st.just("jump"), st.sampled_from([25 * 3600.0, -25 * 3600.0, 400 * 86_400.0])
+            ),
+            st.tuples(st.just("kill"), st.floats(0, 3600)),
+        ),
+        max_size=60,
+    )
+)
+def test_no_real_day_sees_more_than_its_limit_whatever_the_clock_does(steps):
+    """The rule without its file: a limit of 1 in a day of elapsed time, on a machine whose wall
+    clock jumps.
+    """
+    limit, real, ahead = 1.0, 1000.0, 0.0
+    mark = saved = advance(None, ClockReading(boot="a", uptime=real, wall=1e9 + real))
+    rows = []
+    for what, amount in steps:
+        if what == "pass":
+            real += amount
+        elif what == "jump":
+            ahead += amount
+        elif what == "kill":  # the mark is the one that was last saved
+            real, mark = real + amount, saved
+        mark = advance(mark, ClockReading(boot="a", uptime=real, wall=1e9 + real + ahead))
+        spent = sum(usd for at, usd, _ in rows if at > mark.elapsed - 86_400)
+        if what == "spend" and spent + amount <= limit:
+            rows.append((mark.elapsed, amount, real))
+    for _, _, start in rows:
+        assert (
+            sum(usd for _, usd, at in rows if start <= at < start + 86_400 - 1e-3) <= limit + 1e-6
+        )
+
+
+HAIKU = "claude-haiku-4-5-20251001"
+
+
+def state(budget, counted, limit=1.0, reserved=0.0):
+    return BudgetState(budget=budget, limit=limit, counted=counted, reserved=reserved)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "budget", "is_used_up"),
+    [
+        ([state("run", 0.0), state("usd_per_hour", 0.5)], "usd_per_hour", False),
+        ([state("run", 0.9), state("usd_per_hour", 0.5)], "run", False),
+        ([state("run", 0.98), state("usd_per_hour", 1.0)], "usd_per_hour", True),
+        ([state("run", 0.999), state("usd_per_day", 9.0)], "run", True),
+        ([state("run", 0.5, reserved=0.4), state("usd_per_day", 0.8)], "run", False),
+        ([state("usd_per_session", 99, math.inf), state("usd_per_turn", 0.1)], "usd_per_turn", 0),
+    ],
+)
+def test_the_first_budget_that_is_used_up_or_has_the_least_left_is_named(
+    budgets, budget, is_used_up
+):
+    found = narrowest(budgets)
+    assert (found.budget, found.is_used_up) == (budget, is_used_up)
+
+
+@pytest.mark.parametrize(
+    ("budget", "setting"),
+    [
+        ("run", "agent.max_cost_usd"),
+        ("usd_per_cause", "budget.usd_per_cause"),
+        ("usd_per_hour", "budget.usd_per_hour"),
+        ("usd_per_day", "budget.usd_per_day"),
+        ("usd_per_turn", "conversation.max_cost_usd"),
+        ("usd_per_session", "conversation.usd_per_session"),
+        ("conversations_usd_per_day", "conversation.usd_per_day"),
+    ],
+)
+def test_it_says_which_setting_it_is_and_where_to_look(budget, setting):
+    used_up, low = str(state(budget, 1.0)), str(state(budget, 0.9, reserved=0.05))
+    assert f"has used up its $1 (setting {setting}); `parachute usage`" in used_up
+    assert f"has $0.0500 left of its $1 (setting {setting}), which does not pay" in low
+
+
+@pytest.mark.parametrize(
+    ("asked", "setting", "is_same"),
+    [
+        (HAIKU, HAIKU, True),
+        (HAIKU, "claude-haiku-4-5", True),
+        (HAIKU, "haiku", True),
+        ("haiku", "haiku", True),
+        ("claude-sonnet-5-5", "claude-sonnet-5-5[1m]", True),
+        ("claude-opus-5", HAIKU, False),
+        ("claude-opus-5", "haiku", False),
+        ("evil-haiku", "haiku", False),
+        ("claude-haiku-4-50", "claude-haiku-4-5", False),
+        ("", HAIKU, False),
+        ("qwen3:8b", "qwen3:8b", True),
+        ("qwen3:70b", "qwen3:8b", False),
+    ],
+)
+def test_a_setting_names_a_model_by_its_name_without_its_date_or_by_its_family(
+    asked, setting, is_same
+):
+    assert is_same_model(asked, setting) is is_same

@@ -1,0 +1,253 @@
+"""The credential of a request: the first that there is, renewed when it has ended, sent to
+Anthropic alone, kept as the CLI keeps it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents.credentials import Login
+from parachuted.errors import AgentUnavailableError
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+OLD, RENEW = "sk-ant-oat01-old-canary", "sk-ant-ort01-renew-canary"
+FRESH, NEXT = "sk-ant-oat01-fresh-canary", "sk-ant-ort01-next-canary"
+ANSWER = {
+    "access_token": FRESH,
+    "refresh_token": NEXT,
+    "expires_in": 28_800,
+    "scope": "user:inference user:profile",
+}
+
+
+class Server:
+    """The server of logins, as scripted answers."""
+
+    def __init__(self, *answers: tuple[int, object]) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, Mapping[str, object]]] = []
+        self.before: Callable[[], None] = lambda: None
+
+    async def post(self, url: str, document: Mapping[str, object]) -> tuple[int, object]:
+        self.asked.append((url, document))
+        await asyncio.sleep(0)
+        self.before()
+        return self.answers.pop(0) if self.answers else (0, None)
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> tuple[Path, Path]:
+    made = (tmp_path / "vault", tmp_path / "user")
+    for home in made:
+        (home / ".claude").mkdir(parents=True)
+    return made
+
+
+def file_of(home: Path) -> Path:
+    return home / ".claude" / ".credentials.json"
+
+
+def put(
+    home: Path, *, ends: timedelta = timedelta(hours=1), token: str = OLD, **more: object
+) -> None:
+    oauth = {
+        "accessToken": token,
+        "refreshToken": RENEW,
+        "expiresAt": (NOW + ends).timestamp() * 1000,
+        "scopes": ["a", "b"],
+        **more,
+    }
+    file_of(home).write_text(json.dumps({"claudeAiOauth": oauth, "mcpOAuth": {"kept": 1}}))
+
+
+def login(
+    homes: tuple[Path, Path],
+    server: Server | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    is_anthropic: bool = True,
+) -> Login:
+    return Login(
+        env=env or {},
+        vault=homes[0],
+        user_home=homes[1],
+        is_anthropic=is_anthropic,
+        clock=lambda: NOW,
+        post=(server or Server()).post,
+        token_url="http://login.test/token",  # noqa: S106
+    )
+
+
+async def test_the_places_are_tried_in_the_order_of_auth_status(homes):
+    put(homes[0], token="sk-ant-vault")  # noqa: S106
+    put(homes[1], token="sk-ant-user")  # noqa: S106
+    env = {
+        "ANTHROPIC_AUTH_TOKEN": "sk-bearer",
+        "ANTHROPIC_API_KEY": "sk-ant-key",
+        "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-token",
+    }
+    found = []
+    for gone in (
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_API_KEY",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        homes[0],
+        homes[1],
+    ):
+        secret = await login(homes, env=env).credential()
+        found.append((dict(secret.headers), secret.beta))
+        env.pop(gone, None) if isinstance(gone, str) else file_of(gone).unlink()
+
+    oauth = "oauth-2025-04-20"
+    assert found == [
+        ({"authorization": "Bearer sk-bearer"}, ""),
+        ({"x-api-key": "sk-ant-key"}, ""),
+        ({"authorization": "Bearer sk-ant-token"}, oauth),
+        ({"authorization": "Bearer sk-ant-vault"}, oauth),
+        ({"authorization": "Bearer sk-ant-user"}, oauth),
+    ]
+    with pytest.raises(AgentUnavailableError, match="auth status"):
+        await login(homes, env=env).credential()
+
+
+async def test_a_login_goes_to_anthropic_alone_and_a_key_wherever_it_is_set_for(homes):
+    put(homes[0])
+    env = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-token"}
+    assert (await login(homes, env=env, is_anthropic=False).credential()).headers == {
+        "x-api-key": "no-key-needed"
+    }
+    key = await login(
+        homes, env={**env, "ANTHROPIC_API_KEY": "mine"}, is_anthropic=False
+    ).credential()
+    assert key.headers == {"x-api-key": "mine"}
+    bearer = await login(
+        homes, env={**env, "ANTHROPIC_AUTH_TOKEN": "sk-of-a-gateway"}, is_anthropic=False
+    ).credential()
+    assert bearer.headers == {"authorization": "Bearer sk-of-a-gateway"}
+
+
+async def test_a_login_that_has_ended_is_renewed_and_kept_as_the_cli_keeps_it(homes):
+    put(homes[1], ends=timedelta(minutes=-1), subscriptionType="max")
+    server = Server((200, ANSWER))
+    secret = await login(homes, server).credential()
+
+    assert secret.headers == {"authorization": f"Bearer {FRESH}"}
+    ((url, asked),) = server.asked
+    assert url == "http://login.test/token"
+    assert asked == {
+        "grant_type": "refresh_token",
+        "refresh_token": RENEW,
+        "client_id": "9d1c250a-e61b-44d9-88ed-5944d1962f5e",
+        "scope": "a b",
+    }
+    kept = json.loads(file_of(homes[1]).read_text())
+    assert kept == {
+        "claudeAiOauth": {
+            "accessToken": FRESH,
+            "refreshToken": NEXT,
+            "expiresAt": int((NOW + timedelta(hours=8)).timestamp() * 1000),
+            "scopes": ["user:inference", "user:profile"],
+            "subscriptionType": "max",
+        },
+        "mcpOAuth": {"kept": 1},
+    }
+    assert stat.S_IMODE(file_of(homes[1]).stat().st_mode) == 0o600
+    assert (await login(homes, server).credential()).secret == FRESH
+    assert len(server.asked) == 1
+
+
+async def test_ten_requests_at_once_renew_it_once(homes):
+    put(homes[1], ends=timedelta(seconds=30))
+    server = Server((200, ANSWER))
+    mine = login(homes, server)
+    assert {
+        secret.secret for secret in await asyncio.gather(*(mine.credential() for _ in range(10)))
+    } == {FRESH}
+    assert len(server.asked) == 1
+
+
+async def test_one_that_was_refused_is_renewed_though_it_has_not_ended(homes):
+    put(homes[1])
+    server = Server((200, ANSWER))
+    mine = login(homes, server)
+    refused = await mine.credential()
+    assert (await mine.credential(refused=refused)).secret == FRESH
+
+
+async def test_one_that_somebody_else_renewed_meanwhile_is_taken(homes):
+    put(homes[1], ends=timedelta(minutes=-1))
+    server = Server((400, {"error": "invalid_grant"}))
+    server.before = lambda: put(homes[1], token=FRESH, refreshToken=NEXT)
+    assert (await login(homes, server).credential()).secret == FRESH
+    assert json.loads(file_of(homes[1]).read_text())["claudeAiOauth"]["refreshToken"] == NEXT
+
+
+async def test_what_was_put_there_while_we_renewed_is_not_overwritten(homes):
+    put(homes[1], ends=timedelta(minutes=-1))
+    server = Server((200, ANSWER))
+    server.before = lambda: put(homes[1], token="sk-ant-other", refreshToken="sk-ant-others")  # noqa: S106
+    assert (await login(homes, server).credential()).secret == FRESH
+    assert (
+        json.loads(file_of(homes[1]).read_text())["claudeAiOauth"]["accessToken"] == "sk-ant-other"
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (400, {"error": RENEW}),
+        (0, None),
+        (200, "x"),
+        (200, {}),
+        (200, {"access_token": 7}),
+        (500, None),
+    ],
+)
+async def test_a_login_that_cannot_be_renewed_is_said_without_its_secret_and_stays(homes, answer):
+    put(homes[1], ends=timedelta(minutes=-1))
+    before = file_of(homes[1]).read_bytes()
+    with pytest.raises(AgentUnavailableError, match="log in again") as refused:
+        await login(homes, Server(answer)).credential()
+    assert "canary" not in str(refused.value)
+    assert file_of(homes[1]).read_bytes() == before
+
+
+async def test_a_disk_that_refuses_loses_no_login_while_we_live(homes):
+    put(homes[1], ends=timedelta(minutes=-1))
+    server = Server((200, ANSWER))
+    mine = login(homes, server)
+    real = file_of(homes[1])
+    elsewhere = homes[1] / "elsewhere.json"
+    server.before = lambda: (real.rename(elsewhere), real.symlink_to("/proc/self/none"))
+    assert (await mine.credential()).secret == FRESH
+    real.unlink()
+    elsewhere.rename(real)
+    assert (await mine.credential()).secret == FRESH
+    assert len(server.asked) == 1
+
+
+async def test_a_link_in_the_file_s_place_stays_one(homes):
+    put(homes[1], ends=timedelta(minutes=-1))
+    real = homes[1] / "dotfiles.json"
+    file_of(homes[1]).rename(real)
+    file_of(homes[1]).symlink_to(real)
+    await login(homes, Server((200, ANSWER))).credential()
+    assert file_of(homes[1]).is_symlink()
+    assert json.loads(real.read_text())["claudeAiOauth"]["accessToken"] == FRESH
+
+
+async def test_no_secret_is_shown_and_all_are_known_to_be_taken_out_of_texts(homes):
+    put(homes[1], ends=timedelta(minutes=-1))
+    mine = login(homes, Server((200, ANSWER)))
+    secret = await mine.credential()
+    assert "canary" not in repr(secret)
+    assert {RENEW, FRESH, NEXT} <= mine.secrets
+    assert os.listdir(homes[1] / ".claude") == [".credentials.json"]  # noqa: PTH208

@@ -1,0 +1,120 @@
+"""Outside: folders beside the vault are copied for reading, and what is private stays so."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from parachuted.access.own_folders import OwnFolders
+from parachuted.agents.sandbox.archive import ArchiveWriter
+from parachuted.runs.outside_folders import OutsideCopies, copy_outside
+
+pytestmark = pytest.mark.on_disk
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    home = tmp_path / "user"
+    for path, text in {
+        "Work/client/a.txt": "a",
+        "Work/client/deep/b.txt": "b",
+        "Work/client/.env": "secret",
+        "Work/client/.git/config": "secret",
+        ".ssh/id": "secret",
+        "vault/note.md": "note",
+    }.items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text(text)
+    (home / "Work/client/link").symlink_to(home / ".ssh/id")
+    (home / "Keys").symlink_to(home / ".ssh")
+    (tmp_path / "into").mkdir()
+    return home
+
+
+def copy_into(
+    folder: Path,
+    asked: tuple[str, ...],
+    user_home: Path,
+    never: tuple[Path, ...] = (),
+    own: OwnFolders | None = None,
+) -> OutsideCopies:
+    """Copy them, and unpack the archive in that folder."""
+    archive = folder.parent / "outside.tar"
+    with closing(ArchiveWriter(archive, None)) as writer:
+        copies = copy_outside(asked, writer, user_home=user_home, never=never, own=own)
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    return copies
+
+
+def copied(user: Path, *asked: str) -> OutsideCopies:
+    return copy_into(user.parent / "into", asked, user, (user / "vault",))
+
+
+def test_a_folder_is_copied_without_what_is_hidden_and_without_links(user: Path):
+    outside = copied(user, "~/Work/client/")
+
+    into = user.parent / "into"
+    assert outside.copied == [("~/Work/client/", "1")]
+    assert {str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()} == {
+        "1/a.txt",
+        "1/deep/b.txt",
+    }
+    assert [why for _, why in outside.left_out] == ["it is a link"]
+
+
+def test_one_file_may_be_named(user: Path):
+    assert copied(user, "~/Work/client/a.txt").copied == [("~/Work/client/a.txt", "1")]
+    assert (user.parent / "into/1/a.txt").read_text() == "a"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "~",
+        "~/",
+        "~/.ssh",
+        "~/Keys",
+        "~/vault",
+        "/proc",
+        "/proc/self",
+        "/etc",
+        "/sys",
+        "/dev",
+        "~/nowhere",
+        "~root",
+    ],
+)
+def test_what_holds_machines_secrets_or_notes_is_refused_in_words(user: Path, path: str):
+    outside = copied(user, path)
+
+    assert outside.copied == []
+    assert outside.left_out[0][0] == path
+    assert outside.left_out[0][1]
+    assert list((user.parent / "into").iterdir()) == []
+
+
+def test_what_holds_the_vault_is_refused_as_a_whole(user: Path):
+    assert copied(user, str(user)).copied == []
+    assert copied(user, str(user.parent)).copied == []
+
+
+def test_a_folder_that_is_not_the_persons_own_is_strange(user: Path):
+    (user / "Mine").mkdir()
+    (user / "Mine/link").symlink_to(user / "Work")
+    own = OwnFolders(("~/Mine",), user)
+    asked = ("~/Mine", "~/Mine/link", "~/Work/client")
+    into = user.parent / "into"
+    outside = copy_into(into, asked, user, own=own)
+
+    assert outside.strange == ["~/Mine/link", "~/Work/client"]
+
+
+def test_a_pipe_is_not_waited_for(user: Path):
+    os.mkfifo(user / "Work/client/pipe")
+    assert "it is a pipe" in [why for _, why in copied(user, "~/Work/client").left_out]
