@@ -19,6 +19,7 @@ from parachuted.home_files.private import is_in
 from parachuted.vault import IgnoreRules, begins_with_dot, printable
 
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 60
 _MOST_FILES = 5_000
 _MOST_BYTES = 64 << 20
@@ -96,33 +97,45 @@ def _place(path: str, user_home: Path, never: tuple[Path, ...]) -> Path:
 
 
 def _files_in(real: Path, left_out: LeftOut) -> Iterator[tuple[str, bytes]]:
-    """Those of the folder, by their path below it; or the one file that it is.
-
-    A link on the way is not followed, also one that is swapped in: `os.fwalk` checks each folder
-    that it opens.
-    """
-    if not real.is_dir():
+    """Those of the folder, by their path below it; or the one file that it is."""
+    try:
+        folder = os.open(real, _FOLDER)
+    except NotADirectoryError:
         yield from _file(real.name, str(real), None, left_out)
-        return
+    except OSError as error:
+        left_out.why[""] = f"it cannot be listed: {error.strerror}"
+    else:
+        yield from _files_below(folder, "", left_out)
 
-    def cannot_list(error: OSError) -> None:
-        name = os.path.relpath(error.filename, real) if error.filename else "."
-        left_out.why["" if name == "." else name] = f"it cannot be listed: {error.strerror}"
 
-    rules = IgnoreRules()
-    for at, folders, files, descriptor in os.fwalk(real, onerror=cannot_list):
-        below = os.path.relpath(at, real).removeprefix(".")
-        start = f"{below}/" if below else ""
-        for name in sorted(folders):
-            if Path(at, name).is_symlink():
-                left_out.why[f"{start}{name}"] = "it is a link"
-        if folders and start.count("/") >= _DEEPEST:
-            left_out.why[below] = f"what is more than {_DEEPEST} folders deep is left out"
-            folders.clear()
-        folders[:] = sorted(name for name in folders if not is_hidden(name))
-        for name in sorted(files):
-            if not is_hidden(name) and not rules.file(below, name):
-                yield from _file(f"{start}{name}", name, descriptor, left_out)
+def _files_below(folder: int, below: str, left_out: LeftOut) -> Iterator[tuple[str, bytes]]:
+    """Those in the open folder, then those of its folders; it is closed at the end.
+
+    Each folder is opened from the one that holds it, so that no link on the way is followed, also
+    one that is swapped in.
+    """
+    try:
+        rules, folders = IgnoreRules(), []
+        with os.scandir(folder) as listed:
+            entries = [each for each in listed if not is_hidden(each.name)]
+        for entry in sorted(entries, key=lambda each: each.name):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif not rules.file(below.rstrip("/"), entry.name):
+                yield from _file(f"{below}{entry.name}", entry.name, folder, left_out)
+        if folders and below.count("/") >= _DEEPEST:
+            why = f"what is more than {_DEEPEST} folders deep is left out"
+            left_out.why[below.rstrip("/")] = why
+            return
+        for name in folders:
+            try:
+                inner = os.open(name, _FOLDER, dir_fd=folder)
+            except OSError as error:
+                left_out.why[f"{below}{name}"] = f"it cannot be listed: {error.strerror}"
+            else:
+                yield from _files_below(inner, f"{below}{name}/", left_out)
+    finally:
+        os.close(folder)
 
 
 def _file(

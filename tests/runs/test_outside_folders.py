@@ -6,6 +6,7 @@ import os
 import tarfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,3 +119,26 @@ def test_a_folder_that_is_not_the_persons_own_is_strange(user: Path):
 def test_a_pipe_is_not_waited_for(user: Path):
     os.mkfifo(user / "Work/client/pipe")
     assert "it is a pipe" in [why for _, why in copied(user, "~/Work/client").left_out]
+
+
+@pytest.mark.parametrize(
+    ("gone", "place"), [("client", "Work/client"), ("deep", "Work/client/deep")]
+)
+def test_a_folder_that_goes_before_it_is_opened_is_named_and_the_others_are_copied(
+    user: Path, monkeypatch: pytest.MonkeyPatch, gone: str, place: str
+):
+    open_file = os.open
+
+    def open_but_one(path: str | Path, *args: Any, **kwargs: Any) -> int:
+        if Path(path).name == gone:
+            (user / place).rename(user / "elsewhere")
+            monkeypatch.setattr(os, "open", open_file)
+        return open_file(path, *args, **kwargs)
+
+    (user / "Work/other").mkdir()
+    (user / "Work/other/c.txt").write_text("c")
+    monkeypatch.setattr(os, "open", open_but_one)
+    outside = copied(user, "~/Work/client", "~/Work/other")
+
+    assert (str(user / place), "it cannot be listed: No such file or directory") in outside.left_out
+    assert (user.parent / "into/2/c.txt").read_text() == "c"

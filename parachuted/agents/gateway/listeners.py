@@ -134,17 +134,20 @@ class _RefuseConnection(web.RequestHandler):
 async def _listen(serve: RequestHandler, bound: socket.socket) -> web.ServerRunner:
     """Listen in a context of its own, which each request inherits: in that of the caller, all
     requests would be cancelled once the module whose call was the first is restarted.
-    """
 
-    async def begin() -> web.ServerRunner:
-        runner = web.ServerRunner(_LimitedServer(serve), shutdown_timeout=0.1)
-        try:
-            await runner.setup()
-            await web.SockSite(runner, bound, backlog=_BACKLOG).start()
-        except BaseException:
-            await runner.cleanup()
-            raise
-        return runner
+    A caller that is cancelled meanwhile leaves no socket open.
+    """
+    runner = web.ServerRunner(_LimitedServer(serve), shutdown_timeout=0.1)
+
+    async def begin() -> None:
+        await runner.setup()
+        await web.SockSite(runner, bound, backlog=_BACKLOG).start()
 
     loop = asyncio.get_running_loop()
-    return await loop.create_task(begin(), name="opening the gateway", context=Context())
+    try:
+        await loop.create_task(begin(), name="opening the gateway", context=Context())
+    except BaseException:
+        await runner.cleanup()
+        bound.close()
+        raise
+    return runner

@@ -6,8 +6,10 @@ import asyncio
 import logging
 import socket
 import stat
+from typing import Any
 
 import aiohttp
+import psutil
 import pytest
 from aiohttp import web
 
@@ -33,6 +35,23 @@ async def test_the_port_is_of_this_machine_alone_and_stays():
     await listening.close()
     with socket.socket() as closed:
         assert closed.connect_ex(("127.0.0.1", port)) != 0
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_caller_that_is_cancelled_meanwhile_leaves_no_socket_open(steps):
+    def listening() -> list[Any]:
+        return [each.laddr for each in psutil.Process().net_connections("tcp") if not each.raddr]
+
+    before = listening()
+    gateway = GatewayListeners(answer)
+    opening = asyncio.get_running_loop().create_task(gateway.port(), name="asks for it")
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.wait([opening])
+    await gateway.close()
+
+    assert listening() == before
 
 
 async def test_what_lies_in_the_socket_s_place_is_replaced_and_gone_afterwards(tmp_path):
