@@ -14,12 +14,17 @@ class ParachuteError(Exception):
     """Something went wrong."""
 
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or " ".join((type(self).__doc__ or "").split()))
+        super().__init__(message or self.kind())
 
     @property
     def message(self) -> str:
         """The sentence for a person."""
         return str(self)
+
+    @classmethod
+    def kind(cls) -> str:
+        """A sentence that says what went wrong and quotes nothing, for records without text."""
+        return " ".join((cls.__doc__ or cls.__name__).split())
 
 
 class ConfigError(ParachuteError):

@@ -222,7 +222,7 @@ async def test_its_sessions_print_what_is_shown(
         )[1:]:
             command, _, shown = session.partition("\n")
             command = RUN.sub(lambda found: runs[found[0]], command)
-            deadline, printed = time.monotonic() + 30, None
+            deadline, printed = time.monotonic() + 120, None
             while printed is None or (
                 "undo" not in command
                 and without_what_differs(printed) != without_what_differs(shown)

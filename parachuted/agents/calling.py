@@ -6,6 +6,7 @@ sentence and changes nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,16 @@ ARGUMENT_CHARS = 500_000
 ARGUMENT_DEPTH = 20
 _SHOWN_CHARS = 200
 _SHOWN_PROBLEMS = 3
+_NAME = re.compile(r"[\w.:-]{1,128}")
+CUT_SHORT = ToolResult(text="the call was cut short", is_error=True)
+
+
+def recorded_as(name: str, result: ToolResult) -> tuple[str, str | None]:
+    """The tool's name and the error, as a record without text has them: the name and the words of
+    a result may hold a note's.
+    """
+    error = CUT_SHORT.text if result is CUT_SHORT else "it answered an error"
+    return name if _NAME.fullmatch(name) else "(odd name)", error if result.is_error else None
 
 
 async def call_tool(tools: Sequence[Tool], name: str, arguments: object) -> ToolResult:

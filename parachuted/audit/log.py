@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import groupby, islice
+from itertools import groupby
 
 from parachuted.audit.chain import AuditEvent, ChainPosition, line_of, stamp
 from parachuted.audit.files import AuditFolder, ChainHead, ChainHeadFile
@@ -145,7 +145,9 @@ class AuditLog:
             with self._counting:
                 self._dropped -= dropped
         while self._queue:
-            for _day, events in groupby(list(islice(self._queue, _BATCH)), key=_day_of):
+            # by index: an iterator raises when another thread records an event meanwhile
+            batch = [self._queue[index] for index in range(min(len(self._queue), _BATCH))]
+            for _day, events in groupby(batch, key=_day_of):
                 written = list(events)
                 self._write(written)
                 for _ in written:

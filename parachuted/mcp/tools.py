@@ -20,7 +20,7 @@ from aiohttp import web
 from parachuted.access.caller import Caller, WorkRequest
 from parachuted.access.filter import AccessFilter
 from parachuted.access.private_text import left_out_of
-from parachuted.agents.calling import call_tool
+from parachuted.agents.calling import CUT_SHORT, call_tool, recorded_as
 from parachuted.agents.job import Tool, ToolResult
 from parachuted.api.http.answers import http_sentence, json_bytes
 from parachuted.api.http.route import ApiCall
@@ -46,9 +46,7 @@ from parachuted.vault import new_id
 log = logging.getLogger(__name__)
 
 _MODULE = "mcp"
-_LONGEST_ERROR = _LONGEST_PATH = 600
-
-_CUT_SHORT = "the call was cut short"
+_LONGEST_PATH = 600
 _LARGEST_SCHEMA = 400
 
 
@@ -127,7 +125,7 @@ class McpTools:
         known = (tool.shown.name for tool in (*self._fixed, *self._of_modules()))
         if not found and client.identity.has_paths and name in known:
             return _refused(BEYOND_PATHS)
-        result = ToolResult(text=_CUT_SHORT, is_error=True)
+        result = CUT_SHORT
         try:
             made = client.hooks.tools([_checked(tool, client, api) for tool in found])
             result = await call_tool(made, name, arguments)
@@ -138,6 +136,7 @@ class McpTools:
     def _record(
         self, client: McpClient, api: ApiCall, name: str, result: ToolResult, took_ms: float
     ) -> None:
+        recorded, error = recorded_as(name, result)
         self._sources.vaults.audit.record(
             AuditEvent(
                 timestamp=self._sources.clock(),
@@ -145,10 +144,10 @@ class McpTools:
                 source_type="agent",
                 source_id=client.by,
                 target_module=_MODULE,
-                target_endpoint=f"{_MODULE}.{name[:_LONGEST_ERROR]}{left_out_of(result.response)}",
+                target_endpoint=f"{_MODULE}.{recorded}{left_out_of(result.response)}",
                 duration_ms=took_ms,
                 success=not result.is_error,
-                error=result.text[:_LONGEST_ERROR] if result.is_error else None,
+                error=error,
                 request_id=api.id,
                 paths=tuple(api.touched),
             )

@@ -21,6 +21,7 @@ from typing import Protocol
 from parachuted.access.grant import CallerGrant, Entry
 from parachuted.access.private_text import left_out_of
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
+from parachuted.agents.calling import CUT_SHORT, recorded_as
 from parachuted.agents.job import (
     Backend,
     ChangedNote,
@@ -300,7 +301,7 @@ class RunAudit:
 
     def record_end(self, outcome: RunOutcome) -> None:
         took = (time.perf_counter() - self._started_at) * 1000
-        error = outcome.reason if outcome.result == "failed" else None
+        error = "the run failed; its record says why" if outcome.result == "failed" else None
         endpoint = f"{self._backend}: {outcome.result}"
         self._record("agent_end", "agents", endpoint, self._task.watcher, took=took, error=error)
 
@@ -326,19 +327,20 @@ class RunAudit:
         """The agent called a tool, which took so many milliseconds."""
         self._calls[name, result.is_error] += 1
         path = arguments.get("file_path", arguments.get("path"))
+        recorded, error = recorded_as(name, result)
         self._record(
             "mcp_call",
             self._module,
-            f"{self._module}.{name[:_SHOWN]}{left_out_of(result.text)}",
+            f"{self._module}.{recorded}{left_out_of(result.text)}",
             *([path[:_SHOWN]] if isinstance(path, str) else []),
             took=took,
-            error=result.text[:_SHOWN] if result.is_error else None,
+            error=error,
         )
 
     def _counted_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
         async def call(arguments: Mapping[str, object]) -> ToolResult:
             started = time.perf_counter()
-            result = ToolResult(text="the call was cut short", is_error=True)
+            result = CUT_SHORT
             try:
                 result = await tool.call(arguments)
             finally:

@@ -90,7 +90,7 @@ class AuditRig:
 
     def until(self, condition: Callable[[], object]) -> None:
         """Wait for a condition, at most ten seconds."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline
             time.sleep(0.002)

@@ -132,7 +132,7 @@ class EventsRig:
         )
 
     async def until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline, (self.reported(), self.problems.open)
             await asyncio.sleep(0.002)

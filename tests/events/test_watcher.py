@@ -79,7 +79,7 @@ def add(heard, hints):
 
 
 async def until(condition):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.002)

@@ -44,7 +44,7 @@ def still_running(seconds):
 
 
 def wait_for(condition):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.005)
     assert condition()

@@ -146,7 +146,7 @@ async def test_a_run_that_fails_is_closed_with_its_reason_before_its_error_is_ra
     assert [(outcome.result, outcome.reason) for outcome, _ in rig.run.closed] == [
         ("failed", reason)
     ]
-    assert rig.ends() == [("agents.scripted: failed", reason)]
+    assert rig.ends() == [("agents.scripted: failed", "the run failed; its record says why")]
     assert [event.data["reason"] for event in rig.events] == [reason]
 
 
@@ -219,7 +219,7 @@ def test_the_begin_and_the_end_are_reported_with_run_and_causes(kept, audit):
     assert {(event.run, tuple(event.causes), tuple(event.paths)) for event in kept.events} == {
         ("r-1", ("c1",), ("a\\xff.md",))
     }
-    assert kept.events[2].error == "it ran out of time"
+    assert kept.events[2].error == "the run failed; its record says why"
 
 
 async def test_each_call_is_reported_once_whether_it_reached_a_tool_or_not(kept, audit):
@@ -244,6 +244,15 @@ async def test_each_call_is_reported_once_whether_it_reached_a_tool_or_not(kept,
         ("mcp_call", "curator.write", False),
     ]
     assert [event.paths for event in kept.events] == [["a.md"], ["bad"], [], ["x"]]
+
+
+@pytest.mark.parametrize("name", ["read", "the diagnosis, all of it"])
+async def test_neither_the_words_of_an_error_nor_a_made_up_name_is_recorded(kept, audit, name):
+    audit.record_call(name, {}, ToolResult(text="no; it has Diagnosis", is_error=True), 1.0)
+
+    (event,) = kept.events
+    assert event.error == "it answered an error"
+    assert "iagnosis" not in repr(event)
 
 
 async def test_a_call_in_which_a_tool_breaks_is_reported_too(kept, audit):

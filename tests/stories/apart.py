@@ -97,7 +97,7 @@ def index_left_by(vault: Path, home: Path) -> VaultIndex:
 
 
 async def _announced(home: Path, process: asyncio.subprocess.Process) -> dict[str, object]:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while (record := running_daemon(str(home))) is None:
         assert process.returncode is None, (home.parent / "daemon.log").read_text()
         assert time.monotonic() < deadline

@@ -136,7 +136,7 @@ def start(place: RestartRig) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while running_daemon(str(place.home)) is None:
         assert process.poll() is None, "the daemon did not start"
         assert time.monotonic() < deadline, "the daemon did not start in time"

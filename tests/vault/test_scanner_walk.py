@@ -48,7 +48,7 @@ class RecordedScans:
         """Walk until nothing differs: what was written within a tick of the clock is looked at
         twice.
         """
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while (scan := self.walk()).seen or scan.new_folders:
             assert time.monotonic() < deadline
             for folder in scan.new_folders:

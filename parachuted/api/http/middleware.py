@@ -17,7 +17,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from parachuted.access.filter import AccessFilter
-from parachuted.api.http.answers import answer_to, http_sentence
+from parachuted.api.http.answers import answer_to
 from parachuted.api.http.authenticator import KeyAuthenticator
 from parachuted.api.http.host_guard import HostGuard, MiddlewareHandler
 from parachuted.api.http.route import SMALL_BODY, ApiCall, Route
@@ -86,13 +86,11 @@ def _shown(path: str) -> str:
 
 
 def _reason(error: BaseException | None, status: int) -> str | None:
-    """Why there was no answer but an error; None when there was one."""
-    if error is None:
-        return None if status < HTTPStatus.BAD_REQUEST else f"answered {status}"
+    """The kind of error, for its message may quote a note; None when there was an answer."""
     if isinstance(error, ParachuteError):
-        return error.message[:_LONG]
-    if isinstance(error, web.HTTPException):
-        return http_sentence(error)[:_LONG]
+        return error.kind()
+    if error is None or isinstance(error, web.HTTPException):
+        return f"answered {status}" if status >= HTTPStatus.BAD_REQUEST else None
     is_ended = isinstance(error, asyncio.CancelledError)
     return "it was ended before it was answered" if is_ended else type(error).__name__
 

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-_BEGIN_LIMIT_S, _DISABLE_LIMIT_S, _CANCEL_LIMIT_S = 10.0, 5.0, 1.0
+_BEGIN_LIMIT_S, _DISABLE_LIMIT_S, _CANCEL_LIMIT_S = 60.0, 5.0, 1.0
 _IMPORT = "the import"
 _MOST_TEXT = 20_000
 _END = object()

@@ -414,7 +414,7 @@ async def test_one_agent_cannot_take_the_daemon_s_descriptors(gateway_rig, api, 
     (tmp_path / "s").mkdir()
     async with gateway_rig.run(folder=tmp_path / "s") as way, gateway_rig.run("run-2") as other:
         held = [await asyncio.open_unix_connection(way.socket) for _ in range(400)]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while sum(reader.at_eof() for reader, _ in held) < 140:
             assert time.monotonic() < deadline
             await asyncio.gather(
@@ -477,7 +477,7 @@ async def test_an_agent_that_leaves_before_its_answer_begins_is_not_reported_as_
             await asyncio.sleep(0.005)
         leaving.cancel()
         await asyncio.wait([leaving])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not gateway_rig.usage_store.spent("run-1").usd:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.005)

@@ -38,15 +38,15 @@ def test_who_asked_is_reported_by_key_before_by_what_a_program_calls_itself(
     [
         (None, 200, None),
         (None, 422, "answered 422"),
-        (NotFoundError("there is no such note"), 404, "there is no such note"),
-        (web.HTTPForbidden(text="no"), 403, "no"),
-        (web.HTTPMethodNotAllowed("PUT", {"GET"}), 405, "this call takes another method"),
-        (web.HTTPGone(), 410, "Gone"),
+        (NotFoundError("there is no such note"), 404, "What was asked for does not exist."),
+        (web.HTTPForbidden(text="no"), 403, "answered 403"),
+        (web.HTTPMethodNotAllowed("PUT", {"GET"}), 405, "answered 405"),
+        (web.HTTPGone(), 410, "answered 410"),
         (RuntimeError("with a text that nobody has looked at"), 500, "RuntimeError"),
         (asyncio.CancelledError(), GONE, "it was ended before it was answered"),
     ],
 )
-def test_what_became_of_it_is_reported_in_a_sentence(error, status, reported):
+def test_what_became_of_it_is_reported_without_the_words_of_an_error(error, status, reported):
     request = make_mocked_request("GET", "/api/nothing?secret=1")
 
     event = event_of(

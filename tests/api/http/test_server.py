@@ -59,7 +59,7 @@ async def said(port: int, *parts: bytes) -> bytes:
 
 
 async def gone(server: HttpServer, connections: int = 0) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while len(server.connections) > connections:
         assert time.monotonic() < deadline, "a connection is still there"
         await asyncio.sleep(0.01)

@@ -9,6 +9,7 @@ import pytest
 from parachuted.audit.chain import EVENT_TYPES
 from parachuted.testing import ScriptedBackend, use
 from tests.api.calls import ELSEWHERE, call, get, key_of, post, refused, spoken
+from tests.mcp import peers
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 CANARIES = (
@@ -59,7 +60,7 @@ async def test_a_call_is_a_line_with_its_route_and_what_became_of_it(live: Live,
         404,
         ["id=r-none"],
     )
-    assert runs["error"].startswith("there is no run r-none")
+    assert runs["error"] == "What was asked for does not exist."
 
 
 async def test_calls_that_are_refused_are_lines_too(live: Live):
@@ -93,10 +94,7 @@ async def test_calls_that_are_refused_are_lines_too(live: Live):
         "GET (no such call)",
         "",
     )
-    assert (origin["status"], origin["error"].partition(";")[0]) == (
-        403,
-        "requests from web pages of other origins are refused",
-    )
+    assert (origin["status"], origin["error"]) == (403, "answered 403")
 
 
 async def test_a_run_is_reported_whole_with_its_calls_and_its_writes(live: Live, vault):
@@ -271,12 +269,27 @@ async def test_a_type_that_does_not_exist_is_refused_with_the_ones_that_exist(li
     assert [one for one in EVENT_TYPES if f"'{one}'" not in message] == []
 
 
-async def test_a_call_that_does_not_exist_is_reported_in_a_sentence(live: Live):
+async def test_a_call_that_does_not_exist_is_reported(live: Live):
     async with live() as daemon_rig:
         await refused(daemon_rig, "GET", "/api/nothing")
         (event,) = await audited(daemon_rig)
 
-    assert event["error"].startswith("unknown call; ")
+    assert event["error"] == "answered 404"
+
+
+async def test_the_words_of_an_error_that_name_a_heading_stay_out_of_it(live: Live, vault: Path):
+    save(vault / "a.md", "# A\n\n## Diagnosis\n\nText.\n")
+    async with live() as daemon_rig:
+        async with peers.client(daemon_rig) as peer:
+            said = await peers.refused(peer, "read_note", path="a.md", section="None")
+        daemon_rig.daemon.vault.audit.flush()
+        lines = b"".join(
+            path.read_bytes() for path in (vault / ".parachute/audit").rglob("*") if path.is_file()
+        )
+
+    assert "Diagnosis" in said
+    assert b"read_note" in lines
+    assert b"Diagnosis" not in lines
 
 
 async def test_it_says_whether_it_holds(live: Live, vault):

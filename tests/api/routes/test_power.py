@@ -43,7 +43,7 @@ def daemon(vault: Path, home: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def announced(home: Path, *, but: object = None) -> dict[str, object]:
     """What the running daemon says of itself, once it is another than `but`."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while (record := running_daemon(str(home))) is None or record["started"] == but:
         assert time.monotonic() < deadline
         time.sleep(0.02)
