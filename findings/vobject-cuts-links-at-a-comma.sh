@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Guess: vobject, on which address books and calendars of Python stand, gives back a contact as it read it, or raises.
-# Seen: of a URL it keeps what stands before the first comma or semicolon, and of several nicknames the first, in the value and in
-#   what it writes. A phone number as a URI (vCard 4) with an extension is written with a backslash before its semicolon, which
-#   no reader of URIs takes out. Nothing is said.
+# Seen: of a URL it keeps what stands before the first comma, and of several nicknames the first, in the value and in what it writes.
+#   In a URL, and in a phone number that is a URI (vCard 4), it writes a backslash before a semicolon, which no reader of
+#   URIs takes out. Nothing is said.
 # Why it matters: notes on people are kept beside their contacts; a tool that adds a number to one cuts its link. Keep the lines that are not
 #   changed as bytes.
 source "$(dirname "$0")/support/common.sh"
