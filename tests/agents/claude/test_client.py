@@ -48,7 +48,7 @@ async def test_what_never_begins_was_not_available_and_is_gone(claude, run_scrip
     assert isinstance(outcome.error, AgentUnavailableError)
     assert "the agent could not begin" in outcome.error.message
     assert outcome.seconds < 12
-    assert await claude.is_gone(5)
+    assert await claude.is_gone(60)
     assert not list(claude.folder.glob("prompt-*"))
 
 
@@ -83,10 +83,10 @@ async def test_a_start_that_is_cancelled_leaves_nothing_of_it(claude, run_script
     for _ in range(steps):
         await asyncio.sleep(0)
     starting.cancel()
-    await asyncio.wait([starting], timeout=4)
+    await asyncio.wait([starting], timeout=60)
 
     assert starting.cancelled()
-    assert await claude.is_gone(5)
+    assert await claude.is_gone(60)
 
 
 async def test_without_a_folder_to_work_in_it_is_not_available(claude, run_script):
