@@ -281,7 +281,7 @@ async def test_one_odd_message_does_not_end_the_others(bots: Bots, number: int):
     said = rig.api.message(int(chat), rig.people[person])
     rig.api.update(message={**said, **ODD[number]})
     await rig.say(person, chat, "Still there?")
-    await bots.until(chat, lambda shown: "Still there?" in shown[-1].text, 6)
+    await bots.until(chat, lambda shown: "Still there?" in shown[-1].text)
 
 
 @ON_TELEGRAM
@@ -294,7 +294,7 @@ async def test_odd_updates_do_not_end_the_others(bots: Bots):
         said = {"message_id": 1, "date": 0, "chat": rig.api.chats[int(chat)]}
         rig.api.update(callback_query={**query, "data": data, "message": said})
     await rig.say(person, chat, "Still there?")
-    await bots.until(chat, lambda shown: "Still there?" in shown[-1].text, 8)
+    await bots.until(chat, lambda shown: "Still there?" in shown[-1].text)
 
 
 async def test_settings_that_are_none_are_refused_and_the_next_start_goes_well(

@@ -40,7 +40,7 @@ class DaemonRig:
             if event.event == kind or (kind.endswith(".") and event.event.startswith(kind))
         ]
 
-    async def until(self, condition: Callable[[], object], seconds: float = 30) -> None:
+    async def until(self, condition: Callable[[], object], seconds: float = 120) -> None:
         """Wait for a condition, at most so long."""
         deadline = time.monotonic() + seconds
         while not condition():

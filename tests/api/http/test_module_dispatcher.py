@@ -308,7 +308,7 @@ async def test_a_stream_whose_reader_has_gone_ends_at_once_though_the_module_say
         writer.close()
         await at_work(daemon_rig, 0)
 
-        assert time.monotonic() - went < 5
+        assert time.monotonic() - went < 30
 
 
 async def test_a_quiet_stream_gives_signs_of_life(

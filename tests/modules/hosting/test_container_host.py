@@ -427,7 +427,7 @@ async def test_what_it_uses_up_is_its_own_and_a_dead_one_is_restarted(hosted, ki
         async with asyncio.timeout(60):
             while not await answers():
                 await asyncio.sleep(0.05)
-    assert slowest < 5
+    assert slowest < 30
 
 
 async def test_starting_can_be_given_up(hosted):
