@@ -23,7 +23,7 @@ from tests.bots.synapse import running_synapse
 from tests.bots.telegram_rig import TelegramRig
 from tests.stories.daemon_rig import DaemonRig, running_daemon
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 Answering = Callable[[Job], AsyncIterator[Step]]
 
 

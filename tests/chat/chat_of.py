@@ -11,7 +11,7 @@ from parachuted.access.caller import Caller, acting
 from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ModuleHarness, running_module
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from parachuted.errors import NotFoundError
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import conversations
 
-_PATIENCE_S = 60
+_PATIENCE_S = 120
 
 
 async def talk(chat: ModuleHarness, vault: Path, said: Sequence[str], **fields: str) -> str:

@@ -122,7 +122,7 @@ async def running(hooks: Hooks) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def until(holds: Callable[[], object], *, within_s: float = 30) -> None:
+async def until(holds: Callable[[], object], *, within_s: float = 120) -> None:
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline, "it did not come to pass"

@@ -158,7 +158,7 @@ class StubServices:
         return "s0000000001"
 
 
-async def until(condition: Callable[[], object], limit_s: float = 30) -> None:
+async def until(condition: Callable[[], object], limit_s: float = 120) -> None:
     """Wait for it; fail after the limit."""
     async with asyncio.timeout(limit_s):
         while not condition():

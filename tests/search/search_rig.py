@@ -58,7 +58,7 @@ class SearchRig:
         """Until all that was said is indexed."""
         assert self.search.settle(20), self.problems
 
-    def until(self, condition: Callable[[], object], seconds: float = 30) -> None:
+    def until(self, condition: Callable[[], object], seconds: float = 120) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, self.problems

@@ -38,7 +38,7 @@ class DaemonProcess:
     client: aiohttp.ClientSession
     events: list[ReceivedEvent] = field(default_factory=list)
 
-    async def until(self, condition: Callable[[], object], seconds: float = 30) -> None:
+    async def until(self, condition: Callable[[], object], seconds: float = 120) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, (

@@ -56,7 +56,7 @@ class DaemonRig:
         search = self.daemon.vault.search
         await self.until(lambda: not search.is_behind and search.count() >= notes)
 
-    async def settled(self, seconds: float = 30) -> None:
+    async def settled(self, seconds: float = 120) -> None:
         """Wait until everything on the disk is noticed and every task is done, and a look
         afterwards finds no more to do.
         """

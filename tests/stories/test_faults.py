@@ -84,7 +84,7 @@ def with_watches(count: int) -> list[str]:
     return command
 
 
-async def quiet(daemon_rig: DaemonRig, seconds: float = 30) -> None:
+async def quiet(daemon_rig: DaemonRig, seconds: float = 120) -> None:
     """Until what was done has been heard of and nothing is held back; no walk helps on."""
     daemon_rig.daemon.watched.detector._watcher.poll()
     await daemon_rig.until(lambda: not daemon_rig.daemon.watched.detector.busy, seconds)

@@ -63,7 +63,7 @@ def counted(gateway_rig: GatewayRig, run: str = "run-1") -> float:
     return gateway_rig.usage_store.spent(run).usd
 
 
-async def until(condition, seconds: float = 30) -> None:
+async def until(condition, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -57,7 +57,7 @@ class StreamServer:
         for number in range(count):
             self.bus.publish("vault.problem", subject=f"s{number}", problem="x" * 200)
 
-    async def until(self, condition, seconds: float = 20) -> None:
+    async def until(self, condition, seconds: float = 120) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline
