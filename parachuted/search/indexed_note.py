@@ -22,9 +22,9 @@ IndexedLinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueNote:
-    """One note as it was indexed: `modified` in seconds since 1970, `size` in bytes, `digest`
-    SHA-256 in hex. `matter` is its frontmatter as JSON, and `typed_matter` the same with numbers,
-    booleans and null where they are meant; "" where there is none, or it is the same.
+    """`modified` in seconds since 1970, `digest` SHA-256 in hex, `matter` JSON.
+
+    `typed_matter` has numbers, booleans and null where they are meant; "": it is the same.
     """
 
     path: str
@@ -38,12 +38,11 @@ class CatalogueNote:
 
     @property
     def frontmatter(self) -> Mapping[str, object]:
-        """All of it as text; read from JSON each time, for most who ask need one of the two."""
+        """Read from JSON each time, since most who ask need one of the two."""
         return _loaded(self.matter)
 
     @property
     def typed(self) -> Mapping[str, object]:
-        """With numbers, booleans and null where they are meant."""
         return _loaded(self.typed_matter or self.matter)
 
 
@@ -56,9 +55,8 @@ def _loaded(matter: str) -> Mapping[str, object]:
 class KeyFilter:
     """One condition on a frontmatter key, or on `title`, `modified` or `size`.
 
-    `value` is a text, for `in` several, for `exists` whether it does. Numbers and dates compare as
-    such, all else as text, case aside. A list fulfils it when one of its items does; `ne` is
-    fulfilled where `eq` is not.
+    Numbers and dates compare as such, all else as text, case aside. A list fulfils it when one of
+    its items does; `ne` is fulfilled where `eq` is not.
     """
 
     key: str
@@ -68,12 +66,9 @@ class KeyFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteQuery:
-    """Which notes, in which order.
+    """`sort`: path, title, modified, size or a frontmatter key, a `-` before it for descending.
 
-    `sort`: path, title, modified, size or a frontmatter key, a `-` before it for descending.
-
-    `after` is the `next` of the page before; `folder` takes what is below it too; `tag` takes
-    `tag/below` too.
+    `after` is the `next` of the page before; `folder` and `tag` take what is below them too.
     """
 
     filters: tuple[KeyFilter, ...] = ()
@@ -86,7 +81,7 @@ class NoteQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CataloguePage:
-    """Some notes; `next` leads to those that follow, None: that was all."""
+    """`next` leads to those that follow, None: that was all."""
 
     rows: tuple[CatalogueNote, ...]
     next: str | None
@@ -94,9 +89,7 @@ class CataloguePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueLink:
-    """A link: `target` is the file that it leads to (None: to nothing), `text` its target as
-    written, `line` counts from 1.
-    """
+    """`target` None: it leads to nothing; `text` is as written, `line` counts from 1."""
 
     source: VaultPath
     target: VaultPath | None
@@ -107,7 +100,7 @@ class CatalogueLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkPage:
-    """Some links; `next` leads to those that follow, None: that was all."""
+    """`next` leads to those that follow, None: that was all."""
 
     links: tuple[CatalogueLink, ...]
     next: str | None
@@ -129,9 +122,7 @@ _SEPARATORS = re.compile(r"[,\s]+")
 
 
 class IndexedField(NamedTuple):
-    """One text of the frontmatter: its key, its place among that key's, and what it counts as when
-    it is compared.
-    """
+    """One text of the frontmatter, its place among its key's, and what it counts as."""
 
     key: str
     at: int
@@ -142,9 +133,7 @@ class IndexedField(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedNote:
-    """`texts` are the indexed columns in their order; `reason` says why not all of the note is
-    found by them. `matter` and `typed` are JSON, `typed` empty where it would be the same.
-    """
+    """`texts` are the indexed columns; `reason` says why not all of the note is found by them."""
 
     path: str
     title: str
@@ -163,9 +152,7 @@ class IndexedNote:
 def make_indexed_note(
     path: str, data: bytes, modified: float, *, is_whole: bool = False
 ) -> IndexedNote:
-    """The card of a note with that content; `is_whole`: with its private parts. Never raises on
-    content.
-    """
+    """`is_whole`: with its private parts. Never raises on content."""
     if len(data) > LARGEST:
         return make_large_note(
             path, data[:KEPT_OF_LARGE], modified, len(data), sha256(data).hexdigest()
@@ -187,9 +174,7 @@ def make_indexed_note(
 
 
 def row_of(path: str, data: bytes, modified: float) -> CatalogueNote:
-    """A note of that content as the index would have it, were none of it private. Never raises on
-    content.
-    """
+    """A note as the index would have it, were none of it private. Never raises on content."""
     made = make_indexed_note(path, data, modified, is_whole=True)
     return CatalogueNote(
         path=path,
@@ -204,7 +189,6 @@ def row_of(path: str, data: bytes, modified: float) -> CatalogueNote:
 
 
 def make_large_note(path: str, head: bytes, modified: float, size: int, digest: str) -> IndexedNote:
-    """The card of a note that is too large to be searched whole."""
     reason = (
         f"it is larger than {LARGEST >> 20} MB; only its first {KEPT_OF_LARGE >> 20} MB is searched"
     )
@@ -214,7 +198,6 @@ def make_large_note(path: str, head: bytes, modified: float, size: int, digest: 
 def make_unread_note(
     path: str, modified: float, size: int, digest: str, reason: str
 ) -> IndexedNote:
-    """The card of a note of which nothing but the name is known."""
     return IndexedNote(
         path=path,
         title=_stem(path),
@@ -314,15 +297,12 @@ def _folder_facets(folder: str) -> str:
 
 
 def folders_of(path: str) -> str:
-    """The facets of the folders that the file is in."""
     folder = path.rpartition("/")[0]
     return _folder_facets(folder) if folder else ""
 
 
 def _tags(values: Mapping[str, object], body: str) -> tuple[str, ...]:
-    """Tags of the frontmatter, then those in the text; each once, as it is first written, without
-    its `#`.
-    """
+    """Of the frontmatter, then those in the text; each once, without its `#`."""
     found: dict[str, str] = {}
     for key in ("tags", "tag"):
         for tag in _listed(values.get(key)):
@@ -354,7 +334,7 @@ def _listed(value: object) -> list[str]:
 
 
 def _and_above(tag: str) -> Iterator[str]:
-    """The tag, and those it is below: `a/b/c` is a `a/b` and an `a`."""
+    """`a/b/c` is a `a/b` and an `a`."""
     while tag:
         yield tag
         tag = tag.rpartition("/")[0]
@@ -365,7 +345,7 @@ def _text_of(value: object) -> str | None:
 
 
 def _fields(values: Mapping[str, object]) -> Iterator[IndexedField]:
-    """Each text in the frontmatter; a key that has none is there all the same."""
+    """A key that has no text is there all the same."""
     left = _MOST_FIELDS
     for key, value in values.items():
         for at, text in enumerate(_texts(value) or [""]):

@@ -1,7 +1,6 @@
 """Indexer: keeps the database in step with the vault, in a thread of its own.
 
-What has just changed goes first; what was there before is read the newest first. What is said to
-have changed is a hint: the thread looks.
+What has just changed goes first, then the newest of what was there. A change is a hint: it looks.
 """
 
 from __future__ import annotations
@@ -44,10 +43,7 @@ class NoteReader:
         self._root = root
 
     def indexed_notes(self, paths: Iterable[str]) -> Iterator[tuple[str, IndexedNote | None]]:
-        """Each path with its card, None where the file is gone; folder by folder.
-
-        OSError when the vault is not there.
-        """
+        """None where the file is gone; folder by folder. OSError: the vault is not there."""
         folders: dict[str, list[str]] = {}
         for path in paths:
             folders.setdefault(path.rpartition("/")[0], []).append(path)
@@ -120,20 +116,17 @@ IndexReport = Callable[[str, "str | None"], object]
 
 
 class IndexUpdate(NamedTuple):
-    """A file that is there (`entry`), with its content where that was just read, or that is not."""
+    """`entry` None: the file is gone; `data`: where it was just read."""
 
     entry: IndexEntry | None
     data: bytes | None = None
 
 
 class Indexer:
-    """One thread that writes.
+    """One thread that writes, and calls `listing` and `report`.
 
-    In it are called `listing`, for what the vault holds, and `report`, with what is wrong, by
-    subject.
-
-    While `is_noticing` says that changes are being told, each step waits for that, up to a second
-    in all, for Python runs one thread at a time.
+    While `is_noticing` says that changes are being told, each step waits, up to a second in all,
+    for Python runs one thread at a time.
     """
 
     def __init__(
@@ -185,9 +178,7 @@ class Indexer:
         self._thread.start()
 
     def follow(self, files: Iterable[tuple[str, IndexUpdate]]) -> None:
-        """Files are there, with their content where they were read, or are gone. Returns at
-        once.
-        """
+        """Returns at once."""
         with self._wake:
             for path, update in files:
                 size = len(update.data or b"")
@@ -206,7 +197,7 @@ class Indexer:
             )
 
     def look(self) -> None:
-        """See whether the file still exists; when it was deleted, it is rebuilt."""
+        """When the file was deleted, it is rebuilt."""
         if self._is_idle and not self._database.exists():
             self.lose()
 
@@ -217,7 +208,7 @@ class Indexer:
             self._wake.notify_all()
 
     def close(self) -> None:
-        """End the thread, after what it has in hand. Blocks."""
+        """After what it has in hand. Blocks."""
         with self._wake:
             self._is_closing = True
             self._wake.notify_all()
@@ -334,9 +325,7 @@ class Indexer:
             del self._backlog[path]
 
     def _read(self, paths: list[str]) -> dict[str, IndexedNote | None]:
-        """Those paths, or the first of them where they are much text; each as it is indexed;
-        None where the file is gone.
-        """
+        """Or the first of them where they are much text; None where the file is gone."""
         indexed_notes: dict[str, IndexedNote | None] = {}
         characters = 0
         for path, indexed_note in self._reader.indexed_notes(paths):
@@ -410,7 +399,7 @@ class Indexer:
         return found
 
     def _rest(self, problem: str) -> None:
-        """Say what is wrong and wait a while, then compare everything: what was in hand is lost."""
+        """Say what is wrong, wait, then compare everything: what was in hand is lost."""
         self._report("search.writing", problem)
         self._is_idle, self._must_compare = False, True
         deadline = time.monotonic() + _PAUSE_S

@@ -21,10 +21,7 @@ _MOST_VALUES = 200
 
 @dataclass(slots=True, kw_only=True)
 class NoteListing:
-    """Notes in an order, those after a place.
-
-    The last three columns of the answer are what the order goes by.
-    """
+    """The last three columns of the answer are what the order goes by."""
 
     order: tuple[str, str, str]
     descending: bool
@@ -33,7 +30,6 @@ class NoteListing:
     values: list[object] = field(default_factory=list)
 
     def sql(self, columns: str) -> str:
-        """The statement."""
         where = f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
         down = " DESC" if self.descending else ""
         rank, number, text = self.order
@@ -45,13 +41,12 @@ class NoteListing:
         )
 
     def add(self, condition: str, *values: object) -> None:
-        """One more condition."""
         self.conditions.append(condition)
         self.values += values
 
 
 def make_listing(query: NoteQuery) -> NoteListing:
-    """The listing that is asked for. Raises ValueError for a cursor that is none."""
+    """Raises ValueError for an invalid cursor."""
     listing = _ordered(query.sort.removeprefix("-"), descending=query.sort.startswith("-"))
     if query.folder:
         prefix = key_of(query.folder.rstrip("/") + "/")
@@ -173,10 +168,7 @@ def _built_in(key: str, op: str, text: str, values: list[object]) -> str:
 
 
 def matching(queries: list[NoteQuery], path: str, data: bytes, modified: float) -> list[bool]:
-    """For each query whether the note fulfils it.
-
-    `modified` in seconds since 1970. Never raises on content.
-    """
+    """Which queries the note fulfils; `modified` in seconds since 1970. Never raises on content."""
     indexed_note = make_indexed_note(path, data, modified)
     return [_matches(query, indexed_note) for query in queries]
 
@@ -213,7 +205,7 @@ def _fulfils(one: KeyFilter, indexed_note: IndexedNote) -> bool:
 
 
 def _fields(indexed_note: IndexedNote, key: str) -> list[IndexedField]:
-    """The values of that key; title, size and modified are the note's own."""
+    """Title, size and modified are the note's own."""
     if key == "title":
         return [IndexedField(key, 0, indexed_note.title, "text", 0.0)]
     if key in {"modified", "size"}:

@@ -32,10 +32,7 @@ class UnindexedNote:
 
 
 class Search:
-    """Everything of the index that others need.
-
-    `report` is called in a thread; it takes a subject and what is wrong with it, or None.
-    """
+    """`report` is called in a thread; it takes a subject and what is wrong with it, or None."""
 
     def __init__(
         self,
@@ -47,10 +44,7 @@ class Search:
         caught_up: Callable[[], None] = lambda: None,
         is_noticing: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Touches nothing until `start`.
-
-        `is_noticing`: whether a change is just being told; asked in a thread.
-        """
+        """Touches nothing until `start`."""
         self._database = make_database(path)
         self._finder = SearchEngine(self._database)
         self.indexer = Indexer(
@@ -66,15 +60,14 @@ class Search:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something is known that is not indexed yet."""
         return self.indexer.is_behind
 
     def settle(self, seconds: float) -> bool:
-        """Wait until all that is known is indexed, at most so long; whether it is. Blocks."""
+        """See `Indexer.settle`. Blocks."""
         return self.indexer.settle(seconds)
 
     async def list_when_current(self, query: NoteQuery) -> list[str]:
-        """The paths that the query lists, once all that is known is indexed."""
+        """Once all that is known is indexed."""
         while not await asyncio.to_thread(self.settle, _WAIT_S):
             pass
         return await asyncio.to_thread(self.catalogue.paths, query)
@@ -87,17 +80,11 @@ class Search:
         *,
         explain: bool = False,
     ) -> SearchResults:
-        """The best notes; `sees` None: all exist for the caller.
-
-        Blocks. Raises StorageFailedError while the index cannot be read.
-        """
+        """See `SearchEngine.find`. Blocks."""
         return self._finder.find(query, limit, sees, explain=explain)
 
     def unindexed(self) -> list[UnindexedNote]:
-        """The notes that are not found by all of their text, by path.
-
-        Blocks. Raises StorageFailedError.
-        """
+        """By path. Blocks. Raises StorageFailedError."""
         with self._database.reading(_SECONDS) as connection:
             rows = connection.execute(
                 "SELECT path, reason FROM notes WHERE reason IS NOT NULL ORDER BY path"
@@ -110,18 +97,15 @@ class Search:
             return int(connection.execute("SELECT count(*) FROM notes").fetchone()[0])
 
     def status(self) -> DatabaseStatus:
-        """The state of the file. Blocks on the disk."""
         return self._database.status()
 
     def close(self) -> None:
-        """End the thread and close the file. Blocks."""
         self.indexer.close()
         self._database.close()
 
 
 def files_of(index: VaultIndex) -> Mapping[str, IndexEntry]:
-    """What the index holds, read in another thread than the one that changes it: when that is met
-    at its work, it is read again.
+    """What the index holds; read again when the loop changes it meanwhile.
 
     OSError when that does not help: nothing is to be taken as gone then.
     """

@@ -23,14 +23,7 @@ class Requester(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
-    """Who makes a write.
-
-    `key` is the id of the API key that asked for it, if that may not read and write everything:
-    what follows from the write reaches no further.
-
-    `requester` is for the audit alone: it is not kept in the history, and two authors that differ
-    only there are the same. None: the daemon itself, or the person or agent that `by` names.
-    """
+    """`key` limits what follows from the write; `requester` is for the audit alone."""
 
     by: str
     run: str | None = None
@@ -40,5 +33,4 @@ class Author:
 
     @property
     def is_module(self) -> bool:
-        """Whether a module made it, without an agent."""
         return self.by.startswith("module:") and "/" not in self.by

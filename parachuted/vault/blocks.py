@@ -40,10 +40,7 @@ _TOO_DEEP = re.compile(
 
 
 class MarkdownBlock(NamedTuple):
-    """A top-level block: from its first mark, indent left out, to its end.
-
-    `kind` is the parser's name, `level` a heading's, else 0.
-    """
+    """A top-level block, indent left out; `level` is a heading's, else 0."""
 
     kind: str
     level: int
@@ -52,7 +49,7 @@ class MarkdownBlock(NamedTuple):
 
 
 class MarkdownRefusedError(Exception):
-    """The text cannot be parsed within bounds. `problem` says why."""
+    """The text cannot be parsed within bounds."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -60,11 +57,7 @@ class MarkdownRefusedError(Exception):
 
 
 def read_blocks(data: bytes, start: int, stop: int) -> Iterator[MarkdownBlock]:
-    """The blocks from `start`, the beginning of a line (or the byte after a byte order mark), to
-    `stop`, in order.
-
-    Raises MarkdownRefusedError where parsing would take too much memory or time.
-    """
+    """The top-level blocks in order; `start` begins a line. Raises MarkdownRefusedError."""
     text = _LONE_RETURN.sub(b"\n", data[start:stop].translate(_PLAIN))
     _check_bounds(text)
     end = 0
