@@ -205,8 +205,8 @@ class SearchResults:
 class SearchEngine:
     """Blocks for some milliseconds: call it in a thread."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._clock = database, clock
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def find(
         self,
@@ -232,7 +232,7 @@ class SearchEngine:
         self, connection: sqlite3.Connection, scores: dict[int, float], wanted: str
     ) -> list[tuple[int, Ranking]]:
         """The best ones by bm25 alone, put in order by all that counts."""
-        now = self._clock()
+        now = time.time()
         best = sorted(scores, key=lambda number: (-scores[number], -number))[:_WEIGHED]
         weighed = []
         for number, title, modified in connection.execute(_WEIGHED_NOTES, (json.dumps(best),)):

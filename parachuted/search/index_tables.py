@@ -192,7 +192,7 @@ def _row(number: int, indexed_note: IndexedNote) -> tuple[object, ...]:
         indexed_note.digest,
         tags,
         indexed_note.matter,
-        indexed_note.typed,
+        indexed_note.typed_matter,
         indexed_note.reason,
     )
 

@@ -32,9 +32,9 @@ class CatalogueNote:
     modified: float
     size: int
     digest: str
-    tags: tuple[str, ...]
-    matter: str
-    typed_matter: str
+    tags: tuple[str, ...] = ()
+    matter: str = ""
+    typed_matter: str = ""
 
     @property
     def frontmatter(self) -> Mapping[str, object]:
@@ -132,19 +132,11 @@ class IndexedField(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedNote:
+class IndexedNote(CatalogueNote):
     """`texts` are the indexed columns; `reason` says why not all of the note is found by them."""
 
-    path: str
-    title: str
-    modified: float
-    size: int
-    digest: str
-    tags: tuple[str, ...]
-    matter: str
-    typed: str
-    fields: tuple[IndexedField, ...]
-    links: tuple[Link, ...]
+    fields: tuple[IndexedField, ...] = ()
+    links: tuple[Link, ...] = ()
     texts: tuple[str, ...]
     reason: str | None
 
@@ -173,21 +165,6 @@ def make_indexed_note(
         )
 
 
-def row_of(path: str, data: bytes, modified: float) -> CatalogueNote:
-    """A note as the index would have it, were none of it private. Never raises on content."""
-    made = make_indexed_note(path, data, modified, is_whole=True)
-    return CatalogueNote(
-        path=path,
-        title=made.title,
-        modified=modified,
-        size=made.size,
-        digest=made.digest,
-        tags=made.tags,
-        matter=made.matter,
-        typed_matter=made.typed,
-    )
-
-
 def make_large_note(path: str, head: bytes, modified: float, size: int, digest: str) -> IndexedNote:
     reason = (
         f"it is larger than {LARGEST >> 20} MB; only its first {KEPT_OF_LARGE >> 20} MB is searched"
@@ -204,11 +181,6 @@ def make_unread_note(
         modified=modified,
         size=size,
         digest=digest,
-        tags=(),
-        matter="",
-        typed="",
-        fields=(),
-        links=(),
         texts=(indexed(_stem(path)), "", "", "", "", indexed(_stem_path(path)), folders_of(path)),
         reason=reason,
     )
@@ -253,7 +225,7 @@ def _make_note(
         digest=digest,
         tags=tags,
         matter=json.dumps(values, ensure_ascii=False) if values else "",
-        typed=json.dumps(typed, ensure_ascii=False) if typed is not values else "",
+        typed_matter=json.dumps(typed, ensure_ascii=False) if typed is not values else "",
         fields=fields,
         links=links_in(whole)[:_MOST_LINKS] if b"[" in whole.data else (),
         texts=(
@@ -307,7 +279,7 @@ def _tags(values: Mapping[str, object], body: str) -> tuple[str, ...]:
     for key in ("tags", "tag"):
         for tag in _listed(values.get(key)):
             _add_tag(found, tag)
-    if "#" in body and len(body) <= _LONGEST_WITH_TAGS and _has_tag(body):
+    if "#" in body and len(body) <= _LONGEST_WITH_TAGS and _TAG.search(body):
         text = _CODE.sub(" ", body) if "`" in body or "~~~" in body else body
         for match in _TAG.finditer(text):
             if (match.start() == 0 or text[match.start() - 1] in " \t\n\r(,") and not match[
@@ -315,10 +287,6 @@ def _tags(values: Mapping[str, object], body: str) -> tuple[str, ...]:
             ].isdigit():
                 _add_tag(found, match[1])
     return tuple(found.values())
-
-
-def _has_tag(body: str) -> bool:
-    return _TAG.search(body) is not None
 
 
 def _add_tag(found: dict[str, str], text: str) -> None:

@@ -36,28 +36,22 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
 
-class NoteReader:
-    """Reads each folder's notes through one descriptor."""
-
-    def __init__(self, root: VaultRoot) -> None:
-        self._root = root
-
-    def indexed_notes(self, paths: Iterable[str]) -> Iterator[tuple[str, IndexedNote | None]]:
-        """None where the file is gone; folder by folder. OSError: the vault is not there."""
-        folders: dict[str, list[str]] = {}
-        for path in paths:
-            folders.setdefault(path.rpartition("/")[0], []).append(path)
-        for folder, below in folders.items():
-            try:
-                with self._root.opened_folder(folder) as descriptor:
-                    for path in below:
-                        yield path, _read_note(path, descriptor)
-            except OSError as error:
-                if error.errno == errno.ESTALE:
-                    raise
-                yield from (
-                    (path, None if error.errno in GONE else _unread(path, error)) for path in below
-                )
+def read_notes(root: VaultRoot, paths: Iterable[str]) -> Iterator[tuple[str, IndexedNote | None]]:
+    """Folder by folder; None where the file is gone. OSError: the vault is not there."""
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folders.setdefault(path.rpartition("/")[0], []).append(path)
+    for folder, below in folders.items():
+        try:
+            with root.opened_folder(folder) as descriptor:
+                for path in below:
+                    yield path, _read_note(path, descriptor)
+        except OSError as error:
+            if error.errno == errno.ESTALE:
+                raise
+            yield from (
+                (path, None if error.errno in GONE else _unread(path, error)) for path in below
+            )
 
 
 def _read_note(path: str, folder: int) -> IndexedNote | None:
@@ -139,14 +133,8 @@ class Indexer:
         caught_up: Callable[[], None] = lambda: None,
         is_noticing: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._database, self._reader, self._listing, self._report, self._caught_up = (
-            database,
-            NoteReader(root),
-            listing,
-            report,
-            caught_up,
-        )
-        self._is_noticing = is_noticing
+        self._database, self._root, self._listing, self._report = database, root, listing, report
+        self._caught_up, self._is_noticing = caught_up, is_noticing
         self._thread = threading.Thread(target=self._run, name="search", daemon=True)
         self._wake = threading.Condition()
         self._news: dict[str, IndexUpdate] = {}
@@ -328,7 +316,7 @@ class Indexer:
         """Or the first of them where they are much text; None where the file is gone."""
         indexed_notes: dict[str, IndexedNote | None] = {}
         characters = 0
-        for path, indexed_note in self._reader.indexed_notes(paths):
+        for path, indexed_note in read_notes(self._root, paths):
             indexed_notes[path] = indexed_note
             self._wait_for_noticing()
             characters += sum(map(len, indexed_note.texts)) if indexed_note is not None else 0
@@ -358,11 +346,7 @@ class Indexer:
             for path, one in notes.items()
             if one.entry is None or known[path] != one.entry.digest
         ]
-        indexed_notes = [
-            indexed_note
-            for indexed_note in self._read_notes(changed, notes)
-            if indexed_note is not None
-        ]
+        indexed_notes = self._read_notes(changed, notes)
         others = [path for path, one in news.items() if one.entry is not None and path not in notes]
         kept = notes.keys() - changed
 
@@ -380,22 +364,20 @@ class Indexer:
         for path in news:
             self._backlog.pop(path, None)
 
-    def _read_notes(
-        self, paths: list[str], news: Mapping[str, IndexUpdate]
-    ) -> list[IndexedNote | None]:
+    def _read_notes(self, paths: list[str], news: Mapping[str, IndexUpdate]) -> list[IndexedNote]:
         unread: dict[str, IndexedNote | None] = {}
-        for path, indexed_note in self._reader.indexed_notes(
-            [path for path in paths if news[path].data is None]
+        for path, indexed_note in read_notes(
+            self._root, [path for path in paths if news[path].data is None]
         ):
             unread[path] = indexed_note
             self._wait_for_noticing()
-        found: list[IndexedNote | None] = []
+        found: list[IndexedNote] = []
         for path in paths:
             one = news[path]
             if one.data is not None and one.entry is not None:
                 found.append(make_indexed_note(path, one.data, one.entry.mtime_ns / 1e9))
-            else:
-                found.append(unread.get(path))
+            elif (read := unread.get(path)) is not None:
+                found.append(read)
         return found
 
     def _rest(self, problem: str) -> None:

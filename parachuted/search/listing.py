@@ -101,7 +101,7 @@ def _go_on(listing: NoteListing, query: NoteQuery) -> None:
 
 def _narrow(listing: NoteListing, one: KeyFilter) -> None:
     if one.op == "exists":
-        wanted = one.value not in (False, "false", "0", "no")
+        wanted = _is_wanted(one)
         if one.key in _BUILT_IN:
             listing.add("1" if wanted else "0")
         else:
@@ -110,17 +110,20 @@ def _narrow(listing: NoteListing, one: KeyFilter) -> None:
         condition, values = _matching(one.key, "eq", [str(one.value)])
         listing.add(f"NOT {condition}", *values)
     else:
-        texts = (
-            list(one.value)
-            if isinstance(one.value, tuple)
-            else str(one.value).split(",")
-            if one.op == "in"
-            else [str(one.value)]
-        )
         condition, values = _matching(
-            one.key, "eq" if one.op == "in" else one.op, texts[:_MOST_VALUES]
+            one.key, "eq" if one.op == "in" else one.op, _texts(one)[:_MOST_VALUES]
         )
         listing.add(condition, *values)
+
+
+def _is_wanted(one: KeyFilter) -> bool:
+    return one.value not in (False, "false", "0", "no")
+
+
+def _texts(one: KeyFilter) -> list[str]:
+    if isinstance(one.value, tuple):
+        return list(one.value)
+    return str(one.value).split(",") if one.op == "in" else [str(one.value)]
 
 
 _FIELD = "SELECT 1 FROM fields WHERE fields.note = notes.id AND fields.key = ?"
@@ -188,17 +191,10 @@ def _matches(query: NoteQuery, indexed_note: IndexedNote) -> bool:
 def _fulfils(one: KeyFilter, indexed_note: IndexedNote) -> bool:
     fields = _fields(indexed_note, one.key)
     if one.op == "exists":
-        return bool(fields) is (one.value not in (False, "false", "0", "no"))
-    texts = (
-        list(one.value)
-        if isinstance(one.value, tuple)
-        else str(one.value).split(",")
-        if one.op == "in"
-        else [str(one.value)]
-    )
+        return bool(fields) is _is_wanted(one)
     found = any(
         _compares("eq" if one.op in {"in", "ne"} else one.op, text.strip(), field)
-        for text in texts
+        for text in _texts(one)
         for field in fields
     )
     return not found if one.op == "ne" else found

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.search.engine import SearchEngine, SearchResults
+from parachuted.search.engine import SearchEngine
 from parachuted.search.index_tables import make_database, text_of
 from parachuted.search.indexed_note import NoteQuery
 from parachuted.search.indexer import Indexer, IndexReport
 from parachuted.search.note_catalogue import NoteCatalogue
-from parachuted.search.query import ParsedQuery
 from parachuted.state import DatabaseStatus
 from parachuted.vault import IndexEntry, VaultIndex, VaultRoot
 
@@ -46,7 +45,7 @@ class Search:
     ) -> None:
         """Touches nothing until `start`."""
         self._database = make_database(path)
-        self._finder = SearchEngine(self._database)
+        self.engine = SearchEngine(self._database)
         self.indexer = Indexer(
             self._database,
             root,
@@ -71,17 +70,6 @@ class Search:
         while not await asyncio.to_thread(self.settle, _WAIT_S):
             pass
         return await asyncio.to_thread(self.catalogue.paths, query)
-
-    def find(
-        self,
-        query: ParsedQuery,
-        limit: int,
-        sees: Callable[[str], bool] | None,
-        *,
-        explain: bool = False,
-    ) -> SearchResults:
-        """See `SearchEngine.find`. Blocks."""
-        return self._finder.find(query, limit, sees, explain=explain)
 
     def unindexed(self) -> list[UnindexedNote]:
         """By path. Blocks. Raises StorageFailedError."""
