@@ -99,7 +99,6 @@ class PendingChanges:
         state.on_undone(self._load)
 
     def of(self, watcher: str) -> list[PendingChange]:
-        """By path."""
         return [review for _path, review in sorted(self._open.get(watcher, {}).items())]
 
     def get(self, watcher: str, path: str) -> PendingChange | None:
@@ -122,7 +121,6 @@ class PendingChanges:
         return {digest for digest in found if digest}
 
     def open(self, review: PendingChange) -> None:
-        """Store it, replacing the pair's former one."""
         row = {field.name: getattr(review, field.name) for field in fields(review)}
         self._table.put(
             _key(review.watcher, review.path), {**row, "since": review.since.isoformat()}
@@ -130,7 +128,6 @@ class PendingChanges:
         self._hold(review)
 
     def close(self, watcher: str, path: str) -> None:
-        """The watcher has seen the current text."""
         if self.get(watcher, path) is None:
             return
         self._table.drop(_key(watcher, path))

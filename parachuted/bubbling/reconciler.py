@@ -1,7 +1,4 @@
-"""Reconciler: turns a change into tasks for those who watch the file.
-
-It opens differences and queues tasks, durably, before the change is forgotten.
-"""
+"""Reconciler: turns a change into tasks for those who watch the file, before it is forgotten."""
 
 from __future__ import annotations
 
@@ -189,10 +186,7 @@ class Reconciler:
         self.baselines.remember(changes)
 
     def ask(self, path: VaultPath) -> tuple[Cause, list[Task]]:
-        """A person requests a review by the watchers of `path`, and by itself of all it watches.
-
-        Raises NotFoundError when it neither watches nor is watched.
-        """
+        """A person requests a review. NotFoundError when `path` neither watches nor is watched."""
         watchers = [match.watcher for match in self.watches.watchers_of(path)] + (
             [str(path)] if self.watches.of(path) else []
         )

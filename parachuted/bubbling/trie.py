@@ -1,7 +1,6 @@
-"""Watch trie: who watches a path, found by walking its folders once.
+"""Watch trie: who watches a path, found by walking its folders once, however many watch.
 
-A lookup costs what the path's depth costs, however many watch. The same walk over a tree of files
-answers which paths a declaration watches.
+The same walk over a tree of files answers which paths a declaration watches.
 """
 
 from __future__ import annotations
@@ -189,10 +188,7 @@ class _Edge:
 
 
 class _Globs:
-    """The wildcard edges of a node, by the fixed text at both their ends.
-
-    Thousands of `note-123*.md` in one folder would otherwise all be tried on each name.
-    """
+    """By the fixed text at both ends: of thousands of `note-123*.md` few are tried on a name."""
 
     __slots__ = ("edges", "heads")
 

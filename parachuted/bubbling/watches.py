@@ -368,11 +368,7 @@ def _missing(
 
 @dataclass(slots=True, kw_only=True)
 class BaselineTexts:
-    """Stores the texts that no watcher has reviewed yet.
-
-    `declared`: watchers whose declaration is new. Storing raises StorageFailedError or OSError, and
-    can be repeated.
-    """
+    """Texts that no watcher has reviewed yet; storing raises StorageFailedError or OSError."""
 
     root: VaultRoot
     objects: ObjectStore

@@ -94,10 +94,7 @@ def chain_of(
     max_tokens: int | None = None,
     sees: Callable[[str], bool] = lambda _path: True,
 ) -> Chain:
-    """Over `max_tokens`, the files farthest from the choice are left out first.
-
-    May be asked in a thread, as `watched_by` may take its time.
-    """
+    """Over `max_tokens`, the files farthest from the choice are left out first. For threads."""
     files = {file.path: file for file in _chosen(choice, index) if sees(file.path)}
     for path in [file.path for file in files.values() if file.exists]:
         for watched in watched_by(path):

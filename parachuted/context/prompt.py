@@ -81,10 +81,7 @@ class PromptBuilder:
         find: PathLookup,
         sees: Callable[[str], bool],
     ) -> PromptPreview:
-        """The prompt of the agent that a note describes (NotFoundError), or of the usual one.
-
-        What else cannot be read is left out, and listed as such.
-        """
+        """What cannot be read is listed as left out; NotFoundError for the agent's own note."""
         base, name = BASE_PROMPT, None
         if agent is not None:
             base, name = _agent(self._text(agent, find))

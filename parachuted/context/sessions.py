@@ -50,10 +50,7 @@ class SessionContexts:
         ]
 
     def choose(self, session: str, paths: Iterable[VaultPath], owner: str = "") -> None:
-        """Nothing else is chosen then; `owner` is the key that chose for it first.
-
-        Raises ValueError for too many, StorageFailedError.
-        """
+        """`owner` is the key that chose first. ValueError for too many, StorageFailedError."""
         wanted = dict.fromkeys(paths)
         if len(wanted) > MOST_CHOSEN:
             raise ValueError(f"a session has at most {MOST_CHOSEN} contexts")

@@ -118,10 +118,7 @@ class ChangeDetector:
                 await self._guarded(turn)
 
     async def rescan(self, *, accept_missing: bool = False) -> None:
-        """Walk all now; `accept_missing`: a person confirms that missing files were meant to go.
-
-        Raises StorageFailedError when the vault cannot be read or the state not written.
-        """
+        """`accept_missing`: missing files were meant to go. Raises StorageFailedError."""
         try:
             await self._turn(
                 ScanRequest(everything=True, final=accept_missing, accept_missing=accept_missing)
@@ -389,7 +386,6 @@ class ChangeDetector:
         return f"{text}; if they were meant to go, run `parachute doctor --accept-missing`"
 
     def _settle(self, look: ScanResult, changes: Iterable[Change]) -> None:
-        """After the commit: update the folders, and stop waiting for removed files."""
         for folder in look.scan.gone_folders:
             self._watcher.leave(folder)
         self._committer.follow_folders(

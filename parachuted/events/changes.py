@@ -279,7 +279,6 @@ class ChangeCommitter:
 
 
 def _change(seen: PathDifference, left: PathDifference | None, author: Author) -> Change:
-    """`left`: what it was before it moved."""
     if seen.new is None:
         return Change(kind="deleted", path=seen.path, old=seen.old, new=None, author=author)
     return Change(

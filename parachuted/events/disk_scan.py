@@ -1,7 +1,4 @@
-"""Disk scan: what one turn of the change detector reads, and whether hints still come.
-
-It blocks, and runs in one thread.
-"""
+"""Disk scan: what one turn of the change detector reads, and whether hints still come."""
 
 from __future__ import annotations
 
@@ -272,10 +269,7 @@ class DiskScan:
 def load_ignore(
     root: VaultRoot, earlier: IgnoreRules | None = None, copy: Path | None = None
 ) -> IgnoreRules:
-    """While they cannot be read, the earlier ones hold (`copy`: an earlier life's).
-
-    So nothing that is ignored comes to light.
-    """
+    """While they cannot be read, the earlier ones hold, so that nothing ignored comes to light."""
     try:
         with root.opened_file(VaultPath(IGNORE_FILE)) as descriptor:
             data = os.read(descriptor, _IGNORE_BYTES + 1)

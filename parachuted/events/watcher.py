@@ -92,7 +92,6 @@ class Debouncer:
             self.again(path, now)
 
     def again(self, path: str, now: float) -> None:
-        """Scan it once more, after a delay."""
         self._since.setdefault(path, now)
         self._due[path] = min(self._due.get(path, math.inf), now + self._pace.touched)
 

@@ -76,7 +76,6 @@ class SnippetMarker:
         return [(folded.place(start), folded.place(stop)) for start, stop in found]
 
     def _places(self, text: str, folded: FoldedText) -> Iterator[tuple[int, int]]:
-        """In the folded text; the first places of each."""
         for number in range(len(self._patterns)):
             for match in islice(self._matches(number, text, folded), _MOST_PLACES):
                 yield match.start(), number

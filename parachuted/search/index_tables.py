@@ -142,7 +142,6 @@ class IndexTables:
         self._connection.executemany("INSERT OR IGNORE INTO others VALUES (?, ?)", rows)
 
     def touch(self, times: Iterable[tuple[str, float]]) -> None:
-        """Notes whose time of change alone is another."""
         rows = ((modified, key_of(path)) for path, modified in times)
         self._connection.executemany("UPDATE notes SET modified = ? WHERE path = ?", rows)
 

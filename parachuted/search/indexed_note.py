@@ -122,8 +122,6 @@ _SEPARATORS = re.compile(r"[,\s]+")
 
 
 class IndexedField(NamedTuple):
-    """One text of the frontmatter, its place among its key's, and what it counts as."""
-
     key: str
     at: int
     text: str

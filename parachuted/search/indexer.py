@@ -260,7 +260,6 @@ class Indexer:
                 self._take_backlog(tables)
 
     def _compare(self, tables: IndexTables) -> None:
-        """What the vault holds against what is indexed."""
         files, known = self._listing(), tables.known()
         notes = {path: entry for path, entry in files.items() if path.endswith(NOTE_SUFFIXES)}
         fresh = [

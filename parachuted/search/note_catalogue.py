@@ -63,7 +63,6 @@ class NoteCatalogue:
             ]
 
     def has_key(self, key: str, sees: Callable[[str], bool]) -> bool:
-        """Whether a note that `sees` allows has that frontmatter key."""
         sql = (
             "SELECT notes.path FROM fields JOIN notes ON notes.id = fields.note WHERE "
             "fields.key = ?"

@@ -24,8 +24,6 @@ _BETWEEN_TRIES_S = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnindexedNote:
-    """A note that not all of is found, and why."""
-
     path: str
     reason: str
 
@@ -93,10 +91,7 @@ class Search:
 
 
 def files_of(index: VaultIndex) -> Mapping[str, IndexEntry]:
-    """What the index holds; read again when the loop changes it meanwhile.
-
-    OSError when that does not help: nothing is to be taken as gone then.
-    """
+    """Read again while the loop changes it. OSError if that fails: nothing counts as gone then."""
     for _ in range(_TRIES):
         try:
             return {

@@ -22,10 +22,7 @@ _State: TypeAlias = tuple[int, int, int]
 
 
 class FileDigests:
-    """Each with the state of the file that it was read in.
-
-    `learn` and `digest` are for threads.
-    """
+    """Each with the state of its file; `learn` and `digest` are for threads."""
 
     def __init__(self, root: VaultRoot, most: int = _MOST) -> None:
         self._root, self._most = root, most
@@ -142,10 +139,7 @@ class ListingQuery:
 
 @dataclass(slots=True)
 class ListingView:
-    """The answer to one question, kept up with the index.
-
-    `known` gives the digest of a file that is not a note, if it was ever read.
-    """
+    """`known` gives the digest of a file that is not a note, if it was ever read."""
 
     index: VaultIndex
     asked: ListingQuery

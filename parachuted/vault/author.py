@@ -11,9 +11,7 @@ SourceType: TypeAlias = Literal[
 
 
 class Requester(NamedTuple):
-    """Who asked for it: the source that the audit names, the request's id ("": no request), and the
-    id of the API key if that may not read and write everything ("": it may).
-    """
+    """`source_*` is what the audit names; `limited_key` "": the API key may read and write all."""
 
     source_type: SourceType
     source_id: str

@@ -1,8 +1,6 @@
-"""Blocks: the top-level blocks of a markdown text as CommonMark sees them; the only user of the
-markdown parser.
+"""Blocks: the top-level blocks of a markdown text as CommonMark sees them, by the parser.
 
-The parser's memory grows with the marks of a text, its time also with how deep lists and quotes are
-nested: both are bounded here.
+Its memory grows with the marks of a text, its time also with nesting: both are bounded here.
 """
 
 from __future__ import annotations

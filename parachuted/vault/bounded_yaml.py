@@ -328,7 +328,6 @@ def write_key(name: str) -> str:
 
 
 def is_bare(text: str) -> bool:
-    """Whether the text may stand unquoted as a key, a value or an item of a list."""
     if UNPRINTABLE.search(text) or "---" in text or text in _RESERVED or kind_of(text) != "text":
         return False
     try:

@@ -1,7 +1,4 @@
-"""Compose: a note that is written whole, by python-frontmatter.
-
-`frontmatter_keys.py` changes notes byte for byte; `frontmatter.py` reads them within limits.
-"""
+"""Compose: a note that is written whole, by python-frontmatter."""
 
 from __future__ import annotations
 

@@ -205,7 +205,6 @@ class WriteGuard:
     is_asked: Callable[[], bool]
 
     def made(self, write: Callable[[WriteConsent], _Result], path: VaultPath) -> _Result:
-        """Make the write, asking again whenever it turns out to differ from what was agreed to."""
         consent = WriteConsent(is_needed=True)
         for _ in range(_MOST_ASKED):
             try:

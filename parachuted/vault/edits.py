@@ -1,7 +1,6 @@
 """Edits: a change to one part of a note, as new bytes in which all other parts stay the same.
 
-Pure: bytes in, bytes out. Each result is read again and compared with what was read before; what
-would touch more than it names is refused.
+Each result is read again: what would touch more than it names is refused.
 """
 
 from __future__ import annotations
@@ -89,8 +88,6 @@ class ReplaceSpans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralEdits:
-    """All of these, one after the other, or none."""
-
     edits: tuple[Edit, ...]
 
 
@@ -100,10 +97,7 @@ Edit: TypeAlias = (
 
 
 def apply_edit(edit: Edit, data: bytes) -> bytes:
-    """The file with the edit in it.
-
-    Raises NotFoundError, or EditRefusedError where more than the named part would change.
-    """
+    """NotFoundError; EditRefusedError where more than the named part would change."""
     match edit:
         case ReplaceAll():
             return edit.data
@@ -232,7 +226,6 @@ def _no_section(note: ParsedNote, name: str) -> str:
 
 
 def _checked(content: str) -> list[bytes]:
-    """The content's lines without their ends."""
     data = _encoded(content).replace(b"\r\n", b"\n")
     if b"\0" in data:
         raise EditRefusedError("the content holds NUL")

@@ -205,8 +205,6 @@ _MARKER = re.compile(rb" {0,3}(?:>|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|\Z))")
 
 
 class DoubtfulPart(NamedTuple):
-    """A part, in bytes, that may hold other headings than the outline says."""
-
     problem: NoteProblem
     start: int
     stop: int
@@ -344,10 +342,7 @@ def _underline_below_list(block: MarkdownBlock, data: bytes) -> DoubtfulPart | N
 
 
 def _end_of_underline(text: bytes) -> int | None:
-    """Where an underline ends that some parsers take for a heading's and some do not.
-
-    Its text follows, without a blank line between, an indented line or a link definition.
-    """
+    """Where an underline ends that only some parsers take for a heading's."""
     below_indented = below_definition = below_text = False
     end = -1
     for line in text.split(b"\n"):

@@ -100,7 +100,6 @@ class History:
         self._database.close()
 
     def intend(self, write: Write) -> Write:
-        """Record, durably, that a write is about to be made."""
         columns = "at, path, by, run, causes, operation, before, after, temporary, key, state"
         sql = f"INSERT INTO writes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,'intended')"  # noqa: S608
         with self._database.write() as database:

@@ -1,7 +1,4 @@
-"""Link marks: where a note links to files, found without parsing all of it.
-
-Code, comments and the outside world do not count. Each byte is looked at a bounded number of times.
-"""
+"""Link marks: where a note links to files, outside code and comments, found in linear time."""
 
 from __future__ import annotations
 

@@ -94,7 +94,6 @@ def written(link: Link, target: str, data: bytes) -> bytes | None:
 
 
 def _fits(link: Link, old: bytes, target: str) -> bool:
-    """Whether the target leaves YAML what it is."""
     if link.form == "unparsed" or b"\n" in old or UNPRINTABLE.search(target):
         return False
     if link.form == "flow":

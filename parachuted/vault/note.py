@@ -138,7 +138,6 @@ class ParsedNote:
         return next(iter(self.sections_called(name)), None)
 
     def sections_called(self, name: str | Sequence[str]) -> list[Section]:
-        """All that the name may mean, in the order of the file."""
         if not isinstance(name, str):
             return self._at_path(name)
         found = self._named(folded_title(name)) or self._named(folded_title(plain_title(name)))

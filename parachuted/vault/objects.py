@@ -122,10 +122,7 @@ class StoredObject(NamedTuple):
 
 
 class ObjectStore:
-    """Contents by their SHA-256.
-
-    What was written or replaced is durable, a file each, `ab/cdef…`; what was only seen is not.
-    """
+    """What was written or replaced is durable, a file each; what was only seen is not."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

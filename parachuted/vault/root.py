@@ -65,7 +65,6 @@ def digest_of_open(descriptor: int) -> str:
 
 @contextlib.contextmanager
 def named_errors(path: str) -> Iterator[None]:
-    """Turn an OSError into one of our errors, which names the path."""
     try:
         yield
     except OSError as error:

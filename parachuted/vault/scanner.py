@@ -1,7 +1,4 @@
-"""Scanner: compares the disk with the index and reports what differs.
-
-It reads; it never changes the index or the vault.
-"""
+"""Scanner: compares the disk with the index and reports what differs; it changes neither."""
 
 from __future__ import annotations
 
@@ -63,10 +60,7 @@ def compare(
     *,
     settle_ns: int,
 ) -> None:
-    """Add a regular file whose status is new to `scan`.
-
-    `settle_ns`: how long it must have been left alone; 0: its writer is known to have finished.
-    """
+    """`settle_ns`: how long the file must have been left alone; 0: its writer has finished."""
     if old is not None and old.has_status(status):
         return
     if abs(time.time_ns() - status.st_mtime_ns) < settle_ns:

@@ -223,10 +223,7 @@ def _temporary(folder: int, name: str, original: int | None) -> Iterator[int]:
 
 
 def replace(folder: int, name: str, temporary: str, original: int, *, old: str) -> None:
-    """Put the temporary file in place of the open file `original`, of digest `old`.
-
-    Raises MovedBaseError when `name` is, or holds, something else; OSError.
-    """
+    """Raises MovedBaseError unless `name` is the open file `original`, of digest `old`; OSError."""
     _expect(folder, name, original, old)
     try:
         exchange(folder, temporary, name)

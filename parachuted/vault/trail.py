@@ -101,10 +101,7 @@ def trail_of(history: History, path: str, present: str | None = None) -> list[Te
 
 
 def place_of(history: History, write: Write) -> str | None:
-    """Where the file that the write left is now, through moves of ours and of people.
-
-    None: it was deleted, and another one was moved to its name.
-    """
+    """Where that file is now; None: it was deleted, and another one was moved to its name."""
     path, now, at = write.path, (write.id, 0), None
     for _ in range(_MOST_MOVES):
         left = _left(history, path, now, at)
