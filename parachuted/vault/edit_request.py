@@ -205,6 +205,7 @@ class WriteGuard:
     is_asked: Callable[[], bool]
 
     def made(self, write: Callable[[WriteConsent], _Result], path: VaultPath) -> _Result:
+        """Ask again whenever the write turns out to differ from what was agreed to."""
         consent = WriteConsent(is_needed=True)
         for _ in range(_MOST_ASKED):
             try:

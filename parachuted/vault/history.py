@@ -100,6 +100,7 @@ class History:
         self._database.close()
 
     def intend(self, write: Write) -> Write:
+        """Durably, before the write is made."""
         columns = "at, path, by, run, causes, operation, before, after, temporary, key, state"
         sql = f"INSERT INTO writes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,'intended')"  # noqa: S608
         with self._database.write() as database:
