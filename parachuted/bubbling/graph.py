@@ -105,7 +105,6 @@ def woken_by(path: str, downstream: Downstream) -> tuple[str, ...]:
 
 
 def _explored(start: str, downstream: Downstream) -> tuple[_Edges, dict[str, CascadeStep]]:
-    """Breadth first, by name."""
     edges: dict[str, tuple[str, ...]] = {}
     steps: dict[str, CascadeStep] = {}
     level, depth = [start], 0

@@ -81,7 +81,6 @@ class QueryMatches:
         return self._paths.get(query.text, ())
 
     def is_known(self, query: WatchQuery) -> bool:
-        """Whether the index has answered."""
         return query.text in self._paths
 
     def has(self, query: WatchQuery, path: str) -> bool:

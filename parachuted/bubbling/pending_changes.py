@@ -156,7 +156,6 @@ class PendingChanges:
             )
 
     def look_at(self, review: PendingChange, digest: str | None) -> PendingChange:
-        """An agent starts to review that text."""
         looking = replace(review, reviewing=digest if digest is not None else "", asked_again=False)
         self.open(looking)
         return looking
@@ -228,7 +227,6 @@ class WatchedChange:
 
     @property
     def before(self) -> str | None:
-        """The digest of the text before the change, for this watcher."""
         if self.is_new:
             return None
         has_old = (
@@ -265,8 +263,6 @@ class Evaluation:
 
 
 class ChangeEvaluator:
-    """Evaluates the changes of one scan, sharing work between watchers."""
-
     def __init__(self, root: VaultRoot, objects: ObjectStore, reviews: PendingChanges) -> None:
         self._root, self._objects, self._reviews = root, objects, reviews
         self._kept: set[str] = set()

@@ -255,7 +255,6 @@ class Reconciler:
                 outcome.declared += changed
 
     def _look_at_all(self, watcher: str, change: Change, outcome: _Outcome) -> None:
-        """Because of the note's own change."""
         waking, now = self.causes.that_may_wake(watcher, change.author.causes), self.clock()
         if waking:
             self._open_causes(change, Counter(waking))
@@ -286,7 +285,6 @@ class Reconciler:
     def _touched(
         self, change: Change, new: Collection[tuple[WatchQuery, str]]
     ) -> Iterator[WatchedChange]:
-        """Each watcher of its path, or its former one."""
         here = self.watches.watchers_of(change.path)
         there = (
             {match.watcher: match for match in self.watches.watchers_of(change.source)}

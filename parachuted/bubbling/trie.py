@@ -23,11 +23,9 @@ _ONE, _DEEP, _FILES = "/*", "/**", "/"  # keys of the trie that are not names
 class VaultTree(Protocol):
     """Folders and files by name; the top folder is the empty string."""
 
-    def folders(self, folder: str) -> Iterable[str]:
-        """The names of the folders in a folder."""
+    def folders(self, folder: str) -> Iterable[str]: ...
 
-    def files(self, folder: str) -> Iterable[str]:
-        """The names of the files in a folder."""
+    def files(self, folder: str) -> Iterable[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +44,6 @@ _Ends = dict[
 
 
 class WatchTrie:
-    """The declarations of all watchers, indexed by folder."""
-
     def __init__(self) -> None:
         self._declarations: dict[str, WatchDeclaration] = {}
         self._watched = _Node()

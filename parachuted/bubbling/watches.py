@@ -383,7 +383,7 @@ class BaselineTexts:
         return bool(self._waiting)
 
     def remember(self, changes: Iterable[Change]) -> None:
-        """First contact: keep what was read in memory until `keep_watched`."""
+        """First contact: hold in memory what was read, until `keep_watched`."""
         self.declared.clear()
         self._first_texts.update(
             {change.path: change.data for change in changes if change.data is not None}

@@ -42,8 +42,6 @@ Read = Callable[[VaultPath], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextAddition:
-    """The new text of a context file, and the sections that are new in it."""
-
     data: bytes
     sections: tuple[str, ...]
 

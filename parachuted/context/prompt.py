@@ -208,7 +208,6 @@ class ContextAssembly:
         watched_by: Callable[[str], Sequence[VaultPath]],
         strangers: Strangers | None = None,
     ) -> None:
-        """`watched_by` answers the context files that one watches."""
         self._index, self._watched_by = index, watched_by
         self._strangers = strangers or Strangers()
 

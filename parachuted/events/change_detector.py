@@ -36,8 +36,6 @@ _PACE = DebounceTimes()
 
 
 class ChangeDetector:
-    """Keeps the index equal to the disk."""
-
     def __init__(
         self,
         *,

@@ -54,7 +54,6 @@ class SnippetMarker:
         return f"{'… ' if start else ''}{self.marked(piece)}{' …' if stop < len(text) else ''}"
 
     def marked(self, text: str) -> str:
-        """The whole text, escaped, with its marks."""
         parts, at = [], 0
         for start, stop in self._spans(text):
             parts += [escape(text[at:start]), "<mark>", escape(text[start:stop]), "</mark>"]

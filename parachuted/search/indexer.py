@@ -162,7 +162,6 @@ class Indexer:
         return len(self._backlog) + len(self._news)
 
     def start(self) -> None:
-        """Compare the database with the vault, then follow."""
         self._thread.start()
 
     def follow(self, files: Iterable[tuple[str, IndexUpdate]]) -> None:

@@ -64,7 +64,6 @@ class Search:
         return self.indexer.settle(seconds)
 
     async def list_when_current(self, query: NoteQuery) -> list[str]:
-        """Once all that is known is indexed."""
         while not await asyncio.to_thread(self.settle, _WAIT_S):
             pass
         return await asyncio.to_thread(self.catalogue.paths, query)

@@ -124,7 +124,6 @@ def cut(text: str) -> str:
 
 
 def joined(text: str) -> str:
-    """The text that was indexed or cut."""
     if text.isascii():
         return text
     text = text.partition(_END)[0].replace(_APART, "")

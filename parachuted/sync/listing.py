@@ -29,7 +29,6 @@ class FileDigests:
         self._known: OrderedDict[str, tuple[_State, str]] = OrderedDict()
 
     def known(self, path: str, entry: IndexEntry) -> str | None:
-        """The digest of the file in that state, if it was read in it."""
         found = self._known.get(path)
         return (
             found[1]
@@ -96,11 +95,9 @@ _ELSEWHERE = re.compile(r"[\\\ud800-\udfff]|^[A-Za-z]:")
 class VisibleFiles(Protocol):
     """Which files exist for a caller. Equal ones see the same."""
 
-    def sees(self, path: str) -> bool:
-        """Whether that file does."""
+    def sees(self, path: str) -> bool: ...
 
-    def enters(self, folder: str) -> bool:
-        """Whether a file below that folder may."""
+    def enters(self, folder: str) -> bool: ...
 
 
 class ListingRow(NamedTuple):
@@ -173,7 +170,6 @@ class ListingView:
         return missing
 
     def parts(self, *, since_ns: int = 0) -> list[FolderListing]:
-        """The folders with files that changed at that time or later."""
         return [part for part in self._parts.values() if part.rows and part.newest_ns >= since_ns]
 
     def _part(
