@@ -1,7 +1,7 @@
 """Watch graph: which watchers a change reaches, and who waits for whom.
 
-An edge runs from a path to each watcher of it, and a watcher writes only its own path. Notes that
-watch each other in a ring count as one place in the order, so that order exists for every graph.
+An edge runs from a path to each watcher of it. Notes that watch each other in a ring count as one
+place, so that an order exists for every graph.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ _Edges = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadeStep:
-    """A watcher that a change can wake: its distance in notes, and the nearest watcher that leads
-    to it.
-    """
+    """A watcher that a change can wake, its distance in notes, and the nearest that leads to it."""
 
     watcher: str
     depth: int
@@ -27,19 +25,14 @@ class CascadeStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cascade:
-    """Everything that one change can wake, upstream first, and the cycles in it: sets of notes that
-    wake one another.
-    """
+    """All that one change can wake, upstream first; `loops` are notes that wake one another."""
 
     steps: tuple[CascadeStep, ...]
     loops: tuple[tuple[str, ...], ...]
 
 
 def reachable(start: str, downstream: Downstream) -> Cascade:
-    """What a change of `start` can wake.
-
-    `start` itself is among the steps only where a cycle leads back to it.
-    """
+    """`start` itself is among the steps only where a cycle leads back to it."""
     edges, steps = _explored(start, downstream)
     rings = [ring for ring in _rings(edges) if ring != (start,)]
     ordered = _ordered(rings, edges, lambda path: (steps[path].depth, path))
@@ -50,12 +43,10 @@ def reachable(start: str, downstream: Downstream) -> Cascade:
 
 
 class WatchGraph:
-    """Who is upstream of whom, among some watchers and everything that they lead to.
+    """Who is upstream of whom; build it again when a declaration changes.
 
-    Build it again when a declaration changes.
-
-    Building is linear. What is downstream of a place is computed on demand, as one integer with a
-    bit per place: n watchers in a single chain hold n²/16 bytes (6 MB for 10,000).
+    What is downstream of a place is computed on demand, as an integer with a bit per place: n
+    watchers in a single chain hold n²/16 bytes (6 MB for 10,000).
     """
 
     def __init__(self, edges: _Edges) -> None:
@@ -65,10 +56,7 @@ class WatchGraph:
         self._below: dict[int, int] = {}
 
     def blockers(self, watchers: Collection[str]) -> dict[str, str]:
-        """For each of these watchers that should wait for another of them, one such.
-
-        Linear in those that need not wait.
-        """
+        """For each of these that should wait for another of them, one such."""
         here = [
             (watcher, place)
             for watcher in watchers
@@ -113,12 +101,10 @@ class WatchGraph:
 
 
 def woken_by(path: str, downstream: Downstream) -> tuple[str, ...]:
-    """The watchers of a note but for itself, by name."""
     return tuple(sorted(set(downstream(path)) - {path}))
 
 
 def _explored(start: str, downstream: Downstream) -> tuple[_Edges, dict[str, CascadeStep]]:
-    """Breadth first, by name: the edges below `start`, and the shortest way to each watcher."""
     edges: dict[str, tuple[str, ...]] = {}
     steps: dict[str, CascadeStep] = {}
     level, depth = [start], 0
@@ -136,9 +122,7 @@ def _explored(start: str, downstream: Downstream) -> tuple[_Edges, dict[str, Cas
 
 
 def _rings(edges: _Edges) -> list[tuple[str, ...]]:
-    """The strongly connected components, downstream before upstream (Tarjan, with its own
-    stack).
-    """
+    """The strongly connected components, downstream first (Tarjan, with its own stack)."""
     found: list[tuple[str, ...]] = []
     low: dict[str, int] = {}  # the earliest place in `open_` that a path leads back to
     open_: list[str] = []
@@ -172,7 +156,7 @@ def _rings(edges: _Edges) -> list[tuple[str, ...]]:
 def _ordered(
     rings: list[tuple[str, ...]], edges: _Edges, rank: Callable[[str], tuple[int, str]]
 ) -> list[tuple[str, ...]]:
-    """The rings upstream first; among those that are free to go, and within each, by rank."""
+    """Upstream first; among those that are free to go, and within each, by rank."""
     members = [tuple(sorted(ring, key=rank)) for ring in rings]
     place = {path: number for number, ring in enumerate(members) for path in ring}
     after = [

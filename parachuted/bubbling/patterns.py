@@ -1,7 +1,6 @@
 """Patterns: the lines of a `watch:` declaration, and the queries among them, as values.
 
-A pattern is vault content, so it is bounded and can name nothing outside the vault. A line becomes
-a value, or a sentence that says why not; the trie matches many patterns at once.
+A pattern is vault content, so it is bounded and can name nothing outside the vault.
 """
 
 from __future__ import annotations
@@ -24,23 +23,17 @@ _OPERATORS = frozenset({"eq", "ne", "gt", "lt", "in"})
 
 @dataclass(frozen=True, slots=True)
 class WatchQuery:
-    """A query as it is written and as the index understands it."""
-
     text: str
     asked: NoteQuery
 
 
 def is_query(text: str) -> bool:
-    """Whether a pattern selects notes by content: it begins with a key and a colon, directly before
-    a value.
-    """
+    """Whether it selects notes by content: a key and a colon, directly before a value."""
     return _FIRST.match(text) is not None
 
 
 def parse_query_terms(text: str) -> tuple[WatchQuery, str]:
-    """Parse the terms `tag:x`, `folder:x`, `key:value`, `key:op:value` and `key:*`; also what
-    follows them. Raises ValueError.
-    """
+    """`tag:x`, `folder:x`, `key:value`, `key:op:value`, `key:*`; also what follows. ValueError."""
     filters: list[KeyFilter] = []
     named: dict[str, str] = {}
     at = 0
@@ -76,10 +69,7 @@ def _filter(key: str, value: str) -> KeyFilter:
 
 
 class QueryMatches:
-    """The notes that each query lists, stored in the table `watch_matches`.
-
-    Changes join the state's open batch; `version` grows with each.
-    """
+    """The notes that each query lists. Changes join the state's open batch."""
 
     def __init__(self, state: StateStore) -> None:
         self._table = state.table("watch_matches")
@@ -88,18 +78,16 @@ class QueryMatches:
         state.on_undone(self._load)
 
     def paths(self, query: WatchQuery) -> Collection[str]:
-        """The notes that it lists now, as far as is known."""
         return self._paths.get(query.text, ())
 
     def is_known(self, query: WatchQuery) -> bool:
-        """Whether the index has answered."""
         return query.text in self._paths
 
     def has(self, query: WatchQuery, path: str) -> bool:
         return path in self._paths.get(query.text, ())
 
     def decide(self, query: WatchQuery, path: str, *, is_match: bool) -> bool:
-        """Record whether a changed note is listed now. Returns whether that is new."""
+        """Record whether a changed note is listed now; whether that is new."""
         if query.text not in self._paths:
             # the index has not answered yet, and may answer with what was before
             self._undecided.setdefault(query.text, {})[path] = is_match
@@ -110,7 +98,7 @@ class QueryMatches:
         return True
 
     def answer(self, query: WatchQuery, paths: Iterable[str]) -> None:
-        """Store the index's answer; what has changed since the question keeps its newer state."""
+        """What has changed since the question keeps its newer state."""
         found = set(paths)
         for path, is_match in self._undecided.pop(query.text, {}).items():
             (found.add if is_match else found.discard)(path)
@@ -166,9 +154,7 @@ _BEHIND_FOLDER = {"#": re.compile(r"[^\s./*?#][^/*]*"), "@": re.compile(r"[^\W\d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternPart:
-    """The part of a note that a pattern is about: `#` a section by its heading, `@` a frontmatter
-    key.
-    """
+    """`#`: a section by its heading, `@`: a frontmatter key."""
 
     mark: Literal["#", "@"]
     name: str
@@ -179,7 +165,7 @@ class PatternPart:
 
 @dataclass(frozen=True, slots=True)
 class SegmentGlob:
-    """A segment with wildcards: `*` and `**` alone, or text with `*` and `?` in it."""
+    """`*` and `**` alone, or text with `*` and `?` in it."""
 
     text: str
 
@@ -189,11 +175,9 @@ Segment = str | SegmentGlob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchPattern:
-    """One parsed line of a `watch:` list.
+    """One line of a `watch:` list; `segments` run from the vault's top, `**` is any folders.
 
-    `segments` run from the vault's top; a `**` among them stands for zero or more folders. With
-    `context` they name folders whose context file is meant, otherwise the last one names notes.
-    With `query` there are none: the query selects the notes.
+    With `context` they name folders whose context file is meant, with `query` there are none.
     """
 
     watcher: str
@@ -207,17 +191,13 @@ class WatchPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchDeclaration:
-    """Everything that one note watches, and sentences about invalid parts of its `watch:`."""
-
     watcher: str
     patterns: tuple[WatchPattern, ...]
     problems: tuple[str, ...] = ()
 
 
 def parse_declaration(watcher: str, texts: object) -> WatchDeclaration:
-    """Parse the value of `watch` in a note's frontmatter: a list of strings or one string; anything
-    else is reported.
-    """
+    """The value of `watch`: a list of strings or one string; anything else is a problem."""
     lines = _lines(texts)
     patterns: dict[str, WatchPattern] = {}
     problems = []
@@ -242,11 +222,10 @@ def parse_declaration(watcher: str, texts: object) -> WatchDeclaration:
 
 
 def parse_pattern(text: str, watcher: str) -> WatchPattern:
-    """Parse one pattern of the note `watcher`; raises ValueError with a sentence for a person.
+    """Raises ValueError with a sentence for a person.
 
     `Projects/C#.md` and `People/@kevin.md` are names: a mark narrows only where the text before it
-    is a pattern by itself and the text after it can be a heading or a key. To name a folder such as
-    `People/@kevin`, end it with `/`.
+    is a pattern by itself and the text after it can be a heading or a key.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"The pattern is longer than {MAX_LENGTH:,} characters.")
@@ -275,7 +254,6 @@ def parse_pattern(text: str, watcher: str) -> WatchPattern:
 
 
 def _query_of(text: str) -> tuple[WatchQuery, PatternPart | None]:
-    """A query, which a section or key may follow."""
     query, behind = parse_query_terms(text)
     mark, name = behind[:1], behind[1:]
     if not behind:

@@ -1,7 +1,6 @@
 """Pending changes: what each watcher has not seen yet, and whether a change means anything to it.
 
-Only open differences are kept: a watcher has seen everything else. So first contact with a vault
-costs nothing, and a lost table means that differences are forgotten, not that work is repeated.
+A watcher has seen all else: first contact costs nothing, and a lost table repeats no work.
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ _NUMBER = re.compile(r" \(\d+\)\Z")
 
 
 def matters(units: Iterable[str], match: WatchMatch) -> tuple[str, ...]:
-    """The changed units that the match is about: its sections with everything below them and its
-    keys, or the whole note.
-    """
+    """The changed units in the match's sections, with everything below them, and its keys."""
     return tuple(
         unit
         for unit in units
@@ -69,16 +66,12 @@ def _is_named(titles: list[str], wanted: list[str]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingChange:
-    """One open difference.
+    """One open difference; with the watcher itself as `path`, of everything that it watches.
 
-    `base`: digest of the text last seen (None: no file); `asked`: a person requested a review,
-    changed or not.
-
-    With the watcher itself as `path` it requests a review of everything that it watches. `source`
-    is where the file was when it was last seen under another path; `target` where it has been
-    moved, where this watcher does not watch it; `reviewing` the digest that an agent is reviewing
-    ("": no file); `asked_again`: a review was requested while one goes on. `is_in_conflict`: the
-    current text has conflict markers, and is shown to no agent until they are resolved.
+    `base`: digest of the text last seen (None: no file); `reviewing`: of the text that an agent is
+    reviewing ("": no file). `asked`: a person requested it, changed or not; `asked_again`: during a
+    review. `source`: its path when last seen; `target`: its path now, where that is not watched.
+    `is_in_conflict`: no agent is shown it until its conflict markers are resolved.
     """
 
     watcher: str
@@ -94,12 +87,11 @@ class PendingChange:
 
     @property
     def is_of_all(self) -> bool:
-        """Whether it is about everything that the watcher watches, and not about one file."""
         return self.path == self.watcher
 
 
 class PendingChanges:
-    """The open differences. Changes join the state's open batch."""
+    """Changes join the state's open batch."""
 
     def __init__(self, state: StateStore) -> None:
         self._table = state.table("reviews")
@@ -107,7 +99,6 @@ class PendingChanges:
         state.on_undone(self._load)
 
     def of(self, watcher: str) -> list[PendingChange]:
-        """What a watcher has not seen, by path."""
         return [review for _path, review in sorted(self._open.get(watcher, {}).items())]
 
     def get(self, watcher: str, path: str) -> PendingChange | None:
@@ -130,7 +121,6 @@ class PendingChanges:
         return {digest for digest in found if digest}
 
     def open(self, review: PendingChange) -> None:
-        """Store an open difference, replacing the pair's former one."""
         row = {field.name: getattr(review, field.name) for field in fields(review)}
         self._table.put(
             _key(review.watcher, review.path), {**row, "since": review.since.isoformat()}
@@ -138,7 +128,6 @@ class PendingChanges:
         self._hold(review)
 
     def close(self, watcher: str, path: str) -> None:
-        """The watcher has seen the current text."""
         if self.get(watcher, path) is None:
             return
         self._table.drop(_key(watcher, path))
@@ -147,17 +136,14 @@ class PendingChanges:
             del self._open[watcher]
 
     def close_all(self, watcher: str, keep: Iterable[str] = ()) -> None:
-        """Close a watcher's differences except for these paths: it no longer watches the others."""
+        """It no longer watches others than `keep`."""
         kept = set(keep)
         for review in self.of(watcher):
             if review.path not in kept:
                 self.close(watcher, review.path)
 
     def rename(self, watcher: str, now: str) -> None:
-        """A watcher has another path.
-
-        An agent at work cannot find it at the old one, so what it reviews stays open.
-        """
+        """An agent at work cannot find the watcher at the old path, so its review stays open."""
         for review in self.of(watcher):
             self.close(watcher, review.path)
             self.open(
@@ -170,21 +156,16 @@ class PendingChanges:
             )
 
     def look_at(self, review: PendingChange, digest: str | None) -> PendingChange:
-        """An agent starts to review that text."""
         looking = replace(review, reviewing=digest if digest is not None else "", asked_again=False)
         self.open(looking)
         return looking
 
     def looking(self, watcher: str) -> list[PendingChange]:
-        """What agents are reviewing; at the start, what they were reviewing when the last daemon
-        ended.
-        """
+        """What agents review; at the start, what they reviewed when the last daemon ended."""
         return [review for review in self.of(watcher) if review.reviewing is not None]
 
     def saw(self, looked: PendingChange, present: str | None, at: datetime) -> None:
-        """The agent is done: what it reviewed is now the text last seen; later changes and requests
-        stay open.
-        """
+        """The agent is done: later changes and requests stay open."""
         now = self.get(looked.watcher, looked.path)
         if now is None:
             return  # the watcher no longer watches it, or is gone
@@ -232,8 +213,7 @@ UNKNOWN = "(the earlier text is not known)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedChange:
-    """A change and one watcher of the path: the file's own, or (`change.source`) one of a moved
-    file.
+    """A change and one watcher of the path: the file's own, or a moved file's former one.
 
     `source`: where the watcher saw the file last, when it watches both paths of a move. `is_new`:
     it did not watch the file before, though the file existed.
@@ -247,7 +227,6 @@ class WatchedChange:
 
     @property
     def before(self) -> str | None:
-        """The digest of the text before the change, for this watcher."""
         if self.is_new:
             return None
         has_old = (
@@ -271,11 +250,9 @@ class WatchedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What a change means for one watcher.
+    """`known` was open when it was evaluated, `review` is open now.
 
-    `known`: the difference that was open when it was evaluated; `review`: the one that is open now,
-    if any. `wakes`: the change itself meant something too. `is_of_ids`: it is all that a module
-    added, and only ids.
+    `wakes`: the change itself meant something. `is_of_ids`: it is only ids, added by a module.
     """
 
     touched: WatchedChange
@@ -286,8 +263,6 @@ class Evaluation:
 
 
 class ChangeEvaluator:
-    """Evaluates the changes of one scan, sharing work between watchers."""
-
     def __init__(self, root: VaultRoot, objects: ObjectStore, reviews: PendingChanges) -> None:
         self._root, self._objects, self._reviews = root, objects, reviews
         self._kept: set[str] = set()
@@ -296,10 +271,7 @@ class ChangeEvaluator:
         self._units: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
 
     def evaluate(self, touched: Iterable[WatchedChange], fresh: PendingChange) -> list[Evaluation]:
-        """Evaluate each; `fresh` is the template of a difference that opens now.
-
-        Raises OSError. Blocks on the disk.
-        """
+        """`fresh` is the template of a difference that opens now. Raises OSError. Blocks."""
         return [
             self._evaluate(one, replace(fresh, watcher=one.match.watcher, path=str(one.path)))
             for one in touched
@@ -334,15 +306,13 @@ class ChangeEvaluator:
         )
 
     def _is_in_conflict(self, digest: str | None) -> bool:
-        """Whether the text has conflict markers; its watchers wait until a person has resolved
-        them.
-        """
+        """Watchers wait until a person has resolved conflict markers."""
         with contextlib.suppress(LookupError):
             self._meaning(digest)
         return digest in self._conflicts
 
     def _opened(self, touched: WatchedChange, fresh: PendingChange) -> PendingChange:
-        """The new difference; for a moved file, the one that was open at its old path continues."""
+        """For a moved file, the one that was open at its old path continues."""
         earlier = (
             self._reviews.get(fresh.watcher, touched.source) if touched.source is not None else None
         )
@@ -361,7 +331,7 @@ class ChangeEvaluator:
         return units if units == (UNKNOWN,) else matters(units, touched.match)
 
     def _are_ids(self, units: Iterable[str], touched: WatchedChange, base: str | None) -> bool:
-        """Whether a module added ids and nothing else, and the watcher does not name their keys."""
+        """Whether a module added ids alone, and the watcher does not name their keys."""
         if touched.match.narrowings or not touched.change.author.is_module or UNKNOWN in units:
             return False
         old, new = self._meaning(base), self._meaning(touched.after)

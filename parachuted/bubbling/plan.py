@@ -13,9 +13,7 @@ from parachuted.vault import CONTEXT_NAMES, PathText, VaultPath, declared_watch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """One watcher that would wake: its distance in notes, the file and the patterns that
-    wake it.
-    """
+    """A watcher that would wake, its distance in notes, and the file and patterns that wake it."""
 
     watcher: PathText
     depth: int
@@ -25,12 +23,7 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePlan:
-    """All runs that one change of `path` can lead to, in order; never more.
-
-    `loops`: notes that wake each other in a cycle.
-
-    `most_cost_usd` is their maximum cost in US dollars.
-    """
+    """All runs that one change of `path` can lead to; `loops`: notes that wake each other."""
 
     path: PathText
     most_runs: int
@@ -41,8 +34,6 @@ class ChangePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedPlan(ChangePlan):
-    """The same, set off."""
-
     cause: str
     tasks: tuple[str, ...]
 
@@ -50,12 +41,7 @@ class StartedPlan(ChangePlan):
 def plan_for(
     path: str, watches: WatchRegistry, *, most_cost_usd: float, looks: bool = False
 ) -> ChangePlan:
-    """The plan for a change of `path`; `most_cost_usd` is the limit of one run. `looks`: where the
-    note watches others, it looks at these too.
-
-    A watcher's own change can wake it again only through others, so it is counted when a cycle
-    leads back to it.
-    """
+    """`most_cost_usd` is the limit of one run. `looks`: it also looks at what it watches itself."""
     cascade = reachable(path, watches.downstream)
     runs = tuple(
         PlannedRun(
@@ -96,8 +82,7 @@ def watched_beyond(
     *,
     was: VaultPath | None = None,
 ) -> str | None:
-    """A pattern that the note `after` watches by, beyond what `grant` sees, and that it did not
-    watch by `before`, where it `was`.
+    """A pattern by which the note newly watches more than `grant` sees.
 
     A list that reached further before may stay, if it excludes no less than it did.
     """
@@ -133,9 +118,7 @@ def _meant(pattern: WatchPattern) -> tuple[object, ...]:
 
 
 def _is_within(pattern: WatchPattern, grant: AccessGrant) -> bool:
-    """Whether every file that the pattern can match is provably one that the grant sees; a query
-    can match any.
-    """
+    """Whether the grant provably sees every file that it can match; a query can match any."""
     if pattern.query is not None:
         return False
     names = "/".join(

@@ -1,7 +1,4 @@
-"""Reconciler: turns a change into tasks for those who watch the file.
-
-It opens differences and queues tasks, durably, before the change is forgotten.
-"""
+"""Reconciler: turns a change into tasks for those who watch the file, before it is forgotten."""
 
 from __future__ import annotations
 
@@ -44,9 +41,7 @@ _MOST_BEGINNINGS = 5000
 
 @dataclass(slots=True, kw_only=True)
 class _Outcome:
-    """The results of one scan: declarations, new tasks, and tasks that have nothing left
-    to review.
-    """
+    """`withdrawn` tasks have nothing left to review."""
 
     declared: list[DeclarationChange]
     queued: dict[str, Task] = field(default_factory=dict)
@@ -59,12 +54,11 @@ async def _no_notes(_query: NoteQuery) -> Iterable[str]:
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
-    """Applies the rules of the loop: a change with meaning wakes each watcher, each cause each
-    watcher once.
+    """A change with meaning wakes each watcher, each cause each watcher once.
 
     `stood_at` says when a restored text was current, by its digest: who began to watch later has
-    not seen it. `listing` asks the search index, once it has caught up. `looks_at_once`: a note
-    that declares what it watches reviews all of it at once, because its agent costs nothing.
+    not seen it. `listing` asks the search index. `looks_at_once`: a note that declares what it
+    watches reviews all of it at once, because its agent costs nothing.
     """
 
     root: VaultRoot
@@ -86,10 +80,9 @@ class Reconciler:
     _has_more: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def record(self, changes: Sequence[Change]) -> Callable[[], None]:
-        """Record changes, before the index does; call the result to publish what follows from them.
+        """Record changes, before the index does; call the result to publish what follows.
 
-        Raises StorageFailedError or OSError; then call it again with the same changes, which
-        repeats nothing.
+        Raises StorageFailedError or OSError; the same call again then repeats nothing.
         """
         outcome = _Outcome(declared=[])
         self._declare(changes, outcome, looks_at_once=self.looks_at_once)
@@ -113,9 +106,7 @@ class Reconciler:
         return functools.partial(self._tell, outcome)
 
     async def follow_up(self) -> None:
-        """Until cancelled: store the texts that `record` left waiting, and have the search index
-        answer queries that notes watch by.
-        """
+        """Until cancelled: store texts that `record` left, and answer queries of new watches."""
         self._has_more.set()
         while True:
             await self._has_more.wait()
@@ -150,9 +141,7 @@ class Reconciler:
     async def _follow(
         self, changes: Sequence[Change]
     ) -> tuple[set[tuple[WatchQuery, str]], set[tuple[WatchQuery, str]]]:
-        """Compare changed notes with the queries; returns the notes that a query lists now, and
-        those that it lists no longer.
-        """
+        """The notes that a query lists now, and those that it lists no longer."""
         queries = self.watches.queries()
         new: set[tuple[WatchQuery, str]] = set()
         left: set[tuple[WatchQuery, str]] = set()
@@ -188,10 +177,7 @@ class Reconciler:
         )
 
     def baseline(self, changes: Sequence[Change]) -> None:
-        """First contact: record declarations; the present texts count as seen.
-
-        The texts wait for `BaselineTexts.keep_watched`.
-        """
+        """First contact: present texts count as seen; `BaselineTexts.keep_watched` stores them."""
         self._declare(
             [change for change in changes if change.watch or change.problems],
             _Outcome(declared=[]),
@@ -200,11 +186,7 @@ class Reconciler:
         self.baselines.remember(changes)
 
     def ask(self, path: VaultPath) -> tuple[Cause, list[Task]]:
-        """A person requests a review by the watchers of `path`, changed or not; if it watches, it
-        reviews everything that it watches.
-
-        Raises NotFoundError when it neither watches nor is watched.
-        """
+        """A person requests a review. NotFoundError when `path` neither watches nor is watched."""
         watchers = [match.watcher for match in self.watches.watchers_of(path)] + (
             [str(path)] if self.watches.of(path) else []
         )
@@ -273,7 +255,6 @@ class Reconciler:
                 outcome.declared += changed
 
     def _look_at_all(self, watcher: str, change: Change, outcome: _Outcome) -> None:
-        """Request a review of everything that a note watches, because of its own change."""
         waking, now = self.causes.that_may_wake(watcher, change.author.causes), self.clock()
         if waking:
             self._open_causes(change, Counter(waking))
@@ -281,10 +262,7 @@ class Reconciler:
             self._add(watcher, waking, (), now, outcome, wait=True)
 
     def _rename(self, change: Change, outcome: _Outcome) -> None:
-        """A watcher has moved: its open differences move along.
-
-        An agent at work cannot find it, so its work is requested again.
-        """
+        """An agent at work cannot find the moved watcher, so its work is requested again."""
         before, now = str(change.source), change.path
         at_work = any(task.watcher == before for task in self.queue.running())
         for kept in (self.reviews, self.causes, self.queue):
@@ -294,7 +272,7 @@ class Reconciler:
             self._add(now, change.author.causes, (), self.clock(), outcome, wait=True)
 
     def _prune(self, watcher: str, outcome: _Outcome) -> None:
-        """Close a note's differences in files that it does not watch (any more)."""
+        """Close differences in files that the note does not watch any more."""
         own = {watcher} if self.watches.of(watcher) is not None else set()
         watched = [
             one.path
@@ -307,10 +285,6 @@ class Reconciler:
     def _touched(
         self, change: Change, new: Collection[tuple[WatchQuery, str]]
     ) -> Iterator[WatchedChange]:
-        """Each watcher of the path of the change, or, for a move, of the former path.
-
-        A watcher is not woken by what it wrote itself.
-        """
         here = self.watches.watchers_of(change.path)
         there = (
             {match.watcher: match for match in self.watches.watchers_of(change.source)}
@@ -343,9 +317,7 @@ class Reconciler:
         files: Counter[str],
         outcome: _Outcome,
     ) -> list[WatchedChange]:
-        """Weigh and record; returns those whose open difference became another while they were
-        weighed.
-        """
+        """Returns those whose open difference became another while they were weighed."""
         now = self.clock()
         weighed = await asyncio.to_thread(
             evaluator.evaluate, piece, PendingChange(watcher="", path="", base=None, since=now)
@@ -392,9 +364,7 @@ class Reconciler:
         return item.wakes
 
     def _saw_both(self, watcher: str, change: Change) -> bool:
-        """Whether the change restores a text that the watcher has seen, in place of another that it
-        has seen.
-        """
+        """Whether it restores a text that the watcher has seen, in place of another such."""
         if change.author.by not in BRINGS_BACK:
             return False
         stood, since = (
@@ -411,10 +381,7 @@ class Reconciler:
         now: datetime,
         outcome: _Outcome,
     ) -> None:
-        """Queue a task for the causes that have not woken the watcher yet.
-
-        What they may not show it stays an open difference.
-        """
+        """For causes that have not woken it yet; what others would show stays open."""
         for change in changes:
             self._open_causes(change, files)
         carried = dict.fromkeys(
@@ -440,9 +407,7 @@ class Reconciler:
             self.causes.open(Cause(id=cause, kind="change", path=path, files=files[cause], at=now))
 
     def _remember_beginnings(self, changes: Iterable[Change]) -> None:
-        """The file that each of the latest causes began with, watched or not: what
-        follows may come to a watched file later, by a hook or a module.
-        """
+        """Watched or not: what follows may come to a watched file later, by a hook or a module."""
         for change in changes:
             for cause in change.author.causes:
                 self._beginnings.setdefault(cause, change.path)

@@ -1,8 +1,6 @@
-"""Watch trie: who watches a path, found by walking its folders once.
+"""Watch trie: who watches a path, found by walking its folders once, however many watch.
 
-The patterns of all watchers share one tree, so a lookup costs what the path's depth costs and not
-what the number of watchers does. The same walk, steered by a tree of files, answers which paths a
-declaration watches.
+The same walk over a tree of files answers which paths a declaration watches.
 """
 
 from __future__ import annotations
@@ -23,22 +21,16 @@ _ONE, _DEEP, _FILES = "/*", "/**", "/"  # keys of the trie that are not names
 
 
 class VaultTree(Protocol):
-    """The folders and files of a vault, by name; the top folder is the empty string."""
+    """Folders and files by name; the top folder is the empty string."""
 
-    def folders(self, folder: str) -> Iterable[str]:
-        """The names of the folders in a folder."""
+    def folders(self, folder: str) -> Iterable[str]: ...
 
-    def files(self, folder: str) -> Iterable[str]:
-        """The names of the files in a folder."""
+    def files(self, folder: str) -> Iterable[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchMatch:
-    """One watcher of a path, and by which of its patterns.
-
-    `narrowings` are the sections and keys it cares for, empty for the whole note; `without` are
-    those that its `!` patterns exclude.
-    """
+    """`narrowings`: parts the watcher cares for (empty: all); `without`: those it excludes."""
 
     watcher: str
     patterns: tuple[WatchPattern, ...]
@@ -52,15 +44,13 @@ _Ends = dict[
 
 
 class WatchTrie:
-    """The declarations of all watchers, indexed by folder."""
-
     def __init__(self) -> None:
         self._declarations: dict[str, WatchDeclaration] = {}
         self._watched = _Node()
         self._left_out = _Node()  # the `!` patterns, asked only about those who watch
 
     def add(self, declaration: WatchDeclaration) -> None:
-        """Add a declaration, replacing the same watcher's former one."""
+        """It replaces the same watcher's former one."""
         self.remove(declaration.watcher)
         self._declarations[declaration.watcher] = declaration
         for pattern in _of_places(declaration):
@@ -72,7 +62,7 @@ class WatchTrie:
             _delete(self._left_out if pattern.excludes else self._watched, pattern)
 
     def declarations(self) -> Collection[WatchDeclaration]:
-        """All declarations, in the order in which they came."""
+        """In the order in which they came."""
         return self._declarations.values()
 
     def declaration(self, watcher: str) -> WatchDeclaration | None:
@@ -84,9 +74,7 @@ class WatchTrie:
         is_context_file: bool,  # noqa: FBT001 - the pair is the question
         listing: Iterable[WatchPattern] = (),
     ) -> list[WatchMatch]:
-        """Who watches a path, by name; `is_context_file`: it is its folder's context file;
-        `listing`: the queries that list it.
-        """
+        """By name; `listing`: the queries that list the path."""
         *folders, name = nfc(path).split("/")
         asked = [({pattern.watcher: _alone(pattern)}, pattern.excludes) for pattern in listing]
         ends = _ends_at(_walked(self._watched, folders), name, is_context_file)
@@ -101,9 +89,7 @@ class WatchTrie:
 
 
 def paths_of(declaration: WatchDeclaration, tree: VaultTree) -> list[str]:
-    """The paths of a tree that a declaration watches, sorted; only folders that a pattern can reach
-    are looked into.
-    """
+    """Sorted; only folders that a pattern can reach are looked into."""
     watched, left_out = _Node(), _Node()
     for pattern in _of_places(declaration):
         _insert(left_out if pattern.excludes else watched, pattern)
@@ -142,11 +128,7 @@ def _watched_names(
 
 
 class _Node:
-    """A place in the trie: what may follow, and the patterns that end here, by watcher.
-
-    File names have a node of their own below a folder's, so that they are compared with file names
-    only.
-    """
+    """A place in the trie. File names have a node of their own below a folder's."""
 
     __slots__ = ("children", "ends", "globs", "is_deep")
 
@@ -183,10 +165,7 @@ class _Node:
 
 
 class _Edge:
-    """A segment with wildcards and where it leads.
-
-    With one `*` alone, its fixed ends decide and no regex is needed.
-    """
+    """A segment with wildcards; with one `*` alone, its fixed ends decide without a regex."""
 
     __slots__ = ("node", "regex", "simple", "text")
 
@@ -205,10 +184,7 @@ class _Edge:
 
 
 class _Globs:
-    """The wildcard edges of one node, found by the fixed text at both their ends.
-
-    Thousands of `note-123*.md` in one folder would otherwise all be tried on each name.
-    """
+    """By the fixed text at both ends: of thousands of `note-123*.md` few are tried on a name."""
 
     __slots__ = ("edges", "heads")
 
@@ -260,10 +236,7 @@ def _is_glob(key: str) -> bool:
 
 
 def _keys(pattern: WatchPattern) -> list[str]:
-    """The pattern's path through the trie.
-
-    A key that is not a name begins with `/`, which no name can hold.
-    """
+    """The path through the trie; a key that is not a name begins with `/`."""
     keys = [
         segment if isinstance(segment, str) else f"/{segment.text}" for segment in pattern.segments
     ]
@@ -271,7 +244,6 @@ def _keys(pattern: WatchPattern) -> list[str]:
 
 
 def _of_places(declaration: WatchDeclaration) -> Iterator[WatchPattern]:
-    """The patterns that select notes by path."""
     return (pattern for pattern in declaration.patterns if pattern.query is None)
 
 
@@ -294,9 +266,7 @@ def _insert(top: _Node, pattern: WatchPattern) -> None:
 
 
 def _delete(top: _Node, pattern: WatchPattern) -> None:
-    """Remove what the pattern's watcher has where the pattern ends, and the branch if it is empty
-    then.
-    """
+    """The branch goes too if it is empty then."""
     keys, nodes = _keys(pattern), [top]
     for key in keys:
         child = nodes[-1].child(key)
@@ -316,9 +286,7 @@ def _without(held: dict[str, _Held] | None, key: str) -> dict[str, _Held] | None
 
 
 def _entered(nodes: list[_Node]) -> list[_Node]:
-    """The nodes, and the `**` right behind each, which may stand for no folder at all; no node
-    twice.
-    """
+    """With the `**` right behind each, which may stand for no folder at all."""
     deep = [below for node in nodes if (below := node.child(_DEEP))]
     return list({*nodes, *deep}) if deep else nodes
 

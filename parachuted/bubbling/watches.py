@@ -36,10 +36,7 @@ _CONTEXT = " or ".join(CONTEXT_NAMES)
 
 
 def unmatched(declaration: WatchDeclaration, tree: VaultTree) -> Iterator[str]:
-    """A sentence for each pattern without a match.
-
-    It may name folders and notes beside those that the pattern names.
-    """
+    """A sentence for each pattern without a match; it may name folders and notes beside those."""
     for pattern in (one for one in declaration.patterns if one.query is None):
         alone = WatchDeclaration(
             watcher=declaration.watcher, patterns=(replace(pattern, excludes=False),)
@@ -92,18 +89,14 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclarationChange:
-    """A note's declaration has changed; `now` is None when it watches nothing any more."""
+    """`now` is None when the note watches nothing any more."""
 
     watcher: str
     now: WatchDeclaration | None
 
 
 class WatchRegistry:
-    """The watchers of a vault.
-
-    The table `context_watches` stores the declarations, so that a start need not read the notes
-    again.
-    """
+    """The declarations are stored, so that a start need not read the notes again."""
 
     def __init__(self, state: StateStore, index: VaultIndex, clock: Callable[[], datetime]) -> None:
         self._table = state.table("context_watches")
@@ -122,14 +115,13 @@ class WatchRegistry:
         return len(self._texts)
 
     def all(self) -> list[WatchDeclaration]:
-        """Every declaration, by watcher, also of notes without a valid pattern."""
+        """By watcher, also of notes without a valid pattern."""
         watchers = {declaration.watcher for declaration in self._trie.declarations()} | {
             key for key, _row in self._problems.items()
         }
         return [found for watcher in sorted(watchers) if (found := self.of(watcher)) is not None]
 
     def of(self, watcher: str) -> WatchDeclaration | None:
-        """What a note declares, and which parts of it are invalid."""
         declared, row = self._trie.declaration(watcher), self._problems.get_record(watcher)
         problems = tuple(row["problems"]) if row is not None else ()
         if declared is None:
@@ -141,9 +133,7 @@ class WatchRegistry:
         return replace(declared, problems=(*declared.problems, *problems))
 
     def unmatched(self, watcher: str) -> list[str]:
-        """Sentences about a note's patterns that match nothing now. Thread-safe, like
-        `watched_by`.
-        """
+        """Sentences about patterns that match nothing now. Thread-safe."""
         declaration = self.of(watcher)
         if declaration is None:
             return []
@@ -164,9 +154,7 @@ class WatchRegistry:
         return min(self._texts.get(watcher, {}).values(), default=None)
 
     def watchers_of(self, path: str) -> list[WatchMatch]:
-        """Who watches a path, whether the file exists or not; by a query, also who watched it until
-        the current change.
-        """
+        """Whether the file exists or not; by a query, also who watched it until now."""
         if is_conflict_copy(path):
             return []
         listing = [
@@ -185,7 +173,7 @@ class WatchRegistry:
 
     @contextlib.contextmanager
     def leaving(self, left: Iterable[tuple[WatchQuery, str]]) -> Iterator[None]:
-        """Within it, notes that queries do not list any more still reach their former watchers."""
+        """Inside, notes that queries no longer list still reach their former watchers."""
         self._left = set(left)
         try:
             yield
@@ -193,10 +181,7 @@ class WatchRegistry:
             self._left = set()
 
     def watched_by(self, watcher: str) -> list[VaultPath]:
-        """The files that a note watches now.
-
-        Thread-safe, since it searches the whole vault for a pattern like `**`.
-        """
+        """Searches the whole vault for a pattern like `**`, so it is thread-safe."""
         declaration = self.of(watcher)
         if declaration is None:
             return []
@@ -218,14 +203,12 @@ class WatchRegistry:
         return [match.watcher for match in self.watchers_of(path)]
 
     def blockers(self, watchers: Collection[str]) -> Mapping[str, str]:
-        """For each of these watchers that is downstream of another of them, and not in a cycle with
-        it, one such.
-        """
+        """For each of these downstream of another, and not in a cycle with it, one such."""
         return self.reach.blockers(watchers)
 
     @property
     def reach(self) -> WatchGraph:
-        """Who is upstream of whom; as of the last `prepare`, if there was one."""
+        """As of the last `prepare`, if there was one."""
         if self._reach is None:
             edges = {watcher: woken_by(watcher, self.downstream) for watcher in self._texts}
             self._reach = _reach_of(edges)
@@ -244,10 +227,7 @@ class WatchRegistry:
     def declare(
         self, watcher: str, texts: tuple[str, ...], problems: tuple[str, ...] = ()
     ) -> DeclarationChange | None:
-        """Record a note's declaration and its invalid parts; None when nothing changed.
-
-        Joins the state's open batch.
-        """
+        """None when nothing changed. Joins the state's open batch."""
         texts = () if is_conflict_copy(watcher) else texts
         before, row = self._texts.get(watcher, {}), self._problems.get_record(watcher)
         if before.keys() == set(texts) and problems == (
@@ -298,7 +278,7 @@ class WatchRegistry:
         self._queries = queries
 
     async def _edges(self) -> AsyncIterator[tuple[str, tuple[str, ...]]]:
-        """Each watcher with those who watch it. Edges cost, so the pauses go by their number."""
+        """Each watcher with those who watch it; edges cost, so pauses go by their number."""
         found = 0
         for watcher in list(self._texts):
             after = woken_by(watcher, self.downstream)
@@ -315,7 +295,7 @@ class WatchRegistry:
         )
 
     def _load(self) -> None:
-        """Everything from the table; also when changes to it were undone."""
+        """Also when changes to the table were undone."""
         self._texts: dict[str, dict[str, str]] = {}
         for row in self._table:
             if not is_conflict_copy(row["watcher_path"]):  # an earlier version took it in
@@ -336,7 +316,7 @@ def _has_queries(declaration: WatchDeclaration | None) -> bool:
 
 
 def _reach_of(edges: dict[str, tuple[str, ...]]) -> WatchGraph:
-    """Who was declared while the edges were gathered has none yet."""
+    """A watcher declared while the edges were gathered has none yet."""
     for watcher in {watcher for after in edges.values() for watcher in after}:
         edges.setdefault(watcher, ())
     return WatchGraph(edges)
@@ -365,9 +345,7 @@ def store_texts(
     objects: ObjectStore,
     texts: Iterable[tuple[VaultPath, str | None, bytes | None]],
 ) -> None:
-    """Store texts by path, digest and, if it is known, content; one that is not there any more
-    under its digest is left out. Blocks on the disk.
-    """
+    """One that is no longer there under its digest is left out. Blocks on the disk."""
     objects.see(_missing(root, objects, texts))
 
 
@@ -390,11 +368,7 @@ def _missing(
 
 @dataclass(slots=True, kw_only=True)
 class BaselineTexts:
-    """Stores the texts that no watcher has reviewed yet.
-
-    `declared`: watchers whose declaration is new, for `keep_declared`. Storing raises
-    StorageFailedError or OSError, and can be repeated.
-    """
+    """Texts that no watcher has reviewed yet; storing raises StorageFailedError or OSError."""
 
     root: VaultRoot
     objects: ObjectStore
@@ -409,25 +383,20 @@ class BaselineTexts:
         return bool(self._waiting)
 
     def remember(self, changes: Iterable[Change]) -> None:
-        """First contact: keep what was read in memory until `keep_watched`."""
+        """First contact: hold in memory what was read, until `keep_watched`."""
         self.declared.clear()
         self._first_texts.update(
             {change.path: change.data for change in changes if change.data is not None}
         )
 
     async def keep_watched(self, paths: Iterable[VaultPath]) -> None:
-        """Store the present texts of those of the files that are watched."""
         paths = list(paths)
         for start in range(0, len(paths), _PIECE):
             await self.keep(self._watched(paths[start : start + _PIECE]))
         self._first_texts = {}
 
     async def keep_declared(self) -> None:
-        """Store the present texts of what new declarations watch; of very many, most wait, so that
-        no other change waits for them.
-
-        A daemon that ends meanwhile does it at its next start.
-        """
+        """Of very many texts, most wait, so that no other change waits for them."""
         for watcher in tuple(self.declared):
             watched = await asyncio.to_thread(self.watches.watched_by, watcher)
             await self.keep(watched[:_AT_ONCE])
@@ -435,15 +404,12 @@ class BaselineTexts:
             self.declared.discard(watcher)
 
     async def keep_waiting(self) -> None:
-        """Store what `keep_declared` left."""
         while self._waiting:
             await self.keep(self._waiting[:_PIECE])
             del self._waiting[:_PIECE]
 
     async def keep_before(self, changes: Iterable[Change]) -> None:
-        """Store what the first contact read of files that change before `keep_watched` gets to
-        them.
-        """
+        """What first contact read of files that change before `keep_watched` gets to them."""
         paths = [change.source or change.path for change in changes]
         await self.keep(self._watched(path for path in paths if path in self._first_texts))
 

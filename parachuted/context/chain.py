@@ -1,7 +1,6 @@
 """Chain: which context files a choice of folders loads, which it leaves out, and why.
 
-Explicit: the chosen folders and what their context files watch are included; parents are listed,
-but only included when chosen or watched themselves.
+Parents are listed, but only included when chosen or watched themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ class ContextFolder:
 
 
 def context_folders(index: VaultIndex) -> list[ContextFolder]:
-    """Every folder with a context file, by path; answered from the index."""
     return [
         ContextFolder(
             path=folder,
@@ -60,9 +58,7 @@ LARGEST_FILE = 128 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainFile:
-    """One context file of a chain; `tokens` estimates what it comes to in a prompt, `reason` says
-    why it is included or not.
-    """
+    """`tokens` estimates what it comes to in a prompt; `reason` says why it is included or not."""
 
     path: VaultPath
     folder_path: VaultPath
@@ -75,10 +71,7 @@ class ChainFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """The files in prompt order, and what the included ones come to.
-
-    `truncated`: the budget left some out.
-    """
+    """In prompt order; `truncated`: the budget left some out."""
 
     files: tuple[ChainFile, ...]
     total_tokens: int
@@ -87,9 +80,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextSelection:
-    """What was chosen: folders (empty: the vault itself), and single notes, as older programs name
-    them.
-    """
+    """Folders (empty: the vault itself), and single notes, as older programs name them."""
 
     folders: tuple[str, ...] = ()
     files: tuple[VaultPath, ...] = ()
@@ -103,12 +94,7 @@ def chain_of(
     max_tokens: int | None = None,
     sees: Callable[[str], bool] = lambda _path: True,
 ) -> Chain:
-    """The chain of what was chosen.
-
-    Over `max_tokens`, the files farthest from the choice are left out first.
-
-    What is not seen does not exist. May be asked in a thread, as `watched_by` may take its time.
-    """
+    """Over `max_tokens`, the files farthest from the choice are left out first. For threads."""
     files = {file.path: file for file in _chosen(choice, index) if sees(file.path)}
     for path in [file.path for file in files.values() if file.exists]:
         for watched in watched_by(path):
@@ -184,11 +170,7 @@ _SUFFIX = ".md"
 
 
 def choice_of(names: Iterable[str], index: VaultIndex) -> ContextSelection:
-    """The folders and files that names mean: the vault itself is empty or `.`; a context file
-    stands for its folder, any other note for itself.
-
-    Raises PathRefusedError for what is not a path in the vault.
-    """
+    """A context file stands for its folder, any other note for itself. PathRefusedError."""
     folders: dict[str, None] = {}
     files: dict[VaultPath, None] = {}
     for name in names:
@@ -201,9 +183,7 @@ def choice_of(names: Iterable[str], index: VaultIndex) -> ContextSelection:
 
 
 def names_in(texts: Iterable[str], index: VaultIndex) -> list[str]:
-    """The names in texts that hold several, with commas between them; a folder with a comma in its
-    name has to stand alone.
-    """
+    """A folder with a comma in its name has to stand alone."""
     names = []
     for text in texts:
         names += [text] if text in index else [part.strip() for part in text.split(",")]

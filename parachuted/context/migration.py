@@ -1,7 +1,6 @@
 """Migration: moves an older program's context files (`Chat/contexts/*.md`) into context folders.
 
-Pure on purpose: the same plan is shown first and carried out afterwards. Nothing of an old text is
-lost: what its folder's context file does not say yet is added there, and the old file is kept.
+Pure: the same plan is shown first and carried out afterwards. Nothing of an old text is lost.
 """
 
 from __future__ import annotations
@@ -43,18 +42,13 @@ Read = Callable[[VaultPath], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextAddition:
-    """The new text of a context file, and the sections that are new in it."""
-
     data: bytes
     sections: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedMove:
-    """What becomes of one old file: its text goes into `target`, itself to `kept_as`.
-
-    `keep`: nothing is missing there already.
-    """
+    """Its text goes into `target` (`keep`: nothing is missing there), itself to `kept_as`."""
 
     file: VaultPath
     target: VaultPath
@@ -65,7 +59,7 @@ class PlannedMove:
 
 
 def plan_moves(index: VaultIndex, read: Read) -> Iterator[PlannedMove]:
-    """What is to be done with each old file, in order. `read` raises what the store's raises."""
+    """`read` raises what the store's raises."""
     texts: dict[VaultPath, bytes | None] = {}
     for file in old_files(index):
         target = target_of(file, index)
@@ -90,9 +84,7 @@ def old_files(index: VaultIndex) -> list[VaultPath]:
 
 
 def target_of(file: VaultPath, index: VaultIndex) -> VaultPath:
-    """The context file of the folder that an old file is about: the vault's own, that of the folder
-    with its name, or a new one.
-    """
+    """The vault's own context file, that of the folder with its name, or a new one."""
     name = file.name.removesuffix(_SUFFIX)
     if name.casefold().endswith(_CONTEXT) and len(name) > len(_CONTEXT):
         name = name[: -len(_CONTEXT)]
@@ -101,8 +93,7 @@ def target_of(file: VaultPath, index: VaultIndex) -> VaultPath:
 
 
 def added_to(present: bytes | None, old: bytes, file: VaultPath) -> ContextAddition:
-    """The old text in the present one: sections that it has not got as such, all else that it does
-    not say under one of the file's name.
+    """New sections as such, all else that is not said there under one of the file's name.
 
     Raises EditRefusedError where that would change how the rest is read.
     """
@@ -140,7 +131,7 @@ def _outcome(
     read: Read,
     texts: dict[VaultPath, bytes | None],
 ) -> tuple[MigrationAction, tuple[str, ...], str]:
-    """What would be done; `texts` holds what the targets would hold by then."""
+    """`texts` holds what the targets would hold by then."""
     try:
         _refuse_large(file, index)
         if target not in texts:
@@ -168,9 +159,7 @@ def _refuse_large(path: VaultPath, index: VaultIndex) -> None:
 
 
 def _folder_named(name: str, index: VaultIndex) -> VaultPath:
-    """The folder of that name, written in whatever way; a project's first, then the nearest to the
-    vault's root.
-    """
+    """A project's first, then the nearest to the vault's root."""
     wanted, projects = _plain(name), f"{_NEW_FOLDERS}/"
     found = [
         (not folder.startswith(projects), folder.count("/"), folder)
@@ -187,16 +176,14 @@ def _plain(name: str) -> str:
 
 
 def _free(file: VaultPath, index: VaultIndex) -> VaultPath:
-    """Where the old file is kept: under its own name, or with the first number that is free."""
+    """Under its own name, or with the first number that is free."""
     taken, stem = set(index.files(KEPT_FOLDER)), file.name.removesuffix(_SUFFIX)
     numbered = (f"{stem}-{number}{_SUFFIX}" for number in count(2))
     return KEPT_FOLDER / next(name for name in chain([file.name], numbered) if name not in taken)
 
 
 def _rest(note: ParsedNote, settled: list[Section]) -> str:
-    """The old text without the sections that are settled, its headings below a section's, its
-    frontmatter as a block.
-    """
+    """Without settled sections, headings below a section's, the frontmatter as a block."""
     kept, at = [], note.body.start
     for section in settled:
         kept.append(note.data[at : section.start])
@@ -211,7 +198,6 @@ def _rest(note: ParsedNote, settled: list[Section]) -> str:
 
 
 def _lowered(note: ParsedNote) -> str:
-    """The text with its headings moved down, so that they stand inside a section."""
     headings = note.outline.headings
     by = _BELOW_SECTION - min((heading.level for heading in headings), default=_BELOW_SECTION)
     if by <= 0:
@@ -228,7 +214,7 @@ def _lowered(note: ParsedNote) -> str:
 
 
 def _is_said(text: str, data: bytes) -> bool:
-    """Whether each line of the text stands in the present one already, rules and marks aside."""
+    """Each line stands there already, rules and marks aside."""
     present = {_bare(line) for line in data.decode("utf-8", "replace").splitlines()}
     return all(_bare(line) in present for line in text.splitlines() if _bare(line))
 

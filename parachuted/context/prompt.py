@@ -1,7 +1,6 @@
 """Prompt: the system prompt of a conversation, and the context files in it, the nearest last.
 
-Deterministic: the same notes give the same text. What stands in notes is quoted, and cannot end its
-quotation.
+The same notes give the same text. What stands in notes is quoted, and cannot end its quotation.
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ PathLookup = Callable[[VaultPath], VaultPath]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptText:
-    """What a file holds, up to a limit; `digest` is of what was read, `is_cut` says that there is
-    more.
-    """
+    """A file's text up to a limit; `digest` is of what was read."""
 
     path: VaultPath
     text: str
@@ -55,9 +52,7 @@ class PromptText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptPreview:
-    """A prompt and what it was made of: `chain` lists what was left out, too; `is_truncated`:
-    something that was asked for was cut or left out.
-    """
+    """`chain` lists what was left out, too; `is_truncated`: something was cut or left out."""
 
     prompt: str
     base: str
@@ -69,10 +64,7 @@ class PromptPreview:
 
 
 class PromptBuilder:
-    """Makes prompts from the vault.
-
-    `find` and `sees` say what exists for the caller. Blocks on the disk.
-    """
+    """`find` and `sees` say what exists for the caller. Blocks on the disk."""
 
     def __init__(
         self, root: VaultRoot, index: VaultIndex, watched_by: Callable[[str], Sequence[VaultPath]]
@@ -89,11 +81,7 @@ class PromptBuilder:
         find: PathLookup,
         sees: Callable[[str], bool],
     ) -> PromptPreview:
-        """The prompt of the agent that a note describes, or of the usual one.
-
-        Raises NotFoundError when there is no such agent's note; what else cannot be read is left
-        out, and listed as such.
-        """
+        """What cannot be read is listed as left out; NotFoundError for the agent's own note."""
         base, name = BASE_PROMPT, None
         if agent is not None:
             base, name = _agent(self._text(agent, find))
@@ -146,7 +134,6 @@ def _included(chain: Chain) -> list[ChainFile]:
 
 
 def _without(chain: Chain, unread: Mapping[VaultPath, str]) -> Chain:
-    """The chain without the files that could not be read, for these reasons."""
     files = tuple(
         replace(
             file,
@@ -201,7 +188,6 @@ def _title(file: ChainFile, *, is_above: bool) -> str:
 
 
 def _agent(text: PromptText) -> tuple[str, str]:
-    """What an agent's note says, and its name."""
     note = parse_note(text.text.encode())
     named = note.values.get("name")
     name = named if isinstance(named, str) and named.strip() else ""
@@ -214,7 +200,7 @@ _NS = 1_000_000_000
 
 
 class ContextAssembly:
-    """Assembles them. What a caller may read, and the reading itself, are the caller's own."""
+    """What a caller may read, and the reading itself, are the caller's own."""
 
     def __init__(
         self,
@@ -222,7 +208,6 @@ class ContextAssembly:
         watched_by: Callable[[str], Sequence[VaultPath]],
         strangers: Strangers | None = None,
     ) -> None:
-        """`watched_by` answers the context files that one watches."""
         self._index, self._watched_by = index, watched_by
         self._strangers = strangers or Strangers()
 

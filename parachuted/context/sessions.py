@@ -1,7 +1,4 @@
-"""Sessions: which contexts are chosen for each conversation.
-
-Small and bounded for every caller.
-"""
+"""Sessions: which contexts are chosen for each conversation, bounded for every caller."""
 
 from __future__ import annotations
 
@@ -23,10 +20,7 @@ _MOST_ROWS_EACH = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
-    """One choice: a folder (or, as older programs have it, a file), and since when (ISO 8601).
-
-    `was`: the old file in its place before.
-    """
+    """`added_at` is ISO 8601; `was`: the old file in its place before."""
 
     folder_path: VaultPath
     added_at: StoredTime
@@ -34,12 +28,10 @@ class SessionContext:
 
 
 class SessionContexts:
-    """The table `session_contexts`: session_id, folder_path, added_at, owner; unique by the first
-    two.
+    """The table `session_contexts`, unique by session_id and folder_path.
 
-    Beyond a thousand sessions of one owner, that owner's oldest choice is forgotten; beyond some
-    thousands in all, the oldest of the owner who has the most. So no key can push out what others
-    chose.
+    Beyond its bounds an owner's oldest choice is forgotten, and of all owners that of the one with
+    the most: no key can push out what others chose.
     """
 
     def __init__(self, state: StateStore, index: VaultIndex, clock: Callable[[], datetime]) -> None:
@@ -49,10 +41,7 @@ class SessionContexts:
         state.on_undone(self._load)
 
     def of(self, session: str) -> list[SessionContext]:
-        """What is chosen for a session, in the order in which it was.
-
-        An old file that is back, since its move was undone, counts again.
-        """
+        """In their order. An old file that is back, since its move was undone, counts again."""
         return [
             SessionContext(folder_path=chosen.was, added_at=chosen.added_at)
             if chosen.was and self._index.get(chosen.was)
@@ -61,11 +50,7 @@ class SessionContexts:
         ]
 
     def choose(self, session: str, paths: Iterable[VaultPath], owner: str = "") -> None:
-        """Let these, and nothing else, be chosen; the session is counted for `owner`, the key that
-        chose for it first.
-
-        Raises ValueError for too many, StorageFailedError.
-        """
+        """`owner` is the key that chose first. ValueError for too many, StorageFailedError."""
         wanted = dict.fromkeys(paths)
         if len(wanted) > MOST_CHOSEN:
             raise ValueError(f"a session has at most {MOST_CHOSEN} contexts")
@@ -88,9 +73,7 @@ class SessionContexts:
                 self._owners.pop(session, None)
 
     def follow(self, moved: Mapping[VaultPath, VaultPath]) -> int:
-        """Old files have become the contexts of folders: sessions that chose a file have chosen the
-        folder. How many choices that were.
-        """
+        """Sessions that chose an old file have chosen the folder; how many that were."""
         count = 0
         with self._state.batch():
             for session, rows in self._sessions.items():
@@ -136,7 +119,7 @@ class SessionContexts:
             self._table.drop(_key(oldest, path))
 
     def _load(self) -> None:
-        """Everything from the table; also when changes to it were undone."""
+        """Also when changes to the table were undone."""
         self._sessions: dict[str, dict[VaultPath, SessionContext]] = {}
         self._owners: dict[str, str] = {}
         for row in self._table:

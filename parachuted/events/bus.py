@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}(\.[a-z][a-z0-9_-]{0,63}){1,5}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An event that has happened; `id` counts up from 1 at each start of the daemon."""
+    """`id` counts up from 1 at each start of the daemon."""
 
     id: int
     kind: EventKind
@@ -34,9 +34,7 @@ class Event:
         return self.kind.name
 
     def heard_by(self, listener: EventFilter) -> Event | None:
-        """The event as far as that listener may see it, unchanged where nothing is left out; None
-        where it may not.
-        """
+        """The event as far as that listener may see it; None where it may not."""
         found = listener.heard(self.kind, self.data)
         if found is None:
             return None
@@ -60,21 +58,14 @@ class Bus:
 
     @property
     def last_id(self) -> int:
-        """The number of the newest event; 0 before the first."""
         return self._count
 
     def publish(self, event: str, /, **data: object) -> Event:
-        """Deliver the event; what a listener publishes is delivered after the current event.
-
-        KeyError when neither the catalogue nor a module declares it as a fact.
-        """
+        """What a listener publishes comes after it. KeyError: it is not declared as a fact."""
         return self.publish_all([(event, data)])[0]
 
     def publish_all(self, facts: Iterable[tuple[str, Mapping[str, object]]]) -> Sequence[Event]:
-        """Deliver events that are found at one moment, each by name and data, in their order.
-
-        KeyError as in `publish`, and then none is delivered.
-        """
+        """Events found at one moment, in their order. After a KeyError none is delivered."""
         now, first = self._clock(), self._count + 1
         events = [
             Event(id=number, kind=FACTS.get(name) or self._declared[name], timestamp=now, data=data)
@@ -89,10 +80,7 @@ class Bus:
         return events
 
     def declare(self, kind: EventKind) -> None:
-        """Accept a module's events of that name until `withdraw`.
-
-        ValueError for an invalid name, or one of the catalogue's.
-        """
+        """Accept a module's events of that name until `withdraw`. ValueError."""
         if not _NAME.fullmatch(kind.name):
             raise ValueError(
                 f"{kind.name[:80]!r} is not an event name; write <module>.<what>, in small letters"
@@ -109,7 +97,6 @@ class Bus:
         self._declared[kind.name] = kind
 
     def withdraw(self, name: str) -> None:
-        """Accept no more events of that name, if a module declared it."""
         self._declared.pop(name, None)
 
     @property
@@ -117,9 +104,7 @@ class Bus:
         return MappingProxyType(self._declared)
 
     def subscribe(self, listener: Callable[[Event], None], *names: str) -> Callable[[], None]:
-        """Call `listener` for each event from now on, or for each of these names; call the result
-        to stop.
-        """
+        """Call `listener` for each event, or those of these names; call the result to stop."""
         is_over = False
 
         def hear(events: Sequence[Event]) -> None:
@@ -139,9 +124,7 @@ class Bus:
     def subscribe_to_batches(
         self, listener: Callable[[Sequence[Event]], None]
     ) -> Callable[[], None]:
-        """The same with all events that were published at once, for listeners to whom several cost
-        hardly more than one.
-        """
+        """The same with all events that were published at once."""
         self._listeners.append(listener)
 
         def end() -> None:
@@ -178,10 +161,7 @@ def _tell(listener: Callable[[_Published], None], published: _Published) -> None
 
 
 class Problems:
-    """The open problems. Each is reported when it appears and when it is resolved.
-
-    `any_open`: whether there are any.
-    """
+    """Each is reported when it appears and when it is resolved."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -190,11 +170,10 @@ class Problems:
 
     @property
     def open(self) -> dict[str, str]:
-        """A copy of the open ones, by subject."""
         return dict(self._open)
 
     def set(self, subject: str, problem: str | None) -> None:
-        """Set the problem of `subject`; None: it is resolved."""
+        """None: it is resolved."""
         if self._open.get(subject) == problem:
             return
         if problem is None:

@@ -1,6 +1,4 @@
-"""Catalogue: every event, under the one name that it has in Python, settings, the event stream and
-hooks.
-"""
+"""Catalogue: every event, under its one name in Python, settings, the event stream and hooks."""
 
 from __future__ import annotations
 
@@ -27,9 +25,8 @@ _OTHER_SCOPE = "system"
 class EventKind:
     """A kind of event: its name and the kind of each field of its `data`.
 
-    `blocks`: only hooks receive it, before the act, and any of them may object; the bus does not
-    carry it. `claude`: its name in Claude Code's hooks. `publisher`: the module that publishes it;
-    None: the core. ValueError where a field has no kind.
+    `blocks`: only hooks receive it, before the act, and may object. `claude`: its name in Claude
+    Code's hooks. `publisher`: the module that publishes it; None: the core.
     """
 
     name: str
@@ -57,7 +54,6 @@ class EventKind:
 
     @property
     def scope(self) -> str:
-        """The module that a key needs read access to."""
         if self.publisher is not None:
             return self.publisher
         return _SCOPES.get(self.name.partition(".")[0], _OTHER_SCOPE)

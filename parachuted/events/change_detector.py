@@ -1,11 +1,8 @@
 """Change detector: turns hints into changes.
 
-The disk is compared with the index, the difference recorded, then reason.
-
 A known file that was closed is read at once, and so is a new one that was renamed into place. What
-else is new, missing, emptied or still being written is looked at again after a moment, so that each
-way in which editors save gives one change.
-Overflow, silence and the clock lead to a walk over everything.
+else is new, missing, emptied or being written is looked at again after a moment, so that each way
+in which editors save gives one change. Overflow, silence and the clock lead to a full walk.
 """
 
 from __future__ import annotations
@@ -39,11 +36,6 @@ _PACE = DebounceTimes()
 
 
 class ChangeDetector:
-    """Keeps the index equal to the disk.
-
-    `full_every_s`: seconds between full walks.
-    """
-
     def __init__(
         self,
         *,
@@ -89,18 +81,13 @@ class ChangeDetector:
         return bool(self._next) or self._lock.locked()
 
     async def first_scan(self) -> None:
-        """Compare the whole vault with the index, and watch each folder from then on; call `save`
-        afterwards.
-
-        OSError when the vault cannot be read.
-        """
+        """Compare all, and watch each folder from then on; `save` afterwards. OSError."""
         self._watcher.start(self._on_hints)
         self._problems.set(IGNORE_FILE, self._disk_scan.ignore.problem)
         self._here = self._disk_scan.identity()
         await self._turn(ScanRequest(everything=True, final=True, first=True))
 
     async def run(self) -> None:
-        """Detect changes until cancelled."""
         while True:
             await self._wait()
             await self._look_after_canary()
@@ -114,11 +101,9 @@ class ChangeDetector:
                 await self._guarded(turn)
 
     async def notice(self, paths: Iterable[str]) -> None:
-        """Scan these paths now and treat what is there as final, as our own writes are. A path that
-        ends with a slash is a folder, with all below it.
+        """Scan these paths now, as final; one that ends with a slash is a folder and all below.
 
-        What cannot be read or recorded now is detected later, with the same author. Callers that
-        come during a turn share the next one.
+        What fails is detected later, with the same author. Callers during a turn share the next.
         """
         shared = self._asked
         shared.update(paths)
@@ -131,12 +116,7 @@ class ChangeDetector:
                 await self._guarded(turn)
 
     async def rescan(self, *, accept_missing: bool = False) -> None:
-        """Walk the whole vault now.
-
-        `accept_missing`: a person confirms that missing files were meant to go.
-
-        Raises StorageFailedError when the vault cannot be read or the state not written.
-        """
+        """`accept_missing`: missing files were meant to go. Raises StorageFailedError."""
         try:
             await self._turn(
                 ScanRequest(everything=True, final=accept_missing, accept_missing=accept_missing)
@@ -148,12 +128,11 @@ class ChangeDetector:
         self._problems.set("vault", None)
 
     async def save(self) -> None:
-        """Write the index to disk; a failure is reported and retried after the next full walk."""
+        """A failure is reported and retried after the next full walk."""
         async with self._lock:
             await self._save()
 
     async def close(self) -> None:
-        """Stop watching and write the index to disk, if possible."""
         self._watcher.close()
         await self.save()
         self._committer.close()
@@ -207,13 +186,12 @@ class ChangeDetector:
             self._wake.set()
 
     def _is_put_in_place(self, hints: ChangeHints, path: str) -> bool:
-        """Whether it was written under a passing name first, and got its own when it was whole."""
+        """Whether it was written under a passing name first, and got its own when whole."""
         old_name = hints.old_names.get(path)
         return old_name is not None and not self._committer.knows(old_name)
 
     async def _wait(self) -> None:
-        """Until there is a hint, a debounced path is due, or a heartbeat has passed: a vault put in
-        another's place gives no hint.
+        """Until a hint, a due path or a heartbeat: a vault put in another's place gives no hint.
 
         After a failure a heartbeat must pass, unless the vault itself moved.
         """
@@ -238,9 +216,7 @@ class ChangeDetector:
         return turn
 
     async def _guarded(self, turn: ScanRequest) -> None:
-        """One turn; when the disk or the state refuses, report it and scan everything
-        again soon.
-        """
+        """When the disk or the state refuses, report it and scan everything again soon."""
         try:
             await self._turn(turn)
         except (OSError, StorageFailedError) as error:
@@ -291,7 +267,7 @@ class ChangeDetector:
         return changes
 
     def _arrange(self, turn: ScanRequest, look: ScanResult, *, took: float) -> None:
-        """Report problems and schedule the next scans; `took`: the seconds that this one took."""
+        """Report problems and schedule the next scans; `took`: this one's seconds."""
         now, scan, paths = self._loop.time(), look.scan, turn.paths()
         if turn.everything:
             reason = self._reason_to_poll()
@@ -337,9 +313,7 @@ class ChangeDetector:
         return None
 
     def _settled(self, turn: ScanRequest, look: ScanResult, began: float) -> list[PathDifference]:
-        """What was seen, without files that are being written again or look truncated; those are
-        scanned again.
-        """
+        """Without files that are being written again or look truncated; those are scanned again."""
         return [
             item
             for item in look.scan.seen
@@ -368,9 +342,8 @@ class ChangeDetector:
     ) -> SortedChanges:
         """What was added, and what may be treated as removed.
 
-        Files missing at the first scan wait for a second one. When most of the vault is gone at
-        once, or all of it because the vault is another folder, it is taken for a lost disk or a
-        sync accident until a person confirms it.
+        When most of the vault is gone at once, or all of it because the vault is another folder, it
+        is taken for a lost disk or a sync accident until a person confirms it.
         """
         now = self._loop.time()
         moving = bool(found.went) and any(
@@ -411,7 +384,6 @@ class ChangeDetector:
         return f"{text}; if they were meant to go, run `parachute doctor --accept-missing`"
 
     def _settle(self, look: ScanResult, changes: Iterable[Change]) -> None:
-        """After the commit: update the folders, and stop waiting for removed files."""
         for folder in look.scan.gone_folders:
             self._watcher.leave(folder)
         self._committer.follow_folders(
@@ -433,9 +405,7 @@ class ChangeDetector:
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """A scan that finds much makes objects by the thousand and drops hardly one: to look for
-    garbage among them would be a third of the time.
-    """
+    """A scan drops hardly one of its objects; looking for garbage would take a third of it."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -446,8 +416,6 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _is_scrap(path: str) -> bool:
-    """Whether the name alone says that it is not a note, so that files that editors make on
-    the way wake no watcher.
-    """
+    """Whether it is no note by its name, so that an editor's passing files wake no watcher."""
     name = path.rpartition("/")[2]
     return name.startswith(".") and name != IGNORE_FILE

@@ -32,11 +32,7 @@ ON_DISK = replace(PERSON, requester=Requester("person", "on disk"))
 
 
 class Change(NamedTuple):
-    """One thing that happened to one path.
-
-    `source` is where a moved file was; `author` carries the causes; `problems` say what of its
-    `watch:` could not be read.
-    """
+    """`source` is where a moved file was; `problems` say what of its `watch:` could not be read."""
 
     kind: Literal["created", "modified", "moved", "deleted"]
     path: VaultPath
@@ -51,9 +47,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedChanges:
-    """Pairs of (what came, what it was before it moved or None), what went, and entries that only
-    look newer.
-    """
+    """`came` pairs each with what it was before it moved; `same` entries only look newer."""
 
     came: list[tuple[PathDifference, PathDifference | None]]
     went: list[PathDifference]
@@ -64,12 +58,7 @@ def sort_seen(
     seen: Iterable[PathDifference],
     is_same: Callable[[PathDifference, PathDifference], bool] = lambda _came, _left: True,
 ) -> SortedChanges:
-    """Classify new, changed, moved and missing files; a move keeps its inode, or its content where
-    that is unique.
-
-    `is_same` decides whether a new file with the inode, but not the content, of a removed one is
-    that file.
-    """
+    """A move keeps its inode (`is_same` decides if the content differs), or its unique content."""
     came, went, same = [], [], []
     for item in seen:
         if item.new is None:
@@ -139,7 +128,7 @@ Explained = tuple[Change, list[Write]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeListeners:
-    """`record` makes changes durable as work before the index forgets them; `tell` publishes them.
+    """`record` makes changes work before the index forgets them; `tell` publishes them.
 
     The function that `record` returns is called afterwards, to publish what follows.
     """
@@ -149,9 +138,7 @@ class ChangeListeners:
 
 
 class ChangeCommitter:
-    """Keeps the index, its copy on disk and the records of our own writes in step with detected
-    changes.
-    """
+    """Keeps the index, its copy on disk and the records of our writes in step with changes."""
 
     def __init__(
         self,
@@ -170,14 +157,12 @@ class ChangeCommitter:
         self._unsaved: list[Write] = []
 
     def knows(self, path: str) -> bool:
-        """Whether the index has a file of that path."""
         return self.index.get(path) is not None
 
     async def commit(
         self, found: SortedChanges, thread: Executor, *, remember: bool
     ) -> list[Change]:
-        """Commit what was found, in pieces, so that the event loop stays free; `remember`: on disk
-        too.
+        """In pieces, so that the event loop stays free; `remember`: on disk too.
 
         Raises StorageFailedError or OSError; what was not published by then is found again.
         """
@@ -219,7 +204,7 @@ class ChangeCommitter:
                 self._emptied.discard(folder)
 
     def save(self) -> None:
-        """Write the whole index to disk. OSError."""
+        """OSError."""
         self._snapshot.save(self.index)
         try:
             self._history.notice(self._unsaved)
@@ -243,10 +228,7 @@ class ChangeCommitter:
         publish_results()
 
     def _explain(self, found: SortedChanges) -> list[Explained]:
-        """In a thread: who made each change, with the records of our writes that it completes.
-
-        What our writer did not do, a person did; all of one scan has one cause.
-        """
+        """In a thread. What our writer did not do, a person did; one scan has one cause."""
         person = replace(ON_DISK, causes=(new_id("c", self._clock()),))
         explained = []
         for seen, left in [*found.came, *((seen, None) for seen in found.went)]:
@@ -259,9 +241,7 @@ class ChangeCommitter:
         return explained
 
     def _author(self, ours: Write, seen: PathDifference, person: Author) -> Author:
-        """Who made what our writer left: also a person, when it was merged with a save that was not
-        detected.
-        """
+        """Also a person, when it was merged with a save that was not detected."""
         if self._history.is_ours_since(ours, seen.old.digest if seen.old is not None else None):
             return ours.author
         if ours.author.run is None or ours.author.by in BRINGS_BACK:
@@ -269,7 +249,7 @@ class ChangeCommitter:
         return replace(ours.author, causes=(*ours.author.causes, *person.causes))
 
     def _keep(self, gathered: Sequence[Explained], remember: bool) -> None:  # noqa: FBT001  for an executor
-        """In a thread: record what was published in the history and in the index's copy on disk."""
+        """In a thread: the history, and the index's copy on disk."""
         writes = [write for _change, writes in gathered for write in writes]
         by_people = _by_people(gathered, since_start=remember)
         if by_people:
@@ -281,7 +261,7 @@ class ChangeCommitter:
             self._unsaved += writes
 
     def _saw(self, seen: Sequence[tuple[str, str, str | None, str | None]]) -> None:
-        """Record it for explanations only; a disk that refuses loses just that."""
+        """For explanations only; a disk that refuses loses just that."""
         try:
             self._history.saw(self._clock(), seen)
         except StorageFailedError as error:
@@ -299,7 +279,6 @@ class ChangeCommitter:
 
 
 def _change(seen: PathDifference, left: PathDifference | None, author: Author) -> Change:
-    """The change that `seen` is; `left`: what it was before it moved."""
     if seen.new is None:
         return Change(kind="deleted", path=seen.path, old=seen.old, new=None, author=author)
     return Change(
@@ -318,10 +297,7 @@ def _change(seen: PathDifference, left: PathDifference | None, author: Author) -
 def _by_people(
     explained: Iterable[Explained], *, since_start: bool
 ) -> list[tuple[str, str, str | None, str | None]]:
-    """What none of our writes explains, for the history.
-
-    What a start finds for the first time is not new.
-    """
+    """What none of our writes explains. What a start finds for the first time is not new."""
     changes = [
         change
         for change, writes in explained
@@ -335,7 +311,6 @@ def _by_people(
 
 
 def _lines(explained: Iterable[Explained]) -> list[tuple[str, IndexEntry | None]]:
-    """What the index's copy on disk has to follow."""
     lines: list[tuple[str, IndexEntry | None]] = []
     for change, _writes in explained:
         if change.source is not None:

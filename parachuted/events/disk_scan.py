@@ -1,7 +1,4 @@
-"""Disk scan: what one turn of the change detector reads, and whether hints still come.
-
-It blocks, and runs in one thread; others only hand it turns.
-"""
+"""Disk scan: what one turn of the change detector reads, and whether hints still come."""
 
 from __future__ import annotations
 
@@ -36,9 +33,7 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def network_mount(folder: Path) -> str | None:
-    """The type of the network file system of the folder, or of a folder in it; None: none
-    is known.
-    """
+    """The type of the network file system of the folder, or of one in it; None: none is known."""
     try:
         table = MOUNTS.read_text("utf-8", "surrogateescape")
     except OSError:
@@ -47,10 +42,7 @@ def network_mount(folder: Path) -> str | None:
 
 
 def network_type(folder: str, table: str) -> str | None:
-    """The same, from the text of /proc/self/mountinfo (proc(5)).
-
-    Of two mounts on one folder the later one counts.
-    """
+    """From /proc/self/mountinfo (proc(5)); of two mounts on one folder the later one counts."""
     below, holding = f"{folder.rstrip('/')}/", ("", "")
     mounts = dict(filter(None, map(_mount, table.splitlines())))
     for place, kind in mounts.items():
@@ -74,10 +66,7 @@ _OPEN = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Canary:
-    """`is_silent`: the last touch was not reported. Times are the event loop's, in seconds.
-
-    `every_s`: how often it is touched; `patience_s`: how long the report may take.
-    """
+    """`is_silent`: the last touch was not reported. Times are the event loop's, in seconds."""
 
     def __init__(
         self, root: VaultRoot, watcher: FileWatcher, *, every_s: float, patience_s: float
@@ -90,13 +79,13 @@ class Canary:
         self.is_silent = False
 
     def is_due(self, now: float) -> bool:
-        """Whether it is to be touched now; also notes whether the last touch went unreported."""
+        """Also notes whether the last touch went unreported."""
         if self._touched is not None and now - self._touched > self._patience_s:
             self.is_silent, self._touched = True, None
         return self._touched is None and now >= self._next
 
     def touch(self, now: float) -> None:
-        """Touch it; if that fails, no report is expected. Blocks on the disk."""
+        """If that fails, no report is expected. Blocks on the disk."""
         self._next = now + self._every_s
         try:
             self._touched = now
@@ -136,11 +125,10 @@ FileIdentity = tuple[int, int]
 
 @dataclass(slots=True, kw_only=True)
 class ScanRequest:
-    """One turn's work.
+    """`closed`: known files to read at once; `finished`, `unfinished`: debounced long enough.
 
-    `closed`: known files to read at once; `finished` and `unfinished`: debounced for long enough;
-    `final`: what is missing is gone, without a second scan; `first`: the walk at the start;
-    `accept_missing`: the same even where it is most of the vault.
+    `final`: what is missing is gone, without a second scan; `accept_missing`: even most of the
+    vault; `first`: the walk at the start.
     """
 
     closed: set[str] = field(default_factory=set)
@@ -163,9 +151,7 @@ class ScanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanResult:
-    """What a turn found; `ignored`: the missing ones that are now ignored; `vault`: which folder it
-    was.
-    """
+    """`ignored`: the missing ones that are now ignored; `vault`: which folder it was."""
 
     scan: ScanFindings
     ignored: frozenset[str]
@@ -182,7 +168,7 @@ class DiskScan:
         watcher: FileWatcher,
         ignore_copy: Path | None = None,
     ) -> None:
-        """`ignore_copy` is where the ignore rules are kept for a time when they cannot be read."""
+        """`ignore_copy` is where the ignore rules are kept for a time when they are unreadable."""
         self._root, self._scanner, self._watcher = root, scanner, watcher
         self._ignore_copy = ignore_copy
         self.is_unwatched = False
@@ -192,8 +178,7 @@ class DiskScan:
     def look(
         self, turn: ScanRequest, vault: FileIdentity | None, missing: Sequence[str]
     ) -> ScanResult:
-        """Look at everything that the turn names; and, when a file is new, for the `missing` ones,
-        one of which it may be.
+        """When a file is new, also look for the `missing` ones, one of which it may be.
 
         `vault` is the folder that the index stands for. OSError when the vault is not there, or is
         another one and not all is looked at.
@@ -223,9 +208,7 @@ class DiskScan:
         return Canary(self._root, self._watcher, every_s=every_s, patience_s=patience_s)
 
     def is_same(self, came: PathDifference, left: PathDifference) -> bool:
-        """Whether a new file is the removed one and not another with its inode: it was created
-        before that one was last changed.
-        """
+        """Not another file with its inode: it was born before that one was last changed."""
         try:
             with self._root.opened_folder(came.path.folder) as folder:
                 born = born_ns(folder, came.path.name)
@@ -242,13 +225,12 @@ class DiskScan:
         return status.st_dev, status.st_ino
 
     def reload_ignore(self) -> str | None:
-        """Load the vault's ignore rules again; returns what is wrong with them."""
+        """Returns what is wrong with the rules."""
         self._scanner.ignore = load_ignore(self._root, self.ignore, self._ignore_copy)
         return self.ignore.problem
 
     @property
     def ignore(self) -> IgnoreRules:
-        """The ignore rules that hold."""
         return self._scanner.ignore
 
     def _scans(self, turn: ScanRequest) -> list[ScanFindings]:
@@ -267,9 +249,7 @@ class DiskScan:
         ]
 
     def _walk_over_everything(self, turn: ScanRequest) -> list[ScanFindings]:
-        """Files that the walk takes for half-written, though their writers finished, are scanned
-        again after it.
-        """
+        """Files that seem half-written, though their writers finished, are scanned again."""
         self.is_unwatched, self.network = False, network_mount(self._root.folder)
         scan = self._scanner.walk(enter=self._enter, finished=turn.first)
         finished = scan.unsettled & (turn.closed | turn.finished)
@@ -289,10 +269,7 @@ class DiskScan:
 def load_ignore(
     root: VaultRoot, earlier: IgnoreRules | None = None, copy: Path | None = None
 ) -> IgnoreRules:
-    """The vault's ignore rules; none when there is no such file. While it cannot be read, the
-    earlier ones hold, so that nothing that is ignored comes to light: those of an earlier life are
-    in `copy`, a file outside the vault.
-    """
+    """While they cannot be read, the earlier ones hold, so that nothing ignored comes to light."""
     try:
         with root.opened_file(VaultPath(IGNORE_FILE)) as descriptor:
             data = os.read(descriptor, _IGNORE_BYTES + 1)
@@ -325,9 +302,7 @@ def _ignore_rules(data: bytes) -> IgnoreRules:
 
 
 def _joined(scans: list[ScanFindings]) -> ScanFindings:
-    """Merges scans; a path seen twice counts as it was seen last, and one that is being written is
-    not missing.
-    """
+    """A path seen twice counts as seen last; one that is being written is not missing."""
     joined = ScanFindings()
     seen: dict[str, PathDifference] = {}
     for scan in scans:

@@ -13,7 +13,7 @@ _NO_NAMES = frozenset({"", ".", ".."})
 
 
 class FieldKind(StrEnum):
-    """What a field holds; null is allowed for any kind. HOLDS says more of each."""
+    """What a field holds; null is allowed for any kind."""
 
     PATH = "path"
     PATHS = "paths"
@@ -63,12 +63,10 @@ _TYPES: Mapping[FieldKind, Mapping[str, object]] = MappingProxyType(
 
 
 def schema_of(kind: FieldKind) -> dict[str, object]:
-    """The JSON schema of such a value, which may always be null."""
     return {"description": f"{kind}: {HOLDS[kind]}", **_TYPES[kind]}
 
 
 def fits(kind: FieldKind, value: object) -> bool:
-    """Whether the value is of that kind."""
     return value is None or _FITS[kind](value)
 
 

@@ -13,8 +13,7 @@ from parachuted.events.watcher import make_watcher
 class FolderSignal:
     """Watches folders below `root`, by relative name ("" for itself).
 
-    A hint only: `wait` returns after `longest_s` seconds anyway, or after `shortest_s` where the
-    system does not watch.
+    A hint only: `wait` returns after `longest_s` anyway, or `shortest_s` where nothing is watched.
     """
 
     def __init__(
@@ -27,7 +26,6 @@ class FolderSignal:
         self._is_watched = self._enter()
 
     async def wait(self) -> None:
-        """Wait until something has changed since the last call, or the time has passed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._longest_s if self._is_watched else self._shortest_s):
                 await self._changed.wait()

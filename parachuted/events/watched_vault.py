@@ -1,10 +1,7 @@
 """Watched vault: one vault with its lock, its state and its file watcher.
 
-It is all that a start waits for; the rooms that answer are loaded afterwards.
-
-Kept cheap to import, since `parachute start` waits for it. A change that is found before the rest
-is loaded waits until it can be recorded, and connections wait in the socket's backlog, so
-nothing is lost meanwhile.
+Cheap to import: it is all that a start waits for. A change that is found before the rest is loaded
+waits until it can be recorded, and connections wait in the socket's backlog.
 """
 
 from __future__ import annotations
@@ -45,8 +42,6 @@ _TASKS = "curator_tasks"
 
 
 class WatchedVault:
-    """The vault of one daemon. `close` lets go of it."""
-
     def __init__(
         self,
         settings: Settings,
@@ -55,9 +50,7 @@ class WatchedVault:
         clock: Callable[[], datetime] = utc_now,
         flags: Mapping[str, object] | None = None,
     ) -> None:
-        """Opens the vault's state.
-
-        Call it on the event loop. Raises DaemonError when another daemon has the home or the vault.
+        """On the event loop. DaemonError when another daemon has the home or the vault.
 
         `flags` are what the command was given beside the settings, for a later restart.
         """
@@ -102,7 +95,7 @@ class WatchedVault:
         self.is_scanned = False
 
     def _load_index(self) -> VaultIndex:
-        """The index of the last life; without the state that goes with it, first contact."""
+        """The last life's; without the state that goes with it, first contact."""
         known = self.state.table("control").get_record("baseline")
         index = self._snapshot.load() if known is not None else None
         for subject, problem in (
@@ -118,10 +111,9 @@ class WatchedVault:
     async def begin(self, loader: Callable[[], Awaitable[ChangeListeners]]) -> None:
         """Listen, and compare the whole vault with what was known.
 
-        `loader` makes what each change is recorded by. It is awaited first where the last life
-        left tasks half done or nothing is known of the vault, and when a change is found; else by
-        `load`. Raises DaemonError when the port cannot be used and OSError when the vault cannot
-        be read.
+        `loader` makes what records changes; it is awaited first where the last life left tasks half
+        done, at first contact, and when a change is found. Raises DaemonError when the port cannot
+        be used and OSError when the vault cannot be read.
         """
         self._loader = loader
         self.sockets = listening_sockets(self.settings.host, self.settings.port)
@@ -137,7 +129,7 @@ class WatchedVault:
             self.announce()
 
     async def load(self) -> ChangeListeners:
-        """Load what follows changes, unless that has been done. RuntimeError before `begin`."""
+        """Load what follows changes, once. RuntimeError before `begin`."""
         if self._listeners is None:
             if self._loader is None:
                 raise RuntimeError("nothing says what follows a change")
@@ -145,7 +137,6 @@ class WatchedVault:
         return self._listeners
 
     def _recover(self) -> None:
-        """Finish or take back the writes that the last life was in the middle of."""
         recovery = Recovery(
             root=self.root, objects=self.objects, history=self.history, now=self.clock()
         )
@@ -153,7 +144,6 @@ class WatchedVault:
             self.problems.set(f"recovered:{number}", said)
 
     def announce(self) -> None:
-        """Say whom to ask."""
         self._presence.announce(
             {
                 "pid": os.getpid(),
@@ -168,7 +158,6 @@ class WatchedVault:
         )
 
     async def close(self) -> None:
-        """Stop watching, write the index down, and let the vault go."""
         for one in self.sockets:
             one.close()
         await self.detector.close()

@@ -1,9 +1,8 @@
 """File watcher: which paths may have changed, and after which delay each is worth a look.
 
-A hint only, the scanner decides. Linux: inotify itself, since it wakes at once, costs nothing while
-nothing happens and says when its queue overflowed. watchfiles, at a step short enough to be as
-quick (2 ms), takes 2 % of a core for ever and swallows the overflow. Elsewhere, and where
-`watch.engine` says so: watchfiles.
+A hint only, the scanner decides. On Linux inotify itself: it wakes at once, costs nothing while
+nothing happens, and says when its queue overflowed. watchfiles, at a step short enough to be as
+quick (2 ms), takes 2 % of a core for ever and swallows the overflow.
 """
 
 from __future__ import annotations
@@ -30,14 +29,13 @@ _ROUNDING_S = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebounceTimes:
-    """Delays in seconds.
+    """In seconds, after which a path is scanned: `new`, since a new file may be temporary; `gone`,
+    since many editors remove a file briefly; `open`, after the last write into a file that stays
+    open; `touched`, where no more is known.
 
-    `new`: after a new file was closed, since it may be temporary. `gone`: after a file went, since
-    many editors remove it briefly. `touched`: after a path of which no more is known. `open`: after
-    the last write into a file that stays open. `burst`: how long a storm over one path, or of
-    deletions, may delay the scan. `patience`: the same for a file that is always being written.
-    `heartbeat`: between checks that the vault is still there, and between walks where hints are
-    unavailable. `canary`: between checks that hints still come.
+    `burst`: how long a storm may delay the scan; `patience`: the same for a file that is always
+    being written. `heartbeat`: between checks that the vault is still there, and between walks
+    where hints are unavailable; `canary`: between checks that hints still come.
     """
 
     new: float = 0.1
@@ -67,15 +65,14 @@ class Debouncer:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The paths that seem to be missing, for long enough or not."""
+        """They seem to be missing, for long enough or not."""
         return tuple(self._missing)
 
     def next_due(self) -> float:
-        """When the next scan is due; infinity: nothing waits."""
+        """Infinity: nothing waits."""
         return min(self._due.values(), default=math.inf)
 
     def add(self, path: str, hint: HintKind, now: float) -> None:
-        """Delay a path for as long as the hint demands."""
         since = self._since.setdefault(path, now)
         if hint == "closed":
             self._missing.pop(path, None)
@@ -95,14 +92,11 @@ class Debouncer:
             self.again(path, now)
 
     def again(self, path: str, now: float) -> None:
-        """Scan it once more, after a delay."""
         self._since.setdefault(path, now)
         self._due[path] = min(self._due.get(path, math.inf), now + self._pace.touched)
 
     def pop(self, now: float) -> tuple[set[str], set[str]]:
-        """The paths that are due: those whose writers finished or were waited for long enough, and
-        the others.
-        """
+        """Those whose writers finished or were waited for long enough, and the others."""
         due = {path for path, moment in self._due.items() if moment <= now}
         for path in due:
             del self._due[path]
@@ -114,7 +108,7 @@ class Debouncer:
         return finished, due - finished
 
     def scanned(self, paths: Iterable[str], now: float) -> None:
-        """These need not wait any more, unless new hints came after they were taken."""
+        """They need not wait any more, unless new hints came after they were taken."""
         for path in paths:
             if path in self._due:
                 self._since[path] = now
@@ -129,18 +123,17 @@ class Debouncer:
         self._written.pop(path, None)
 
     def is_written_since(self, path: str, moment: float) -> bool:
-        """Whether a program started writing the file since then and has not closed it yet."""
+        """A program started writing the file since then and has not closed it yet."""
         return self._written.get(path, -math.inf) >= moment
 
     def waiting(self) -> Iterator[str]:
-        """The paths that are to be scanned and do not seem to be missing."""
+        """To be scanned, and not missing."""
         return (path for path in self._due if path not in self._missing)
 
     def is_gone(self, path: str, now: float, *, may_have_moved: bool) -> bool:
-        """Whether a missing path has been missing for long enough; else it waits.
+        """Whether it has been missing for long enough; else it waits.
 
-        That takes longer in a storm of deletions, and while it may turn out to be one of the files
-        still to be scanned.
+        That takes longer in a storm of deletions, and while it may be a file still to be scanned.
         """
         age = now - self._missing.get(path, now) + _ROUNDING_S
         is_storm = (
@@ -152,7 +145,7 @@ class Debouncer:
         return False
 
     def found(self, paths: Iterable[str]) -> None:
-        """These are not missing, or their removal is settled."""
+        """They are not missing, or their removal is settled."""
         for path in paths:
             self._missing.pop(path, None)
 
@@ -175,12 +168,10 @@ _RESTART_S = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class ChangeHints:
-    """Paths (vault-relative) that may have changed, each with its last hint.
+    """Vault-relative paths that may have changed, each with its last hint.
 
-    `closed`: written and closed, or renamed into place. `open`: created or written, and not yet
-    closed, which will be reported. `gone`: deleted or renamed away. `touched`: unknown.
-    `old_names`: of paths that a rename made, as far as it was heard. `missed`: hints were lost, or
-    the vault itself was moved.
+    `closed`: or renamed into place. `open`: created or written; its close will be reported.
+    `missed`: hints were lost, or the vault itself was moved.
     """
 
     paths: dict[str, HintKind] = field(default_factory=dict)
@@ -190,15 +181,13 @@ class ChangeHints:
 
 
 class FileWatcher:
-    """Reports changes below the vault's folder until it is closed. What a watcher does
-    not define does nothing.
-    """
+    """What a watcher does not define does nothing."""
 
     def start(self, on_hints: Callable[[ChangeHints], None]) -> None:
         """`on_hints` is called on the event loop."""
 
     def enter(self, folder: str) -> None:
-        """Watch that folder too, from any thread. OSError when the system's watches are used up."""
+        """From any thread. OSError when the system's watches are used up."""
 
     def leave(self, folder: str) -> None:
         """That folder is gone or was renamed."""
@@ -211,7 +200,7 @@ class FileWatcher:
 
 
 class NullFileWatcher(FileWatcher):
-    """For systems that refuse to watch: it refuses each folder too, so that the vault is polled."""
+    """For systems that refuse to watch: it refuses folders too, so that the vault is polled."""
 
     def __init__(self, reason: OSError) -> None:
         self._reason = reason
@@ -225,9 +214,7 @@ UNREPORTED_EVERY_S = 60.0
 
 
 class WatchfilesWatcher(FileWatcher):
-    """FSEvents and others through watchfiles: recursive, and only the path is known. It says
-    nothing of a file that is written through a map of memory (mmap). It watches the whole tree, so
-    no folder is entered or left, and waits for more anyway, so there is nothing to `poll`.
+    """Recursive, and only the path is known. It says nothing of writes through mmap.
 
     `watch` yields sets of (kind, absolute path), as `watchfiles.awatch` does.
     """
@@ -249,7 +236,7 @@ class WatchfilesWatcher(FileWatcher):
             self._task.cancel()
 
     async def _follow(self, on_hints: Callable[[ChangeHints], None]) -> None:
-        """Watch; when it ends or fails, report missed hints and start again."""
+        """When it ends or fails, report missed hints and start again."""
         while True:
             try:
                 async for changes in self._watch(self._root):
@@ -296,9 +283,7 @@ if sys.platform == "linux":
     _IS_OLD_NAME = int(flags.MOVED_FROM)
 
     class InotifyWatcher(FileWatcher):
-        """One inotify watch per folder; the queue is read whenever the loop is free, and an
-        overflow asks for a full scan.
-        """
+        """One inotify watch per folder; an overflow asks for a full scan."""
 
         def __init__(self, root: Path) -> None:
             """OSError when the system has no more inotify instances to give."""
@@ -341,15 +326,13 @@ if sys.platform == "linux":
             self._inotify.close()
 
         def _forget(self, watch: int, folder: str) -> None:
-            """End a watch, unless its folder lives on under another name."""
+            """Unless the folder lives on under another name."""
             if self._folders.get(watch) == folder:
                 with contextlib.suppress(OSError):
                     self._inotify.rm_watch(watch)
 
         def _read(self) -> bool:
-            """Tell a piece of the queue, so that the loop is not held by a long one; False when it
-            was empty.
-            """
+            """A piece of the queue, so that the loop is not held by a long one; False: empty."""
             try:
                 data = os.read(self._inotify.fileno(), _PIECE)
             except BlockingIOError:
@@ -384,7 +367,6 @@ if sys.platform == "linux":
 
 
 def make_watcher(root: Path, engine: Literal["auto", "watchfiles"] = "auto") -> FileWatcher:
-    """The watcher for `engine`; auto: the best one for this system."""
     if sys.platform == "linux" and engine == "auto":
         try:
             return InotifyWatcher(root)

@@ -136,7 +136,7 @@ class GrantedVault:
         except QueryError as error:
             raise ActRefusedError(str(error)) from error
         most, may_read = max(1, min(limit, _MOST_FOUND)), self.files.bounds.may_read
-        found = await asyncio.to_thread(self._search.find, parsed, most, may_read)
+        found = await asyncio.to_thread(self._search.engine.find, parsed, most, may_read)
         paths = [hit.path for hit in found.hits]
         visible = await run_uninterrupted(self._known.visible, paths)
         return [

@@ -22,7 +22,7 @@ from parachuted.access.notes import (
 )
 from parachuted.errors import EditRefusedError
 from parachuted.search import CatalogueNote as IndexedRow
-from parachuted.search import KeyFilter, row_of
+from parachuted.search import KeyFilter, make_indexed_note
 from parachuted.vault import (
     AppendToSection,
     DeleteKey,
@@ -56,7 +56,7 @@ def make_note(
     links lead to. Raises EditRefusedError where it is not text.
     """
     text = decoded(path, content.data)
-    row = indexed or row_of(path, content.data, content.status.st_mtime)
+    row = indexed or make_indexed_note(path, content.data, content.status.st_mtime, is_whole=True)
     frontmatter = row.typed
     modified = _moment(content.status.st_mtime)
     body = parse_note(content.data).body.start

@@ -10,7 +10,7 @@ from parachuted.search.indexed_note import (
     LinkPage,
     NoteQuery,
     Operator,
-    row_of,
+    make_indexed_note,
 )
 from parachuted.search.indexer import IndexUpdate
 from parachuted.search.note_catalogue import NoteCatalogue
@@ -37,6 +37,6 @@ __all__ = [
     "SearchHit",
     "SearchResults",
     "UnindexedNote",
+    "make_indexed_note",
     "parse_query",
-    "row_of",
 ]

@@ -1,11 +1,9 @@
 """Search engine: answers a query from the database, best notes first.
 
-bm25 over each hit of a common word takes long in a large vault, so no more than some thousands are
-ranked: those with the words in their title, and of the others the freshest. Where more than half of
-the freshest notes match, bm25 tells them hardly apart but still counts the word in every note;
-these are ordered by title and freshness alone. So are all notes for a caller who sees only some:
-bm25 weighs a word by how many notes hold it, which would say something about the notes that the
-caller does not see.
+bm25 over each hit of a common word takes long, so no more than some thousands are ranked: those
+with the words in their title, and of the others the freshest. Words in more than half of the
+freshest notes, and callers who see only some notes, get title and freshness alone: bm25 would
+tell such a caller how many unseen notes hold a word.
 """
 
 from __future__ import annotations
@@ -32,8 +30,6 @@ _BLANKS = re.compile(r"\s+")
 
 
 class SnippetMarker:
-    """Finds the terms of one query in texts."""
-
     def __init__(self, terms: Sequence[SearchTerm]) -> None:
         patterns = sorted(
             {(_pattern(term), _pattern(term, is_part=True)) for term in terms},
@@ -43,13 +39,10 @@ class SnippetMarker:
         self._patterns = [(re.compile(whole), part) for whole, part in patterns]
 
     def count(self, text: str) -> int:
-        """How often a term stands in the text."""
         return len(self._spans(text))
 
     def snippet(self, text: str) -> str:
-        """The part of the text that holds most of the terms, with `<mark>` around each; its
-        beginning where it holds none.
-        """
+        """The part that holds most of the terms, with `<mark>` around each; else its beginning."""
         text = text[:LOOKED_AT]
         folded = FoldedText(text)
         places = sorted(self._places(text, folded))
@@ -61,7 +54,6 @@ class SnippetMarker:
         return f"{'… ' if start else ''}{self.marked(piece)}{' …' if stop < len(text) else ''}"
 
     def marked(self, text: str) -> str:
-        """The whole text, escaped, with its marks."""
         parts, at = [], 0
         for start, stop in self._spans(text):
             parts += [escape(text[at:start]), "<mark>", escape(text[start:stop]), "</mark>"]
@@ -69,7 +61,7 @@ class SnippetMarker:
         return "".join([*parts, escape(text[at:])])
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Where terms stand, in order; of two that overlap the first, or the longer term."""
+        """In order; of two that overlap the first, or the longer term."""
         folded, found = FoldedText(text), list[tuple[int, int]]()
         matches = [
             (match.start(), number, match.end())
@@ -83,7 +75,6 @@ class SnippetMarker:
         return [(folded.place(start), folded.place(stop)) for start, stop in found]
 
     def _places(self, text: str, folded: FoldedText) -> Iterator[tuple[int, int]]:
-        """Where terms stand in the folded text, and which: the first places of each."""
         for number in range(len(self._patterns)):
             for match in islice(self._matches(number, text, folded), _MOST_PLACES):
                 yield match.start(), number
@@ -102,7 +93,7 @@ class SnippetMarker:
 
 
 def _best(places: Sequence[tuple[int, int]]) -> int:
-    """The place from which on most different terms stand close together; of several the first."""
+    """Where most different terms stand close together; of several the first."""
     best, most, stop = places[0][0], (0, 0), 0
     for start, (at, _number) in enumerate(places):
         while stop < len(places) and places[stop][0] < at + _WIDTH - _LEAD:
@@ -117,11 +108,9 @@ def _best(places: Sequence[tuple[int, int]]) -> int:
 
 
 def _pattern(term: SearchTerm, *, is_part: bool = False) -> str:
-    """As SQLite's tokenizer cuts: letters and digits make words, all else stands between them.
-    `is_part`: the first word may begin, and the last end, within a word.
+    """As SQLite's tokenizer cuts; `is_part`: it may begin and end within a word.
 
-    What must not stand before a word is looked for after it, so that the search can leap from word
-    to word.
+    What must not stand before a word is looked for after it, so that the search can leap on.
     """
     parts = []
     for number, word in enumerate(term.words):
@@ -179,11 +168,9 @@ FROM texts_content WHERE id = ?"""  # noqa: S608, E501
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Why a note ranks where it does: `score` is `bm25` times `freshness` times `same_title`;
-    `hits` counts the words by column.
+    """`score` is `bm25` times `freshness` times `same_title`; `hits` counts words by column.
 
-    `bm25` is 1, or 3 where the title holds the words, for a caller who sees only some notes and for
-    words that most notes hold.
+    `bm25` is 1, or 3 where the title holds the words, where bm25 itself is not used.
     """
 
     score: float
@@ -195,10 +182,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit:
-    """A note that was found.
-
-    `title` is plain; `snippet` is HTML. `modified` in seconds since 1970.
-    """
+    """`title` is plain; `snippet` is HTML. `modified` in seconds since 1970."""
 
     path: str
     title: str
@@ -210,17 +194,17 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResults:
-    """The best notes; `is_capped`: not all that match were ranked."""
+    """`is_capped`: not all that match were ranked."""
 
     hits: tuple[SearchHit, ...]
     is_capped: bool
 
 
 class SearchEngine:
-    """Answers queries. Blocks for some milliseconds: call it in a thread."""
+    """Blocks for some milliseconds: call it in a thread."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._clock = database, clock
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def find(
         self,
@@ -230,7 +214,7 @@ class SearchEngine:
         *,
         explain: bool = False,
     ) -> SearchResults:
-        """The best notes for which `sees` holds (None: all do). Raises StorageFailedError."""
+        """`sees` None: all notes exist for the caller. Raises StorageFailedError."""
         with self._database.reading(_SECONDS) as connection:
             scores, is_capped = _candidates(connection, query, sees)
             ranked = self._ranked(connection, scores, _wanted_title(query))[:limit]
@@ -246,7 +230,7 @@ class SearchEngine:
         self, connection: sqlite3.Connection, scores: dict[int, float], wanted: str
     ) -> list[tuple[int, Ranking]]:
         """The best ones by bm25 alone, put in order by all that counts."""
-        now = self._clock()
+        now = time.time()
         best = sorted(scores, key=lambda number: (-scores[number], -number))[:_WEIGHED]
         weighed = []
         for number, title, modified in connection.execute(_WEIGHED_NOTES, (json.dumps(best),)):
@@ -267,7 +251,6 @@ class SearchEngine:
 def _candidates(
     connection: sqlite3.Connection, query: ParsedQuery, sees: Callable[[str], bool] | None
 ) -> tuple[dict[int, float], bool]:
-    """Some notes that match, each with its bm25, or with a flat score where bm25 is not used."""
     most = max(_FEWEST, _MOST_RANKED * _MANY_TERMS // max(_MANY_TERMS, len(query.terms)))
     words = {"words": query.expression, "most": most}
     is_flat = sees is not None or connection.execute(_IS_COMMON, words).fetchone() is not None
@@ -289,9 +272,7 @@ def _scored(
     sees: Callable[[str], bool] | None,
     flat: float | None,
 ) -> Iterator[tuple[int, float]]:
-    """The freshest that match, as they were indexed, each with the `flat` score; None: with its
-    bm25.
-    """
+    """The freshest that match, with the `flat` score; None: with bm25."""
     if flat is None:
         yield from connection.execute(_CANDIDATES, (expression, most))
         return

@@ -42,7 +42,6 @@ INSERT INTO texts (texts, rank) VALUES ('hashsize', 4194304);
 
 
 def make_database(path: Path) -> Database:
-    """The index in that file, which is opened at its first use."""
     return Database(
         path,
         label="the search index",
@@ -64,36 +63,30 @@ _WITH_NOTE = ("tags", "fields", "links")
 
 
 class IndexTables:
-    """The tables, as one transaction sees them.
-
-    Later ids are fresher notes, so that a search can begin with the freshest.
-    """
+    """Later ids are fresher notes, so that a search can begin with the freshest."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def known(self) -> dict[str, tuple[str, float]]:
-        """Digest and time of change (seconds since 1970) of every note that is indexed."""
+        """Digest and time of change (seconds since 1970) of every note."""
         rows = self._connection.execute("SELECT path, digest, modified FROM notes")
         return {text_of(path): (digest, modified) for path, digest, modified in rows}
 
     def others(self) -> set[str]:
-        """The known files that are not notes."""
         return {text_of(path) for (path,) in self._connection.execute("SELECT path FROM others")}
 
     def last_id(self) -> int:
-        """The greatest id that is in use."""
         return int(self._connection.execute("SELECT coalesce(max(id), 0) FROM notes").fetchone()[0])
 
     def digest(self, path: str) -> str | None:
-        """The content that the note was indexed with."""
         row = self._connection.execute(
             "SELECT digest FROM notes WHERE path = ?", (key_of(path),)
         ).fetchone()
         return None if row is None else str(row[0])
 
     def put(self, indexed_notes: Sequence[tuple[int, IndexedNote]]) -> None:
-        """Put in cards of notes that are not there, by rising id."""
+        """Notes that are not there, by rising id."""
         run = self._connection.executemany
         self._connection.execute(_INSERT_TEXTS, _packed(indexed_notes))
         run(_INSERT_NOTE, (_row(number, indexed_note) for number, indexed_note in indexed_notes))
@@ -131,7 +124,6 @@ class IndexTables:
         )
 
     def drop(self, paths: Iterable[str]) -> None:
-        """Take out what is known of these files."""
         for path in paths:
             row = self._connection.execute(
                 "SELECT id FROM notes WHERE path = ?", (key_of(path),)
@@ -145,20 +137,17 @@ class IndexTables:
                 self._connection.execute(f"DELETE FROM {table} WHERE note = ?", row)  # noqa: S608
 
     def put_others(self, paths: Iterable[str]) -> None:
-        """Remember files that are not notes, so that links to them lead somewhere."""
+        """Files that are not notes, so that links to them lead somewhere."""
         rows = ((key_of(path), key_of(name_key(path.rpartition("/")[2]))) for path in paths)
         self._connection.executemany("INSERT OR IGNORE INTO others VALUES (?, ?)", rows)
 
     def touch(self, times: Iterable[tuple[str, float]]) -> None:
-        """Notes whose time of change alone is another."""
         rows = ((modified, key_of(path)) for path, modified in times)
         self._connection.executemany("UPDATE notes SET modified = ? WHERE path = ?", rows)
 
 
 def link_name(target: str) -> bytes:
-    """The name of the file that a link looks for, without `.md`, however often: `[[a.md]]` may mean
-    `a.md` and `a.md.md`.
-    """
+    """Without `.md`, however often: `[[a.md]]` may mean `a.md` and `a.md.md`."""
     name = name_key(target.rstrip("/").rpartition("/")[2])
     while name.endswith(".md"):
         name = name.removesuffix(".md")
@@ -171,14 +160,11 @@ def key_of(path: str) -> bytes:
 
 
 def text_of(stored: bytes) -> str:
-    """The path that is stored so."""
     return os.fsdecode(stored)
 
 
 def _packed(indexed_notes: Sequence[tuple[int, IndexedNote]]) -> dict[str, bytes | str]:
-    """All texts in one, and where each begins and ends: one statement takes them in, and other
-    threads run meanwhile.
-    """
+    """One statement takes all texts in, and other threads run meanwhile."""
     pieces: list[bytes] = []
     places, at = [], 1
     for number, indexed_note in indexed_notes:
@@ -205,13 +191,12 @@ def _row(number: int, indexed_note: IndexedNote) -> tuple[object, ...]:
         indexed_note.digest,
         tags,
         indexed_note.matter,
-        indexed_note.typed,
+        indexed_note.typed_matter,
         indexed_note.reason,
     )
 
 
 def write_cursor(about: str, *values: object) -> str:
-    """A text for the place after these values, in a list of that order."""
     return (
         urlsafe_b64encode(json.dumps([about, *values], separators=(",", ":")).encode())
         .decode()
@@ -220,10 +205,7 @@ def write_cursor(about: str, *values: object) -> str:
 
 
 def read_cursor(text: str, about: str, kinds: Sequence[type | tuple[type, ...]]) -> list[object]:
-    """The values in a cursor.
-
-    Raises ValueError where it is none, or is of a list in another order.
-    """
+    """Raises ValueError where it is none, or is of a list in another order."""
     try:
         found = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (ValueError, RecursionError) as error:

@@ -22,9 +22,9 @@ IndexedLinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueNote:
-    """One note as it was indexed: `modified` in seconds since 1970, `size` in bytes, `digest`
-    SHA-256 in hex. `matter` is its frontmatter as JSON, and `typed_matter` the same with numbers,
-    booleans and null where they are meant; "" where there is none, or it is the same.
+    """`modified` in seconds since 1970, `digest` SHA-256 in hex, `matter` JSON.
+
+    `typed_matter` has numbers, booleans and null where they are meant; "": it is the same.
     """
 
     path: str
@@ -32,18 +32,17 @@ class CatalogueNote:
     modified: float
     size: int
     digest: str
-    tags: tuple[str, ...]
-    matter: str
-    typed_matter: str
+    tags: tuple[str, ...] = ()
+    matter: str = ""
+    typed_matter: str = ""
 
     @property
     def frontmatter(self) -> Mapping[str, object]:
-        """All of it as text; read from JSON each time, for most who ask need one of the two."""
+        """Read from JSON each time, since most who ask need one of the two."""
         return _loaded(self.matter)
 
     @property
     def typed(self) -> Mapping[str, object]:
-        """With numbers, booleans and null where they are meant."""
         return _loaded(self.typed_matter or self.matter)
 
 
@@ -56,9 +55,8 @@ def _loaded(matter: str) -> Mapping[str, object]:
 class KeyFilter:
     """One condition on a frontmatter key, or on `title`, `modified` or `size`.
 
-    `value` is a text, for `in` several, for `exists` whether it does. Numbers and dates compare as
-    such, all else as text, case aside. A list fulfils it when one of its items does; `ne` is
-    fulfilled where `eq` is not.
+    Numbers and dates compare as such, all else as text, case aside. A list fulfils it when one of
+    its items does; `ne` is fulfilled where `eq` is not.
     """
 
     key: str
@@ -68,12 +66,9 @@ class KeyFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteQuery:
-    """Which notes, in which order.
+    """`sort`: path, title, modified, size or a frontmatter key, a `-` before it for descending.
 
-    `sort`: path, title, modified, size or a frontmatter key, a `-` before it for descending.
-
-    `after` is the `next` of the page before; `folder` takes what is below it too; `tag` takes
-    `tag/below` too.
+    `after` is the `next` of the page before; `folder` and `tag` take what is below them too.
     """
 
     filters: tuple[KeyFilter, ...] = ()
@@ -86,7 +81,7 @@ class NoteQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CataloguePage:
-    """Some notes; `next` leads to those that follow, None: that was all."""
+    """`next` leads to those that follow, None: that was all."""
 
     rows: tuple[CatalogueNote, ...]
     next: str | None
@@ -94,9 +89,7 @@ class CataloguePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueLink:
-    """A link: `target` is the file that it leads to (None: to nothing), `text` its target as
-    written, `line` counts from 1.
-    """
+    """`target` None: it leads to nothing; `text` is as written, `line` counts from 1."""
 
     source: VaultPath
     target: VaultPath | None
@@ -107,7 +100,7 @@ class CatalogueLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkPage:
-    """Some links; `next` leads to those that follow, None: that was all."""
+    """`next` leads to those that follow, None: that was all."""
 
     links: tuple[CatalogueLink, ...]
     next: str | None
@@ -129,10 +122,6 @@ _SEPARATORS = re.compile(r"[,\s]+")
 
 
 class IndexedField(NamedTuple):
-    """One text of the frontmatter: its key, its place among that key's, and what it counts as when
-    it is compared.
-    """
-
     key: str
     at: int
     text: str
@@ -141,21 +130,11 @@ class IndexedField(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedNote:
-    """`texts` are the indexed columns in their order; `reason` says why not all of the note is
-    found by them. `matter` and `typed` are JSON, `typed` empty where it would be the same.
-    """
+class IndexedNote(CatalogueNote):
+    """`texts` are the indexed columns; `reason` says why not all of the note is found by them."""
 
-    path: str
-    title: str
-    modified: float
-    size: int
-    digest: str
-    tags: tuple[str, ...]
-    matter: str
-    typed: str
-    fields: tuple[IndexedField, ...]
-    links: tuple[Link, ...]
+    fields: tuple[IndexedField, ...] = ()
+    links: tuple[Link, ...] = ()
     texts: tuple[str, ...]
     reason: str | None
 
@@ -163,9 +142,7 @@ class IndexedNote:
 def make_indexed_note(
     path: str, data: bytes, modified: float, *, is_whole: bool = False
 ) -> IndexedNote:
-    """The card of a note with that content; `is_whole`: with its private parts. Never raises on
-    content.
-    """
+    """`is_whole`: with its private parts. Never raises on content."""
     if len(data) > LARGEST:
         return make_large_note(
             path, data[:KEPT_OF_LARGE], modified, len(data), sha256(data).hexdigest()
@@ -186,25 +163,7 @@ def make_indexed_note(
         )
 
 
-def row_of(path: str, data: bytes, modified: float) -> CatalogueNote:
-    """A note of that content as the index would have it, were none of it private. Never raises on
-    content.
-    """
-    made = make_indexed_note(path, data, modified, is_whole=True)
-    return CatalogueNote(
-        path=path,
-        title=made.title,
-        modified=modified,
-        size=made.size,
-        digest=made.digest,
-        tags=made.tags,
-        matter=made.matter,
-        typed_matter=made.typed,
-    )
-
-
 def make_large_note(path: str, head: bytes, modified: float, size: int, digest: str) -> IndexedNote:
-    """The card of a note that is too large to be searched whole."""
     reason = (
         f"it is larger than {LARGEST >> 20} MB; only its first {KEPT_OF_LARGE >> 20} MB is searched"
     )
@@ -214,18 +173,12 @@ def make_large_note(path: str, head: bytes, modified: float, size: int, digest: 
 def make_unread_note(
     path: str, modified: float, size: int, digest: str, reason: str
 ) -> IndexedNote:
-    """The card of a note of which nothing but the name is known."""
     return IndexedNote(
         path=path,
         title=_stem(path),
         modified=modified,
         size=size,
         digest=digest,
-        tags=(),
-        matter="",
-        typed="",
-        fields=(),
-        links=(),
         texts=(indexed(_stem(path)), "", "", "", "", indexed(_stem_path(path)), folders_of(path)),
         reason=reason,
     )
@@ -270,7 +223,7 @@ def _make_note(
         digest=digest,
         tags=tags,
         matter=json.dumps(values, ensure_ascii=False) if values else "",
-        typed=json.dumps(typed, ensure_ascii=False) if typed is not values else "",
+        typed_matter=json.dumps(typed, ensure_ascii=False) if typed is not values else "",
         fields=fields,
         links=links_in(whole)[:_MOST_LINKS] if b"[" in whole.data else (),
         texts=(
@@ -314,20 +267,17 @@ def _folder_facets(folder: str) -> str:
 
 
 def folders_of(path: str) -> str:
-    """The facets of the folders that the file is in."""
     folder = path.rpartition("/")[0]
     return _folder_facets(folder) if folder else ""
 
 
 def _tags(values: Mapping[str, object], body: str) -> tuple[str, ...]:
-    """Tags of the frontmatter, then those in the text; each once, as it is first written, without
-    its `#`.
-    """
+    """Of the frontmatter, then those in the text; each once, without its `#`."""
     found: dict[str, str] = {}
     for key in ("tags", "tag"):
         for tag in _listed(values.get(key)):
             _add_tag(found, tag)
-    if "#" in body and len(body) <= _LONGEST_WITH_TAGS and _has_tag(body):
+    if "#" in body and len(body) <= _LONGEST_WITH_TAGS and _TAG.search(body):
         text = _CODE.sub(" ", body) if "`" in body or "~~~" in body else body
         for match in _TAG.finditer(text):
             if (match.start() == 0 or text[match.start() - 1] in " \t\n\r(,") and not match[
@@ -335,10 +285,6 @@ def _tags(values: Mapping[str, object], body: str) -> tuple[str, ...]:
             ].isdigit():
                 _add_tag(found, match[1])
     return tuple(found.values())
-
-
-def _has_tag(body: str) -> bool:
-    return _TAG.search(body) is not None
 
 
 def _add_tag(found: dict[str, str], text: str) -> None:
@@ -354,7 +300,7 @@ def _listed(value: object) -> list[str]:
 
 
 def _and_above(tag: str) -> Iterator[str]:
-    """The tag, and those it is below: `a/b/c` is a `a/b` and an `a`."""
+    """`a/b/c` is a `a/b` and an `a`."""
     while tag:
         yield tag
         tag = tag.rpartition("/")[0]
@@ -365,7 +311,7 @@ def _text_of(value: object) -> str | None:
 
 
 def _fields(values: Mapping[str, object]) -> Iterator[IndexedField]:
-    """Each text in the frontmatter; a key that has none is there all the same."""
+    """A key that has no text is there all the same."""
     left = _MOST_FIELDS
     for key, value in values.items():
         for at, text in enumerate(_texts(value) or [""]):

@@ -1,7 +1,6 @@
 """Indexer: keeps the database in step with the vault, in a thread of its own.
 
-What has just changed goes first; what was there before is read the newest first. What is said to
-have changed is a hint: the thread looks.
+What has just changed goes first, then the newest of what was there. A change is a hint: it looks.
 """
 
 from __future__ import annotations
@@ -37,31 +36,22 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
 
-class NoteReader:
-    """Reads each folder's notes through one descriptor."""
-
-    def __init__(self, root: VaultRoot) -> None:
-        self._root = root
-
-    def indexed_notes(self, paths: Iterable[str]) -> Iterator[tuple[str, IndexedNote | None]]:
-        """Each path with its card, None where the file is gone; folder by folder.
-
-        OSError when the vault is not there.
-        """
-        folders: dict[str, list[str]] = {}
-        for path in paths:
-            folders.setdefault(path.rpartition("/")[0], []).append(path)
-        for folder, below in folders.items():
-            try:
-                with self._root.opened_folder(folder) as descriptor:
-                    for path in below:
-                        yield path, _read_note(path, descriptor)
-            except OSError as error:
-                if error.errno == errno.ESTALE:
-                    raise
-                yield from (
-                    (path, None if error.errno in GONE else _unread(path, error)) for path in below
-                )
+def read_notes(root: VaultRoot, paths: Iterable[str]) -> Iterator[tuple[str, IndexedNote | None]]:
+    """Folder by folder; None where the file is gone. OSError: the vault is not there."""
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folders.setdefault(path.rpartition("/")[0], []).append(path)
+    for folder, below in folders.items():
+        try:
+            with root.opened_folder(folder) as descriptor:
+                for path in below:
+                    yield path, _read_note(path, descriptor)
+        except OSError as error:
+            if error.errno == errno.ESTALE:
+                raise
+            yield from (
+                (path, None if error.errno in GONE else _unread(path, error)) for path in below
+            )
 
 
 def _read_note(path: str, folder: int) -> IndexedNote | None:
@@ -120,20 +110,17 @@ IndexReport = Callable[[str, "str | None"], object]
 
 
 class IndexUpdate(NamedTuple):
-    """A file that is there (`entry`), with its content where that was just read, or that is not."""
+    """`entry` None: the file is gone; `data`: where it was just read."""
 
     entry: IndexEntry | None
     data: bytes | None = None
 
 
 class Indexer:
-    """One thread that writes.
+    """One thread that writes, and calls `listing` and `report`.
 
-    In it are called `listing`, for what the vault holds, and `report`, with what is wrong, by
-    subject.
-
-    While `is_noticing` says that changes are being told, each step waits for that, up to a second
-    in all, for Python runs one thread at a time.
+    While `is_noticing` says that changes are being told, each step waits, up to a second in all,
+    for Python runs one thread at a time.
     """
 
     def __init__(
@@ -146,14 +133,8 @@ class Indexer:
         caught_up: Callable[[], None] = lambda: None,
         is_noticing: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._database, self._reader, self._listing, self._report, self._caught_up = (
-            database,
-            NoteReader(root),
-            listing,
-            report,
-            caught_up,
-        )
-        self._is_noticing = is_noticing
+        self._database, self._root, self._listing, self._report = database, root, listing, report
+        self._caught_up, self._is_noticing = caught_up, is_noticing
         self._thread = threading.Thread(target=self._run, name="search", daemon=True)
         self._wake = threading.Condition()
         self._news: dict[str, IndexUpdate] = {}
@@ -181,13 +162,10 @@ class Indexer:
         return len(self._backlog) + len(self._news)
 
     def start(self) -> None:
-        """Compare the database with the vault, then follow."""
         self._thread.start()
 
     def follow(self, files: Iterable[tuple[str, IndexUpdate]]) -> None:
-        """Files are there, with their content where they were read, or are gone. Returns at
-        once.
-        """
+        """Returns at once."""
         with self._wake:
             for path, update in files:
                 size = len(update.data or b"")
@@ -206,7 +184,7 @@ class Indexer:
             )
 
     def look(self) -> None:
-        """See whether the file still exists; when it was deleted, it is rebuilt."""
+        """When the file was deleted, it is rebuilt."""
         if self._is_idle and not self._database.exists():
             self.lose()
 
@@ -217,7 +195,7 @@ class Indexer:
             self._wake.notify_all()
 
     def close(self) -> None:
-        """End the thread, after what it has in hand. Blocks."""
+        """After what it has in hand. Blocks."""
         with self._wake:
             self._is_closing = True
             self._wake.notify_all()
@@ -281,7 +259,6 @@ class Indexer:
                 self._take_backlog(tables)
 
     def _compare(self, tables: IndexTables) -> None:
-        """What the vault holds against what is indexed."""
         files, known = self._listing(), tables.known()
         notes = {path: entry for path, entry in files.items() if path.endswith(NOTE_SUFFIXES)}
         fresh = [
@@ -334,12 +311,10 @@ class Indexer:
             del self._backlog[path]
 
     def _read(self, paths: list[str]) -> dict[str, IndexedNote | None]:
-        """Those paths, or the first of them where they are much text; each as it is indexed;
-        None where the file is gone.
-        """
+        """Or the first of them where they are much text; None where the file is gone."""
         indexed_notes: dict[str, IndexedNote | None] = {}
         characters = 0
-        for path, indexed_note in self._reader.indexed_notes(paths):
+        for path, indexed_note in read_notes(self._root, paths):
             indexed_notes[path] = indexed_note
             self._wait_for_noticing()
             characters += sum(map(len, indexed_note.texts)) if indexed_note is not None else 0
@@ -369,11 +344,7 @@ class Indexer:
             for path, one in notes.items()
             if one.entry is None or known[path] != one.entry.digest
         ]
-        indexed_notes = [
-            indexed_note
-            for indexed_note in self._read_notes(changed, notes)
-            if indexed_note is not None
-        ]
+        indexed_notes = self._read_notes(changed, notes)
         others = [path for path, one in news.items() if one.entry is not None and path not in notes]
         kept = notes.keys() - changed
 
@@ -391,26 +362,24 @@ class Indexer:
         for path in news:
             self._backlog.pop(path, None)
 
-    def _read_notes(
-        self, paths: list[str], news: Mapping[str, IndexUpdate]
-    ) -> list[IndexedNote | None]:
+    def _read_notes(self, paths: list[str], news: Mapping[str, IndexUpdate]) -> list[IndexedNote]:
         unread: dict[str, IndexedNote | None] = {}
-        for path, indexed_note in self._reader.indexed_notes(
-            [path for path in paths if news[path].data is None]
+        for path, indexed_note in read_notes(
+            self._root, [path for path in paths if news[path].data is None]
         ):
             unread[path] = indexed_note
             self._wait_for_noticing()
-        found: list[IndexedNote | None] = []
+        found: list[IndexedNote] = []
         for path in paths:
             one = news[path]
             if one.data is not None and one.entry is not None:
                 found.append(make_indexed_note(path, one.data, one.entry.mtime_ns / 1e9))
-            else:
-                found.append(unread.get(path))
+            elif (read := unread.get(path)) is not None:
+                found.append(read)
         return found
 
     def _rest(self, problem: str) -> None:
-        """Say what is wrong and wait a while, then compare everything: what was in hand is lost."""
+        """Say what is wrong, wait, then compare everything: what was in hand is lost."""
         self._report("search.writing", problem)
         self._is_idle, self._must_compare = False, True
         deadline = time.monotonic() + _PAUSE_S

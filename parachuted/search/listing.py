@@ -21,10 +21,7 @@ _MOST_VALUES = 200
 
 @dataclass(slots=True, kw_only=True)
 class NoteListing:
-    """Notes in an order, those after a place.
-
-    The last three columns of the answer are what the order goes by.
-    """
+    """The last three columns of the answer are what the order goes by."""
 
     order: tuple[str, str, str]
     descending: bool
@@ -33,7 +30,6 @@ class NoteListing:
     values: list[object] = field(default_factory=list)
 
     def sql(self, columns: str) -> str:
-        """The statement."""
         where = f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
         down = " DESC" if self.descending else ""
         rank, number, text = self.order
@@ -45,13 +41,12 @@ class NoteListing:
         )
 
     def add(self, condition: str, *values: object) -> None:
-        """One more condition."""
         self.conditions.append(condition)
         self.values += values
 
 
 def make_listing(query: NoteQuery) -> NoteListing:
-    """The listing that is asked for. Raises ValueError for a cursor that is none."""
+    """Raises ValueError for an invalid cursor."""
     listing = _ordered(query.sort.removeprefix("-"), descending=query.sort.startswith("-"))
     if query.folder:
         prefix = key_of(query.folder.rstrip("/") + "/")
@@ -106,7 +101,7 @@ def _go_on(listing: NoteListing, query: NoteQuery) -> None:
 
 def _narrow(listing: NoteListing, one: KeyFilter) -> None:
     if one.op == "exists":
-        wanted = one.value not in (False, "false", "0", "no")
+        wanted = _is_wanted(one)
         if one.key in _BUILT_IN:
             listing.add("1" if wanted else "0")
         else:
@@ -115,17 +110,20 @@ def _narrow(listing: NoteListing, one: KeyFilter) -> None:
         condition, values = _matching(one.key, "eq", [str(one.value)])
         listing.add(f"NOT {condition}", *values)
     else:
-        texts = (
-            list(one.value)
-            if isinstance(one.value, tuple)
-            else str(one.value).split(",")
-            if one.op == "in"
-            else [str(one.value)]
-        )
         condition, values = _matching(
-            one.key, "eq" if one.op == "in" else one.op, texts[:_MOST_VALUES]
+            one.key, "eq" if one.op == "in" else one.op, _texts(one)[:_MOST_VALUES]
         )
         listing.add(condition, *values)
+
+
+def _is_wanted(one: KeyFilter) -> bool:
+    return one.value not in (False, "false", "0", "no")
+
+
+def _texts(one: KeyFilter) -> list[str]:
+    if isinstance(one.value, tuple):
+        return list(one.value)
+    return str(one.value).split(",") if one.op == "in" else [str(one.value)]
 
 
 _FIELD = "SELECT 1 FROM fields WHERE fields.note = notes.id AND fields.key = ?"
@@ -173,10 +171,7 @@ def _built_in(key: str, op: str, text: str, values: list[object]) -> str:
 
 
 def matching(queries: list[NoteQuery], path: str, data: bytes, modified: float) -> list[bool]:
-    """For each query whether the note fulfils it.
-
-    `modified` in seconds since 1970. Never raises on content.
-    """
+    """Which queries the note fulfils; `modified` in seconds since 1970. Never raises on content."""
     indexed_note = make_indexed_note(path, data, modified)
     return [_matches(query, indexed_note) for query in queries]
 
@@ -196,24 +191,17 @@ def _matches(query: NoteQuery, indexed_note: IndexedNote) -> bool:
 def _fulfils(one: KeyFilter, indexed_note: IndexedNote) -> bool:
     fields = _fields(indexed_note, one.key)
     if one.op == "exists":
-        return bool(fields) is (one.value not in (False, "false", "0", "no"))
-    texts = (
-        list(one.value)
-        if isinstance(one.value, tuple)
-        else str(one.value).split(",")
-        if one.op == "in"
-        else [str(one.value)]
-    )
+        return bool(fields) is _is_wanted(one)
     found = any(
         _compares("eq" if one.op in {"in", "ne"} else one.op, text.strip(), field)
-        for text in texts
+        for text in _texts(one)
         for field in fields
     )
     return not found if one.op == "ne" else found
 
 
 def _fields(indexed_note: IndexedNote, key: str) -> list[IndexedField]:
-    """The values of that key; title, size and modified are the note's own."""
+    """Title, size and modified are the note's own."""
     if key == "title":
         return [IndexedField(key, 0, indexed_note.title, "text", 0.0)]
     if key in {"modified", "size"}:

@@ -33,17 +33,13 @@ OR EXISTS (SELECT 1 FROM others AS one WHERE one.name IN (links.name, CAST(links
 
 
 class NoteCatalogue:
-    """Answers from the index.
-
-    Every call blocks for some milliseconds: make it in a thread. Raises StorageFailedError without
-    one.
-    """
+    """Every call blocks for some milliseconds. Raises StorageFailedError without an index."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def notes(self, query: NoteQuery, sees: Callable[[str], bool]) -> CataloguePage:
-        """A page of notes that `sees` allows. Raises ValueError for a cursor that is none."""
+        """A page of notes that `sees` allows. Raises ValueError for an invalid cursor."""
         listing = make_listing(query)
         with self._database.reading(_SECONDS) as connection:
             rows: list[CatalogueNote] = []
@@ -58,7 +54,7 @@ class NoteCatalogue:
         return CataloguePage(rows=tuple(rows), next=None)
 
     def paths(self, query: NoteQuery) -> list[str]:
-        """Every note that the query lists, whatever its limit."""
+        """Whatever its limit."""
         listing = make_listing(query)
         with self._database.reading(_SECONDS) as connection:
             return [
@@ -67,7 +63,6 @@ class NoteCatalogue:
             ]
 
     def has_key(self, key: str, sees: Callable[[str], bool]) -> bool:
-        """Whether a note that `sees` allows has that frontmatter key."""
         sql = (
             "SELECT notes.path FROM fields JOIN notes ON notes.id = fields.note WHERE "
             "fields.key = ?"
@@ -78,7 +73,6 @@ class NoteCatalogue:
             )
 
     def note(self, path: str) -> CatalogueNote | None:
-        """That note; None: it is not indexed."""
         with self._database.reading(_SECONDS) as connection:
             row = connection.execute(
                 f"SELECT {_COLUMNS} FROM notes WHERE path = ?",  # noqa: S608
@@ -87,7 +81,7 @@ class NoteCatalogue:
         return None if row is None else _note(row)
 
     def notes_at(self, paths: Sequence[str]) -> dict[str, CatalogueNote]:
-        """Those of these notes that are indexed, by path; a few hundred at once."""
+        """Those that are indexed; a few hundred at once."""
         marks = ", ".join("?" * len(paths))
         with self._database.reading(_SECONDS) as connection:
             rows = connection.execute(
@@ -97,9 +91,7 @@ class NoteCatalogue:
         return {row.path: row for row in map(_note, rows)}
 
     def links_to(self, path: str, sees: Callable[[str], bool] = bool) -> tuple[CatalogueLink, ...]:
-        """The links that lead to that file where there is nothing but what `sees` allows, by the
-        notes they stand in.
-        """
+        """Links that lead to that file, were there nothing but what `sees` allows."""
         with self._database.reading(_SECONDS) as connection:
             sql = f"{_LINKS} WHERE links.name = ? ORDER BY notes.path, links.at"
             rows = connection.execute(sql, (link_name(path),)).fetchall()
@@ -110,7 +102,7 @@ class NoteCatalogue:
             )
 
     def notes_naming(self, path: str, sees: Callable[[str], bool] = bool) -> set[str]:
-        """The notes with a link that names a file as that one is called, wherever it leads."""
+        """With a link that names a file as that one is called, wherever it leads."""
         with self._database.reading(_SECONDS) as connection:
             rows = connection.execute(f"{_LINKS} WHERE links.name = ?", (link_name(path),))
             return set(filter(sees, (text_of(row[0]) for row in rows)))
@@ -118,17 +110,13 @@ class NoteCatalogue:
     def resolved(
         self, links: Iterable[Link], source: str, sees: Callable[[str], bool]
     ) -> list[str | None]:
-        """The files that links in the note `source` lead to, where there is nothing but what `sees`
-        allows.
-        """
+        """Where these links lead, were there nothing but what `sees` allows."""
         with self._database.reading(_SECONDS) as connection:
             names = _Names(connection, sees)
             return [resolve(link, source, names) for link in links]
 
     def led_to(self, target: str, source: str, sees: Callable[[str], bool]) -> str | None:
-        """The file that a link of that target in the note `source` leads to, or would, as
-        `resolved`; where no file has that name, the one note of that title or alias.
-        """
+        """As `resolved`; where no file has that name, the one note of that title or alias."""
         with self._database.reading(_SECONDS) as connection:
             names = _Names(connection, sees)
             return resolve_target(target, source, names, from_folder=True) or names.called(target)
@@ -136,10 +124,7 @@ class NoteCatalogue:
     def unresolved(
         self, sees: Callable[[str], bool], limit: int, after: str | None = None
     ) -> LinkPage:
-        """Links that lead to nothing that `sees` allows, in notes that it allows.
-
-        Raises ValueError for a cursor that is none.
-        """
+        """Links that lead to nothing that `sees` allows. ValueError for an invalid cursor."""
         source, at = read_cursor(after, "links", (str, int)) if after is not None else ("", -1)
         found: list[CatalogueLink] = []
         last: tuple[object, ...] = ()
@@ -178,7 +163,7 @@ class _Names:
         return filter(self._sees, paths)
 
     def called(self, title: str) -> str | None:
-        """The note of that title or alias; None where there is none, or several."""
+        """None where no note has that title or alias, or several have."""
         wanted = plain(title)
         sql = (
             "SELECT path FROM notes WHERE plain(title) = :title UNION SELECT path FROM notes JOIN "

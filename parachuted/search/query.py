@@ -16,9 +16,7 @@ FacetKind: TypeAlias = Literal["folder", "tag", "key", "value"]
 
 
 def facet(kind: FacetKind, text: str) -> str:
-    """One word that stands for a folder, tag, key or value as a whole, and that people do not
-    write.
-    """
+    """One word for a folder, tag, key or value as a whole, which people do not write."""
     return (
         f"zq{kind[0]}{blake2b(text.encode('utf-8', 'surrogateescape'), digest_size=6).hexdigest()}"
     )
@@ -33,7 +31,6 @@ _MOMENT = re.compile(
 
 
 def number_of(text: str) -> float | None:
-    """The number; None where it is none."""
     if not _NUMBER.fullmatch(text.strip()):
         return None
     number = float(text)
@@ -41,7 +38,7 @@ def number_of(text: str) -> float | None:
 
 
 def moment_of(text: str) -> float | None:
-    """The moment in seconds since 1970, in UTC where no zone is given; None where it is none."""
+    """In seconds since 1970, in UTC where no zone is given."""
     if not _MOMENT.fullmatch(text.strip()):
         return None
     try:
@@ -93,9 +90,7 @@ class QueryError(ValueError):
 
 
 class SearchTerm(NamedTuple):
-    """A word or phrase that is sought in the texts: its words, folded, and whether the last is only
-    the beginning of one.
-    """
+    """Its words, folded; `is_beginning`: the last is only the beginning of one."""
 
     words: tuple[str, ...]
     is_beginning: bool
@@ -103,9 +98,7 @@ class SearchTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuery:
-    """`expression` is FTS5's, `titles` the same where all terms stand in titles (None: nothing to
-    be sought there).
-    """
+    """`expression` is FTS5's; `titles` the same where all terms stand in titles, or None."""
 
     expression: str
     titles: str | None
@@ -115,10 +108,7 @@ class ParsedQuery:
 def parse_query(
     text: str, *, part: str | None = None, within: Sequence[Sequence[str]] = ()
 ) -> ParsedQuery:
-    """Read a query.
-
-    `part`: a key of PARTS that words must stand in; `within`: of each of these, notes have to be in
-    one of the folders.
+    """`part`: a key of PARTS that words must stand in; `within`: each is folders to be in one of.
 
     Raises QueryError for one that is too long, seeks nothing, or would match nearly everything.
     """
@@ -141,8 +131,6 @@ def parse_query(
 
 
 class _Reading:
-    """The terms that were read so far, as expressions."""
-
     def __init__(self) -> None:
         self._sought: list[str] = []
         self._facets: list[str] = []
@@ -151,7 +139,6 @@ class _Reading:
         self._terms: list[SearchTerm] = []
 
     def take(self, match: re.Match[str]) -> None:
-        """Take in one term."""
         value = match["phrase"] if match["phrase"] is not None else match["word"] or ""
         is_beginning = match["phrase"] is None and value.endswith("*")
         key = match["key"]
@@ -175,11 +162,7 @@ class _Reading:
             raise QueryError(f"the query holds more than {MOST_TERMS} terms")
 
     def query(self, part: str | None, within: Sequence[Sequence[str]]) -> ParsedQuery:
-        """What was read.
-
-        One letter with a star is looked for in titles, where it stands alone; beside words it
-        narrows too little.
-        """
+        """One letter with a star is sought in titles alone; beside words it narrows too little."""
         if self._letters and not self._sought:
             self._sought = [expression for expression, _term in self._letters]
             self._terms = [term for _expression, term in self._letters]
@@ -259,14 +242,13 @@ def _phrase(value: str, *, is_beginning: bool) -> str:
 
 
 def _valued(key: str, value: str) -> str:
-    """The facets of a frontmatter key whose value has each of these words."""
     return " AND ".join(
         _word(facet("value", f"{key}\n{word}")) for word in words_of(value)[:MOST_TERMS]
     ) or _word(facet("key", key))
 
 
 def _letters(value: str) -> str:
-    """Its words; `v1.2` is sought as `1.2`, by which both are found."""
+    """`v1.2` is sought as `1.2`, by which both are found."""
     return " ".join(written_words_of(_VERSION_SIGN.sub("", value)))
 
 

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.search.engine import SearchEngine, SearchResults
+from parachuted.search.engine import SearchEngine
 from parachuted.search.index_tables import make_database, text_of
 from parachuted.search.indexed_note import NoteQuery
 from parachuted.search.indexer import Indexer, IndexReport
 from parachuted.search.note_catalogue import NoteCatalogue
-from parachuted.search.query import ParsedQuery
 from parachuted.state import DatabaseStatus
 from parachuted.vault import IndexEntry, VaultIndex, VaultRoot
 
@@ -25,17 +24,12 @@ _BETWEEN_TRIES_S = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnindexedNote:
-    """A note that not all of is found, and why."""
-
     path: str
     reason: str
 
 
 class Search:
-    """Everything of the index that others need.
-
-    `report` is called in a thread; it takes a subject and what is wrong with it, or None.
-    """
+    """`report` is called in a thread; it takes a subject and what is wrong with it, or None."""
 
     def __init__(
         self,
@@ -47,12 +41,9 @@ class Search:
         caught_up: Callable[[], None] = lambda: None,
         is_noticing: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Touches nothing until `start`.
-
-        `is_noticing`: whether a change is just being told; asked in a thread.
-        """
+        """Touches nothing until `start`."""
         self._database = make_database(path)
-        self._finder = SearchEngine(self._database)
+        self.engine = SearchEngine(self._database)
         self.indexer = Indexer(
             self._database,
             root,
@@ -66,38 +57,19 @@ class Search:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something is known that is not indexed yet."""
         return self.indexer.is_behind
 
     def settle(self, seconds: float) -> bool:
-        """Wait until all that is known is indexed, at most so long; whether it is. Blocks."""
+        """See `Indexer.settle`. Blocks."""
         return self.indexer.settle(seconds)
 
     async def list_when_current(self, query: NoteQuery) -> list[str]:
-        """The paths that the query lists, once all that is known is indexed."""
         while not await asyncio.to_thread(self.settle, _WAIT_S):
             pass
         return await asyncio.to_thread(self.catalogue.paths, query)
 
-    def find(
-        self,
-        query: ParsedQuery,
-        limit: int,
-        sees: Callable[[str], bool] | None,
-        *,
-        explain: bool = False,
-    ) -> SearchResults:
-        """The best notes; `sees` None: all exist for the caller.
-
-        Blocks. Raises StorageFailedError while the index cannot be read.
-        """
-        return self._finder.find(query, limit, sees, explain=explain)
-
     def unindexed(self) -> list[UnindexedNote]:
-        """The notes that are not found by all of their text, by path.
-
-        Blocks. Raises StorageFailedError.
-        """
+        """By path. Blocks. Raises StorageFailedError."""
         with self._database.reading(_SECONDS) as connection:
             rows = connection.execute(
                 "SELECT path, reason FROM notes WHERE reason IS NOT NULL ORDER BY path"
@@ -110,21 +82,15 @@ class Search:
             return int(connection.execute("SELECT count(*) FROM notes").fetchone()[0])
 
     def status(self) -> DatabaseStatus:
-        """The state of the file. Blocks on the disk."""
         return self._database.status()
 
     def close(self) -> None:
-        """End the thread and close the file. Blocks."""
         self.indexer.close()
         self._database.close()
 
 
 def files_of(index: VaultIndex) -> Mapping[str, IndexEntry]:
-    """What the index holds, read in another thread than the one that changes it: when that is met
-    at its work, it is read again.
-
-    OSError when that does not help: nothing is to be taken as gone then.
-    """
+    """Read again while the loop changes it. OSError if that fails: nothing counts as gone then."""
     for _ in range(_TRIES):
         try:
             return {

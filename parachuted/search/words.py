@@ -1,9 +1,8 @@
 """Words: what two texts have in common that are the same to a person who searches.
 
-SQLite's tokenizer folds letter case and most accents. What else is to be found by another spelling
-(`Straße` by `strasse`, `ﬁle` by `file`) is written so into the index, followed by marks that the
-tokenizer drops within a word and that say which letter stood there: `joined` gives it back. Parts
-of words (`username` in `getUserName`, `1.2.3` in `v1.2.3`) stand after the text.
+SQLite's tokenizer folds letter case and most accents. Other spellings (`Straße` by `strasse`) are
+written so into the index, followed by marks that the tokenizer drops and that say which letter
+stood there: `joined` gives it back. Parts of words (`username` in `getUserName`) follow the text.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ _LONE = re.compile("[\ud800-\udfff\0]")
 
 
 def emoji() -> str:
-    """The characters beside letters and digits that are words."""
     return "".join(chr(code) for first, last in _EMOJI for code in range(first, last + 1))
 
 
@@ -92,14 +90,12 @@ _FOLDS = _Folds()
 
 
 def storable(text: str) -> str:
-    """The text without what SQLite's text cannot hold: lone surrogates and NUL."""
+    """Without what SQLite's text cannot hold: lone surrogates and NUL."""
     return text if text.isascii() and "\0" not in text else _LONE.sub("\ufffd", text)
 
 
 def has_parts(data: bytes) -> bool:
-    """Whether a word of the text may be found by a part of it; most texts have none, and that is
-    seen fast.
-    """
+    """Most texts have none, and that is seen fast."""
     cases = data.translate(_CASES)
     return b"aA" in cases or b"AAA" in cases or _AFTER_POINT.search(data) is not None
 
@@ -111,9 +107,7 @@ def indexed(text: str) -> str:
 
 
 def cut(text: str) -> str:
-    """The text as the index writes it: NFC, its letters as `folded` has them where SQLite's
-    tokenizer does not fold so, and characters of scripts without spaces apart.
-    """
+    """NFC, with letters that SQLite does not fold as `folded`, spaceless scripts apart."""
     if text.isascii():
         return text
     text = unicodedata.normalize("NFC", text)
@@ -130,7 +124,6 @@ def cut(text: str) -> str:
 
 
 def joined(text: str) -> str:
-    """The text that was indexed or cut."""
     if text.isascii():
         return text
     text = text.partition(_END)[0].replace(_APART, "")
@@ -147,9 +140,7 @@ def joined(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What each word is found by, too: parts of `oneWord`, at most three together or all to its
-    end, and the number of `v1.2`.
-    """
+    """Parts of `oneWord`, at most three together or all to its end, and the number of `v1.2`."""
     yield from dict.fromkeys(_NUMBERED.findall(text))
     seen: set[str] = set()
     at = 0
@@ -194,12 +185,12 @@ def _parts_at(text: str, at: int) -> bool:
 
 
 def folded(text: str) -> str:
-    """The text in lower case and without accents; a letter may become several, as `ß` does."""
+    """Lower case, without accents; a letter may become several, as `ß` does."""
     return text.lower() if text.isascii() else text.translate(_FOLDS)
 
 
 class FoldedText:
-    """A text that is folded, and where its places are in the text as it is written."""
+    """A folded text, and where its places are in the text as it is written."""
 
     def __init__(self, written: str) -> None:
         self.text = folded(written)
@@ -214,9 +205,7 @@ class FoldedText:
                 self._starts.append(match.start())
 
     def place(self, at: int) -> int:
-        """Where that place is in the text as it is written; just after a letter that the place is
-        within.
-        """
+        """Just after a letter that the place is within."""
         if not self._lasts:
             return at
         index = bisect_left(self._lasts, at)
@@ -225,22 +214,17 @@ class FoldedText:
 
 
 def plain(text: str) -> str:
-    """What two texts have in common that are the same to a person: accents, case and white space
-    around them aside.
-    """
+    """Accents, case and white space around aside."""
     return folded(text if text.isascii() else unicodedata.normalize("NFC", text)).strip()
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, folded, in order."""
     return _WORD.findall(plain(text))
 
 
 def written_words_of(text: str) -> list[str]:
-    """The words of a text as they are written, in order."""
     return _WORD.findall(unicodedata.normalize("NFC", text))
 
 
 def is_spaceless(word: str) -> bool:
-    """Whether the word is a character of a script without spaces."""
     return _ONE.match(word) is not None

@@ -22,18 +22,13 @@ _State: TypeAlias = tuple[int, int, int]
 
 
 class FileDigests:
-    """Digests by path, each with the state of the file that it was read in.
-
-    `learn` and `digest` are for threads.
-    """
+    """Each with the state of its file; `learn` and `digest` are for threads."""
 
     def __init__(self, root: VaultRoot, most: int = _MOST) -> None:
-        """`most`: how many are kept; the ones learnt longest ago go first."""
         self._root, self._most = root, most
         self._known: OrderedDict[str, tuple[_State, str]] = OrderedDict()
 
     def known(self, path: str, entry: IndexEntry) -> str | None:
-        """The digest of the file in that state, if it was read in it."""
         found = self._known.get(path)
         return (
             found[1]
@@ -42,7 +37,7 @@ class FileDigests:
         )
 
     def learn(self, paths: Iterable[str]) -> dict[str, str]:
-        """Read these files; returns the digests of those that can be read. Blocks on the disk."""
+        """The digests of those that can be read. Blocks on the disk."""
         found = {}
         for path in paths:
             with (
@@ -53,12 +48,7 @@ class FileDigests:
         return found
 
     def digest(self, path: VaultPath, descriptor: int) -> str:
-        """The digest of an open file, read if it is not known in that state.
-
-        OSError. Blocks on the disk.
-
-        It is kept unless the file changed while it was read, or a moment before.
-        """
+        """Kept unless the file changed while it was read, or a moment before. OSError. Blocks."""
         state = _state(os.fstat(descriptor))
         found = self._known.get(path)
         if found is not None and found[0] == state:
@@ -105,17 +95,13 @@ _ELSEWHERE = re.compile(r"[\\\ud800-\udfff]|^[A-Za-z]:")
 class VisibleFiles(Protocol):
     """Which files exist for a caller. Equal ones see the same."""
 
-    def sees(self, path: str) -> bool:
-        """Whether that file does."""
+    def sees(self, path: str) -> bool: ...
 
-    def enters(self, folder: str) -> bool:
-        """Whether a file below that folder may."""
+    def enters(self, folder: str) -> bool: ...
 
 
 class ListingRow(NamedTuple):
-    """One file: its path from the root on, its digest (or what changes with it), bytes, Unix
-    seconds, and when it last changed (ns).
-    """
+    """`hash` is a digest, or changes with the file; `modified` in Unix seconds."""
 
     path: str
     hash: str
@@ -126,10 +112,7 @@ class ListingRow(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class FolderListing:
-    """The rows of one folder at one version of it; `newest_ns` is the last change.
-
-    `encoded`: as they are sent, once they were.
-    """
+    """The rows of one folder at one version of it; `encoded`: as they are sent."""
 
     version: int
     rows: Sequence[ListingRow]
@@ -139,11 +122,9 @@ class FolderListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingQuery:
-    """What a device asks about.
+    """`pattern` is fnmatch's, for names; `whose` tells apart callers who see other files.
 
-    `pattern` is fnmatch's, for names. `quick`: digests of files that are not notes are not needed.
-
-    `whose` tells callers apart who see different files.
+    `quick`: digests of files that are not notes are not needed.
     """
 
     root: str
@@ -155,12 +136,7 @@ class ListingQuery:
 
 @dataclass(slots=True)
 class ListingView:
-    """The answer to one question, kept up with the index.
-
-    `known` gives the digest of a file that is not a note, if it was ever read.
-
-    `encoded`: all of it as it is sent, once it was; None again when it changed.
-    """
+    """`known` gives the digest of a file that is not a note, if it was ever read."""
 
     index: VaultIndex
     asked: ListingQuery
@@ -171,11 +147,9 @@ class ListingView:
     _version: int = -1
 
     async def refresh(self, read: Mapping[str, str] | None = None) -> list[str]:
-        """Catch up with the index, leaving the loop free for others; returns files whose digests
-        are missing, and are to be read.
+        """Returns files whose digests are missing; `read` is what was found by reading them.
 
-        `read` is what was found by that; files that could not be read are then listed by what else
-        changes with them.
+        Files that could not be read are then listed by what else changes with them.
         """
         version, missing, fresh = self.index.version, list[str](), dict[str, FolderListing]()
         if version == self._version:
@@ -196,7 +170,6 @@ class ListingView:
         return missing
 
     def parts(self, *, since_ns: int = 0) -> list[FolderListing]:
-        """The folders with files that changed at that time or later, as of the last `refresh`."""
         return [part for part in self._parts.values() if part.rows and part.newest_ns >= since_ns]
 
     def _part(
@@ -225,9 +198,7 @@ class ListingView:
 
 
 def _row(path: str, entry: IndexEntry, digest: str | None, before: ListingRow | None) -> ListingRow:
-    """A file that was read in the moment of its change has no time of that in the index: then it is
-    when it was first listed so.
-    """
+    """One that was read in the moment of its change changed when it was first listed so."""
     mark, modified = (
         digest or f"{entry.mtime_ns:x}-{entry.size:x}-{entry.inode:x}",
         entry.mtime_ns / 1e9,
@@ -240,11 +211,7 @@ def _row(path: str, entry: IndexEntry, digest: str | None, before: ListingRow | 
 
 
 def _wanted(asked: ListingQuery) -> Callable[[str], bool]:
-    """Whether a name is asked for.
-
-    What fnmatch makes of a pattern never steps back over a star: it takes no longer than their
-    product.
-    """
+    """What fnmatch makes of a pattern never steps back over a star."""
     is_meant = re.compile(fnmatch.translate(asked.pattern)).match
     if not asked.include_binary:
         return lambda name: is_meant(name) is not None

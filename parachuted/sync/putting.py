@@ -17,11 +17,7 @@ Outcome: TypeAlias = Literal["created", "written", "merged", "unchanged"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutResult:
-    """What became of it.
-
-    `replaced` is the digest of a text that was overwritten unseen; history has it. `hash`: what
-    stands there now.
-    """
+    """`replaced` is the digest of a text that was overwritten unseen; `hash` of the present one."""
 
     path: VaultPath
     outcome: Outcome
@@ -30,7 +26,6 @@ class PutResult:
 
 
 def can_be_merged(*texts: bytes) -> bool:
-    """Whether these are texts, whose lines may be brought together."""
     try:
         return all("\0" not in text.decode("utf-8") for text in texts)
     except UnicodeDecodeError:
@@ -46,13 +41,10 @@ def put_whole(
     base: str | None = None,
     sees: Callable[[str], bool] | None = None,
 ) -> PutResult:
-    """Make the file, or put `data` in its place; `base` is the digest of the text that it was made
-    from, which stood there, or, where `sees` sees them, at a path that the file had before. Blocks
-    on the disk.
+    """Make the file, or replace it; `base` is the text it was made from. Blocks.
 
-    A text that moved on from the base is merged. Raises ConflictError, with the text that stands
-    there, which is kept as a base for the next attempt, where the two clash, the base is not known,
-    or one of them is not text; PathRefusedError, StorageFailedError.
+    A text that moved on is merged. Raises ConflictError, with the present text, which is kept as a
+    base for the next attempt; PathRefusedError, StorageFailedError.
     """
     for _ in range(_ATTEMPTS):
         try:
@@ -102,23 +94,20 @@ _MOST_CALLERS = 1_000
 
 
 class DeletionCounter:
-    """Counts what each caller deletes. `clock` is one that no jump of the wall clock moves."""
+    """`clock` is one that no jump of the wall clock moves."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
         self._recent: OrderedDict[str, deque[tuple[datetime, int]]] = OrderedDict()
 
     def needs_confirming(self, caller: str, count: int, files: int) -> bool:
-        """Whether so many more are over a fifth of the vault's files: at once, or, past ten, within
-        ten minutes.
-        """
+        """Over a fifth of the vault's files at once, or, past ten, within ten minutes."""
         recent = self._count(caller)
         at_once = count > 1 and count * _SHARE > files
         in_pieces = recent + count > _FEW and (recent + count) * _SHARE > files + recent
         return at_once or (count > 0 and in_pieces)
 
     def remember(self, caller: str, count: int) -> None:
-        """So many are deleted."""
         self._recent.setdefault(caller, deque()).append((self._clock(), count))
         self._recent.move_to_end(caller)
         while len(self._recent) > _MOST_CALLERS:

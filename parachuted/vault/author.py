@@ -11,9 +11,7 @@ SourceType: TypeAlias = Literal[
 
 
 class Requester(NamedTuple):
-    """Who asked for it: the source that the audit names, the request's id ("": no request), and the
-    id of the API key if that may not read and write everything ("": it may).
-    """
+    """`source_*` is what the audit names; `limited_key` "": the API key may read and write all."""
 
     source_type: SourceType
     source_id: str
@@ -23,14 +21,7 @@ class Requester(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
-    """Who makes a write.
-
-    `key` is the id of the API key that asked for it, if that may not read and write everything:
-    what follows from the write reaches no further.
-
-    `requester` is for the audit alone: it is not kept in the history, and two authors that differ
-    only there are the same. None: the daemon itself, or the person or agent that `by` names.
-    """
+    """`key` limits what follows from the write; `requester` is for the audit alone."""
 
     by: str
     run: str | None = None
@@ -40,5 +31,4 @@ class Author:
 
     @property
     def is_module(self) -> bool:
-        """Whether a module made it, without an agent."""
         return self.by.startswith("module:") and "/" not in self.by

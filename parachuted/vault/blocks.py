@@ -1,8 +1,6 @@
-"""Blocks: the top-level blocks of a markdown text as CommonMark sees them; the only user of the
-markdown parser.
+"""Blocks: the top-level blocks of a markdown text as CommonMark sees them, by the parser.
 
-The parser's memory grows with the marks of a text, its time also with how deep lists and quotes are
-nested: both are bounded here.
+Its memory grows with the marks of a text, its time also with nesting: both are bounded here.
 """
 
 from __future__ import annotations
@@ -40,10 +38,7 @@ _TOO_DEEP = re.compile(
 
 
 class MarkdownBlock(NamedTuple):
-    """A top-level block: from its first mark, indent left out, to its end.
-
-    `kind` is the parser's name, `level` a heading's, else 0.
-    """
+    """A top-level block, indent left out; `level` is a heading's, else 0."""
 
     kind: str
     level: int
@@ -52,7 +47,7 @@ class MarkdownBlock(NamedTuple):
 
 
 class MarkdownRefusedError(Exception):
-    """The text cannot be parsed within bounds. `problem` says why."""
+    """The text cannot be parsed within bounds."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -60,11 +55,7 @@ class MarkdownRefusedError(Exception):
 
 
 def read_blocks(data: bytes, start: int, stop: int) -> Iterator[MarkdownBlock]:
-    """The blocks from `start`, the beginning of a line (or the byte after a byte order mark), to
-    `stop`, in order.
-
-    Raises MarkdownRefusedError where parsing would take too much memory or time.
-    """
+    """The top-level blocks in order; `start` begins a line. Raises MarkdownRefusedError."""
     text = _LONE_RETURN.sub(b"\n", data[start:stop].translate(_PLAIN))
     _check_bounds(text)
     end = 0

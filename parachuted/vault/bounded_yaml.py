@@ -1,6 +1,4 @@
-"""Bounded YAML: text from a note read as events and strings, never as objects, within the limits of
-`yaml_events`.
-"""
+"""Bounded YAML: text from a note read as events and strings, never as objects, within limits."""
 
 from __future__ import annotations
 
@@ -53,10 +51,6 @@ class YamlRefusedError(Exception):
 
 
 def read_events(text: str, *, has_aliases: bool = False) -> list[yaml.Event]:
-    """The events of one document, as `parse_events` returns them.
-
-    Raises YamlRefusedError.
-    """
     try:
         return parse_events(text, has_aliases=has_aliases)
     except YamlRefusal as refusal:
@@ -72,11 +66,7 @@ def _refused(refusal: YamlRefusal) -> YamlRefusedError:
 
 
 def expand_aliases(events: list[yaml.Event]) -> list[yaml.Event]:
-    """The events with those of the anchored node in place of each alias.
-
-    Raises YamlRefusedError for an alias whose anchor does not stand before it, and where the whole
-    grows beyond the limits of any text.
-    """
+    """The events of the anchored node in place of each alias. Raises YamlRefusedError."""
     if not any(isinstance(event, yaml.AliasEvent) for event in events):
         return events
     found: list[yaml.Event] = []
@@ -121,20 +111,13 @@ def expand_aliases(events: list[yaml.Event]) -> list[yaml.Event]:
 def read_value(
     events: list[yaml.Event], *, convert: Callable[[str], Any] = str
 ) -> tuple[YamlValue, tuple[NoteProblem, ...]]:
-    """The value that the events spell, with what is odd in it.
-
-    Of a key given twice the last counts.
-
-    All scalars are text, but for what `convert` makes of those that are neither keys nor quoted.
-    """
+    """What the events spell, and what is odd in it; `convert` applies to unquoted values alone."""
     builder = _Builder(events, convert)
     return builder.take(), tuple(builder.problems.values())
 
 
 class YamlText(NamedTuple):
-    """A text, key or value, and where it stands, in characters; `flow` is a list in a list, which
-    `[[words]]` without quotes is.
-    """
+    """A key or value and where it stands, in characters; `flow` is `[[words]]` without quotes."""
 
     style: TextStyle
     start: int
@@ -143,7 +126,7 @@ class YamlText(NamedTuple):
 
 
 def read_texts(text: str) -> Iterator[YamlText]:
-    """Every text of the document, in order. Raises YamlRefusedError as `read_events` does."""
+    """Every text of the document, in order. Raises YamlRefusedError."""
     events = read_events(text, has_aliases=True)
     at = 0
     while at < len(events):
@@ -158,7 +141,6 @@ def read_texts(text: str) -> Iterator[YamlText]:
 
 
 def _is_list_in_list(events: list[yaml.Event], at: int) -> bool:
-    """Whether all that the list holds is a list of words without quotes."""
     if start_of(events[at + 1]) != start_of(events[at]) + 1 or not isinstance(
         events[at + 1], yaml.SequenceStartEvent
     ):
@@ -172,9 +154,7 @@ def _is_list_in_list(events: list[yaml.Event], at: int) -> bool:
 
 
 def plain_text(event: yaml.Event) -> str | None:
-    """The text of a scalar that is written without quotes, tag or block style; None for any other
-    event.
-    """
+    """A scalar's text that has no quotes, tag or block style; None for any other event."""
     return (
         str(event.value)
         if isinstance(event, yaml.ScalarEvent) and not event.style and event.tag is None
@@ -191,7 +171,6 @@ def stop_of(event: yaml.Event) -> int:
 
 
 def node_stop(events: list[yaml.Event], start: int) -> int:
-    """The index just after the node that begins at `start`."""
     depth = 0
     for index in range(start, len(events)):
         if isinstance(events[index], _STARTS):
@@ -212,7 +191,7 @@ def _check_depth(events: list[yaml.Event]) -> None:
 
 
 class _Builder:
-    """Walks the events once. Recursion is safe: the depth is bounded already."""
+    """Recursion is safe: the depth is bounded already."""
 
     def __init__(self, events: list[yaml.Event], convert: Callable[[str], Any]) -> None:
         self.problems: dict[str, NoteProblem] = {}
@@ -318,11 +297,7 @@ def kind_of(word: str) -> ScalarKind:
 
 
 def json_scalar(word: str) -> str | float | bool | None:
-    """What the unquoted word means as JSON.
-
-    A number is one only where it is written as it would be written from here, so that no text is
-    lost: `1.10`, `007` and numbers beyond 64 bits stay the words that they are. Dates do too.
-    """
+    """What the unquoted word means as JSON; `1.10`, `007` and numbers beyond 64 bits stay words."""
     if word[:1] not in _TYPED:
         return word
     if (found := _WORDS.get(word, word)) is not word or len(word) > _LONGEST_NUMBER:
@@ -336,12 +311,7 @@ def json_scalar(word: str) -> str | float | bool | None:
 
 
 def write_scalar(value: str | float) -> str:
-    """The value as YAML on one line; a text is quoted only where a reader would take it for
-    something else.
-
-    Raises EditRefusedError for what no YAML can hold: NUL, lone surrogates, integers of thousands
-    of digits.
-    """
+    """The value as YAML on one line, quoted only where it must be. Raises EditRefusedError."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -352,17 +322,12 @@ def write_scalar(value: str | float) -> str:
 
 
 def write_key(name: str) -> str:
-    """The name as a key, quoted only where it must be.
-
-    Raises EditRefusedError for an empty name or one that YAML cannot hold.
-    """
     if not name:
         raise EditRefusedError("a frontmatter key cannot be empty")
     return name if is_bare(name) else _quote(name)
 
 
 def is_bare(text: str) -> bool:
-    """Whether the text may stand unquoted as a key, a value or an item of a list."""
     if UNPRINTABLE.search(text) or "---" in text or text in _RESERVED or kind_of(text) != "text":
         return False
     try:

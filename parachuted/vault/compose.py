@@ -1,8 +1,4 @@
-"""Compose: a note that is written whole, by python-frontmatter.
-
-What changes a note keeps its bytes, and is in `frontmatter_keys.py`. Notes are read by
-`frontmatter.py`: it knows where each value stands, limits aliases and depth, and never raises.
-"""
+"""Compose: a note that is written whole, by python-frontmatter."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ _ONE_LINE = 1 << 30
 
 
 def compose_note(values: Mapping[str, object], body: str) -> str:
-    """The note; a text of more than one word is in double quotes, on one line."""
     post = frontmatter.Post(body)
     post.metadata = dict(values)
     return f"{frontmatter.dumps(post, Dumper=_Texts, sort_keys=False, width=_ONE_LINE)}\n"

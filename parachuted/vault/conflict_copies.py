@@ -17,6 +17,5 @@ _COPY = re.compile(
 
 
 def is_conflict_copy(path: str) -> bool:
-    """Whether a file's name is one that a sync program gives to the other text of a conflict."""
     name = path.rpartition("/")[2]
     return "onflict" in name.lower() and _COPY.search(name) is not None

@@ -38,10 +38,7 @@ from parachuted.vault.write_records import Write
 
 
 def rebase(edit: Edit, base: bytes, current: bytes) -> bytes:
-    """The current text with the edit in it.
-
-    Raises ConflictError when both changed the same place.
-    """
+    """The current text with the edit in it; ConflictError when both changed the same place."""
     if _same_place(edit, parse_note(base), parse_note(current)):
         return apply_edit(edit, current)
     ours = apply_edit(edit, base)
@@ -80,9 +77,7 @@ def _key_bytes(note: ParsedNote, name: str) -> bytes | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRequest:
-    """An edit, decided on the content of digest `base` (None: on whatever is there), which stood at
-    its path, or, where `sees` sees them, at a path that the file had before.
-    """
+    """`base` is the content it was decided on, at its path or an earlier one that `sees` sees."""
 
     edit: Edit
     base: str | None = None
@@ -91,10 +86,7 @@ class EditRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
-    """What a write did.
-
-    `before` and `after` are digests, None where there is no file; equal when nothing had to change.
-    """
+    """`before` and `after` are digests (None: no file); equal when nothing had to change."""
 
     path: VaultPath
     before: str | None
@@ -111,11 +103,7 @@ def decide(
     data: bytes,
     known: Callable[[str, PathPredicate | None], bytes | None],
 ) -> tuple[bytes, bool]:
-    """`data` with the edit in it, and whether it was merged with what others wrote since its base.
-
-    `known` answers the text of a base, for who `sees` some paths. Raises what applying an edit
-    raises, and ConflictError.
-    """
+    """The data with the edit in it, and whether it was merged with what others wrote."""
     if request.base is None or request.base == digest_of(data):
         return apply_edit(request.edit, data), False
     text = known(request.base, request.sees)
@@ -129,7 +117,6 @@ def decide(
 
 
 def operation_of(edit: Edit) -> str:
-    """The word for it in the history."""
     if isinstance(edit, SeveralEdits):
         return "Several"
     # The name of a key's change in the histories of earlier versions.
@@ -149,12 +136,10 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteIntent:
-    """A write that is meant: `base` and `digest` are those of what stands there and of what is to
-    stand there, None where there is no file.
+    """A write that is meant; `base` and `digest` are None where there is no file.
 
-    `source` is where the file is, when it is to be moved to `path`. `texts` finds both contents,
-    and answers None when they are too large to be looked at; nothing is read or compared before
-    somebody wants to know.
+    `source` is where a file to be moved is. `texts` reads both contents when first needed; None:
+    they are too large.
     """
 
     path: VaultPath
@@ -175,7 +160,6 @@ class WriteIntent:
         )
 
     def diff(self) -> str:
-        """The change as a unified diff of bounded length."""
         texts = self.texts()
         if texts is None:
             return "(too large to be compared)"
@@ -191,10 +175,7 @@ class WriteIntent:
 
 
 class _AskFirstError(Exception):
-    """Not agreed to yet.
-
-    Raised through the write's own clearing up, when nothing has been changed.
-    """
+    """Raised through the write's own clearing up, when nothing has been changed."""
 
     def __init__(self, intent: WriteIntent) -> None:
         super().__init__(
@@ -218,16 +199,13 @@ class WriteConsent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteGuard:
-    """Whom to ask.
-
-    `ask` raises ActRefusedError; `is_asked` says, at next to no cost, whether any hook is asked.
-    """
+    """`ask` raises ActRefusedError; `is_asked` says cheaply whether any hook is asked."""
 
     ask: Callable[[WriteIntent], None]
     is_asked: Callable[[], bool]
 
     def made(self, write: Callable[[WriteConsent], _Result], path: VaultPath) -> _Result:
-        """Make the write, asking again whenever it turns out to differ from what was agreed to."""
+        """Ask again whenever the write turns out to differ from what was agreed to."""
         consent = WriteConsent(is_needed=True)
         for _ in range(_MOST_ASKED):
             try:
@@ -246,9 +224,7 @@ _FREELY = WriteConsent(is_needed=False)
 
 
 class WriteRunner:
-    """Makes writes: each is agreed to, made while no other thread writes, recorded, and taken back
-    if it fails. `trouble` says why the disk refused the last one.
-    """
+    """Makes one write at a time, recorded, and takes it back if it fails."""
 
     def __init__(
         self,
@@ -274,9 +250,7 @@ class WriteRunner:
 
     @contextlib.contextmanager
     def unasked(self) -> Iterator[None]:
-        """Inside, this thread writes what somebody saved already and has a name nowhere: hooks are
-        not asked.
-        """
+        """Inside, hooks are not asked: this thread writes what somebody saved already."""
         with self.writing():
             self._rescuer = threading.get_ident()
             try:
@@ -287,9 +261,7 @@ class WriteRunner:
     def made(
         self, path: VaultPath, begin: Callable[[WriteConsent], Callable[[float], _Result]]
     ) -> _Result:
-        """Make the write once all who are to be asked agree, trying again while a program saves the
-        file: `begin` gives the attempt, which gets how long the next one will wait, in seconds.
-        """
+        """Try again while a program saves the file; the attempt gets the next pause, in seconds."""
 
         def write(consent: WriteConsent) -> _Result:
             attempt = begin(consent)
@@ -323,7 +295,6 @@ class WriteRunner:
     def recorded(
         self, path: VaultPath, author: Author, operation: str, before: str | None, after: str | None
     ) -> Iterator[str]:
-        """Record the intent, hand out the temporary name, and record how it ended."""
         write = self._history.intend(
             Write(
                 at=self._clock(),
@@ -347,9 +318,7 @@ class WriteRunner:
         self.wrote(write)
 
     def take_back(self, write: Write) -> None:
-        """Undo what a failed write left; where the disk refuses that too, the next write, or the
-        next start, tries again.
-        """
+        """Undo what a failed write left, now, or at the next write or start if the disk refuses."""
         recovery = Recovery(
             root=self._root,
             objects=self._objects,
@@ -368,7 +337,6 @@ class WriteRunner:
 
 
 def kept_texts(objects: ObjectStore, base: str | None, digest: str | None) -> BeforeAndAfter | None:
-    """Both contents; None when one is too large or is not kept."""
     texts = []
     for one in (base, digest):
         text = None if one is None else _kept(objects, one)

@@ -1,7 +1,6 @@
 """Edits: a change to one part of a note, as new bytes in which all other parts stay the same.
 
-Pure: bytes in, bytes out. Each result is read again and compared with what was read before; what
-would touch more than it names is refused.
+Each result is read again: what would touch more than it names is refused.
 """
 
 from __future__ import annotations
@@ -36,11 +35,7 @@ _NAMED = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionEdit:
-    """An edit of a section; with `create`, the section is added where it is missing.
-
-    Of several that `section` (a name, or the titles of a heading path) may mean, `occurrence` (from
-    1) says which, else the first counts; with `is_only` several are refused.
-    """
+    """Of several sections `section` may mean, `occurrence` (from 1) says which, else the first."""
 
     section: str | tuple[str, ...]
     content: str
@@ -50,12 +45,7 @@ class SectionEdit:
 
 
 class ReplaceSection(SectionEdit):
-    """Put `content` in place of a section's text, subsections included.
-
-    The text reaches to the next top-level heading of the same or a higher level, as CommonMark sees
-    headings; those inside list items and quotes are part of the text they stand in. Where readers
-    of markdown may disagree about that reach, the edit is refused.
-    """
+    """Put `content` in place of a section's text and subsections, where its end is certain."""
 
     __slots__ = ()
 
@@ -68,10 +58,6 @@ class AppendToSection(SectionEdit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFrontmatterKey:
-    """Give a top-level frontmatter key a value; the key, and the frontmatter, are added where they
-    are missing.
-    """
-
     key: str
     value: FrontmatterInput
 
@@ -88,8 +74,6 @@ class ReplaceAll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSpan:
-    """Put `text` in place of the characters from `start` up to `stop`."""
-
     start: int
     stop: int
     text: str
@@ -97,18 +81,13 @@ class TextSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceSpans:
-    """Replace pieces that do not overlap.
-
-    All offsets are those of the text that the edit is decided on, which its base has to name.
-    """
+    """Replace pieces that do not overlap; offsets are those of the edit's base."""
 
     spans: tuple[TextSpan, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralEdits:
-    """All of these, one after the other, or none."""
-
     edits: tuple[Edit, ...]
 
 
@@ -118,11 +97,7 @@ Edit: TypeAlias = (
 
 
 def apply_edit(edit: Edit, data: bytes) -> bytes:
-    """The file with the edit in it.
-
-    Raises NotFoundError where the section or key is missing, EditRefusedError where more than the
-    named part would change.
-    """
+    """NotFoundError; EditRefusedError where more than the named part would change."""
     match edit:
         case ReplaceAll():
             return edit.data
@@ -201,9 +176,6 @@ def _edit_section(edit: SectionEdit, note: ParsedNote) -> bytes:
 
 
 def _refuse_doubtful(note: ParsedNote, section: Section) -> None:
-    """Refuse where it is not certain that the section ends where it seems to, or that it holds no
-    other section's heading.
-    """
     for doubt in note.outline.doubts:
         if section.start < doubt.stop and doubt.start <= section.stop:
             raise EditRefusedError(
@@ -213,11 +185,7 @@ def _refuse_doubtful(note: ParsedNote, section: Section) -> None:
 
 
 def section_for(edit: SectionEdit, note: ParsedNote) -> Section | None:
-    """The section that is meant.
-
-    Raises EditRefusedError where it may be any of several, NotFoundError where there are fewer than
-    named.
-    """
+    """Raises EditRefusedError where several may be meant, NotFoundError where there are fewer."""
     found = note.sections_called(edit.section)
     if not found:
         return None
@@ -258,7 +226,6 @@ def _no_section(note: ParsedNote, name: str) -> str:
 
 
 def _checked(content: str) -> list[bytes]:
-    """The content's lines without their ends."""
     data = _encoded(content).replace(b"\r\n", b"\n")
     if b"\0" in data:
         raise EditRefusedError("the content holds NUL")
@@ -268,7 +235,6 @@ def _checked(content: str) -> list[bytes]:
 
 
 def _trimmed(lines: list[bytes], *, start: bool = True) -> list[bytes]:
-    """The lines without blank ones at the end, and at the start."""
     stop = len(lines)
     while stop and not lines[stop - 1].strip(_BLANK):
         stop -= 1
@@ -279,9 +245,7 @@ def _trimmed(lines: list[bytes], *, start: bool = True) -> list[bytes]:
 
 
 def _core(data: bytes, span: Span) -> Span:
-    """The span from its first line that is not blank to the end of its last, line end left out;
-    empty at its start if all are blank.
-    """
+    """From the first line that is not blank to the end of the last, its line end left out."""
     text = data[span.start : span.stop]
     indent = len(text) - len(text.lstrip(_BLANK))
     if indent == len(text):
@@ -315,18 +279,13 @@ def _addition(note: ParsedNote, section: Section, lines: list[bytes]) -> tuple[S
 
 
 def _eol_above(note: ParsedNote, body: Span) -> bytes:
-    """The line end of the heading above the body, so that in a file of mixed ones the same edit
-    done again changes nothing.
-    """
+    """The heading's, so that in a file of mixed ones the same edit again changes nothing."""
     if note.data.endswith(b"\r\n", 0, body.start):
         return b"\r\n"
     return b"\n" if note.data.endswith(b"\n", 0, body.start) else note.eol
 
 
 def _filling(note: ParsedNote, blank: Span, lines: list[bytes]) -> tuple[Span, bytes]:
-    """The lines put into a body of blank lines: one blank line above them, one below if a heading
-    follows.
-    """
     data, eol = note.data, _eol_above(note, blank)
     first = data.find(b"\n", blank.start, blank.stop) + 1
     at = Span(start=first or blank.start, stop=first or blank.start)
@@ -374,9 +333,7 @@ def _checked_title(title: str) -> bytes:
 
 
 def _verify(before: ParsedNote, data: bytes, section: Section, at: Span) -> None:
-    """Every heading outside `at` is where it was, and those in the new text are below the section's
-    own level.
-    """
+    """Headings outside `at` must stay as they were; those in it be below the section's level."""
     after = _reread(before, data, at)
     grown = len(data) - len(before.data)
     kept = [h for h in before.outline.headings if not at.start <= h.start < at.stop]
@@ -434,9 +391,7 @@ def _left_open(note: ParsedNote) -> str:
 
 
 def _reread(before: ParsedNote, data: bytes, at: Span) -> ParsedNote:
-    """The note after `at` was replaced, if it can be read and nothing in it is doubtful that was
-    not before.
-    """
+    """The note after the edit, unless it cannot be read or something in it became doubtful."""
     after = parse_note(data)
     if not after.is_read or not after.outline.complete:
         raise EditRefusedError(

@@ -1,9 +1,4 @@
-"""Frontmatter: the block between two `---` lines at the top of a note, its keys as byte spans and
-its values as text.
-
-A block is found by its two lines alone; whether it is YAML is another question, and one that is put
-only when somebody asks.
-"""
+"""Frontmatter: the block between two `---` lines at the top of a note, its keys as byte spans."""
 
 from __future__ import annotations
 
@@ -57,12 +52,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontmatterKey:
-    """A top-level key: `span` is its whole lines with its value's, `value` the bytes of a value
-    that is one scalar on the key's line.
-
-    `comment`: the one beside the value, on its last line; of a list or a text in lines below the
-    key, the one on the key's line.
-    """
+    """`span` is the key's whole lines, `value` a scalar on its line, `comment` the one beside."""
 
     name: str
     span: Span
@@ -72,9 +62,7 @@ class FrontmatterKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontmatterBlock:
-    """Where the frontmatter is: `span` between its two lines, `stop` after the second;
-    `unterminated` when that one is missing.
-    """
+    """`span` lies between the two lines, `stop` after the second; `unterminated`: it is missing."""
 
     span: Span
     stop: int
@@ -83,14 +71,9 @@ class FrontmatterBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontmatterValues:
-    """What a block says.
+    """What a block says; where it is not `readable` YAML, keys are found by their lines.
 
-    `readable`: it is a YAML mapping, so values and keys are exact; else keys are found by their
-    lines.
-
-    `tangled`: keys and lines do not go together, so no key can be changed by changing lines.
-
-    `typed`: the values as JSON, where unquoted words may be numbers, booleans and null.
+    `tangled`: keys and lines do not go together, so no key can be changed. `typed`: values as JSON.
     """
 
     values: Mapping[str, YamlValue] = field(default_factory=dict)
@@ -102,10 +85,7 @@ class FrontmatterValues:
 
 
 def find_block(data: bytes) -> FrontmatterBlock | None:
-    """The frontmatter's place, or None where the note does not begin with a line `---`.
-
-    `...`, which ends a YAML document, ends it too.
-    """
+    """None where the note does not begin with a line `---`; `...` ends the block too."""
     opening = _OPEN.match(data)
     if opening is None:
         return None
@@ -117,7 +97,7 @@ def find_block(data: bytes) -> FrontmatterBlock | None:
 
 
 def read_block(data: bytes, span: Span) -> FrontmatterValues:
-    """The keys and values of the block at `span`. Never raises on content."""
+    """Never raises on content."""
     block = data[span.start : span.stop]
     try:
         return _matter(*_events_of(block), span)
@@ -129,11 +109,7 @@ def read_block(data: bytes, span: Span) -> FrontmatterValues:
 
 
 def keys_by_line(data: bytes, span: Span) -> tuple[tuple[FrontmatterKey, ...], bool]:
-    """The keys of a block as its lines show them, YAML or not, and whether some lines belong to
-    none.
-
-    A key begins a line and has the lines below it that are indented or begin with a dash.
-    """
+    """The keys of a block, YAML or not, as its lines show them, and whether some belong to none."""
     starts: list[tuple[str, int, int]] = []
     tangled = False
     at, end = span.start, min(span.stop, len(data))
@@ -156,20 +132,14 @@ def keys_by_line(data: bytes, span: Span) -> tuple[tuple[FrontmatterKey, ...], b
 
 
 def key_source(data: bytes, line: int) -> bytes | None:
-    """The line's beginning up to the colon after its key, as it is written; None where the key is
-    not written plainly.
-    """
+    """The line up to the colon after its key; None where the key is not written plainly."""
     indent = _INDENT.match(data, line)
     key = _KEY.match(data, indent.end()) if indent else None
     return data[line : key.end()] if key else None
 
 
 def declared_watch(data: bytes) -> tuple[tuple[str, ...], tuple[NoteProblem, ...]]:
-    """The texts under `watch:` in the frontmatter, and what is wrong with them; YAML is read only
-    where `watch:` occurs in the block.
-
-    A note's beginning is enough, if it holds the whole frontmatter.
-    """
+    """The texts under `watch:`, and what is wrong with them; the whole frontmatter is enough."""
     block = find_block(data) if data.startswith((b"---", BOM)) else None
     if block is None:
         return (), ()
@@ -191,7 +161,6 @@ def _does_not_count(problem: NoteProblem) -> NoteProblem:
 
 
 def unterminated_problem() -> NoteProblem:
-    """What is said of a note whose first line opens a frontmatter that nothing closes."""
     return NoteProblem(
         code="frontmatter-unterminated",
         message="the note begins with a line --- but no second one closes it",
@@ -199,7 +168,6 @@ def unterminated_problem() -> NoteProblem:
 
 
 def _events_of(block: bytes) -> tuple[list[yaml.Event], str]:
-    """The events of a block and its text. Raises YamlRefusedError."""
     if len(block) > MAX_BYTES:
         raise YamlRefusedError(
             "frontmatter-too-large",
@@ -271,7 +239,6 @@ def _watch_texts(events: list[yaml.Event]) -> tuple[tuple[str, ...], tuple[NoteP
 
 
 def _items(value: list[yaml.Event]) -> Iterator[yaml.Event]:
-    """The first events of a list's items; a value that is not a list is its own only item."""
     if not isinstance(value[0], yaml.SequenceStartEvent):
         yield value[0]
         return
@@ -343,9 +310,7 @@ def _key(
 
 
 def _has_content(event: yaml.Event) -> bool:
-    """Whether the event's end is one of the value's: a block collection's is where the next key
-    begins.
-    """
+    """A block collection ends, for the parser, where the next key begins."""
     return isinstance(event, yaml.ScalarEvent) or stop_of(event) > start_of(event)
 
 
@@ -354,9 +319,7 @@ def _is_block(event: yaml.Event) -> bool:
 
 
 class CharacterOffsets:
-    """The parser's marks, asked for in rising order, as bytes: they count characters, and a byte
-    order mark at the beginning not at all.
-    """
+    """The parser's marks, in rising order, as bytes: they do not count a byte order mark."""
 
     def __init__(self, text: str) -> None:
         self._text = text.removeprefix("\ufeff")
@@ -374,7 +337,6 @@ class CharacterOffsets:
 
 
 def line_stop(data: bytes, at: int) -> int:
-    """Where the next line begins."""
     return data.find(b"\n", at) + 1 or len(data)
 
 
@@ -400,12 +362,7 @@ _END = re.compile(rb"\n[ \t]*\r?\n|\n\.\.\.")
 
 
 def declared_origin(data: bytes) -> tuple[str, ...]:
-    """The values of `origin`, however it is capitalized.
-
-    YAML is read only where the word occurs in the block.
-
-    A note's beginning is enough, if it holds the whole frontmatter.
-    """
+    """The values of `origin`, however it is capitalized; the whole frontmatter is enough."""
     block = find_block(data) if data.startswith((b"---", BOM)) else None
     if block is None:
         return ()

@@ -1,8 +1,6 @@
-"""Frontmatter keys: sets or deletes one key by changing its own lines; comments, quotes, order and
-faults of all others stay.
+"""Frontmatter keys: sets or deletes one key by changing its own lines; all others stay.
 
-The result is read again: every other key must have its old bytes and its old value, or nothing is
-changed.
+The result is read again: every other key must have its old bytes and value.
 """
 
 from __future__ import annotations
@@ -39,10 +37,7 @@ _MOST_SUSPECTS = 200
 
 
 def set_key(note: ParsedNote, name: str, value: FrontmatterInput) -> bytes:
-    """The note's data with the key set.
-
-    Raises EditRefusedError where that cannot be done safely.
-    """
+    """The note's data with the key set. Raises EditRefusedError where that is not safe."""
     _check_value(value)
     key = _one_key(note, name)
     if key is None:
@@ -57,10 +52,7 @@ def set_key(note: ParsedNote, name: str, value: FrontmatterInput) -> bytes:
 
 
 def delete_key(note: ParsedNote, name: str) -> bytes:
-    """The note's data without the key's lines.
-
-    Raises NotFoundError, or EditRefusedError where that cannot be done safely.
-    """
+    """The data without the key's lines. Raises NotFoundError, or EditRefusedError if not safe."""
     key = _one_key(note, name)
     if key is None:
         raise NotFoundError(f"there is no frontmatter key {name[:200]!r}")
@@ -77,7 +69,6 @@ def _check_value(value: FrontmatterInput) -> None:
 
 
 def _one_key(note: ParsedNote, name: str) -> FrontmatterKey | None:
-    """The key of that name, if there is one and it is safe to change lines."""
     if note.frontmatter is None:
         if _CR_FRONTMATTER.match(note.data):
             raise EditRefusedError(
@@ -104,9 +95,7 @@ def _one_key(note: ParsedNote, name: str) -> FrontmatterKey | None:
 
 
 def _check_lines(note: ParsedNote, target: FrontmatterKey | None) -> None:
-    """Refuse, in a block that is not YAML, unless the lines of `target` (None: those after the
-    block's last) are certainly its own.
-    """
+    """Refuse, in a block that is not YAML, where `target`'s lines (None: the end) are uncertain."""
     above = [key for key in note.keys if target is None or key.span.start < target.span.start]
     suspects = [source for key in above if re.search(rb"[\"'\[{]", source := _source(note, key))]
     broken = len(suspects) > _MOST_SUSPECTS or not all(map(_is_yaml, suspects))
@@ -125,9 +114,7 @@ def _check_lines(note: ParsedNote, target: FrontmatterKey | None) -> None:
 
 
 def _owns_its_lines(source: bytes) -> bool:
-    """Whether a key's lines are one line, or make a value by themselves in which no comment or
-    blank line begins something else.
-    """
+    """Whether they are one line, or a value by itself in which nothing else may begin."""
     first, *below = source.splitlines()
     return not below or (_is_yaml(source) and not _PERHAPS_OF_ANOTHER.search(source, len(first)))
 
@@ -145,7 +132,6 @@ def _is_yaml(source: bytes) -> bool:
 
 
 def _holds(note: ParsedNote, key: FrontmatterKey, value: FrontmatterInput) -> bool:
-    """Whether the key says just that already, so that nothing need be written."""
     if not note.matter.readable or note.values[key.name] != _read_back(value):
         return False
     written = note.data[key.value.start : key.value.stop] if key.value else b""
@@ -183,7 +169,6 @@ def _lines(indent: bytes, key: str, value: FrontmatterInput) -> list[bytes]:
 
 
 def _value_lines(source: bytes, value: FrontmatterInput, comment: bytes | None) -> list[bytes]:
-    """The key's lines; `source` is all up to its colon."""
     end = b" " + comment if comment else b""
     if isinstance(value, str | int | float) or not value:
         text = write_scalar(value) if isinstance(value, str | int | float) else "[]"

@@ -1,8 +1,6 @@
 """Headings: where a note has the headings that begin its sections, as CommonMark sees them.
 
-A section begins at a top-level heading. A heading inside a list item or a quote is part of the text
-it stands in: it begins no section and ends none. Most of a note is read here, where nothing but a
-heading can be meant; the rest, up to the next sure heading, by the parser.
+One inside a list item or a quote begins no section. What is certain is read here, the rest parsed.
 """
 
 from __future__ import annotations
@@ -34,8 +32,6 @@ _CLOSE_FENCE = re.compile(rb"\n {0,3}+(`{3,}+|~{3,}+)[ \t]*+\r?+$", re.MULTILINE
 
 
 class Heading(NamedTuple):
-    """A heading: `start` to `stop` are its whole lines."""
-
     level: int
     title: str
     start: int
@@ -44,9 +40,7 @@ class Heading(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """The top-level headings of a text in order, and what is odd about it; not `complete`: sections
-    could not be distinguished.
-    """
+    """The top-level headings in order; not `complete`: sections could not be distinguished."""
 
     headings: tuple[Heading, ...] = ()
     doubts: tuple[DoubtfulPart, ...] = ()
@@ -55,10 +49,7 @@ class Outline:
 
 
 def read_outline(data: bytes, start: int) -> Outline:
-    """The headings from `start`, which is the beginning of a line (or follows a byte order mark).
-
-    Never raises on content.
-    """
+    """Never raises on content. `start` begins a line, or follows a byte order mark."""
     scan = _Scan(data, start)
     try:
         scan.read()
@@ -69,11 +60,7 @@ def read_outline(data: bytes, start: int) -> Outline:
 
 
 class _Scan:
-    """One pass.
-
-    Each step begins where a top-level block ended, with nothing open: what stands above does not
-    matter any more.
-    """
+    """Each step begins where a top-level block ended: what stands above matters no more."""
 
     def __init__(self, data: bytes, start: int) -> None:
         self.headings: list[Heading] = []
@@ -90,12 +77,10 @@ class _Scan:
             at = self._read_plain(at)
 
     def _read_plain(self, at: int) -> int:
-        """Read on from `at` as far as no parser is needed, then let the parser read up to a heading
-        that is plain again. Returns its end.
+        """Read on as far as no parser is needed, then up to the next plain heading with it.
 
-        A line that begins with its first byte stands in no list item and no quote: so a fence or a
-        comment that begins there is a top-level block, and so is a heading there that neither
-        hides. All else that may be a heading, or hide one, is the parser's to tell.
+        What begins with a line's first byte is in no list item and no quote, so a fence, a comment
+        or a heading there is a top-level block. All else is the parser's to tell.
         """
         data = self._data
         match = _FIRST_LINE.match(data, at) or _LATER_LINE.search(data, at)
@@ -126,15 +111,11 @@ class _Scan:
         return len(data)
 
     def _is_below_blank(self, line_end: int) -> bool:
-        """Whether the line that ends there is blank, or above the text."""
         above = max(self._data.rfind(b"\n", self._start, line_end) + 1, self._start)
         return line_end <= self._start or not self._data[above:line_end].strip(_BLANK)
 
     def _parse_from(self, at: int, doubtful: int) -> int:
-        """Parse from `at` beyond `doubtful` up to a line of hashes that proves to be a heading.
-
-        Returns its end.
-        """
+        """Parse beyond `doubtful` up to a line of hashes that proves a heading; returns its end."""
         candidates = _ATX_LINE.finditer(self._data, doubtful)
         skipped = 0
         while (line := next(islice(candidates, skipped, None), None)) is not None:
@@ -146,9 +127,7 @@ class _Scan:
         return len(self._data)
 
     def _parse(self, at: int, stop: int, last: int | None = None) -> bool:
-        """Take what the parser sees between; with `last`, only if its last block is a heading that
-        begins there.
-        """
+        """With `last`, only if the last block is a heading that begins there."""
         data = self._data
         blocks = list(read_blocks(data, at, stop))
         if last is not None and (blocks[-1].kind, blocks[-1].start) != ("Heading", last):
@@ -172,7 +151,6 @@ class _Scan:
 
 
 def _after_fence(data: bytes, mark: bytes, at: int) -> int:
-    """Where the line after the fence's end begins; 0 where it has none."""
     return next(
         (
             line_stop(data, line.end())
@@ -227,11 +205,6 @@ _MARKER = re.compile(rb" {0,3}(?:>|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|\Z))")
 
 
 class DoubtfulPart(NamedTuple):
-    """A part of a note, as byte offsets, that may hold other headings than the outline says.
-
-    `problem` says how to settle it.
-    """
-
     problem: NoteProblem
     start: int
     stop: int
@@ -242,7 +215,6 @@ def _doubt(code: str, message: str, start: int, stop: int) -> DoubtfulPart:
 
 
 def find_doubt(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
-    """What may be read otherwise in this top-level block."""
     if block.kind == "Heading":
         return _table_or_heading(block, data) or _below_definition(block, data)
     if block.kind == "HtmlBlock":
@@ -255,9 +227,7 @@ def find_doubt(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
 
 
 def find_left_open(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
-    """That the note's last block, a fence or a piece of HTML, was never closed: a heading put below
-    it would be part of it.
-    """
+    """A fence or HTML at the end that is never closed: a heading put below would be part of it."""
     if block.kind not in {"Fenced", "HtmlBlock"}:
         return None
     probe = data[block.start :] + b"\n\n# x\n"
@@ -292,9 +262,7 @@ def _table_or_heading(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
 
 
 def _below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
-    """Right below a link definition, an indented line, a tag or a bare list marker is text to
-    CommonMark; some see another block begin.
-    """
+    """Below a link definition some see an indented line, a tag or a list marker begin a block."""
     start = _line_start(block, data)
     above = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
     is_heading = (
@@ -322,9 +290,7 @@ def _is_table_rule(line: bytes) -> bool:
 
 
 def _crossed_tags(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
-    """Any of the four closing tags ends such a block in CommonMark, only its own in the kept
-    parser.
-    """
+    """Any of the four closing tags ends such a block in CommonMark, only its own in our parser."""
     tag = _RAW_TAG.match(data, block.start, block.stop)
     closing = _CLOSE_RAW.search(data, block.start, block.stop) if tag else None
     if tag is None or closing is None or tag[1].lower() == closing[1].lower():
@@ -338,9 +304,7 @@ def _crossed_tags(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
 
 
 def _rule_below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
-    """Dashes right below a link definition are a rule in the kept parser and text in cmark, so an
-    underline may follow, or HTML may not.
-    """
+    """Dashes below a link definition are a rule in our parser and text in cmark."""
     definition = data.rfind(b"]:", max(block.start - _NEAR, 0), block.start)
     between = _with_lf(data[definition : block.start]) + b"x" if definition >= 0 else b"\n\n"
     if _BLANK_LINE.search(between) or _UNDERLINE.search(between):
@@ -358,7 +322,7 @@ def _rule_below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | 
 
 
 def _with_lf(data: bytes) -> bytes:
-    """The text with LF for a lone CR too, which ends a line as well; the length stays."""
+    """A lone CR ends a line too; the length stays."""
     return data.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
 
 
@@ -378,12 +342,7 @@ def _underline_below_list(block: MarkdownBlock, data: bytes) -> DoubtfulPart | N
 
 
 def _end_of_underline(text: bytes) -> int | None:
-    """Where an underline ends whose text follows, with no blank line between, an indented line or a
-    link definition.
-
-    To one parser an indented line is code, not text. Another ends an item or quote after a
-    definition, where the rest let its text go on.
-    """
+    """Where an underline ends that only some parsers take for a heading's."""
     below_indented = below_definition = below_text = False
     end = -1
     for line in text.split(b"\n"):

@@ -1,9 +1,4 @@
-"""History: who wrote what, why, and what stood there before, as rows beside the objects that hold
-the texts.
-
-SQLite, since it answers by path, run and cause at any length and a write costs the same with ten
-rows or a million.
-"""
+"""History: who wrote what, why, and what stood there before, beside the objects with the texts."""
 
 from __future__ import annotations
 
@@ -72,7 +67,7 @@ Each is a run of its own, but no agent's.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpending:
-    """What the runs took that began on that day or later: US dollars, and tokens in and out."""
+    """Of the runs that began on that day or later: US dollars, and tokens in and out."""
 
     date: str
     runs: int
@@ -82,10 +77,7 @@ class RunSpending:
 
 
 class History:
-    """The record of writes and runs.
-
-    Its methods raise StorageFailedError when the disk refuses; threads may share it.
-    """
+    """Methods raise StorageFailedError when the disk refuses; threads may share it."""
 
     def __init__(self, path: Path) -> None:
         self._database = Database(
@@ -108,7 +100,7 @@ class History:
         self._database.close()
 
     def intend(self, write: Write) -> Write:
-        """Record, durably, that a write is about to be made. Returns it with its number."""
+        """Durably, before the write is made."""
         columns = "at, path, by, run, causes, operation, before, after, temporary, key, state"
         sql = f"INSERT INTO writes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,'intended')"  # noqa: S608
         with self._database.write() as database:
@@ -117,41 +109,32 @@ class History:
         return replace(write, id=int(number or 0))
 
     def settle(self, write: int, state: Literal["done", "void"]) -> None:
-        """Say how the intended write ended.
-
-        Not durable by itself: after a power cut the next start settles it by what is on the disk.
-        """
+        """Not durable by itself: after a power cut the next start settles it by what is on disk."""
         with self._database.write(is_durable=False) as database:
             database.execute("UPDATE writes SET state = ? WHERE id = ?", (state, write))
 
     def intended(self) -> list[Write]:
-        """Writes whose end was never recorded: the process died, or the disk failed, in the
-        middle.
-        """
+        """Writes whose end was never recorded: the process died, or the disk failed."""
         return self._writes("state = 'intended' ORDER BY id", ())
 
     def begin_act(self, document: Mapping[str, object]) -> int:
-        """Record an act of several writes; returns its number. Durable with its first write."""
+        """Record an act of several writes. Durable with its first write."""
         sql = "INSERT INTO acts (document, last_write) SELECT ?, coalesce(max(id), 0) FROM writes"
         with self._database.write(is_durable=False) as database:
             return int(database.execute(sql, (json.dumps(document),)).lastrowid or 0)
 
     def save_act(self, act: int, document: Mapping[str, object]) -> None:
-        """Record how far it is."""
         with self._database.write(is_durable=False) as database:
             database.execute(
                 "UPDATE acts SET document = ? WHERE id = ?", (json.dumps(document), act)
             )
 
     def end_act(self, act: int) -> None:
-        """Forget it: all of it is done."""
         with self._database.write(is_durable=False) as database:
             database.execute("DELETE FROM acts WHERE id = ?", (act,))
 
     def acts(self) -> list[tuple[int, dict[str, Any], int]]:
-        """Those that were begun and not ended: the number, the document, and the number of the last
-        write before it.
-        """
+        """Those that did not end: number, document, and the number of the last write before it."""
         rows = self._rows("SELECT id, document, last_write FROM acts ORDER BY id", ())
         return [(act, json.loads(document), last) for act, document, last in rows]
 
@@ -166,9 +149,7 @@ class History:
         return found[0] if found else None
 
     def is_ours_since(self, write: Write, digest: str | None) -> bool:
-        """Whether that write, and those before it that were not noticed either, lead there from
-        that content, with no other in between.
-        """
+        """Whether it and unnoticed writes before it lead there from that content without a gap."""
         at = write.before
         for earlier in self._writes(
             "path = ? AND id < ? AND noticed = 0 AND state != 'void' ORDER BY id DESC",
@@ -180,9 +161,7 @@ class History:
         return at == digest
 
     def notice(self, writes: Sequence[Write]) -> None:
-        """Remember that the scanner has seen these: the same content, when it comes again, is a
-        person's.
-        """
+        """The scanner has seen these: the same content, when it comes again, is a person's."""
         with self._database.writer():
             with self._database.write() as database:
                 sql = "UPDATE writes SET noticed = 1 WHERE path = ? AND id <= ? AND noticed = 0"
@@ -193,7 +172,6 @@ class History:
         return self._writes("path = ? AND state != 'void' ORDER BY id", (path,))
 
     def knows_text(self, path: str, digest: str) -> bool:
-        """Whether a text of that digest was written, replaced or noticed at that path."""
         written = (
             "SELECT 1 FROM writes WHERE path = ? AND (before = ? OR after = ?) AND state != "
             "'void' LIMIT 1"
@@ -205,9 +183,7 @@ class History:
         return self._writes("run = ? AND state != 'void' ORDER BY id", (run,))
 
     def other_half(self, write: Write) -> Write | None:
-        """A move is two writes, one right after the other, of the place it came to and of the one
-        it left. The other of the two.
-        """
+        """A move is two writes in a row, of the place it came to and of the one it left."""
         if write.operation != "Move":
             return None
         other = (write.after, write.before)
@@ -218,9 +194,7 @@ class History:
         return next((half for half in own if (half.before, half.after) == other), None)
 
     def saw(self, at: datetime, seen: Sequence[tuple[str, str, str | None, str | None]]) -> None:
-        """Remember what people did, as path, kind, earlier path, digest. Not durable by itself: it
-        explains, and decides nothing.
-        """
+        """Path, kind, earlier path, digest. Not durable by itself: it explains, decides nothing."""
         sql = "INSERT INTO sightings (path, kind, source, digest, at, write) VALUES (?,?,?,?,?,?)"
         with self._database.write(is_durable=False) as database:
             last = database.execute("SELECT coalesce(max(id), 0) FROM writes").fetchone()[0]
@@ -228,19 +202,14 @@ class History:
             database.executemany(sql, [(*storable(one), *rest) for one in seen])
 
     def sightings_of(self, path: str) -> list[ObservedWrite]:
-        """What people did to that path, oldest first."""
         return self._sightings("path = ? ORDER BY id", (path,))
 
     def moved_from(self, path: str, after: int) -> list[ObservedWrite]:
-        """Moves by people from that path to others, after the write of that number, oldest
-        first.
-        """
+        """Moves by people from that path, after the write of that number, oldest first."""
         return self._sightings("source = ? AND write >= ? ORDER BY id", (path, after))
 
     def move_away(self, path: str, after: int) -> Write | None:
-        """The write at the new place, where that path was moved by one of our writes after the one
-        of that number: the first such move.
-        """
+        """The first write that moved that path away after that number, at its new place."""
         gone = self._writes(
             "path = ? AND id > ? AND operation = 'Move' AND after IS NULL AND state != 'void' "
             "ORDER BY id",
@@ -254,15 +223,11 @@ class History:
         return datetime.fromisoformat(rows[0][0]) if rows else None
 
     def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """The file as it is now, for long queries that no writer waits for."""
+        """For long queries that no writer waits for."""
         return self._database.reading()
 
     def drop_writes(self, writes: Sequence[int]) -> None:
-        """Forget these.
-
-        The newest write is never among them, or its number would be given again; of each path it is
-        remembered.
-        """
+        """Never the newest one, or its number would be given again."""
         rows = [(write,) for write in writes]
         with self._database.write() as database:
             database.executemany(
@@ -281,10 +246,9 @@ class History:
             database.executemany("DELETE FROM run_causes WHERE run = ?", rows)
 
     def drop_sightings(self, before: datetime, horizon: datetime) -> int:
-        """Forget what people were seen to do before that; returns how much that was.
+        """Forget what people did before that; returns how much.
 
-        What came after a sighting of between `before` and `horizon` is not older than that one,
-        whatever its own date says.
+        One seen between `before` and `horizon` saves those after it, whatever their own date says.
         """
         span = (before.isoformat(), horizon.isoformat())
         kept = (
@@ -297,7 +261,6 @@ class History:
             ).rowcount
 
     def done_after(self, write: int) -> list[Write]:
-        """The writes that stand with a higher number than that, oldest first."""
         return self._writes("id > ? AND state = 'done' ORDER BY id", (write,))
 
     def last_write(self) -> int:
@@ -330,16 +293,14 @@ class History:
         return json.loads(rows[0][0]) if rows else None
 
     def runs(self, *, limit: int = 50, before: str | None = None) -> list[dict[str, object]]:
-        """Documents of the latest runs, newest first; `before` names the run to go on after."""
+        """Newest first; `before` names the run to go on after."""
         sql = "SELECT document FROM runs WHERE ? IS NULL OR id < ? ORDER BY id DESC LIMIT ?"
         return [json.loads(row[0]) for row in self._rows(sql, (before, before, limit))]
 
     def runs_that(
         self, is_run: Callable[[Mapping[str, object]], bool], *, limit: int, before: str | None
     ) -> list[dict[str, object]]:
-        """The same of those whose document is wanted: a page is full whatever lies between. Reads
-        no more documents than it must.
-        """
+        """The same of those whose document is wanted: a page is full whatever lies between."""
         found: list[dict[str, object]] = []
         place = before
         while len(found) < limit:
@@ -359,12 +320,10 @@ class History:
         return [json.loads(row[0]) for row in self._rows(sql, tuple(causes))]
 
     def unended(self) -> list[dict[str, object]]:
-        """Documents of the runs whose end was never recorded."""
         sql = "SELECT document FROM runs WHERE outcome IN ('running', 'waiting')"
         return [json.loads(row[0]) for row in self._rows(sql, ())]
 
     def count_runs(self, *, cause: str | None = None) -> int:
-        """How many runs of agents have started, in all or for a cause."""
         if cause is None:
             return int(self._rows(f"SELECT count(*) FROM runs WHERE {_OF_AGENTS}", ())[0][0])  # noqa: S608
         sql = f"SELECT count(*) FROM run_causes JOIN runs ON id = run WHERE cause = ? AND {_OF_AGENTS}"  # noqa: S608, E501
@@ -372,7 +331,7 @@ class History:
         return int(found[0][0])
 
     def runs_started(self, since: datetime, until: datetime) -> set[str]:
-        """The runs of agents that began between two moments, by the wall clock of then."""
+        """By the wall clock of then."""
         sql = f"SELECT id FROM runs WHERE started >= ? AND started <= ? AND {_OF_AGENTS}"  # noqa: S608
         return {row[0] for row in self._rows(sql, (since.isoformat(), until.isoformat()))}
 
@@ -392,7 +351,7 @@ class History:
         )
 
     def _paths_unnoticed(self) -> set[str]:
-        """Asked once, so that a walk over a whole vault need not ask for each file."""
+        """Read once, so that a walk over a whole vault need not ask for each file."""
         sql = "SELECT DISTINCT path FROM writes WHERE noticed = 0"
         return {stored_text(row[0]) for row in self._rows(sql, ())}
 
@@ -415,9 +374,7 @@ class History:
 
 
 def new_id(prefix: str, at: datetime) -> str:
-    """`prefix`, the moment to the millisecond, and eight random digits:
-    `r-20261121-231502-417-9f3a61c8`.
-    """
+    """`prefix`, the moment, and eight random digits: `r-20261121-231502-417-9f3a61c8`."""
     moment = "%04d%02d%02d-%02d%02d%02d-%03d" % (  # noqa: UP031  four times as fast as an f-string
         at.year,
         at.month,

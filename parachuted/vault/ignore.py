@@ -1,9 +1,7 @@
-"""What is ignored: dot-names, what editors leave behind, and the lines of `.parachuteignore`, which
-mean what git means by them.
+"""What is ignored: dot-names, what editors leave behind, and the lines of `.parachuteignore`.
 
-They are translated here because no library holds that: pathspec (used before), gitmatch,
-igittigitt, dulwich, gitignorefile and gitignorant each differ from `git check-ignore` in 200 to 900
-of 2,000 random files of rules, and four of them raise at lines that git takes.
+These mean what git means by them. Every library that was tried (pathspec, gitmatch, igittigitt,
+dulwich, gitignorefile, gitignorant) differs from git in at least a tenth of random files of rules;
 `tests/vault/test_ignore_as_git.py` compares this with git itself.
 """
 
@@ -27,24 +25,14 @@ _SCRAP = re.compile(
 
 
 class IgnoreRules:
-    """The rules of one vault: dot-names, what editors and sync programs leave behind, and the lines
-    of `.parachuteignore`.
-    """
-
     def __init__(self, text: str = "") -> None:
-        """`text` is the ignore file's, as `os.fsdecode` gives it.
-
-        Lines that can mean no file are passed over; `problem` names the first. `is_stale`: what
-        the file says now could not be read.
-        """
+        """`problem` names the first line that means nothing; `is_stale`: the file is unreadable."""
         self.is_stale = False
         self._lines = GitIgnoreLines(text)
         self.problem = self._lines.problem
 
     def file(self, folder: str, name: str) -> bool:
-        """Whether the file `name` in `folder` is ignored; the vault's `.parachuteignore` never is,
-        so that a change of it is noticed.
-        """
+        """Never the vault's own `.parachuteignore`, so that a change of it is noticed."""
         if not _PLAIN.fullmatch(name):
             if name == IGNORE_FILE and not folder:
                 return False
@@ -66,18 +54,15 @@ class IgnoreRules:
         return False
 
     def folder(self, folder: str, name: str) -> bool:
-        """Whether the folder `name` in `folder`, and all below it, is ignored."""
         if begins_with_dot(name) and name not in _KEPT_FOLDERS:
             return True
         return self._lines.ignore(folder, name, is_folder=True)
 
 
 class GitIgnoreLines:
-    """The lines of a `.gitignore`, asked about one name at a time: whoever walks does not enter an
-    ignored folder, and nothing takes back what is below one.
+    """The lines of a `.gitignore`, for one name at a time: what is below an ignored folder is too.
 
-    Bytes are compared, and letter case counts, as with git; names and lines are in NFC, as with git
-    on a Mac, so that an accent is the same however it is stored.
+    Names and lines are in NFC, as with git on a Mac, so an accent is the same however it is stored.
     """
 
     def __init__(self, text: str) -> None:
@@ -104,7 +89,6 @@ class GitIgnoreLines:
         return bool(self._last_first)
 
     def ignore(self, folder: str, name: str, *, is_folder: bool) -> bool:
-        """Whether the last line that means it ignores it."""
         if not self._last_first:
             return False
         end = _bytes(name)
@@ -224,7 +208,6 @@ def _plain_text(glob: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _one_byte(glob: bytes, at: int) -> tuple[bytes, int]:
-    """What stands at `at` and is no `*`: a set, another wildcard of one byte, or text."""
     match glob[at : at + 1]:
         case b"?":
             return b"[^/]", at + 1
@@ -243,7 +226,6 @@ def _at(glob: bytes, at: int) -> bytes:
 
 
 def _set(glob: bytes, at: int) -> tuple[bytes, int]:
-    """The set of bytes whose `[` is before `at`."""
     is_negated = _at(glob, at) in b"!^"
     at += is_negated
     members: set[int] = set()

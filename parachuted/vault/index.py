@@ -1,7 +1,6 @@
 """Index: what the vault held at the last scan, by folder, in memory, and a copy of it on disk.
 
-Derived: delete the copy and the next start reads the whole vault. The copy is a whole snapshot plus
-a log of what changed since, so that noticing a change costs the same in a small and a large vault.
+Derived: delete the copy (a snapshot and a log of changes) and the next start reads the whole vault.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ _STATUS = struct.Struct("<qqqQ")
 
 
 class IndexEntry(bytes):
-    """One file as last seen: times in nanoseconds, size in bytes, SHA-256 in hex (None: not a note,
-    so not read).
+    """One file as last seen: times in ns, size in bytes, SHA-256 in hex (None: not a note).
 
     Packed, since there is one for every file: 160 bytes, where a tuple of five objects takes 384.
     """
@@ -63,18 +61,15 @@ class IndexEntry(bytes):
         return self[_STATUS.size :].decode() or None
 
     def values(self) -> tuple[int, int, int, int, str | None]:
-        """The values that make an equal entry."""
         mtime_ns, ctime_ns, size, inode = _STATUS.unpack_from(self)
         return mtime_ns, ctime_ns, size, inode, self.digest
 
     def has_status(self, status: os.stat_result) -> bool:
-        """Whether nothing of a file's status is another than it was."""
         return self.startswith(
             _STATUS.pack(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         )
 
     def same_content(self, other: IndexEntry | None) -> bool:
-        """Whether both stand for the same bytes, as far as is known."""
         if other is None:
             return False
         if self.digest is not None or other.digest is not None:
@@ -83,11 +78,10 @@ class IndexEntry(bytes):
 
 
 class VaultIndex:
-    """The files of the vault by folder. One thread changes it; others may read single entries.
+    """One thread changes it; others may read single entries.
 
-    `contexts_version` grows when a context file comes, goes or changes its size, so that answers
-    about them can be kept; `version` grows with every change of any file, and
-    `version_of` a folder is what it was at the last one of a file directly in it.
+    `version` grows with every change, `contexts_version` when a context file comes, goes or
+    changes its size.
     """
 
     def __init__(self) -> None:
@@ -125,7 +119,7 @@ class VaultIndex:
                 yield VaultPath(prefix + name)
 
     def below(self, folder: str) -> list[str]:
-        """That folder and every folder below it, as far as they are known."""
+        """That folder and every known folder below it."""
         found = [folder] if folder in self._folders else []
         for place in found:
             found += [
@@ -134,7 +128,6 @@ class VaultIndex:
         return found
 
     def all_folders(self) -> list[str]:
-        """Every folder, the vault itself (empty) first."""
         return self.below("")
 
     def version_of(self, folder: str) -> int:
@@ -145,7 +138,6 @@ class VaultIndex:
         return sorted(self._context_folders)
 
     def context_file(self, folder: str) -> VaultPath | None:
-        """The folder's context file: AGENTS.md, else CLAUDE.md, else None."""
         files = self._folders.get(folder, {})
         name = next((name for name in CONTEXT_NAMES if name in files), None)
         return None if name is None else VaultPath(f"{folder}/{name}" if folder else name)
@@ -157,7 +149,6 @@ class VaultIndex:
         )
 
     def set(self, path: str, entry: IndexEntry | None) -> None:
-        """Set what is there now; None: nothing."""
         folder, _, name = path.rpartition("/")
         before = self._folders.get(folder, {}).get(name)
         if entry is not None:
@@ -209,10 +200,7 @@ class VaultIndex:
 
 
 class IndexSnapshot:
-    """The index's copy on disk.
-
-    It is never the only copy of anything, so it is written without waiting for the disk.
-    """
+    """Never the only copy of anything, so it is written without waiting for the disk."""
 
     def __init__(self, folder: Path) -> None:
         self._base = folder / "snapshot.json"
@@ -221,9 +209,7 @@ class IndexSnapshot:
         self.problem: str | None = None
 
     def load(self) -> VaultIndex | None:
-        """The index as it was kept, or None when there is none or it cannot be read (`problem` then
-        says why).
-        """
+        """None when there is none, or it cannot be read (`problem` says why)."""
         if not self._base.exists():
             return None
         try:
@@ -309,7 +295,6 @@ def _index_of(data: bytes) -> VaultIndex:
 
 
 def _opened_log(path: Path) -> int:
-    """A descriptor that appends to the log, from the beginning of a line on."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":

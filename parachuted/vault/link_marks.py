@@ -1,8 +1,4 @@
-"""Link marks: where a note links to files, found without parsing all of it.
-
-What stands in code or comments does not count, nor does the world outside. Each byte is looked at a
-bounded number of times, whatever is left open.
-"""
+"""Link marks: where a note links to files, outside code and comments, found in linear time."""
 
 from __future__ import annotations
 
@@ -55,8 +51,6 @@ _DEEPEST = 3  # spaces before a definition
 
 @dataclass(frozen=True, slots=True)
 class LinkMark:
-    """One link as bytes: `span` is its target, the anchor left out."""
-
     kind: LinkKind
     form: Form
     span: Span
@@ -65,18 +59,14 @@ class LinkMark:
 
 
 def find_links(note: ParsedNote) -> Iterator[LinkMark]:
-    """Every link of the note, in order; those that name no file, but a place in the note itself,
-    are left out.
-    """
+    """In order, without those to a place in the note itself."""
     yield from _matter_links(note)
     if note.data.find(b"[", note.body.start) >= 0:
         yield from _Scan(note.data, note.body.start).links()
 
 
 def _matter_links(note: ParsedNote) -> Iterator[LinkMark]:
-    """Links in the keys and values of the frontmatter, however YAML lets these be written; in one
-    that is not YAML, those of each key whose own lines are.
-    """
+    """In a frontmatter that is not YAML, those of each key whose own lines are."""
     block = note.frontmatter
     if block is None or b"[" not in note.data[block.start : block.stop]:
         return
@@ -99,7 +89,7 @@ def _links_of_lines(data: bytes, lines: Span) -> Iterator[LinkMark]:
 
 
 def _unparsed_links(data: bytes, lines: Span) -> Iterator[LinkMark]:
-    """What looks like a link. Where it is the whole of a quoted text, it certainly ends there."""
+    """What is the whole of a quoted text certainly ends there."""
     for match in _IN_UNPARSED.finditer(data, lines.start, lines.stop):
         line = data[
             max(
@@ -113,7 +103,6 @@ def _unparsed_links(data: bytes, lines: Span) -> Iterator[LinkMark]:
 
 
 def _parsed_links(data: bytes, lines: Span) -> list[LinkMark]:
-    """The links of lines that are YAML. Raises YamlRefusedError."""
     try:
         text = data[lines.start : lines.stop].decode()
     except UnicodeDecodeError as error:
@@ -175,9 +164,6 @@ def _wiki(
 
 
 def _written_target(match: re.Match[bytes], kind: LinkKind, label: bytes) -> Iterator[LinkMark]:
-    """A link in markdown's own way, unless it leads out of the vault or to a place in the note
-    itself.
-    """
     form: Form = "bare" if match["bare"] is not None else "angle"
     text = match[form]
     path, mark, anchor = text.partition(b"#")
@@ -189,11 +175,7 @@ def _written_target(match: re.Match[bytes], kind: LinkKind, label: bytes) -> Ite
 
 
 class _Scan:
-    """One pass over the body.
-
-    `_open` holds the brackets that wait for their end; what was once sought in vain is not sought
-    again.
-    """
+    """One pass over the body; what was once sought in vain is not sought again."""
 
     def __init__(self, data: bytes, start: int) -> None:
         self._data, self._start = data, start
@@ -258,9 +240,7 @@ class _Scan:
         )
 
     def _after_code(self, here: int) -> int:
-        """Where what a fence or backticks hide ends; just after the marks where they hide
-        nothing.
-        """
+        """Just after the marks where they hide nothing."""
         run = (_TICKS if self._data[here : here + 1] == b"`" else _TILDES).match(self._data, here)
         if run is None:
             return here + 1

@@ -36,10 +36,7 @@ class FileNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRewrites:
-    """What a move means for links: pure.
-
-    `are_all`: whether `before` and `after` are all files of the vault.
-    """
+    """`are_all`: whether `before` and `after` are all files of the vault."""
 
     source: str
     target: str
@@ -51,15 +48,12 @@ class LinkRewrites:
     def of_move(
         cls, source: str, target: str, files: Iterable[str], *, are_all: bool = True
     ) -> LinkRewrites:
-        """`files` are those before."""
         before = FileNames({source, *files})
         after = before.moved(source, target)
         return cls(source=source, target=target, before=before, after=after, are_all=are_all)
 
     def rewritten(self, note: ParsedNote, path: str) -> tuple[bytes, int]:
-        """The note, which was at `path`, with each link meaning what it meant, and the number of
-        links for which that cannot be written.
-        """
+        """The note that was at `path` with links meaning what they did, and how many could not."""
         left = 0
 
         def replaced(link: Link) -> str | None:
@@ -80,9 +74,7 @@ class LinkRewrites:
         return sum(self._wanted(link, path) is not None for link in links_in(note))
 
     def sources(self, linking: Callable[[str], Iterable[str]]) -> set[str]:
-        """The notes to look at: those with links to the note, or to a file whose name it takes from
-        now on.
-        """
+        """Notes with links to the note, or to a file whose name it takes from now on."""
         name = name_key(self.target.rpartition("/")[2])
         rivals = {
             rival for key in (name, name.rpartition(".")[0]) for rival in self.before.by_name(key)
@@ -90,7 +82,7 @@ class LinkRewrites:
         return {note for file in {self.source, *rivals} for note in linking(file)} | {self.source}
 
     def _wanted(self, link: Link, path: str) -> str | None:
-        """The file that the link is to name from now on, where it does not do so as it stands."""
+        """The file to name from now on, where the link does not do so as it stands."""
         was = resolve(link, path, self.before)
         if was is None:
             return None

@@ -1,7 +1,6 @@
 """Links: which files a note names, and how to rewrite a link's target and nothing else.
 
-A target may be a name alone, a path from the vault, a path from the note's own folder, or the end
-of a path; case does not matter.
+A target is a name, a path from the vault or the note's folder, or the end of one, in any case.
 """
 
 from __future__ import annotations
@@ -38,15 +37,10 @@ _SUFFIX = ".md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One link to a file.
+    """`target` has its escapes undone and stands at `span`, in bytes; `line` counts from 1.
 
-    `target` is its path part as it is meant, escapes undone; `span` is where that stands, in bytes;
-    `line` from 1.
-
-    `form` says how it is written: `wiki`, `bare` or `angle`; in the frontmatter as `wiki`, within a
-    text that is in quotes (`single`, `double`), has none (`plain`) or stands in lines of its own
-    (`block`), as a list in a list, which `[[Note]]` without quotes is to YAML (`flow`), or in lines
-    that are not YAML (`unparsed`).
+    `form` in the frontmatter: within quotes (`single`, `double`), none (`plain`), lines of its own
+    (`block`), as the list that `[[Note]]` is to YAML (`flow`), or in what is not YAML (`unparsed`).
     """
 
     kind: LinkKind
@@ -59,20 +53,14 @@ class Link:
 
 
 def links_in(note: ParsedNote) -> tuple[Link, ...]:
-    """Every link of the note to a file, in order; links to a place in the note itself have no file
-    and are left out. Never raises.
-    """
+    """In order; those to a place in the note itself are left out. Never raises."""
     if not note.is_read:
         return ()
     return tuple(_links_of(find_links(note), note.data))
 
 
 def rewrite_links(note: ParsedNote, replace: Callable[[Link], str | None]) -> bytes:
-    """The note with other targets: what `replace` gives (None: as it is) is written as the old
-    target was. All other bytes are the same.
-
-    A target that cannot be written in that form (see `written`) stays as it is.
-    """
+    """The note with what `replace` gives (None: as it is), where that can be written."""
     parts, at = [], 0
     for link in links_in(note):
         target = replace(link)
@@ -84,9 +72,7 @@ def rewrite_links(note: ParsedNote, replace: Callable[[Link], str | None]) -> by
 
 
 def written(link: Link, target: str, data: bytes) -> bytes | None:
-    """The target as it is to stand in that link's place; None where its form cannot hold it:
-    `[[a#b]]` never means a file `a#b`.
-    """
+    """None where its form cannot hold the target: `[[a#b]]` never means a file `a#b`."""
     try:
         text = target.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -108,9 +94,6 @@ def written(link: Link, target: str, data: bytes) -> bytes | None:
 
 
 def _fits(link: Link, old: bytes, target: str) -> bool:
-    """Whether the target in the frontmatter leaves YAML what it is; one that goes over the end of a
-    line stays.
-    """
     if link.form == "unparsed" or b"\n" in old or UNPRINTABLE.search(target):
         return False
     if link.form == "flow":
@@ -168,8 +151,6 @@ def _text(data: bytes) -> str:
 
 
 class LinkNames(Protocol):
-    """The files of a vault, as links look for them."""
-
     def by_name(self, key: str) -> Iterable[str]:
         """The files whose last name is that, as `name_key` spells it."""
 
@@ -177,9 +158,7 @@ class LinkNames(Protocol):
 
 
 def name_key(name: str) -> str:
-    """A name, or a path, without what does not matter: letter case, and how accents are put
-    together.
-    """
+    """Without what does not matter: letter case, and how accents are put together."""
     return (
         name.lower()
         if name.isascii()
@@ -188,16 +167,13 @@ def name_key(name: str) -> str:
 
 
 def resolve(link: Link, source: str, names: LinkNames) -> str | None:
-    """The file that the link in the note `source` means, or None."""
     return resolve_target(link.target, source, names, from_folder=link.form in {"bare", "angle"})
 
 
 def resolve_target(
     target: str, source: str, names: LinkNames, *, from_folder: bool = False
 ) -> str | None:
-    """The file of that target. `from_folder`: look for a path from the note's own folder first, as
-    markdown links mean it.
-    """
+    """`from_folder`: look in the note's own folder first, as markdown links mean it."""
     folder = posixpath.dirname(source)
     if target.startswith("/"):
         return _first(_at([target.lstrip("/")], names))
@@ -209,9 +185,7 @@ def resolve_target(
 
 
 def leads_straight(link: Link, source: str, path: str) -> bool:
-    """Whether the link is a path from the note's own folder, as every program that reads markdown
-    understands it.
-    """
+    """Whether it is a path from the note's own folder, as any reader of markdown understands it."""
     if link.form not in {"bare", "angle"} or link.target.startswith("/"):
         return False
     return name_key(_joined(posixpath.dirname(source), link.target)) in {
@@ -229,11 +203,10 @@ def spelled(
     data: bytes,
     whole: bool = False,
 ) -> str | None:
-    """How the link is to be written for its new target, in the manner it is; None: that cannot be.
+    """How to write the link for its new target, in its manner; None: that cannot be.
 
-    `was` and `now` are the note's path and the target's, before and after; `names` the files
-    afterwards; `data` the note. `whole`: never by a name alone, which may be that of another file
-    that `names` does not have.
+    `was` and `now` are the note's path and the target's; `names` the files afterwards. `whole`:
+    never by a name alone, which may be that of a file that `names` lacks.
     """
     from_folder = link.form in {"bare", "angle"}
     has_suffix = name_key(link.target).endswith(_SUFFIX)
@@ -277,7 +250,7 @@ def _with_suffix(path: str) -> tuple[str, str]:
 
 
 def _at(places: Iterable[str], names: LinkNames) -> Iterator[str]:
-    """Files at one of these places, letter case as it is written first."""
+    """Letter case as it is written first."""
     for place in places:
         if place in {"", ".", ".."} or place.startswith("../"):
             continue
@@ -293,7 +266,7 @@ def _at(places: Iterable[str], names: LinkNames) -> Iterator[str]:
 
 
 def _ending(target: str, folder: str, names: LinkNames) -> Iterator[str]:
-    """Files whose path ends so: those below the note's folder first, then the shortest path."""
+    """Those below the note's folder first, then the shortest path."""
     wanted = name_key(posixpath.normpath(target))
     for path in _with_suffix(wanted):
         found = [
@@ -313,9 +286,7 @@ _LARGEST = 1 << 20
 
 
 def link_setting(vault: Path) -> Literal["wiki", "markdown"] | None:
-    """What Obsidian's settings in the vault say, which without a word means wikilinks; None where
-    there are none. Blocks on the disk.
-    """
+    """What Obsidian's settings say (wikilinks unless told otherwise); None: there are none."""
     settings = vault / ".obsidian"
     if settings.is_symlink() or not settings.is_dir():
         return None

@@ -1,9 +1,7 @@
 """Merge: combines two changes of one text line by line, or reports that they conflict.
 
-Line ends and a missing last one are part of their lines, so every byte of the result is one of the
-three texts' bytes. The lines are paired by those that occur once in both texts, which stays fast
-where difflib does not and pairs what a person would pair. Not patiencediff (1.0.2): it panics at
-ten levels of recursion, on texts of sixty lines that repeat.
+Line ends are part of lines, so every byte of the result is one of the texts'. Lines that occur once
+in both are paired, which is fast. Not patiencediff (1.0.2): it panics on sixty repeated lines.
 """
 
 from __future__ import annotations
@@ -26,9 +24,7 @@ _CONTEXT = 2
 
 
 def diff_of(before: bytes, after: bytes, path: str, *, source: str | None = None) -> str:
-    """A unified diff of two texts, cut at some thousand characters; `source` is where the file was
-    before.
-    """
+    """A unified diff, cut at some thousand characters; `source` is where the file was before."""
     moved = f"rename from {printable(source)}\nrename to {printable(path)}\n" if source else ""
     if before == after:
         return moved
@@ -56,9 +52,7 @@ def count_changed(before: bytes, after: bytes) -> tuple[int, int] | None:
 
 
 def same_lines(old: Sequence[AnyStr], new: Sequence[AnyStr]) -> dict[int, int]:
-    """For each line of the newer text that stands in the older one too, its place there; where
-    comparing would take minutes, only of the lines at their common ends.
-    """
+    """The older place of each line that stands in both; of too many, only at the common ends."""
     start = _common(old, new)
     stop = _common(old[start:][::-1], new[start:][::-1])
     same = {place: place for place in range(start)}
@@ -77,9 +71,6 @@ def _cut_lines(data: bytes) -> list[str]:
 
 
 def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """What stands between the common ends, compared; where comparing would take minutes, as one
-    piece gone and one come.
-    """
     start = max(0, _common(old, new) - _CONTEXT)
     stop = max(0, _common(old[start + _CONTEXT :][::-1], new[start + _CONTEXT :][::-1]) - _CONTEXT)
     gone, came = old[start : len(old) - stop], new[start : len(new) - stop]
@@ -125,11 +116,7 @@ _BUDGET = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
-    """What became of two changes.
-
-    `clean`: they did not clash. `kept`: the texts of "theirs" that stood where ours clashed with
-    them.
-    """
+    """`kept`: the texts of "theirs" that stood where ours clashed with them."""
 
     data: bytes
     clean: bool
@@ -142,11 +129,8 @@ def merge_three(
     """Both changes of `base` in one text.
 
     Where they clash, all of theirs; with `prefer="theirs"`, theirs just in the places that clash.
-    With `prefer="both"`, lines that both add at one place do not clash, ours follow theirs; but not
-    where theirs begin what ours begin, such as one key of YAML.
-
-    Texts that differ in more than 50,000 lines clash as a whole, and so do files that are not
-    texts.
+    With "both", lines that both add at one place do not clash, unless theirs begin what ours begin.
+    Texts that differ in more than 50,000 lines, and files that are not texts, clash as a whole.
     """
     if theirs in (ours, base):
         return MergeResult(data=ours, clean=True)
@@ -197,9 +181,7 @@ def _lines(text: bytes) -> list[bytes]:
 
 
 def _common_ends(*texts: bytes) -> tuple[int, int]:
-    """How many bytes all texts have in common at their start and, beyond that, at their end; both
-    are whole lines.
-    """
+    """In bytes, at the start and, beyond that, at the end; both are whole lines."""
     first, *others = texts
     shortest = min(map(len, texts))
     start = min(_agreement(first, other, shortest) for other in others)
@@ -212,9 +194,7 @@ def _common_ends(*texts: bytes) -> tuple[int, int]:
 
 
 def _agreement(a: bytes, b: bytes, limit: int) -> int:
-    """How many of their first `limit` bytes agree; found by halving, as comparing slices is faster
-    than counting.
-    """
+    """Found by halving, as comparing slices is faster than counting."""
     low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2
@@ -277,9 +257,7 @@ class _Pairing:
             i, j = i_anchor + 1, j_anchor + 1
 
     def _anchors(self, i: int, i_stop: int, j: int, j_stop: int) -> list[tuple[int, int]]:
-        """Pairs of lines that occur once on each side, as many as stand in the same order on
-        both.
-        """
+        """Lines that occur once on each side, as many as stand in the same order on both."""
         in_b = {line: place for place, line in enumerate(self._b[j:j_stop], j)}
         counts_a, counts_b = Counter(self._a[i:i_stop]), Counter(self._b[j:j_stop])
         pairs = [
@@ -290,9 +268,7 @@ class _Pairing:
         return _longest_rising(pairs)
 
     def _small_pairs(self, i: int, i_stop: int, j: int, j_stop: int) -> Iterator[tuple[int, int]]:
-        """Lines that all repeat: what difflib makes of few of them; many are left unpaired rather
-        than waited for.
-        """
+        """Lines that all repeat: what difflib makes of few; many are left unpaired, to be fast."""
         lengths = i_stop - i, j_stop - j
         self._budget -= lengths[0] * lengths[1] * min(lengths)
         if max(lengths) > _SMALL or self._budget < 0:

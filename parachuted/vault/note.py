@@ -1,9 +1,4 @@
-"""Note: a markdown file as byte spans, so that a part can be read or changed without touching the
-rest.
-
-Only the frontmatter is looked for at once; keys, values and sections are read when they are first
-asked for, and kept.
-"""
+"""Note: a markdown file as byte spans, so that a part can be read or changed without the rest."""
 
 from __future__ import annotations
 
@@ -39,12 +34,7 @@ _UNREAD = NoteProblem(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A heading and what stands below it; `path` holds the titles from the outermost heading down
-    to this one.
-
-    `start`, `body_start`, `own_stop` and `stop` are byte offsets: the heading's lines, the text of
-    its own, its subsections.
-    """
+    """`path` holds the titles from the outermost heading down; the offsets are in bytes."""
 
     level: int
     title: str
@@ -56,9 +46,7 @@ class Section:
 
     @property
     def body(self) -> Span:
-        """All below the heading up to the next one of the same or a higher level, subsections
-        included.
-        """
+        """All below the heading, subsections included."""
         return Span(start=self.body_start, stop=self.stop)
 
     @property
@@ -72,10 +60,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedNote:
-    """What a markdown file holds.
-
-    `frontmatter` is the text between the two `---` lines, `body` all after them.
-    """
+    """`frontmatter` lies between the two `---` lines; the rest is read when first needed."""
 
     data: bytes
     frontmatter: Span | None
@@ -105,7 +90,7 @@ class ParsedNote:
 
     @property
     def values(self) -> Mapping[str, YamlValue]:
-        """The frontmatter's values: texts, lists and maps of texts; empty when it is not YAML."""
+        """Texts, lists and maps of texts; empty when the frontmatter is not YAML."""
         return self.matter.values
 
     @cached_property
@@ -134,9 +119,7 @@ class ParsedNote:
 
     @cached_property
     def title(self) -> str | None:
-        """The first level-1 heading; that of an entry, which begins with its para-id, names the
-        entry and not the note.
-        """
+        """The first level-1 heading that is not an entry's, which begins with its para-id."""
         return next(
             (
                 heading.title
@@ -149,24 +132,18 @@ class ParsedNote:
     def section(self, name: str | Sequence[str]) -> Section | None:
         """The section of that name, compared without regard to case and runs of white space.
 
-        A plain name is looked for at level 2, then at any level; it may be written as its heading
-        line ("## Facts"). "A > B", or a sequence of titles, is a heading path: B below A, from the
-        outermost heading or from anywhere. Of several the first in the file counts, of paths the
-        whole ones before the partial ones.
+        A plain name is looked for at level 2, then at any level; "A > B", or a sequence of titles,
+        is a heading path from the outermost heading, or else from anywhere. The first counts.
         """
         return next(iter(self.sections_called(name)), None)
 
     def sections_called(self, name: str | Sequence[str]) -> list[Section]:
-        """All that the name may mean, in the order of the file: of plain names those at level 2, of
-        paths the whole ones, if there are.
-        """
         if not isinstance(name, str):
             return self._at_path(name)
         found = self._named(folded_title(name)) or self._named(folded_title(plain_title(name)))
         return found or (self._at_path(name.split(">")) if ">" in name else [])
 
     def text(self, span: Span) -> str:
-        """The text there, with the replacement character for bytes that are not UTF-8."""
         return self.data[span.start : span.stop].decode("utf-8", "replace")
 
     def _named(self, name: str) -> list[Section]:
@@ -184,7 +161,7 @@ class ParsedNote:
 
 
 def parse_note(data: bytes) -> ParsedNote:
-    """The note in those bytes. Never raises on content; `problems` lists what is odd."""
+    """Never raises on content; `problems` lists what is odd."""
     start = len(BOM) if data.startswith(BOM) else 0
     block = find_block(data) if len(data) <= MAX_NOTE_BYTES else None
     if block is None or block.unterminated:
@@ -291,11 +268,7 @@ _UNTITLED = "(untitled)"
 
 
 def meaning(data: bytes) -> Meaning:
-    """What a note says.
-
-    A section's own text ends at its first subsection; of headings of the same path the later ones
-    are numbered.
-    """
+    """Of headings of the same path the later ones are numbered."""
     units = unit_texts(parse_note(data))
     if units is None:
         return {WHOLE: _digest(data)}
@@ -306,9 +279,7 @@ def meaning(data: bytes) -> Meaning:
 
 
 def holds_ids(unit: str, text: str) -> bool:
-    """Whether the text of a unit says nothing to a person: para-ids alone, or what a program notes
-    by them.
-    """
+    """Whether it says nothing to a person: para-ids alone, or what a program notes by them."""
     if not unit.startswith("@"):
         return False
     value = json.loads(text)
@@ -325,9 +296,7 @@ def says_something(unit: str, old: Meaning | None, new: Meaning | None) -> bool:
 
 
 def unit_texts(note: ParsedNote) -> dict[str, str] | None:
-    """The text of each unit, that of a key as JSON; None where the note cannot be divided into
-    parts.
-    """
+    """That of a key as JSON; None where the note cannot be divided into parts."""
     if not (note.outline.complete and is_utf8(note.data)):
         return None
     units: dict[str, str] = {}
@@ -338,9 +307,7 @@ def unit_texts(note: ParsedNote) -> dict[str, str] | None:
 
 
 def changed_units(old: Meaning | None, new: Meaning | None) -> tuple[str, ...]:
-    """The names of the units that differ, in the new note's order, then those that are gone; None
-    is a note that is not there.
-    """
+    """In the new note's order, then those that are gone; None is a note that is not there."""
     before, after = old or {}, new or {}
     changed = [unit for unit in after if before.get(unit) != after[unit]]
     return (*changed, *(unit for unit in before if unit not in after))
@@ -370,9 +337,7 @@ def _canonical(value: YamlValue) -> YamlValue:
 
 
 def _heading_path(titles: Iterable[str]) -> str:
-    """The titles in a row, with a `#` before what could be taken for a key or for one of our own
-    names.
-    """
+    """With a `#` before what could be taken for a key or for one of our own names."""
     path = " > ".join(" ".join(title.split()) or _UNTITLED for title in titles)
     return f"#{path}" if path[0] in "#@" or path in OWN_NAMES else path
 
@@ -392,9 +357,7 @@ _MARKER = re.compile(
 
 
 def conflict_line(data: bytes) -> int | None:
-    """The line (from 1) of the first conflict marker; None where there is none, but for an example
-    in a code fence.
-    """
+    """The line (from 1) of the first conflict marker outside code fences."""
     if b"<<<<<<<" not in data:
         return None
     fences: list[tuple[int, int]] | None = None
@@ -406,7 +369,6 @@ def conflict_line(data: bytes) -> int | None:
 
 
 def _conflicts(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where each three markers in their order begin and end."""
     start, is_divided = -1, False
     for marker in _MARKER.finditer(data):
         if marker[1]:

@@ -1,6 +1,4 @@
-"""Objects: contents stored under their digest, so that any text an agent read or replaced can be
-restored; those of any size come in pieces and are never wholly in memory.
-"""
+"""Objects: contents stored under their digest, so any text read or replaced can be restored."""
 
 from __future__ import annotations
 
@@ -32,10 +30,7 @@ CREATE TABLE IF NOT EXISTS places (path BLOB, digest TEXT, at INTEGER NOT NULL, 
 
 
 class TextStore:
-    """Contents by digest.
-
-    Any fault of the file reads as a text that is not kept.
-    """
+    """Contents by digest. Any fault of the file reads as a text that is not kept."""
 
     def __init__(self, path: Path) -> None:
         """Raises StorageFailedError when the disk refuses a new file too."""
@@ -53,7 +48,7 @@ class TextStore:
         return self._database.status()
 
     def put(self, texts: Iterable[tuple[str, bytes]]) -> None:
-        """Keep contents under their digests. Raises OSError when the disk refuses."""
+        """Raises OSError."""
         rows = list(texts)  # before the lock: making them may ask what is kept
         try:
             try:
@@ -71,9 +66,7 @@ class TextStore:
             connection.executemany("INSERT OR IGNORE INTO texts (digest, data) VALUES (?, ?)", rows)
 
     def put_places(self, places: Iterable[tuple[bytes, str]], at: int) -> None:
-        """Remember that contents of these digests were at these paths, at that moment in seconds
-        since 1970. Raises OSError.
-        """
+        """Contents of these digests were at these paths, in seconds since 1970. Raises OSError."""
         try:
             with self._database.write() as connection:
                 connection.executemany(_STOOD, [(*place, at) for place in places])
@@ -86,7 +79,7 @@ class TextStore:
         )
 
     def forget_places(self, before: int) -> None:
-        """Forget places last seen before that. A fault keeps more than wanted."""
+        """A fault keeps more than wanted."""
         with contextlib.suppress(StorageFailedError), self._database.write() as connection:
             connection.execute("DELETE FROM places WHERE at < ?", (before,))
 
@@ -103,7 +96,7 @@ class TextStore:
         return []
 
     def keep_only(self, digests: Iterable[str]) -> None:
-        """Forget all but these. A fault keeps more than wanted."""
+        """A fault keeps more than wanted."""
         with contextlib.suppress(StorageFailedError), self._database.write() as connection:
             kept = {digest for (digest,) in connection.execute("SELECT digest FROM texts")}
             unwanted = [(digest,) for digest in kept.difference(digests)]
@@ -121,9 +114,7 @@ _PLACES_ARE_KEPT_S = 90 * 24 * 60 * 60
 
 
 class StoredObject(NamedTuple):
-    """A content that is kept for good: its size in bytes, and when it was last kept or wanted, in
-    seconds since 1970.
-    """
+    """Size in bytes, and when it was last kept or wanted, in seconds since 1970."""
 
     digest: str
     size: int
@@ -131,13 +122,9 @@ class StoredObject(NamedTuple):
 
 
 class ObjectStore:
-    """Contents by their SHA-256.
-
-    What was written or replaced is durable, a file each, `ab/cdef…`; what was only seen is not.
-    """
+    """What was written or replaced is durable, a file each; what was only seen is not."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is made when it is missing."""
         self._folder = folder
         self._dropping = threading.Lock()
         self._placing = threading.Lock()
@@ -158,18 +145,13 @@ class ObjectStore:
         return digest
 
     def begin(self) -> tuple[Path, int]:
-        """A new file for a content that comes in pieces, and its descriptor for writing.
-
-        OSError.
-        """
+        """A new file for a content that comes in pieces, and its descriptor. OSError."""
         self._make(self._folder / _UNFINISHED)
         path = self._folder / _UNFINISHED / secrets.token_hex(8)
         return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def adopt(self, path: Path, digest: str) -> bool:
-        """Keep that file, which is whole and synced, under its digest; False when that content was
-        kept before. OSError.
-        """
+        """Keep that whole, synced file; False when its content was kept before. OSError."""
         target = self._place(digest)
         # opening it also marks it as wanted now
         with contextlib.suppress(OSError), self.opened(digest) as kept:
@@ -187,10 +169,7 @@ class ObjectStore:
 
     @contextlib.contextmanager
     def opened(self, digest: str) -> Iterator[int]:
-        """A descriptor of what is kept for good under that digest, for reading.
-
-        It counts as wanted now. OSError.
-        """
+        """A descriptor of what is kept for good, which counts as wanted now. OSError."""
         with self._dropping:
             descriptor = os.open(self._place(digest), os.O_RDONLY | os.O_CLOEXEC)
             with contextlib.suppress(OSError):
@@ -214,9 +193,7 @@ class ObjectStore:
                     del self._needed[digest]
 
     def drop(self, digest: str) -> None:
-        """Drop that content, unless others need it: it is in the vault, and is kept again when it
-        is replaced.
-        """
+        """Unless others need it: it is in the vault, and is kept again when it is replaced."""
         with self._dropping, contextlib.suppress(OSError):
             if self._needed[digest] <= 1:
                 self._place(digest).unlink()
@@ -238,9 +215,7 @@ class ObjectStore:
                             yield StoredObject(name + file.name, status.st_size, status.st_mtime)
 
     def drop_if_unused(self, digest: str, since: float) -> bool:
-        """Drop that content, unless it was kept or wanted since that moment; whether it is gone.
-        OSError.
-        """
+        """Drop it, unless it was kept or wanted since; whether it is gone. OSError."""
         place = self._place(digest)
         with self._dropping:
             try:
@@ -258,24 +233,17 @@ class ObjectStore:
         return sum(file.stat().st_size for file in self._folder.glob("seen.db*"))
 
     def sweep(self) -> None:
-        """Remove what was being written when the program died.
-
-        Raises OSError. Nothing may be writing.
-        """
+        """Remove what the program died while writing; nothing may be writing. OSError."""
         with contextlib.suppress(FileNotFoundError):
             for left in (self._folder / _UNFINISHED).iterdir():
                 left.unlink()
 
     def see(self, texts: Iterable[tuple[str, bytes]]) -> None:
-        """Cache contents that were only seen, under their digests; a power cut may lose them.
-        Raises OSError.
-        """
+        """Keep contents that were only seen; a power cut may lose them. Raises OSError."""
         self._seen.put(texts)
 
     def stood(self, places: Iterable[tuple[str, str]]) -> None:
-        """Remember that texts stood at paths, as pairs of path and digest: edits of those files may
-        be based on them. On a failing disk this lasts until the program ends.
-        """
+        """Texts of these digests stood at these paths: edits of the files may be based on them."""
         now = int(time.time())
         with self._placing:
             new = [pair for pair in dict.fromkeys(places) if pair not in self._places]
@@ -290,14 +258,12 @@ class ObjectStore:
         return (path, digest) in self._places or self._seen.has_place(os.fsencode(path), digest)
 
     def forget_seen(self, wanted: Iterable[str]) -> None:
-        """Drop contents that were only seen, except these digests, which a next difference may
-        start from, and places that are old.
-        """
+        """Drop what was only seen, except these digests, and places that are old."""
         self._seen.keep_only(wanted)
         self._seen.forget_places(int(time.time()) - _PLACES_ARE_KEPT_S)
 
     def get(self, digest: str) -> bytes | None:
-        """The content of that digest; None if it is missing or damaged."""
+        """None if it is missing or damaged."""
         try:
             data: bytes | None = self._place(digest).read_bytes()
         except OSError:
@@ -311,9 +277,7 @@ class ObjectStore:
         return self._place(digest).exists() or digest in self._seen
 
     def _has(self, target: Path, data: bytes) -> bool:
-        """Whether it is kept already; if so it is not to be dropped in the moment in which it is
-        wanted again.
-        """
+        """If so it is not to be dropped in the moment in which it is wanted again."""
         with self._dropping:
             try:
                 if target.read_bytes() != data:  # a crash may have left it otherwise
@@ -348,10 +312,7 @@ _CHUNK = 1 << 20
 
 
 class IncomingFile:
-    """Use it with `with`; methods block on the disk and raise StorageFailedError.
-
-    `size` is in bytes, `digest` SHA-256, both so far.
-    """
+    """`size` is in bytes, `digest` SHA-256, both so far. Methods raise StorageFailedError."""
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
@@ -371,12 +332,11 @@ class IncomingFile:
         self.size += len(piece)
 
     def beginning(self, limit: int) -> bytes:
-        """At most `limit` of its first bytes."""
         with _named_failures(), self._path.open("rb") as file:
             return file.read(limit)
 
     def keep(self) -> bool:
-        """Keep it, now whole, durably under its digest; False if that content was kept before."""
+        """Keep it, now whole, durably; False if that content was kept before."""
         with _named_failures():
             os.fsync(self._descriptor)
             return self._objects.adopt(self._path, self.digest)
@@ -391,10 +351,7 @@ class IncomingFile:
 
 
 def keep_open(objects: ObjectStore, descriptor: int) -> str:
-    """Keep all that an open file holds; returns its digest.
-
-    OSError when it cannot be read, StorageFailedError when it cannot be kept.
-    """
+    """Keep all that an open file holds. Raises OSError if unreadable, else StorageFailedError."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     if os.fstat(descriptor).st_size <= _SMALL:
         return objects.put(read_all(descriptor))

@@ -23,7 +23,7 @@ _Handler: TypeAlias = Callable[[type[str]], dict[str, object]]
 
 
 def _printed(handler: _Handler) -> dict[str, object]:
-    """What pydantic is to do with a path in an answer: write it as `printable` does."""
+    """In an answer pydantic writes a path as `printable` does."""
     written = {
         "type": "function-plain",
         "function": printable,
@@ -44,15 +44,14 @@ PathText: TypeAlias = Annotated[str, _Printed()]
 class VaultPath(str):
     """A vault-relative path with `/` between names; the empty path is the vault itself.
 
-    Names that are not UTF-8 are carried as `os.fsdecode` gives them. Only `parse` makes one from
-    text that came from outside.
+    Only `parse` makes one from outside text. Names are as `os.fsdecode` gives them.
     """
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Check `text`; raises PathRefusedError with the reason."""
+        """Raises PathRefusedError with the reason."""
         reason = refusal(text)
         if reason is not None:
             raise PathRefusedError(f"{text[:200]!r} is not a path in the vault: {reason}")
@@ -75,7 +74,6 @@ class VaultPath(str):
 
 
 def refusal(text: str) -> str | None:
-    """Why `text` is not a path in the vault, or None."""
     if not text:
         return "it is empty"
     return _refusal_of_text(text) or _refusal_of_names(text)
@@ -105,18 +103,14 @@ def _refusal_of_names(text: str) -> str | None:
 
 
 def name_refusal(name: str) -> str | None:
-    """Why `name` can be no name in a path of the vault, or None; for names read from a folder, so
-    without `/`.
-    """
+    """Why a name read from a folder (so without `/`) can be no name in a path, or None."""
     if name.isascii() and name.isprintable() and len(name) <= NAME_BYTES:
         return None
     return refusal(f"x/{name}")
 
 
 def printable(path: str) -> str:
-    """`path` as it may be shown or sent: bytes that are not UTF-8, and control characters, as an
-    escape like in a Python string.
-    """
+    """The path as it may be shown or sent: odd bytes and control characters as escapes."""
     if path.isascii() and path.isprintable():
         return str(path)
     return _CONTROL.sub(_escaped, os.fsencode(path).decode("utf-8", "backslashreplace"))
@@ -140,10 +134,7 @@ _HASHED = re.compile(r"[0-9a-f]{4}\Z")
 
 
 def fold_name(name: str) -> str:
-    """One name of a path, as the most lenient file system would compare it.
-
-    Folding what is folded changes nothing.
-    """
+    """One name as the most lenient file system would compare it; folding twice changes nothing."""
     if name.isascii():
         folded = name.lower()
         return _without_end(folded) if "~" not in folded and ":" not in folded else _folded(folded)
@@ -151,9 +142,7 @@ def fold_name(name: str) -> str:
 
 
 def begins_with_dot(name: str) -> bool:
-    """Whether some file system takes it for a name that begins with a dot, as those of programs'
-    settings do.
-    """
+    """Whether some file system takes it for such a name, which those of programs' settings are."""
     return name.startswith(".") or (
         (not name.isascii() or "~" in name) and fold_name(name).startswith(".")
     )
@@ -193,14 +182,12 @@ def _long(name: str) -> str:
 
 
 def _may_be_short(stem: str, suffix: str, long: str) -> bool:
-    """FAT and NTFS take six letters of the name, or two letters and four digits of a checksum, and
-    three of the suffix.
-    """
+    """FAT and NTFS take six letters, or two and four hex digits, and three of the suffix."""
     base, dot, end = long.lstrip(".").partition(".")
     is_stem = stem == base[:6] or (stem[:2] == base[:2] and _HASHED.fullmatch(stem[2:]) is not None)
     return is_stem and suffix == dot + end[:3]
 
 
 def nfc(name: str) -> str:
-    """A path or name in the form in which patterns compare it."""
+    """In the form in which patterns compare it."""
     return name if name.isascii() else unicodedata.normalize("NFC", name)

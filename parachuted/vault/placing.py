@@ -21,11 +21,9 @@ def place_incoming(
     base: str | None = None,
     is_new: bool = False,
 ) -> WriteResult:
-    """Put it in its place, durably; nothing is merged. Blocks on the disk.
+    """Durably; nothing is merged. Raises ConflictError as `Store.place` does.
 
-    Notes and small files stay kept beside, as bases of merges; large files do not take their room
-    twice. Raises ConflictError, without texts, when the file is not of digest `base` or, with
-    `is_new`, is there.
+    Small files and notes stay kept as bases of merges; large files do not take their room twice.
     """
     digest, is_kept = incoming.digest, False
     with store.objects.needed(digest):

@@ -31,11 +31,10 @@ _KEPT_S = 30.0
 
 @dataclass(slots=True, kw_only=True)
 class LateWrite:
-    """A file that lost its name: where it was, and the digest of what it held when that was last in
-    a safe place.
+    """A file that lost its name, with the digest of what it held when that was last safe.
 
-    `until` is when to give up (monotonic seconds); `mark` is its status at the last look, `read` at
-    the last time its bytes were read; `was_returned`: it has its name again.
+    `until` is when to give up (monotonic seconds); `mark` its status at the last look, `read` when
+    its bytes were last read; `was_returned`: it has its name again.
     """
 
     path: VaultPath
@@ -58,18 +57,17 @@ class LateWrites:
         return len(self._files)
 
     def keep(self, path: VaultPath, descriptor: int, digest: str) -> None:
-        """Go on watching an open file that has just lost its name `path`, if somebody may be
-        writing into it. Never fails.
-        """
+        """Watch an open file that lost its name, if it may still be written into. Never fails."""
         with contextlib.suppress(OSError):  # then it is kept, to be looked at later
             if is_being_written(descriptor) is False and digest_of_open(descriptor) == digest:
                 return  # in this order: who was done before the first look is seen by the second
         self._add(path, descriptor, digest)
 
     def keep_returned(self, path: VaultPath, descriptor: int, base: str) -> None:
-        """Look again at an open file that was put back under its name `path`, where for a moment
-        there was a text made from `base` without what this file adds to that: a program that read
-        that text then, and replaces the file, takes away what it has not seen. Never fails.
+        """Look again at an open file that was put back under its name. Never fails.
+
+        For a moment a text made from `base` stood there: a program that read that, and replaces the
+        file, takes away what this file adds to it.
         """
         self._add(path, descriptor, base, was_returned=True)
 
@@ -100,11 +98,9 @@ class LateWrites:
                 file.path = target
 
     def arrived(self, *, last_call: bool = False) -> Iterator[tuple[LateWrite, bytes]]:
-        """Files whose bytes have changed and rest, with those bytes.
+        """Files whose bytes have changed and rest (`last_call`: or not), with those bytes.
 
         Set `digest` when they are in a safe place, or they come again.
-
-        `last_call`: there will be no other call, so those that do not rest yet come too.
         """
         for file in list(self._files):
             if file.was_returned and os.fstat(file.descriptor).st_nlink:  # it is still there
@@ -128,9 +124,7 @@ class LateWrites:
             let_go(self._files.pop().descriptor)
 
     def _look(self, file: LateWrite, *, last_call: bool) -> tuple[bool, bytes | None]:
-        """Whether no process can write into it any more, and its bytes, if they are to be looked at
-        now.
-        """
+        """Whether nothing can write into it any more, and its bytes, if it is time to look."""
         being_written = is_being_written(file.descriptor)
         over = being_written is False or (being_written is None and self._now() >= file.until)
         with contextlib.suppress(OSError):  # unreadable now: another time
@@ -141,7 +135,7 @@ class LateWrites:
 
 
 def is_being_written(descriptor: int) -> bool | None:
-    """Whether some program has that file open for writing; None where the system does not say."""
+    """None where the system does not say."""
     if not hasattr(fcntl, "F_SETLEASE"):
         return None
     try:
@@ -178,7 +172,7 @@ class Recovery:
     late: LateWrites | None = None
 
     def run(self) -> list[str]:
-        """Settle all; returns what a person should know. For the start, before anything writes."""
+        """Settle all, before anything writes; returns what a person should know."""
         said = [self._tried(write) for write in self.history.intended()]
         try:
             self.objects.sweep()
@@ -189,11 +183,9 @@ class Recovery:
         return [text for text in said if text is not None]
 
     def settle(self, write: Write, *, undo: bool = False) -> str | None:
-        """Clear away what the write left and record how it ended; returns what a person should
-        know.
+        """Clear away what the write left and record how it ended. OSError, StorageFailedError.
 
-        A write that had put its text in place, but was not done, stands; with `undo` it is taken
-        back. Raises OSError, StorageFailedError.
+        One that had put its text in place, but was not done, stands; with `undo` it is taken back.
         """
         path = VaultPath(write.path)
         try:
@@ -237,9 +229,7 @@ class Recovery:
 
 @dataclass(slots=True, kw_only=True)
 class _Leftover:
-    """The temporary name of a write: it may hold our text, whole or in part, the text that was
-    replaced, or, in between, a person's.
-    """
+    """The temporary name may hold our text, whole or in part, the one replaced, or a person's."""
 
     folder: int
     name: str
@@ -251,10 +241,7 @@ class _Leftover:
     was_undone: bool = False
 
     def clear(self) -> str | None:
-        """Leave nothing under the temporary name.
-
-        Returns the name of a copy, where a text could not go back to its place.
-        """
+        """Returns the name of a copy, where a text could not go back to its place."""
         for _ in range(_TURNS):
             if not swap.is_there(self.folder, self.write.temporary):
                 return None
@@ -277,9 +264,7 @@ class _Leftover:
         )
 
     def _is_known(self, held: str | None, present: str | None) -> bool:
-        """Whether the temporary file may go: its text is ours, or is kept in the objects and was
-        meant to be replaced.
-        """
+        """Whether it may go: it is ours, or is kept in the objects and was meant to be replaced."""
         write = self.write
         if held is None:
             return False
@@ -296,9 +281,7 @@ class _Leftover:
         return False
 
     def _is_begun(self) -> bool:
-        """Whether it holds the beginning of our text: the write was cut short while it was still
-        being written beside the old one.
-        """
+        """Whether it holds the beginning of our text, still being written beside the old one."""
         if self.write.after is None:
             return False
         try:
@@ -309,9 +292,7 @@ class _Leftover:
             return False
 
     def _has_both_names(self) -> bool:
-        """Whether it is done but for taking the temporary name away: so it goes where the disk
-        knows links, but no better rename.
-        """
+        """Done but for the temporary name, where the disk knows links, but no better rename."""
         both = [
             os.stat(name, dir_fd=self.folder, follow_symlinks=False)
             for name in (self.write.temporary, self.name)
@@ -320,10 +301,7 @@ class _Leftover:
         return len(both) == 2 and os.path.samestat(*both)  # noqa: PLR2004
 
     def _exchange(self) -> bool:
-        """Put what a person saved in place: it is newer than what we read or wrote.
-
-        False where the file system cannot.
-        """
+        """What a person saved is newer than our text. False: the file system cannot exchange."""
         with contextlib.ExitStack() as stack:
             saved = None
             with contextlib.suppress(OSError):  # what is not a file has no text
@@ -338,9 +316,7 @@ class _Leftover:
         return True
 
     def _give_back(self) -> None:
-        """Put the file back under its name; a file that comes there meanwhile is looked at in the
-        next turn.
-        """
+        """A file that comes there meanwhile is looked at in the next turn."""
         self.was_undone = True
         try:
             move_to_free_name((self.folder, self.write.temporary), (self.folder, self.name))

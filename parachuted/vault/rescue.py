@@ -16,12 +16,9 @@ from parachuted.vault.swap import copy_names
 
 
 def rescue(store: Store, now: datetime, *, last_call: bool = False) -> list[str]:
-    """Save late writes as the person's they are; returns what a person should know.
+    """Save late writes as the person's; call it once a second. Returns what a person should know.
 
-    Blocks on the disk; call it once a second.
-
-    What cannot be saved now comes again at the next call. `last_call`: there will be none, so
-    nothing is waited for.
+    What cannot be saved now comes again; at the `last_call` nothing is waited for.
     """
     said = []
     with store.late_files(last_call=last_call) as arrived:
@@ -35,7 +32,7 @@ def rescue(store: Store, now: datetime, *, last_call: bool = False) -> list[str]
 
 
 def _bring_in(store: Store, path: VaultPath, data: bytes, base: str, now: datetime) -> str | None:
-    """Merge it with what is there now; where they clash, or nothing can be there, put it beside."""
+    """Where it clashes, or nothing can be there, put it beside."""
     author = Author(by="person", causes=(new_id("c", now),))
     try:
         # it was saved where the note was then

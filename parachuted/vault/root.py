@@ -1,8 +1,7 @@
 """Root: opens files of the vault so that nothing outside it can be reached.
 
-Every folder on the way is opened by descriptor without following links, so a link swapped in
-between check and use is refused by the kernel. Links that end inside the vault are followed by
-resolving them first.
+Every folder on the way is opened by descriptor, not through links, so a link swapped in between
+check and use is refused by the kernel. Links that end inside the vault are resolved first.
 """
 
 from __future__ import annotations
@@ -66,9 +65,6 @@ def digest_of_open(descriptor: int) -> str:
 
 @contextlib.contextmanager
 def named_errors(path: str) -> Iterator[None]:
-    """Turn an OSError inside into one of our errors, which names the path: missing, refused, or a
-    disk failure.
-    """
     try:
         yield
     except OSError as error:
@@ -103,10 +99,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 @contextlib.contextmanager
 def opened(folder: int, name: str) -> Iterator[int]:
-    """A descriptor of the regular file of that name in an open folder, for reading.
-
-    OSError as the system gives it; ENXIO when it is not a regular file.
-    """
+    """A regular file for reading. OSError; ENXIO when it is not a regular file."""
     descriptor = os.open(name, _FILE, dir_fd=folder)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -121,10 +114,6 @@ class _Way(threading.local):
 
 
 class VaultRoot:
-    """The vault's folder, and the only way to open what is in it. `ignore` are the rules of
-    `.parachuteignore` that hold.
-    """
-
     def __init__(self, folder: Path) -> None:
         """`folder` may itself be a link; it is resolved once, here."""
         self.folder = folder.resolve()
@@ -134,9 +123,10 @@ class VaultRoot:
         self._is_own: Callable[[int], bool] | None = None
 
     def guard(self, is_own: Callable[[int], bool]) -> None:
-        """From now on nothing is written in another folder that is put in this one's place, such as
-        the mount point of a disk that is gone, unless `is_own` knows it, by its descriptor, as the
-        same vault. OSError when the vault is not there.
+        """From now on refuse to write in another folder put in the vault's place.
+
+        It may be the mount point of a disk that is gone; `is_own` knows the same vault by its
+        descriptor. OSError when the vault is not there.
         """
         with self.opened_folder("") as folder:
             self._own = _identity(folder)
@@ -144,9 +134,7 @@ class VaultRoot:
 
     @contextlib.contextmanager
     def straight(self) -> Iterator[None]:
-        """Inside, and in this thread, following a link on any path raises PathRefusedError: a link
-        swapped in after a check must not lead elsewhere.
-        """
+        """Inside, in this thread, links on any path are refused: one may be swapped in."""
         before, self._way.is_straight = self._way.is_straight, True
         try:
             yield
@@ -157,9 +145,9 @@ class VaultRoot:
     def opened_folder(
         self, path: str, *, create: bool = False, to_write: bool = False
     ) -> Iterator[int]:
-        """A descriptor of the folder `path` (empty: the vault), which `create` makes. OSError as
-        the system gives it, ESTALE if the vault is missing, or is another one and is written to;
-        links are not followed.
+        """The folder `path`, which `create` makes; links are not followed.
+
+        OSError; ESTALE if the vault is missing, or is another one and is written to.
         """
         descriptor = self._open()
         try:
@@ -179,19 +167,14 @@ class VaultRoot:
 
     @contextlib.contextmanager
     def opened_file(self, path: VaultPath) -> Iterator[int]:
-        """A descriptor of the regular file `path`, for reading.
-
-        OSError as the system gives it; links are not followed.
-        """
+        """The regular file for reading; links are not followed. OSError."""
         with contextlib.ExitStack() as stack:
             with self.opened_folder(path.folder) as folder:
                 descriptor = stack.enter_context(opened(folder, path.name))
             yield descriptor
 
     def resolve(self, path: VaultPath) -> VaultPath:
-        """The path with links inside the vault followed; raises PathRefusedError when one leaves
-        it, or changes all the while.
-        """
+        """Follow links inside the vault. PathRefusedError when one leaves it, or keeps changing."""
         real = self._followed(path)
         prefix = f"{self.folder}/"
         if not real.startswith(prefix):
@@ -214,10 +197,7 @@ class VaultRoot:
             return os.fstat(descriptor).st_size
 
     def read(self, path: VaultPath) -> FileContent:
-        """The file's content, read until two looks agree.
-
-        Raises NotFoundError, PathRefusedError or StorageFailedError.
-        """
+        """Read until two looks agree. NotFoundError, PathRefusedError, StorageFailedError."""
         with named_errors(path):
             try:
                 return self._read(path)
@@ -229,11 +209,7 @@ class VaultRoot:
     def read_each(
         self, paths: Iterable[VaultPath], largest: int
     ) -> Iterator[tuple[VaultPath, FileContent | ParachuteError]]:
-        """The content of each file, or why it cannot be read; those that lie in one folder, one
-        after the other, in less time than alone.
-
-        Links are not followed.
-        """
+        """Each file, or why it cannot be read; those of one folder, in a row, share its opening."""
         for folder, below in itertools.groupby(paths, key=lambda path: path.folder):
             with contextlib.ExitStack() as stack:
                 opened = None
@@ -248,10 +224,7 @@ class VaultRoot:
                     yield path, found
 
     def read_head(self, path: VaultPath, limit: int) -> tuple[bytes, int]:
-        """At most `limit` bytes of the file's beginning, and its whole size.
-
-        Links are not followed. Raises as `read` does.
-        """
+        """At most `limit` bytes of the beginning, and the whole size. Raises as `read` does."""
         with named_errors(path), self.opened_file(path) as descriptor:
             return os.pread(descriptor, limit, 0), os.fstat(descriptor).st_size
 
@@ -293,7 +266,7 @@ def _identity(folder: int) -> tuple[int, int]:
 
 
 def _read_in(folder: int, path: VaultPath, largest: int | None = None) -> FileContent:
-    """OSError as the system gives it; EditRefusedError for what is larger than `largest`."""
+    """OSError; EditRefusedError for what is larger than `largest`."""
     for _ in range(_STABLE_READS):
         with opened(folder, path.name) as descriptor:
             before = os.fstat(descriptor)
@@ -307,7 +280,6 @@ def _read_in(folder: int, path: VaultPath, largest: int | None = None) -> FileCo
 
 
 def _open_or_make(name: str, folder: int) -> int:
-    """Open the folder `name`, making it (durably) when it is missing."""
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except FileNotFoundError:

@@ -1,7 +1,4 @@
-"""Scanner: compares the disk with the index and reports what differs.
-
-It reads; it never changes the index or the vault.
-"""
+"""Scanner: compares the disk with the index and reports what differs; it changes neither."""
 
 from __future__ import annotations
 
@@ -32,13 +29,7 @@ _TICK_NS = 20_000_000
 
 
 class PathDifference(NamedTuple):
-    """One path where the disk and the index differ.
-
-    (A tuple, for a first scan makes one for every file.)
-
-    `data` is what was read, unless there was too much of it; `watch` what its frontmatter declares,
-    `problems` what is wrong with that.
-    """
+    """A tuple, since a first scan makes one for every file. `data`: unless there was too much."""
 
     path: VaultPath
     old: IndexEntry | None
@@ -50,7 +41,7 @@ class PathDifference(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ScanFindings:
-    """What one look at the disk found. `unsettled` paths are still being written: look again."""
+    """`unsettled` paths are still being written: look again."""
 
     seen: list[PathDifference] = field(default_factory=list)
     unsettled: set[str] = field(default_factory=set)
@@ -69,12 +60,7 @@ def compare(
     *,
     settle_ns: int,
 ) -> None:
-    """Read a regular file whose status differs from what is known of it, and add what it is now to
-    `scan`.
-
-    `settle_ns`: how long it must have been left alone, in nanoseconds; 0: its writer is known to
-    have finished.
-    """
+    """`settle_ns`: how long the file must have been left alone; 0: its writer has finished."""
     if old is not None and old.has_status(status):
         return
     if abs(time.time_ns() - status.st_mtime_ns) < settle_ns:
@@ -104,7 +90,6 @@ def compare(
 
 
 def _is_still_there(scan: ScanFindings, path: str, error: OSError) -> bool:
-    """Whether what cannot be looked at is not gone, which is a problem."""
     if error.errno in GONE:
         return False
     scan.problems[printable(path)] = os.strerror(error.errno or errno.EIO)
@@ -114,12 +99,9 @@ def _is_still_there(scan: ScanFindings, path: str, error: OSError) -> bool:
 def _read(
     path: VaultPath, folder: int, status: os.stat_result, *, keep: int, finished: bool
 ) -> tuple[IndexEntry, bytes, bytes | None] | None:
-    """Read a note: its entry, its beginning, and all of it when it fits into `keep` bytes.
+    """The entry, the beginning, and all if it fits into `keep` bytes; None: it is being written.
 
-    None when it is being written.
-
-    `status` is from before the reading, so that whatever is written meanwhile is a difference at
-    the next look.
+    `status` is from before, so that what is written meanwhile is a difference at the next look.
     """
     descriptor = os.open(path.name, _FILE, dir_fd=folder)
     try:
@@ -156,11 +138,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaultWalk:
-    """One walk; folders are opened by descriptor, each from the one it is in, so that no swapped
-    link leads outside.
+    """Folders are opened by descriptor, each from its parent, so no swapped link leads outside.
 
-    What is found goes into `scan`. `is_strict`: the rules of `ignore` are new, so files that are
-    known are held against them too.
+    `is_strict`: the rules of `ignore` are new, so files that are known are held against them too.
     """
 
     root: VaultRoot
@@ -172,7 +152,7 @@ class VaultWalk:
     is_strict: bool
 
     def below(self, folder: str) -> None:
-        """Compare a folder of the vault. OSError when the vault itself cannot be read."""
+        """OSError when the vault itself cannot be read."""
         try:
             with self.root.opened_folder(folder) as descriptor:
                 self._folder(folder, descriptor, folder.count("/"))
@@ -202,10 +182,7 @@ class VaultWalk:
     def _files(
         self, folder: str, prefix: str, known: Mapping[str, IndexEntry], descriptor: int
     ) -> tuple[list[str], set[str]]:
-        """Compare the files directly in a folder.
-
-        Names of the folders in it, and of the known files that are still there.
-        """
+        """The names of its folders, and of the known files that are still there."""
         children, here = [], set()
         is_strict, ignore = self.is_strict, self.ignore
         with os.scandir(descriptor) as entries:
@@ -241,7 +218,7 @@ class VaultWalk:
         status: os.stat_result,
         old: IndexEntry | None,
     ) -> bool:
-        """Compare one file; False when no file of ours has that name."""
+        """False when no file of ours has that name."""
         if self.ignore.file(folder, name):
             return False
         path = prefix + name
@@ -254,7 +231,6 @@ class VaultWalk:
         return False
 
     def _problem(self, path: str, name: str, mode: int) -> str | None:
-        """Why a person's file is passed over, where they should know."""
         reason = name_refusal(name)
         if reason is not None:
             return f"cannot be watched: {reason}"
@@ -281,7 +257,6 @@ class VaultWalk:
             let_go(child)
 
     def _folder_failed(self, folder: str, error: OSError) -> None:
-        """A folder that cannot be listed is gone, or it is a problem."""
         if error.errno in GONE:
             self._folder_is_gone(folder)
         else:
@@ -299,9 +274,7 @@ class VaultWalk:
             ]
 
     def _link_problem(self, path: str) -> str | None:
-        """What is wrong with a link; None when it leads to something in the vault, which is seen
-        there.
-        """
+        """None when it leads to something in the vault, which is seen there."""
         try:
             target = self.root.resolve(VaultPath(path))
         except PathRefusedError:
@@ -314,10 +287,7 @@ class VaultWalk:
 
 
 class Scanner:
-    """Looks at single paths or walks folders.
-
-    `settle_s`: how long a file must have been left alone to be read unasked, in seconds.
-    """
+    """`settle_s`: how long a file must have been left alone to be read unasked."""
 
     def __init__(
         self, root: VaultRoot, index: VaultIndex, ignore: IgnoreRules, *, settle_s: float = 0.15
@@ -329,10 +299,7 @@ class Scanner:
 
     @property
     def ignore(self) -> IgnoreRules:
-        """What is not looked at.
-
-        Files that are known already are held against new rules by the next walk over everything.
-        """
+        """Known files are held against new rules by the next walk over everything."""
         return self._root.ignore
 
     @ignore.setter
@@ -347,14 +314,10 @@ class Scanner:
         enter: Callable[[str], None] = lambda _folder: None,
         finished: bool = False,
     ) -> ScanFindings:
-        """Compare a folder and all below it.
+        """Compare a folder and all below; `finished`: also what was written just now.
 
-        `enter` is called for each folder before it is listed (to watch it first).
-
-        `finished`: take also what was written just now as it is.
-
-        A folder that cannot be listed is a problem, and nothing below it is taken as gone. OSError
-        when the vault itself cannot be.
+        `enter` is called for each folder before it is listed (to watch it first). Nothing below a
+        folder that cannot be listed is taken as gone. OSError when the vault itself cannot be.
         """
         scan = ScanFindings()
         VaultWalk(
@@ -370,12 +333,7 @@ class Scanner:
         return scan
 
     def look(self, paths: Iterable[str], *, finished: bool) -> ScanFindings:
-        """Compare single paths; `finished`: their writers are known to have closed them.
-
-        Names of folders are walked by the caller.
-
-        OSError when the vault itself cannot be read.
-        """
+        """Compare single paths; `finished`: they are known to be closed. OSError as with `walk`."""
         scan = ScanFindings()
         folders: dict[str, list[str]] = {}
         for path in paths:
@@ -392,7 +350,6 @@ class Scanner:
         return scan
 
     def ignored(self, path: str) -> bool:
-        """Whether a file of that path is ignored, by its own name or a folder's on the way."""
         folder, _, name = path.rpartition("/")
         return self.ignore.file(folder, name) or self.ignored_folder(folder)
 

@@ -1,8 +1,7 @@
 """Store: the one writer; every change that this program makes in the vault goes through it.
 
-A write names what it changes and the content it was decided on. It is atomic, durable and recorded
-before it happens; when the file has moved on it is applied to what is there now if the named place
-is untouched, else merged three ways, else refused with both texts.
+A write is atomic, durable, and recorded before it happens. When the file has moved on since its
+base, it is applied if the named place is untouched, else merged, else refused with both texts.
 """
 
 from __future__ import annotations
@@ -51,8 +50,6 @@ async def _notice_nothing(_paths: Iterable[str]) -> None:
 
 
 class _Place(NamedTuple):
-    """Where a kept content is to go: its path and open folder; its descriptor and digest."""
-
     path: VaultPath
     folder: int
     content: int
@@ -60,13 +57,10 @@ class _Place(NamedTuple):
 
 
 class Store:
-    """Reads and writes notes.
+    """Methods block on the disk; threads may share it, one writes at a time.
 
-    Methods block on the disk; threads may share it, one writes at a time.
-
-    All raise PathRefusedError, NotFoundError, or StorageFailedError when the disk refuses (the file
-    then holds its old bytes), and those that write ActRefusedError when somebody who was asked
-    objects.
+    All raise PathRefusedError, NotFoundError or StorageFailedError (the file then holds its old
+    bytes), and those that write ActRefusedError when a hook objects.
     """
 
     def __init__(
@@ -80,14 +74,10 @@ class Store:
         is_asked: Callable[[], bool] = lambda: True,
         notice: Callable[[Iterable[str]], Awaitable[None]] = _notice_nothing,
     ) -> None:
-        """`notice` makes the vault's index follow the paths that were written, before the file
-        watcher reports them; the writer awaits it on the event loop afterwards.
+        """`ask` is called before each write, in its thread, while nothing is held: it may write.
 
-        `wrote` is called after each write that stands, in the thread that made it.
-
-        `ask` is called before each write, in the same thread, while nothing is held: others may
-        write meanwhile, and so may who is asked. It objects with ActRefusedError, and is not called
-        while `is_asked` says no.
+        `wrote` is called after each write that stands. `notice` makes the index follow paths that
+        were written, before the file watcher reports them; the writer awaits it on the event loop.
         """
         self.root = root
         self.objects = objects
@@ -112,14 +102,13 @@ class Store:
         return self._runner.trouble
 
     def read(self, path: VaultPath, *, keep: bool = False) -> FileContent:
-        """The content now. `keep` also keeps it as a base that a later write may name."""
+        """`keep` also keeps it as a base that a later write may name."""
         content = self.root.read(path)
         if keep:
             self.bases.keep(path, content.data)
         return content
 
     def resolve(self, path: VaultPath) -> VaultPath:
-        """The file that `path` names, links followed."""
         self._refuse_control(path)
         target = self.root.resolve(path)
         self._refuse_control(target)
@@ -143,11 +132,7 @@ class Store:
         base: str | None = None,
         sees: PathPredicate | None = None,
     ) -> WriteResult:
-        """Apply `edit`, decided on the content of digest `base` (None: on whatever is there), which
-        stood at that path, or at an earlier path of the file that `sees` sees.
-
-        Raises EditRefusedError; ConflictError when the named place has changed since.
-        """
+        """`base` and `sees` are those of an EditRequest. Raises EditRefusedError, ConflictError."""
         request = EditRequest(edit=edit, base=base, sees=sees)
         return self._runner.made(
             path, lambda consent: partial(self._edit, path, request, author, consent)
@@ -231,10 +216,9 @@ class Store:
         base: str | None = None,
         is_new: bool = False,
     ) -> WriteResult:
-        """Make or replace the file with the kept content of that digest, of any size.
+        """Make or replace the file with the kept content of that digest, of any size, unmerged.
 
-        Nothing is merged. Raises ConflictError, without texts, when the file is not of digest
-        `base` or, with `is_new`, is there.
+        ConflictError, without texts, when it is not of digest `base` or, with `is_new`, is there.
         """
 
         def attempt(consent: WriteConsent, pause: float) -> WriteResult:
@@ -284,7 +268,7 @@ class Store:
         return WriteResult(path=path, before=before, after=digest)
 
     def delete(self, path: VaultPath, author: Author, *, base: str | None = None) -> WriteResult:
-        """Remove the file; its content is kept. Raises ConflictError if it is not of `base`."""
+        """Its content is kept. Raises ConflictError if it is not of `base`."""
 
         def begin(consent: WriteConsent) -> Callable[[float], WriteResult]:
             expected = base  # from the first look on, no other content is removed
@@ -360,7 +344,7 @@ class Store:
 
     @contextlib.contextmanager
     def late_files(self, *, last_call: bool = False) -> Iterator[Iterator[tuple[LateWrite, bytes]]]:
-        """What programs wrote into files that were replaced under them; see `rescue`."""
+        """See `rescue`."""
         with self._runner.unasked():
             yield self._late.arrived(last_call=last_call)
 
@@ -413,9 +397,7 @@ class Store:
             ) from error
 
     def placed(self, path: VaultPath) -> VaultPath:
-        """The same as `resolve` for a name that is itself to come or go: links are followed on the
-        way only.
-        """
+        """As `resolve`, for a name that is to come or go: links are followed on the way only."""
         self._refuse_control(path)
         return self.resolve(path.folder) / path.name if path.folder else path
 

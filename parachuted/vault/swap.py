@@ -1,8 +1,7 @@
 """Swap: replaces a file's bytes in one step.
 
-A name is replaced by exchange: the new file and the old one trade names in one step, then what came
-out is compared with what should have been there. A write is made when its temporary name is gone;
-what fails before that leaves the rest to `recovery`, which undoes it.
+The new file and the old one trade names, then what came out is compared with what should have
+been there. A write is made when its temporary name is gone; `recovery` undoes what failed before.
 """
 
 from __future__ import annotations
@@ -53,17 +52,12 @@ def _rename(source: tuple[int, str], target: tuple[int, str], flags: int) -> Non
 
 
 def exchange(folder: int, one: str, other: str) -> None:
-    """Swap two names in one folder at once.
-
-    Raises OSError, or NotImplementedError where the file system cannot.
-    """
+    """Raises OSError, or NotImplementedError where the file system cannot."""
     _rename((folder, one), (folder, other), _EXCHANGE)
 
 
 def move_to_free_name(source: tuple[int, str], target: tuple[int, str]) -> None:
-    """Rename (folder descriptor, name) to another that must not exist; FileExistsError if it
-    does.
-    """
+    """Pairs of a folder's descriptor and a name; FileExistsError if the target exists."""
     try:
         _rename(source, target, _NO_REPLACE)
     except NotImplementedError:
@@ -71,9 +65,7 @@ def move_to_free_name(source: tuple[int, str], target: tuple[int, str]) -> None:
 
 
 def _link_or_look(source: tuple[int, str], target: tuple[int, str]) -> None:
-    """The same by a second name; where a file has one name only, by looking first, which leaves a
-    moment between.
-    """
+    """By a second name; where there are no links by looking first, which leaves a gap."""
     try:
         os.link(
             source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0], follow_symlinks=False
@@ -98,9 +90,7 @@ _MOST = 1000
 
 
 def copy_names(name: str, now: datetime) -> Iterator[str]:
-    """`plan.md` as `plan (Conflicted copy parachute 20261121231502).md`, then with numbers; long
-    names are cut to fit.
-    """
+    """`plan (Conflicted copy parachute 20261121231502).md`, then with numbers; cut to fit."""
     stem, suffix = os.path.splitext(name)  # noqa: PTH122 - a name, not a path
     if len(os.fsencode(suffix)) > _SUFFIX_BYTES:
         stem, suffix = name, ""
@@ -112,10 +102,7 @@ def copy_names(name: str, now: datetime) -> Iterator[str]:
 
 
 def put_aside(folder: int, temporary: str, name: str, now: datetime) -> str:
-    """Give what stands under the temporary name a free name for a copy of `name`; returns it.
-
-    Raises OSError.
-    """
+    """Give what stands under the temporary name that of a free copy; returns it. OSError."""
     for copy in copy_names(name, now):
         with contextlib.suppress(FileExistsError):
             move_to_free_name((folder, temporary), (folder, copy))
@@ -135,9 +122,7 @@ _SECOND = 1_000_000_000
 
 
 class _Status(ctypes.Structure):
-    """The beginning of `struct statx`, up to the time of birth, and room for the rest of its 256
-    bytes.
-    """
+    """`struct statx` up to the time of birth, and room for the rest of its 256 bytes."""
 
     _fields_ = (
         ("mask", ctypes.c_uint32),
@@ -154,9 +139,7 @@ _statx = _system_call(
 
 
 def born_ns(folder: int, name: str) -> int | None:
-    """When the file `name` in an open folder was made, in nanoseconds since 1970; None where that
-    is not known. Links are not followed.
-    """
+    """When the file was made, in ns since 1970; None: not known. Links are not followed."""
     if _statx is None:
         return _born_by_status(folder, name)
     status = _Status()
@@ -192,10 +175,7 @@ def temporary_name() -> str:
 
 
 def digest_at(folder: int, name: str) -> str | None:
-    """The digest of what a name in a folder holds now; None when it is not a regular file.
-
-    OSError when it cannot be read.
-    """
+    """None when it is not a regular file. OSError when it cannot be read."""
     try:
         with opened(folder, name) as descriptor:
             return digest_of_open(descriptor)
@@ -206,7 +186,7 @@ def digest_at(folder: int, name: str) -> str | None:
 
 
 def is_there(folder: int, name: str) -> bool:
-    """Whether anything has that name. OSError."""
+    """OSError."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -215,9 +195,7 @@ def is_there(folder: int, name: str) -> bool:
 
 
 def write_temporary(folder: int, name: str, data: bytes, original: int | None = None) -> None:
-    """Write and sync a new file, with the mode, owner and extended attributes of the open file that
-    it will replace.
-    """
+    """Write and sync a new file, with mode, owner and attributes of the file it will replace."""
     with _temporary(folder, name, original) as descriptor:
         write_all(descriptor, data)
 
@@ -245,11 +223,7 @@ def _temporary(folder: int, name: str, original: int | None) -> Iterator[int]:
 
 
 def replace(folder: int, name: str, temporary: str, original: int, *, old: str) -> None:
-    """Put the temporary file in place of `name`, which must be the open file `original` and hold
-    the digest `old`.
-
-    Raises MovedBaseError when it is, or holds, something else; OSError when the disk refuses.
-    """
+    """Raises MovedBaseError unless `name` is the open file `original`, of digest `old`; OSError."""
     _expect(folder, name, original, old)
     try:
         exchange(folder, temporary, name)
@@ -263,7 +237,7 @@ def replace(folder: int, name: str, temporary: str, original: int, *, old: str) 
 
 
 def create(folder: int, name: str, temporary: str) -> None:
-    """Give the temporary file its free name; raises MovedBaseError when something is there."""
+    """Raises MovedBaseError when something is there."""
     try:
         move_to_free_name((folder, temporary), (folder, name))
     except FileExistsError as error:
@@ -276,9 +250,7 @@ def create(folder: int, name: str, temporary: str) -> None:
 
 
 def remove(folder: int, name: str, temporary: str, original: int, *, old: str) -> None:
-    """Take away the open file `original` of digest `old` by way of the temporary name; raises
-    MovedBaseError when it is another.
-    """
+    """By way of the temporary name; raises MovedBaseError when it is not of digest `old`."""
     _expect(folder, name, original, old)
     move_to_free_name((folder, name), (folder, temporary))
     _expect(folder, temporary, original, old)
@@ -286,9 +258,7 @@ def remove(folder: int, name: str, temporary: str, original: int, *, old: str) -
 
 
 def rename_durably(source: tuple[int, str], target: tuple[int, str]) -> None:
-    """Rename between two folders and sync both; raises MovedBaseError when the target's name is
-    taken.
-    """
+    """Raises MovedBaseError when the target's name is taken."""
     try:
         move_to_free_name(source, target)
     except FileExistsError as error:

@@ -1,7 +1,6 @@
 """Trail: every text that a file is known to have had, by whom, and the documents of its runs.
 
-What our writer wrote is known to the moment. What a person saved in between is known by the text
-that our next write found, or since it was noticed on the disk.
+What a person saved is known by what our next write found, or since it was noticed on the disk.
 """
 
 from __future__ import annotations
@@ -77,12 +76,7 @@ _Key: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextVersion:
-    """One state of a file: the digest of its text (None: there was no file, or it is not a note),
-    who left it, and when, where that is known.
-
-    `path` is where the file was; `source` where it was before, when it came from there. `write` is
-    the number of the write of ours.
-    """
+    """`digest` is None where there was no file, or it was no note; `write` a write of ours."""
 
     path: str
     digest: str | None
@@ -96,10 +90,7 @@ class TextVersion:
 
 
 def trail_of(history: History, path: str, present: str | None = None) -> list[TextVersion]:
-    """The file's versions, oldest first.
-
-    `present` is the digest of what is there now, which may be newer than what is known.
-    """
+    """Oldest first. `present` is the digest there now, which may be newer than what is known."""
     steps = list(_steps_back(history, path))[::-1]
     versions: list[TextVersion] = []
     for step in steps:
@@ -110,9 +101,7 @@ def trail_of(history: History, path: str, present: str | None = None) -> list[Te
 
 
 def place_of(history: History, write: Write) -> str | None:
-    """Where the file is that this write left there, through each move since, of the daemon's or of
-    a person's. None: it was deleted, and another one was moved to its name.
-    """
+    """Where that file is now; None: it was deleted, and another one was moved to its name."""
     path, now, at = write.path, (write.id, 0), None
     for _ in range(_MOST_MOVES):
         left = _left(history, path, now, at)
@@ -127,10 +116,7 @@ def place_of(history: History, write: Write) -> str | None:
 def _left(
     history: History, path: str, now: _Key, at: datetime | None
 ) -> tuple[_Key, str, datetime | None] | None:
-    """The first move from that path after a moment, where to, and when it was seen.
-
-    Those seen `at` once are not one after the other.
-    """
+    """The first move away after a moment. Those seen `at` once do not follow one another."""
     came = history.move_away(path, now[0])
     moves: list[tuple[_Key, str, datetime | None]] = (
         [((came.id + 1, 0), came.path, None)] if came is not None else []
@@ -144,10 +130,7 @@ def _left(
 
 
 def _is_replaced(history: History, path: str, now: _Key, until: _Key | None) -> bool:
-    """Whether the file was deleted and another one came there by a move.
-
-    A move alone may have been noticed after the write.
-    """
+    """Deleted, then another moved there. A move alone may have been noticed after the write."""
     is_gone = False
     for key, step in _at(history, path, until):
         if key > now:
@@ -163,16 +146,12 @@ def _is_replaced(history: History, path: str, now: _Key, until: _Key | None) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """A write, or a sighting, of the file, and where the file came from, when it moved to here."""
-
     what: Write | ObservedWrite
     source: str | None = None
 
 
 def _steps_back(history: History, path: str) -> Iterator[_Step]:
-    """The newest first; at a move to here the trail goes on at the place that the file came from,
-    before the move.
-    """
+    """Newest first; at a move to here it goes on at the place the file came from."""
     limit: _Key | None = None
     for _ in range(_MOST_MOVES):
         came: tuple[str, _Key] | None = None
@@ -187,10 +166,7 @@ def _steps_back(history: History, path: str) -> Iterator[_Step]:
 
 
 def _at(history: History, path: str, limit: _Key | None) -> list[tuple[_Key, _Step]]:
-    """What befell that path before a moment, oldest first.
-
-    A move counts once: where the file came.
-    """
+    """What befell that path before a moment. A move counts once: where the file came."""
     steps: list[tuple[_Key, _Step]] = []
     for write in history.writes_of(path):
         other = history.other_half(write) if write.before is None else None
@@ -256,15 +232,13 @@ PathPredicate: TypeAlias = Callable[[str], bool]
 
 
 class KnownBases:
-    """Asked by the one writer, and by who else merges. Blocks on the disk; threads may share it."""
+    """Blocks on the disk; threads may share it."""
 
     def __init__(self, objects: ObjectStore, history: History) -> None:
         self._objects, self._history = objects, history
 
     def text(self, path: str, digest: str, sees: PathPredicate | None = None) -> bytes | None:
-        """The kept text of that digest, if it stood at that path, or, where `sees` sees them, at a
-        path that the file had before. Raises StorageFailedError.
-        """
+        """If it stood at that path, or an earlier one that `sees` sees. StorageFailedError."""
         return (
             self._objects.get(digest)
             if self._stood(path, digest) or self._stood_before(path, digest, sees)
@@ -272,18 +246,13 @@ class KnownBases:
         )
 
     def keep(self, path: str, data: bytes) -> str:
-        """Keep a text for good as one that stood there; returns its digest.
-
-        Raises StorageFailedError.
-        """
+        """Keep a text for good as one that stood there. Raises StorageFailedError."""
         digest = self._objects.put(data)
         self._objects.stood([(path, digest)])
         return digest
 
     def see(self, texts: Iterable[tuple[str, bytes]]) -> None:
-        """Keep texts, by path, that were only read there, as long as nothing happens to this
-        machine. Raises OSError.
-        """
+        """Keep texts that were only read there, until a power cut. Raises OSError."""
         found = [(path, digest_of(data), data) for path, data in texts]
         self._objects.see(
             (digest, data) for _, digest, data in found if digest not in self._objects

@@ -15,7 +15,7 @@ WriteState = Literal["intended", "done", "void"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """A write, with the digests before and after it (None: no file); `id` is 0 until recorded."""
+    """`before` and `after` are digests (None: no file); `id` is 0 until recorded."""
 
     id: int = 0
     at: datetime
@@ -30,11 +30,9 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedWrite:
-    """A change that a person, or a program of theirs, was seen to have made, after the write of
-    ours that has the number `write`.
+    """What a person, or their program, was seen to do after our write of number `write`.
 
-    `source` is where the file was before it moved, `digest` its content then: None when there is no
-    file any more, or it is not a note.
+    `source` is where the file was before it moved; `digest` is None when it is gone or no note.
     """
 
     id: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,106 +76,91 @@ def change(
     )
 
 
-def evaluate(
-    evaluator: ChangeEvaluator,
-    one: Change,
-    *,
-    path: str = "a.md",
-    source: str | None = None,
-    match: WatchMatch = W,
-) -> Evaluation:
-    (weighed,) = evaluator.evaluate(
-        [
-            WatchedChange(
-                change=one,
-                path=VaultPath(path),
-                match=match,
-                source=VaultPath(source) if source else None,
-            )
-        ],
-        FRESH,
-    )
-    return weighed
+@pytest.fixture
+def evaluate(evaluator: ChangeEvaluator) -> Callable[..., Evaluation]:
+    def evaluate(one: Change, *, path: str = "a.md", source: str | None = None) -> Evaluation:
+        touched = WatchedChange(
+            change=one,
+            path=VaultPath(path),
+            match=W,
+            source=VaultPath(source) if source else None,
+        )
+        (weighed,) = evaluator.evaluate([touched], FRESH)
+        return weighed
+
+    return evaluate
 
 
-def test_a_first_difference_begins_at_the_text_before(evaluator: ChangeEvaluator):
-    weighed = evaluate(evaluator, change(A, B))
+def seen(base: bytes, path: str = "a.md", **more: object) -> PendingChange:
+    """What the watcher has seen of a file."""
+    return replace(FRESH, watcher="w.md", path=path, base=digest_of(base), **more)
+
+
+def test_a_first_difference_begins_at_the_text_before(evaluate):
+    weighed = evaluate(change(A, B))
 
     assert weighed.known is None
-    assert weighed.review == replace(FRESH, watcher="w.md", path="a.md", base=digest_of(A))
+    assert weighed.review == seen(A)
     assert weighed.wakes
 
 
 @pytest.mark.parametrize(("old", "new"), [(None, B), (A, None)])
-def test_what_comes_and_what_goes_is_a_difference(
-    evaluator: ChangeEvaluator, old: bytes | None, new: bytes | None
-):
-    assert evaluate(evaluator, change(old, new)).wakes
+def test_what_comes_and_what_goes_is_a_difference(evaluate, old: bytes | None, new: bytes | None):
+    assert evaluate(change(old, new)).wakes
 
 
-def test_what_means_nothing_is_none(evaluator: ChangeEvaluator):
-    weighed = evaluate(evaluator, change(A, A + b"\n\n", data=A + b"\n\n"))
+def test_what_means_nothing_is_none(evaluate):
+    weighed = evaluate(change(A, A + b"\n\n", data=A + b"\n\n"))
 
     assert (weighed.review, weighed.wakes) == (None, False)
 
 
 def test_a_difference_that_is_open_is_compared_with_what_was_seen(
-    evaluator: ChangeEvaluator, reviews: PendingChanges
+    evaluate, reviews: PendingChanges
 ):
-    known = replace(FRESH, watcher="w.md", path="a.md", base=digest_of(A))
+    known = seen(A)
     reviews.open(known)
 
-    again = evaluate(evaluator, change(B, C))
+    again = evaluate(change(B, C))
     assert (again.known, again.review, again.wakes) == (known, known, True)
-    assert evaluate(evaluator, change(B, A)).review is None
-    white = evaluate(evaluator, change(B, B + b"\n", data=B + b"\n"))
+    assert evaluate(change(B, A)).review is None
+    white = evaluate(change(B, B + b"\n", data=B + b"\n"))
     assert (white.review, white.wakes) == (known, False)
 
 
-def test_what_an_agent_looks_at_counts_as_seen(evaluator: ChangeEvaluator, reviews: PendingChanges):
-    reviews.look_at(replace(FRESH, watcher="w.md", path="a.md", base=digest_of(A)), digest_of(B))
+def test_what_an_agent_looks_at_counts_as_seen(evaluate, reviews: PendingChanges):
+    reviews.look_at(seen(A), digest_of(B))
 
-    assert evaluate(evaluator, change(B, A)).review is not None
-    assert evaluate(evaluator, change(C, B)).review is None
+    assert evaluate(change(B, A)).review is not None
+    assert evaluate(change(C, B)).review is None
 
 
-def test_a_text_that_is_not_kept_may_mean_anything(evaluator: ChangeEvaluator):
+def test_a_text_that_is_not_kept_may_mean_anything(evaluate):
     lost = b"# Lost\n"
 
-    assert evaluate(evaluator, change(lost, B)).wakes
-    assert evaluate(evaluator, change(A, lost)).wakes
+    assert evaluate(change(lost, B)).wakes
+    assert evaluate(change(A, lost)).wakes
 
 
-def test_a_moved_file_goes_on_from_where_it_was_seen_last(
-    evaluator: ChangeEvaluator, reviews: PendingChanges
-):
-    reviews.look_at(
-        replace(FRESH, watcher="w.md", path="old.md", base=digest_of(A), asked=True), digest_of(B)
-    )
-    weighed = evaluate(evaluator, change(B, B, source="old.md"), source="old.md")
+def test_a_moved_file_goes_on_from_where_it_was_seen_last(evaluate, reviews: PendingChanges):
+    reviews.look_at(seen(A, "old.md", asked=True), digest_of(B))
+    weighed = evaluate(change(B, B, source="old.md"), source="old.md")
 
-    assert weighed.review == replace(
-        FRESH, watcher="w.md", path="a.md", base=digest_of(A), source="old.md", asked=True
-    )
+    assert weighed.review == seen(A, source="old.md", asked=True)
     assert weighed.wakes
 
 
-def test_a_moved_file_that_holds_nothing_of_interest_is_not_a_difference(
-    evaluator: ChangeEvaluator,
-):
+def test_a_moved_file_that_holds_nothing_of_interest_is_not_a_difference(evaluate):
     empty = b"\n"
 
     assert (
-        evaluate(
-            evaluator, change(empty, empty, source="old.md", data=empty), source="old.md"
-        ).review
-        is None
+        evaluate(change(empty, empty, source="old.md", data=empty), source="old.md").review is None
     )
 
 
-def test_of_a_move_who_watched_one_place_only_sees_a_file_come_or_go(evaluator: ChangeEvaluator):
+def test_of_a_move_who_watched_one_place_only_sees_a_file_come_or_go(evaluate):
     moved = change(A, A, source="old.md")
-    came, went = evaluate(evaluator, moved), evaluate(evaluator, moved, path="old.md")
+    came, went = evaluate(moved), evaluate(moved, path="old.md")
 
     assert (came.review.base, came.review.source) == (None, None)
     assert (went.review.base, went.review.path) == (digest_of(A), "old.md")
@@ -199,13 +184,13 @@ def test_a_text_is_read_and_parsed_once_for_all_who_watch_it(
 
 
 def test_the_new_text_is_kept_for_the_next_difference(
-    evaluator: ChangeEvaluator, objects: ObjectStore, tmp_path: Path
+    evaluate, objects: ObjectStore, tmp_path: Path
 ):
     at_hand, on_disk, newer = b"# At hand\n", b"# On disk\n", b"# Newer\n"
-    evaluate(evaluator, change(A, at_hand, data=at_hand))
+    evaluate(change(A, at_hand, data=at_hand))
     (tmp_path / "a.md").write_bytes(on_disk)
-    evaluate(evaluator, change(A, on_disk))
-    evaluate(evaluator, change(A, newer))
+    evaluate(change(A, on_disk))
+    evaluate(change(A, newer))
 
     assert [objects.get(digest_of(text)) for text in (at_hand, on_disk, newer)] == [
         at_hand,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,13 +14,6 @@ from parachuted.state import StateStore, open_state
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 REVIEW = PendingChange(watcher="w", path="a.md", base="d0", since=NOON)
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[StateStore]:
-    state = open_state(tmp_path / "state.journal")
-    yield state
-    state.close()
 
 
 @pytest.fixture

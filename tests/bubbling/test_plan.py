@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from parachuted.bubbling import WatchRegistry, plan_for
-from parachuted.state import open_state
+from parachuted.state import StateStore
 from parachuted.vault import VaultIndex
 
 
 @pytest.fixture
-def watches(tmp_path: Path) -> Iterator[WatchRegistry]:
-    state = open_state(tmp_path / "state.journal")
-    yield WatchRegistry(state, VaultIndex(), lambda: datetime.now(UTC))
-    state.close()
+def watches(state: StateStore) -> WatchRegistry:
+    return WatchRegistry(state, VaultIndex(), lambda: datetime.now(UTC))
 
 
 def test_a_note_that_no_one_watches_sets_nothing_off(watches: WatchRegistry):
@@ -46,14 +42,10 @@ def test_rings_are_reported_and_the_note_itself_only_counts_where_one_leads_back
     watches.declare("a/AGENTS.md", ("b",))
     watches.declare("b/AGENTS.md", ("a",))
 
-    assert [run.watcher for run in plan_for("a/AGENTS.md", watches, most_cost_usd=1).runs] == [
-        "b/AGENTS.md",
-        "a/AGENTS.md",
-    ]
-    assert [set(ring) for ring in plan_for("a/AGENTS.md", watches, most_cost_usd=1).loops] == [
-        {"a/AGENTS.md", "b/AGENTS.md"}
-    ]
+    plan = plan_for("a/AGENTS.md", watches, most_cost_usd=1)
+    assert [run.watcher for run in plan.runs] == ["b/AGENTS.md", "a/AGENTS.md"]
+    assert [set(ring) for ring in plan.loops] == [{"a/AGENTS.md", "b/AGENTS.md"}]
+
     watches.declare("a/AGENTS.md", ("a",))
-    assert [run.watcher for run in plan_for("a/AGENTS.md", watches, most_cost_usd=1).runs] == [
-        "b/AGENTS.md"
-    ]
+    plan = plan_for("a/AGENTS.md", watches, most_cost_usd=1)
+    assert [run.watcher for run in plan.runs] == ["b/AGENTS.md"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from parachuted.bubbling.patterns import (
@@ -14,7 +12,7 @@ from parachuted.bubbling.patterns import (
     parse_query_terms,
 )
 from parachuted.search import KeyFilter
-from parachuted.state import open_state
+from parachuted.state import StateStore
 
 
 @pytest.mark.parametrize(
@@ -64,8 +62,7 @@ def test_what_cannot_be_asked_is_refused(text):
         parse_pattern(text, "W.md")
 
 
-def test_what_changes_before_the_index_answers_counts_as_it_is(tmp_path: Path):
-    state = open_state(tmp_path / "journal")
+def test_what_changes_before_the_index_answers_counts_as_it_is(state: StateStore):
     matches = QueryMatches(state)
     query, _rest = parse_query_terms("tag:book")
     matches.decide(query, "new.md", is_match=True)
@@ -77,4 +74,3 @@ def test_what_changes_before_the_index_answers_counts_as_it_is(tmp_path: Path):
     assert set(QueryMatches(state).paths(query)) == {"new.md"}
     matches.forget([])
     assert not QueryMatches(state).is_known(query)
-    state.close()

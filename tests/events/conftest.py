@@ -100,6 +100,11 @@ class EventsRig:
     def reported(self) -> list[tuple[str, str]]:
         return [(change.kind, change.path) for change in self.changes]
 
+    def moves(self) -> list[tuple[str | None, str]]:
+        """From where to where; nothing else may have been reported."""
+        assert {change.kind for change in self.changes} <= {"moved"}
+        return [(change.source, change.path) for change in self.changes]
+
     @contextlib.asynccontextmanager
     async def detector(self, **pace: float) -> AsyncIterator[ChangeDetector]:
         """A change detector at work, after its first scan, which is not in `changes`."""

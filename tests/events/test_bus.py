@@ -18,6 +18,14 @@ def bus():
     return Bus(lambda: NOON, remembered=3)
 
 
+def kind(name, **more):
+    return EventKind(
+        name=name,
+        tells="It rains.",
+        **({"fields": {"degrees": FieldKind.NUMBER}, "publisher": "weather"} | more),
+    )
+
+
 def publish(bus, count):
     for number in range(count):
         bus.publish("watch.removed", watcher=f"{number}.md")
@@ -49,14 +57,7 @@ def test_what_may_still_be_refused_is_not_published_as_if_it_had_happened(bus, n
 def test_a_module_s_event_is_carried_from_its_declaration_to_its_withdrawal(bus):
     heard = []
     bus.subscribe(heard.append)
-    bus.declare(
-        EventKind(
-            name="weather.changed",
-            tells="It rains.",
-            fields={"degrees": FieldKind.NUMBER},
-            publisher="weather",
-        )
-    )
+    bus.declare(kind("weather.changed"))
     bus.publish("weather.changed", degrees=3)
     bus.withdraw("weather.changed")
     bus.withdraw("weather.changed")
@@ -72,33 +73,19 @@ def test_a_module_s_event_is_carried_from_its_declaration_to_its_withdrawal(bus)
 )
 def test_a_name_that_is_another_s_or_none_cannot_be_declared(bus, name):
     with pytest.raises(ValueError, match=r"event|module"):
-        bus.declare(
-            EventKind(
-                name=name, tells="No.", fields={"x": FieldKind.ID}, publisher=name.partition(".")[0]
-            )
-        )
+        bus.declare(kind(name, publisher=name.partition(".")[0]))
     assert not bus.declared
 
 
 def test_an_event_that_may_be_refused_cannot_be_declared(bus):
     with pytest.raises(ValueError, match="before something happens"):
-        bus.declare(
-            EventKind(
-                name="weather.before",
-                tells="No.",
-                fields={"x": FieldKind.ID},
-                publisher="weather",
-                blocks=True,
-            )
-        )
+        bus.declare(kind("weather.before", blocks=True))
 
 
 def test_a_module_declares_events_under_its_own_name_alone(bus):
     for publisher in (None, "garden"):
         with pytest.raises(ValueError, match="publisher"):
-            bus.declare(
-                EventKind(name="weather.changed", tells="No.", fields={}, publisher=publisher)
-            )
+            bus.declare(kind("weather.changed", publisher=publisher))
 
 
 def test_a_withdrawal_leaves_the_catalogue_alone(bus):

@@ -16,12 +16,6 @@ from tests.index_entries import changed
 CURATOR = Author(by="curator", run="r-1", causes=("c-1",))
 
 
-@pytest.fixture
-def thread():
-    with ThreadPoolExecutor(1) as executor:
-        yield executor
-
-
 def entry(digest="new", inode=1):
     return IndexEntry(mtime_ns=1, ctime_ns=1, size=3, inode=inode, digest=digest)
 
@@ -36,6 +30,17 @@ def went(path, old=None):
 
 def found(came=(), went=(), same=()):
     return SortedChanges(came=list(came), went=list(went), same=list(same))
+
+
+@pytest.fixture
+def commit(events_rig):
+    """Commit what came and went, with the rig's committer or another."""
+    with ThreadPoolExecutor(1) as thread:
+
+        async def run(came=(), went=(), same=(), *, remember=True, by=events_rig.committer):
+            await by.commit(found(came, went, same), thread, remember=remember)
+
+        yield run
 
 
 def wrote(events_rig, path, before, after):
@@ -54,22 +59,18 @@ def wrote(events_rig, path, before, after):
     events_rig.history.settle(write.id, "done")
 
 
-async def test_changes_are_recorded_then_known_then_published(events_rig, thread):
-    await events_rig.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
+async def test_changes_are_recorded_then_known_then_published(events_rig, commit):
+    await commit([came("a.md"), came("b.md")])
 
     assert events_rig.steps == ["record 2, 0 known", "tell a.md", "tell b.md", "tell what follows"]
     assert sorted(events_rig.index.paths()) == ["a.md", "b.md"]
 
 
-async def test_a_change_is_of_its_kind(events_rig, thread):
+async def test_a_change_is_of_its_kind(events_rig, commit):
     left = went("old.md", entry("left"))
-    await events_rig.committer.commit(
-        found(
-            [came("new.md"), came("changed.md", old=entry("old")), came("moved.md", left=left)],
-            [went("gone.md")],
-        ),
-        thread,
-        remember=True,
+    await commit(
+        [came("new.md"), came("changed.md", old=entry("old")), came("moved.md", left=left)],
+        [went("gone.md")],
     )
 
     assert [(change.kind, change.path, change.source) for change in events_rig.changes] == [
@@ -81,24 +82,18 @@ async def test_a_change_is_of_its_kind(events_rig, thread):
     assert events_rig.changes[2].old == left.old
 
 
-async def test_what_only_looks_newer_is_known_and_not_reported(events_rig, thread):
-    await events_rig.committer.commit(found([came("a.md")]), thread, remember=True)
+async def test_what_only_looks_newer_is_known_and_not_reported(events_rig, commit):
+    await commit([came("a.md")])
     events_rig.steps.clear()
     touched = changed(entry(), mtime_ns=9)
-    await events_rig.committer.commit(
-        found(same=[PathDifference(path=VaultPath("a.md"), old=entry(), new=touched)]),
-        thread,
-        remember=True,
-    )
+    await commit(same=[PathDifference(path=VaultPath("a.md"), old=entry(), new=touched)])
 
     assert events_rig.steps == []
     assert events_rig.index.get("a.md") == touched
 
 
-async def test_many_changes_are_taken_in_in_pieces(events_rig, thread):
-    await events_rig.committer.commit(
-        found([came(f"{number}.md") for number in range(600)]), thread, remember=True
-    )
+async def test_many_changes_are_taken_in_in_pieces(events_rig, commit):
+    await commit([came(f"{number}.md") for number in range(600)])
 
     assert [step for step in events_rig.steps if step.startswith("record")] == [
         "record 256, 0 known",
@@ -108,16 +103,16 @@ async def test_many_changes_are_taken_in_in_pieces(events_rig, thread):
     assert len(events_rig.changes) == 600
 
 
-async def test_what_is_not_recorded_is_neither_known_nor_published(events_rig, thread):
+async def test_what_is_not_recorded_is_neither_known_nor_published(events_rig, commit):
     events_rig.refusal = StorageFailedError("the disk is full")
     with pytest.raises(StorageFailedError):
-        await events_rig.committer.commit(found([came("a.md")]), thread, remember=True)
+        await commit([came("a.md")])
 
     assert events_rig.changes == []
     assert len(events_rig.index) == 0
 
 
-async def test_what_was_reported_before_the_disk_refused_is_kept(events_rig, thread):
+async def test_what_was_reported_before_the_disk_refused_is_kept(events_rig, commit):
     def tell_until_full(changes):
         events_rig.tell(changes)
         events_rig.refusal = StorageFailedError("the disk is full")
@@ -134,10 +129,8 @@ async def test_what_was_reported_before_the_disk_refused_is_kept(events_rig, thr
     )
     committer.save()
     with pytest.raises(StorageFailedError):
-        await committer.commit(
-            found([came(f"{number:03}.md", old=entry("old")) for number in range(300)]),
-            thread,
-            remember=True,
+        await commit(
+            [came(f"{number:03}.md", old=entry("old")) for number in range(300)], by=committer
         )
     loaded = events_rig.snapshot.load()
     committer.close()
@@ -146,56 +139,46 @@ async def test_what_was_reported_before_the_disk_refused_is_kept(events_rig, thr
     assert events_rig.history.sightings_of("255.md")
 
 
-async def test_what_our_writer_did_is_reported_as_its_own_once(events_rig, thread):
+async def test_what_our_writer_did_is_reported_as_its_own_once(events_rig, commit):
     wrote(events_rig, "a.md", "old", "new")
-    await events_rig.committer.commit(
-        found([came("a.md", old=entry("old"))]), thread, remember=True
-    )
-    await events_rig.committer.commit(
-        found([came("a.md", old=entry("third"))]), thread, remember=True
-    )
+    await commit([came("a.md", old=entry("old"))])
+    await commit([came("a.md", old=entry("third"))])
 
     assert [change.author.by for change in events_rig.changes] == ["curator", "person"]
     assert events_rig.changes[0].author == CURATOR
 
 
-async def test_what_a_person_did_in_one_look_is_one_cause(events_rig, thread):
-    await events_rig.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
-    await events_rig.committer.commit(found([came("c.md")]), thread, remember=True)
+async def test_what_a_person_did_in_one_look_is_one_cause(events_rig, commit):
+    await commit([came("a.md"), came("b.md")])
+    await commit([came("c.md")])
     causes = [change.author.causes for change in events_rig.changes]
 
     assert causes[0] == causes[1] != causes[2]
     assert all(len(cause) == 1 for cause in causes)
 
 
-async def test_our_own_move_is_over_at_both_ends(events_rig, thread):
+async def test_our_own_move_is_over_at_both_ends(events_rig, commit):
     wrote(events_rig, "b.md", None, "new")
     wrote(events_rig, "a.md", "new", None)
-    await events_rig.committer.commit(
-        found([came("b.md", left=went("a.md"))]), thread, remember=True
-    )
-    await events_rig.committer.commit(found(went=[went("a.md")]), thread, remember=True)
+    await commit([came("b.md", left=went("a.md"))])
+    await commit(went=[went("a.md")])
 
     assert [change.author.by for change in events_rig.changes] == ["curator", "person"]
 
 
-async def test_the_copy_on_disk_follows(events_rig, thread):
+async def test_the_copy_on_disk_follows(events_rig, commit):
     events_rig.committer.save()
-    await events_rig.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
-    await events_rig.committer.commit(
-        found([came("c.md", left=went("a.md"))], [went("b.md")]), thread, remember=True
-    )
+    await commit([came("a.md"), came("b.md")])
+    await commit([came("c.md", left=went("a.md"))], [went("b.md")])
     loaded = events_rig.snapshot.load()
     events_rig.committer.close()
 
     assert list(loaded.paths()) == ["c.md"]
 
 
-async def test_at_the_first_scan_the_copy_waits_to_be_written_whole(events_rig, thread):
+async def test_at_the_first_scan_the_copy_waits_to_be_written_whole(events_rig, commit):
     events_rig.committer.save()
-    await events_rig.committer.commit(
-        found([came("a.md")], same=[came("b.md")[0]]), thread, remember=False
-    )
+    await commit([came("a.md")], same=[came("b.md")[0]], remember=False)
 
     assert len(events_rig.snapshot.load()) == 0
 
@@ -213,38 +196,32 @@ def test_folders_are_forgotten_when_they_are_empty_and_not_back(events_rig):
 
 
 async def test_our_writes_count_as_noticed_only_when_the_copy_on_disk_is_of_after_them(
-    events_rig, thread
+    events_rig, commit
 ):
     """A start that dies before it writes the index down has to be followed by one that sees the
     same.
     """
     wrote(events_rig, "a.md", "old", "new")
-    await events_rig.committer.commit(
-        found([came("a.md", old=entry("old"))]), thread, remember=False
-    )
+    await commit([came("a.md", old=entry("old"))], remember=False)
     assert events_rig.history.unnoticed("a.md", "new") is not None
     events_rig.committer.save()
 
     assert events_rig.history.unnoticed("a.md", "new") is None
 
 
-async def test_writes_of_ours_that_follow_one_another_are_ours(events_rig, thread):
+async def test_writes_of_ours_that_follow_one_another_are_ours(events_rig, commit):
     for before, after in [("old", "one"), ("one", "two"), ("two", "new")]:
         wrote(events_rig, "a.md", before, after)
-    await events_rig.committer.commit(
-        found([came("a.md", old=entry("old"))]), thread, remember=True
-    )
+    await commit([came("a.md", old=entry("old"))])
 
     assert [change.author for change in events_rig.changes] == [CURATOR]
 
 
 async def test_a_save_that_was_merged_before_anybody_noticed_it_is_a_persons_cause_too(
-    events_rig, thread
+    events_rig, commit
 ):
     wrote(events_rig, "a.md", "a person's", "new")
-    await events_rig.committer.commit(
-        found([came("a.md", old=entry("old")), came("b.md")]), thread, remember=True
-    )
+    await commit([came("a.md", old=entry("old")), came("b.md")])
     merged, other = events_rig.changes
 
     assert (merged.author.by, merged.author.run) == ("curator", "r-1")
@@ -252,15 +229,13 @@ async def test_a_save_that_was_merged_before_anybody_noticed_it_is_a_persons_cau
 
 
 async def test_what_was_overwritten_unnoticed_does_not_matter_to_what_is_written_later(
-    events_rig, thread
+    events_rig, commit
 ):
     """Our write, a person's save over it, and our next write on that: only the last was seen from
     what the index knows.
     """
     wrote(events_rig, "a.md", "old", "never seen")
     wrote(events_rig, "a.md", "a person's", "new")
-    await events_rig.committer.commit(
-        found([came("a.md", old=entry("a person's"))]), thread, remember=True
-    )
+    await commit([came("a.md", old=entry("a person's"))])
 
     assert [change.author for change in events_rig.changes] == [CURATOR]

@@ -99,9 +99,7 @@ async def test_a_file_that_was_renamed_twice_moved_once(events_rig):
         )
         await events_rig.until(events_rig.reported)
 
-        assert [(change.kind, change.source, change.path) for change in events_rig.changes] == [
-            ("moved", "a.md", "b.md")
-        ]
+        assert events_rig.moves() == [("a.md", "b.md")]
 
 
 async def test_a_file_without_hints_is_found_by_a_walk(events_rig):
@@ -218,9 +216,7 @@ async def test_a_file_that_is_found_under_another_name_moved_there(events_rig):
         events_rig.hear(a__md="gone", b__md="closed")
         await idle(events_rig, detector)
 
-        assert [(change.kind, change.source, change.path) for change in events_rig.changes] == [
-            ("moved", "a.md", "b.md")
-        ]
+        assert events_rig.moves() == [("a.md", "b.md")]
         assert sorted(events_rig.index.paths()) == ["b.md", "other.md"]
 
 
@@ -251,9 +247,7 @@ async def test_a_file_that_went_waits_for_new_ones_that_it_may_have_become(event
         events_rig.hear(a__md="gone", missed=True)
         await idle(events_rig, detector)
 
-        assert [(change.kind, change.source, change.path) for change in events_rig.changes] == [
-            ("moved", "a.md", "b.md")
-        ]
+        assert events_rig.moves() == [("a.md", "b.md")]
 
 
 async def test_what_is_settled_leaves_nothing_behind(events_rig):

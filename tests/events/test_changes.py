@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,12 +26,20 @@ def reported(found):
     )
 
 
+def gone(path, *what):
+    return seen(path, entry(*what), None)
+
+
+def new(path, *what):
+    return seen(path, None, entry(*what))
+
+
 def test_new_changed_missing_and_touched_files_are_distinguished():
     found = sort_seen(
         [
-            seen("new.md", None, entry(1, "new")),
+            new("new.md", 1, "new"),
             seen("changed.md", entry(2, "old"), entry(2, "other")),
-            seen("missing.md", entry(3, "gone"), None),
+            gone("missing.md", 3, "gone"),
             seen("touched.md", entry(4), entry(4, at=2)),
         ]
     )
@@ -38,90 +47,62 @@ def test_new_changed_missing_and_touched_files_are_distinguished():
     assert reported(found) == ({"new.md": None, "changed.md": None}, ["missing.md"], ["touched.md"])
 
 
-def test_a_file_that_keeps_its_inode_has_moved_even_when_it_was_edited():
-    found = sort_seen([seen("a.md", entry(1, "old"), None), seen("b.md", None, entry(1, "edited"))])
-
-    assert reported(found) == ({"b.md": "a.md"}, [], [])
+@pytest.mark.parametrize(
+    ("items", "came", "went"),
+    [
+        ([gone("a.md", 1, "old"), new("b.md", 1, "edited")], {"b.md": "a.md"}, []),
+        ([gone("a.md", 1, "only one"), new("b.md", 2, "only one")], {"b.md": "a.md"}, []),
+        (
+            [gone("a.md", 1, "x"), gone("b.md", 2, "x"), new("c.md", 2, "x")],
+            {"c.md": "b.md"},
+            ["a.md"],
+        ),
+        (
+            [gone("a.md", 1, "x"), gone("b.md", 2, "x"), new("c.md", 3, "x")],
+            {"c.md": None},
+            ["a.md", "b.md"],
+        ),
+        ([gone("a.md", 1, ""), new("b.md", 2, "")], {"b.md": None}, ["a.md"]),
+        (
+            [gone("a.md", 1, "a"), seen("b.md", entry(2, "b"), entry(1, "a"))],
+            {"b.md": None},
+            ["a.md"],
+        ),
+        (
+            [gone("a.md", 1, ""), gone("b.md", 1, ""), new("c.md", 1, "")],
+            {"c.md": None},
+            ["a.md", "b.md"],
+        ),
+    ],
+    ids=[
+        "a file that keeps its inode has moved, even when it was edited",
+        "a file that keeps its content alone has moved",
+        "the inode says more than the content",
+        "contents that are there twice pair nothing",
+        "empty files are not paired by content",
+        "a file that was overwritten by another has not moved",
+        "hard links are not distinguished by inode",
+    ],
+)
+def test_what_came_is_paired_with_what_went(items, came, went):
+    assert reported(sort_seen(items)) == (came, went, [])
 
 
 def test_another_file_with_an_old_ones_inode_has_not_moved():
-    found = sort_seen(
-        [seen("a.md", entry(1, "old"), None), seen("b.md", None, entry(1, "new"))],
-        lambda _came, _left: False,
-    )
+    items = [gone("a.md", 1, "old"), new("b.md", 1, "new")]
 
-    assert reported(found) == ({"b.md": None}, ["a.md"], [])
+    assert reported(sort_seen(items, lambda _came, _left: False)) == ({"b.md": None}, ["a.md"], [])
 
 
 def test_no_one_is_asked_about_a_file_that_keeps_both():
-    found = sort_seen(
-        [seen("a.md", entry(1), None), seen("b.md", None, entry(1))], lambda _came, _left: 1 / 0
-    )
+    found = sort_seen([gone("a.md", 1), new("b.md", 1)], lambda _came, _left: 1 / 0)
 
     assert reported(found) == ({"b.md": "a.md"}, [], [])
-
-
-def test_a_file_that_keeps_its_content_alone_has_moved():
-    found = sort_seen(
-        [seen("a.md", entry(1, "the only one"), None), seen("b.md", None, entry(2, "the only one"))]
-    )
-
-    assert reported(found) == ({"b.md": "a.md"}, [], [])
-
-
-def test_the_inode_says_more_than_the_content():
-    found = sort_seen(
-        [
-            seen("a.md", entry(1, "x"), None),
-            seen("b.md", entry(2, "x"), None),
-            seen("c.md", None, entry(2, "x")),
-        ]
-    )
-
-    assert reported(found) == ({"c.md": "b.md"}, ["a.md"], [])
-
-
-def test_contents_that_are_there_twice_pair_nothing():
-    found = sort_seen(
-        [
-            seen("a.md", entry(1, "x"), None),
-            seen("b.md", entry(2, "x"), None),
-            seen("c.md", None, entry(3, "x")),
-        ]
-    )
-
-    assert reported(found) == ({"c.md": None}, ["a.md", "b.md"], [])
-
-
-def test_empty_files_are_not_paired_by_content():
-    found = sort_seen([seen("a.md", entry(1, ""), None), seen("b.md", None, entry(2, ""))])
-
-    assert reported(found) == ({"b.md": None}, ["a.md"], [])
-
-
-def test_a_file_that_was_overwritten_by_another_has_not_moved():
-    found = sort_seen(
-        [seen("a.md", entry(1, "a"), None), seen("b.md", entry(2, "b"), entry(1, "a"))]
-    )
-
-    assert reported(found) == ({"b.md": None}, ["a.md"], [])
-
-
-def test_hard_links_are_not_distinguished_by_inode():
-    found = sort_seen(
-        [
-            seen("a.md", entry(1, ""), None),
-            seen("b.md", entry(1, ""), None),
-            seen("c.md", None, entry(1, "")),
-        ]
-    )
-
-    assert reported(found) == ({"c.md": None}, ["a.md", "b.md"], [])
 
 
 def test_thousands_of_moves_are_paired_at_once():
-    went = [seen(f"a/{number}.md", entry(number, str(number)), None) for number in range(5_000)]
-    came = [seen(f"b/{number}.md", None, entry(number, str(number))) for number in range(5_000)]
+    went = [gone(f"a/{number}.md", number, str(number)) for number in range(5_000)]
+    came = [new(f"b/{number}.md", number, str(number)) for number in range(5_000)]
 
     assert all(
         left is not None and left.path == item.path.replace("b/", "a/")

@@ -74,7 +74,7 @@ class SearchRig:
         **more: object,
     ) -> SearchResults:
         self.settled()
-        return self.search.find(parse_query(text, **more), limit, sees, explain=explain)
+        return self.search.engine.find(parse_query(text, **more), limit, sees, explain=explain)
 
     def find(self, text: str, **more: object) -> list[str]:
         """The paths that are found."""

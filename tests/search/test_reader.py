@@ -6,7 +6,7 @@ import os
 import pytest
 
 from parachuted.search.indexed_note import LARGEST
-from parachuted.search.indexer import NoteReader
+from parachuted.search.indexer import read_notes
 from parachuted.vault import VaultRoot, digest_of
 
 
@@ -17,9 +17,7 @@ def test_notes_are_read_and_what_is_gone_or_no_file_is_none(vault):
     (vault / "link.md").symlink_to(vault / "a/x.md")
 
     indexed_notes = dict(
-        NoteReader(VaultRoot(vault)).indexed_notes(
-            ["a/x.md", "a/none.md", "none/x.md", "a/folder.md", "link.md"]
-        )
+        read_notes(VaultRoot(vault), ["a/x.md", "a/none.md", "none/x.md", "a/folder.md", "link.md"])
     )
 
     assert indexed_notes.pop("a/x.md").digest == digest_of(b"beans")
@@ -36,7 +34,7 @@ def test_a_large_note_has_the_digest_of_all_of_it(vault):
     (vault / "large.md").write_bytes(data)
     (vault / "middle.md").write_bytes(data[: LARGEST // 2])
 
-    indexed_notes = dict(NoteReader(VaultRoot(vault)).indexed_notes(["large.md", "middle.md"]))
+    indexed_notes = dict(read_notes(VaultRoot(vault), ["large.md", "middle.md"]))
 
     assert (indexed_notes["large.md"].digest, indexed_notes["large.md"].size) == (
         digest_of(data),
@@ -53,7 +51,7 @@ def test_a_vault_that_is_not_there_is_an_error_and_no_lack_of_notes(vault):
     vault.rmdir()
 
     with pytest.raises(OSError, check=lambda error: error.errno == errno.ESTALE):
-        list(NoteReader(root).indexed_notes(["a.md"]))
+        list(read_notes(root, ["a.md"]))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -61,6 +59,6 @@ def test_a_note_that_cannot_be_read_has_a_card_that_says_so(vault):
     (vault / "a.md").write_text("beans")
     (vault / "a.md").chmod(0)
 
-    ((_path, indexed_note),) = NoteReader(VaultRoot(vault)).indexed_notes(["a.md"])
+    ((_path, indexed_note),) = read_notes(VaultRoot(vault), ["a.md"])
 
     assert "cannot be read" in indexed_note.reason

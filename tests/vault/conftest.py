@@ -13,8 +13,11 @@ import pytest
 from parachuted.vault.author import Author
 from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore
+from parachuted.vault.recovery import Recovery
 from parachuted.vault.root import VaultRoot
+from parachuted.vault.scanner import ScanFindings
 from parachuted.vault.store import Store
+from parachuted.vault.write_records import Write
 
 NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
 
@@ -40,6 +43,26 @@ class StoreRig:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
         return self.store.bases.keep(path, data)
+
+    def intend(
+        self, path: str, *, before: str | None, after: str | None, temporary: str = ".t"
+    ) -> Write:
+        """Record a write by digests whose end was never recorded."""
+        return self.history.intend(
+            Write(
+                at=self.now,
+                path=path,
+                author=self.agent,
+                operation="ReplaceAll",
+                before=before,
+                after=after,
+                temporary=temporary,
+            )
+        )
+
+    @property
+    def recovery(self) -> Recovery:
+        return Recovery(root=self.root, objects=self.objects, history=self.history, now=self.now)
 
     def text(self, path: str) -> str:
         """What a file holds."""
@@ -69,3 +92,26 @@ def store_rig(vault: Path, home: Path) -> Iterator[StoreRig]:
     store.close()
     history.close()
     objects.close()
+
+
+@pytest.fixture
+def folder(vault: Path) -> Iterator[int]:
+    """A descriptor of the vault's own folder."""
+    descriptor = os.open(vault, os.O_RDONLY | os.O_DIRECTORY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def kinds(scan: ScanFindings) -> dict[str, str]:
+    """What a scan saw, by path: new, changed or gone."""
+    return {
+        seen.path: "gone" if seen.new is None else "new" if seen.old is None else "changed"
+        for seen in scan.seen
+    }
+
+
+def fill(vault: Path, *paths: str) -> None:
+    """Files that each hold their own path."""
+    for path in paths:
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text(path, errors="surrogateescape")

@@ -11,10 +11,15 @@ from parachuted.vault.edits import (
     DeleteKey,
     ReplaceAll,
     ReplaceSection,
+    ReplaceSpans,
     SetFrontmatterKey,
+    SeveralEdits,
+    TextSpan,
 )
 
 BASE = b"---\nstatus: open\nowner: ada\n---\n# Note\n\n## Facts\n\nold\n\n## Ideas\n\nthought\n"
+
+NOTE = b"# A\n\n## Facts\n- one\n\n## Other\n- x\n"
 
 
 def test_a_section_left_alone_is_replaced_in_the_text_that_is_there_now():
@@ -85,3 +90,27 @@ def test_a_whole_text_is_merged_where_the_changes_are_apart_and_clashes_where_no
     ) == current.replace(b"thought", b"deed")
     with pytest.raises(ConflictError):
         rebase(ReplaceAll(data=BASE.replace(b"# Note", b"# Our note")), BASE, current)
+
+
+def test_several_edits_go_to_the_present_text_only_if_each_place_is_as_it_was():
+    key, section = (
+        SetFrontmatterKey(key="a", value=1),
+        ReplaceSection(section="Facts", content="- new"),
+    )
+    both = SeveralEdits(edits=(key, section, AppendToSection(section="Other", content="- y")))
+    elsewhere, there = NOTE.replace(b"- x", b"- z"), NOTE.replace(b"- one", b"- uno")
+
+    assert rebase(both, NOTE, elsewhere) == (
+        b"---\na: 1\n---\n# A\n\n## Facts\n- new\n\n## Other\n- z\n- y\n"
+    )
+    with pytest.raises(ConflictError):
+        rebase(both, NOTE, there)
+
+
+def test_spans_of_an_older_text_are_merged_and_never_put_at_the_same_offset_of_the_present_one():
+    at = NOTE.index(b"one")
+    edit = ReplaceSpans(spans=(TextSpan(start=at, stop=at + 3, text="two"),))
+
+    assert rebase(edit, NOTE, b"above\n" + NOTE) == b"above\n" + NOTE.replace(b"one", b"two")
+    with pytest.raises(ConflictError):
+        rebase(edit, NOTE, NOTE.replace(b"- one", b"- ein"))

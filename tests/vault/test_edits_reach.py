@@ -14,133 +14,76 @@ from markdown_it import MarkdownIt
 from parachuted.errors import EditRefusedError
 from parachuted.vault.edits import AppendToSection, ReplaceSection, apply_edit
 from parachuted.vault.note import parse_note
+from tests.vault.markdown_lines import MARKDOWN_LINES
 
 SECOND_PARSER = MarkdownIt("commonmark")
 LINES = st.sampled_from(
     [
-        *(
-            "## B",
-            "## B",
-            "# A",
-            "### C",
-            " ## J",
-            "  # I",
-            "   ## H",
-            "    ## K",
-            "\t## T",
-            "   \t## M",
-            "##",
-            "#x",
-            "A\n===",
-            "B\n---",
-        ),
-        *(
-            "- ## L",
-            "> ## Q",
-            "1. ## N",
-            ">\t# O",
-            "- a",
-            "-",
-            "* b",
-            "+ c",
-            "1. x",
-            "1.",
-            "2. y",
-            "10) z",
-            "-   u",
-            "-     w",
-            "-\t\tk",
-            "- - d",
-        ),
-        *(
-            "   - b",
-            "     - c",
-            "\t- d",
-            "> x",
-            ">",
-            "> - a",
-            ">> s",
-            "> > r",
-            "> ```",
-            "> <!--",
-            "x",
-            "y z",
-            "x  ",
-            "   x",
-            "  z",
-            "\tx",
-            "    x",
-        ),
-        *(
-            "```",
-            "```bash",
-            "   ```",
-            "  ```",
-            "    ```",
-            "\t```",
-            "\t```bash",
-            "````",
-            "~~~",
-            "   ~~~",
-            "- ```",
-            "1. ```",
-            "```x`",
-        ),
-        *(
-            "---",
-            "===",
-            "--",
-            "=",
-            "- - -",
-            "***",
-            "___",
-            "   ---",
-            "  ===",
-            "    ---",
-            "\t---",
-            "\\",
-            "`x",
-            "\x0b",
-            "\x0c",
-            "\xa0",
-            "é",
-            "\u2028",
-        ),
-        *(
-            "<!--",
-            "-->",
-            "<!-- c -->",
-            "<!-->",
-            "- <!--",
-            "  -->",
-            "<div>",
-            "</div>",
-            "<pre>",
-            "</pre>",
-            "<script>",
-            "</script>",
-            "<style>",
-            "<b>",
-        ),
-        *("<x y='z'>", "<?p", "?>", "<!X", ">", "<![CDATA[", "]]>", "<textarea>", "</textarea>"),
-        *(
-            "[l]: u",
-            "[l]:",
-            "'t",
-            "[l]: u 't",
-            "t'",
-            "[^1]: n",
-            "| a |",
-            "|---|",
-            "a | b",
-            "--|--",
-            "c | d",
-            "",
-            "",
-            "",
-            "",
-            "  ",
-        ),
+        *MARKDOWN_LINES,
+        "## B",
+        "### C",
+        "  # I",
+        "   \t## M",
+        "##",
+        "#x",
+        "A\n===",
+        "B\n---",
+        "1. ## N",
+        ">\t# O",
+        "* b",
+        "+ c",
+        "1.",
+        "10) z",
+        "-   u",
+        "-     w",
+        "-\t\tk",
+        "- - d",
+        "   - b",
+        "     - c",
+        "\t- d",
+        ">",
+        "> - a",
+        ">> s",
+        "> > r",
+        "> <!--",
+        "y z",
+        "x  ",
+        "  z",
+        "    x",
+        "```bash",
+        "  ```",
+        "\t```bash",
+        "   ~~~",
+        "1. ```",
+        "```x`",
+        "--",
+        "=",
+        "- - -",
+        "___",
+        "   ---",
+        "    ---",
+        "\t---",
+        "\x0c",
+        "\u2028",
+        "- <!--",
+        "  -->",
+        "<script>",
+        "</script>",
+        "<style>",
+        "<x y='z'>",
+        "<!X",
+        ">",
+        "<![CDATA[",
+        "]]>",
+        "<textarea>",
+        "</textarea>",
+        "[l]: u 't",
+        "t'",
+        "[^1]: n",
+        "a | b",
+        "--|--",
+        "c | d",
+        "",
     ]
 )
 ENDS = st.sampled_from(["\n", "\n", "\n", "\n", "\n", "\n", "\r\n", "\r"])
@@ -148,6 +91,10 @@ NOTES = st.lists(st.tuples(LINES, ENDS), min_size=1, max_size=14).map(
     lambda lines: "".join(map("".join, lines))
 )
 CONTENTS = st.one_of(st.just("new"), st.lists(LINES, max_size=4).map("\n".join))
+
+
+def replaced(data, content="new"):
+    return apply_edit(ReplaceSection(section="A", content=content), data)
 
 
 def headings_seen(data):
@@ -244,11 +191,9 @@ def test_a_hundred_thousand_notes_lose_no_heading(torture):
     ],
 )
 def test_the_next_section_stays_whatever_stands_in_this_one(part):
-    after = apply_edit(
-        ReplaceSection(section="A", content="new"), f"## A\n\n{part}\n## B\n\nkeep\n".encode()
-    )
+    data = f"## A\n\n{part}\n## B\n\nkeep\n".encode()
 
-    assert after == b"## A\n\nnew\n\n## B\n\nkeep\n"
+    assert replaced(data) == b"## A\n\nnew\n\n## B\n\nkeep\n"
 
 
 @pytest.mark.parametrize(
@@ -259,20 +204,12 @@ def test_a_heading_in_an_item_or_a_quote_is_part_of_the_section_that_it_stands_i
     data = f"## A\n\n{part}\n## B\n\n{part}".encode()
 
     assert [section.title for section in parse_note(data).sections] == ["A", "B"]
-    assert (
-        apply_edit(ReplaceSection(section="A", content="new"), data)
-        == f"## A\n\nnew\n\n## B\n\n{part}".encode()
-    )
+    assert replaced(data) == f"## A\n\nnew\n\n## B\n\n{part}".encode()
     assert heading.encode() in apply_edit(AppendToSection(section="A", content="\nnew"), data)
 
 
 def test_subsections_go_with_the_section_that_is_named():
-    assert (
-        apply_edit(
-            ReplaceSection(section="A", content="new"), b"## A\nx\n### A1\ny\n#### A2\nz\n## B\n"
-        )
-        == b"## A\nnew\n## B\n"
-    )
+    assert replaced(b"## A\nx\n### A1\ny\n#### A2\nz\n## B\n") == b"## A\nnew\n## B\n"
 
 
 @pytest.mark.parametrize(
@@ -292,14 +229,11 @@ def test_subsections_go_with_the_section_that_is_named():
 )
 def test_a_section_of_doubtful_reach_is_not_replaced_and_the_refusal_says_what_to_do(part, why):
     with pytest.raises(EditRefusedError, match=f"how far the section 'A' reaches: .*{why}"):
-        apply_edit(ReplaceSection(section="A", content="new"), f"## A\n\n{part}".encode())
+        replaced(f"## A\n\n{part}".encode())
 
 
 def test_what_is_left_open_below_does_not_keep_the_sections_above_from_being_replaced():
-    assert (
-        apply_edit(ReplaceSection(section="A", content="new"), b"## A\nx\n## B\n```\nx\n")
-        == b"## A\nnew\n## B\n```\nx\n"
-    )
+    assert replaced(b"## A\nx\n## B\n```\nx\n") == b"## A\nnew\n## B\n```\nx\n"
 
 
 def test_text_may_be_added_to_a_section_of_doubtful_reach():
@@ -316,4 +250,4 @@ def test_text_may_be_added_to_a_section_of_doubtful_reach():
 )
 def test_content_that_would_make_the_reach_doubtful_is_refused(content):
     with pytest.raises(EditRefusedError, match="the content"):
-        apply_edit(ReplaceSection(section="A", content=content), b"# T\n\n# A\n\nx\n\n# B\n")
+        replaced(b"# T\n\n# A\n\nx\n\n# B\n", content)

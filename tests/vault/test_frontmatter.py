@@ -20,6 +20,7 @@ from parachuted.vault.frontmatter import (
     keys_by_line,
     read_block,
 )
+from tests.vault.yaml_lines import YAML_LINES
 
 
 class LoaderOfTexts(yaml.SafeLoader):
@@ -30,66 +31,32 @@ LoaderOfTexts.yaml_implicit_resolvers = {
     "<": [("tag:yaml.org,2002:merge", re.compile(r"^(?:<<)$"))]
 }
 LINES = (
-    *(
-        "a: 1",
-        "b: x",
-        "c:",
-        "  - x",
-        "- y",
-        "  k: v",
-        "d: [1,",
-        "2]",
-        "]",
-        "e: {x: y}",
-        'f: "open',
-        'close"',
-        "g: 'it''s'",
-        "# comment",
-    ),
-    *(
-        "  # indented",
-        "",
-        "   ",
-        "h: |",
-        "  text",
-        "    more",
-        "i: >-",
-        "l: {{date}}",
-        '"q k": v',
-        "'s': v",
-        "? x",
-        ": y",
-        "m: *al",
-    ),
-    *(
-        "n: &an v",
-        "o: !!str 1",
-        "p: é ü",
-        "ü: 1",
-        "{a: 1}",
-        "- item",
-        "...",
-        "\t tab",
-        "q: # c",
-        "r: v # c",
-        "plain",
-        "t:",
-        "v: 'multi",
-    ),
-    *("  line'", "w : 1"),
-    *(
-        "x:1",
-        "y: a --- b",
-        "🎉: z",
-        "  ind: 1",
-        "aa: [x] # c",
-        'bb: "a\\',
-        '  b"',
-        "cc: - x",
-        "@at: 1",
-        "ls\u2028x: 1",
-        "cr\rdd: 1",
-    ),
+    *YAML_LINES,
+    "b: x",
+    "2]",
+    "]",
+    'f: "open',
+    'close"',
+    "# comment",
+    "  # indented",
+    "'s': v",
+    "n: &an v",
+    "p: é ü",
+    "- item",
+    "...",
+    "\t tab",
+    "q: # c",
+    "r: v # c",
+    "v: 'multi",
+    "  line'",
+    "x:1",
+    "aa: [x] # c",
+    'bb: "a\\',
+    '  b"',
+    "cc: - x",
+    "@at: 1",
+    "ls\u2028x: 1",
+    "cr\rdd: 1",
 )
 
 
@@ -153,37 +120,48 @@ def test_a_block_that_nothing_closes_is_reported(data):
     assert find_block(data).unterminated
 
 
-def test_keys_have_their_lines_and_their_values_lines():
-    block = "# top\na: 1 # c\nb:\n- x\n\n  - y\n# about d\nd: [1,\n2\n]\n\ne: |\n  t\n\n# end\n"
-
-    assert sources(block) == {
-        "a": "a: 1 # c\n",
-        "b": "b:\n- x\n\n  - y\n",
-        "d": "d: [1,\n2\n]\n",
-        "e": "e: |\n  t\n",
-    }
-
-
-def test_a_quoted_text_over_several_lines_is_one_value():
-    assert sources("a: \"x\n# no comment\ny: z\"\nb: 'p\n\n  q'\n") == {
-        "a": 'a: "x\n# no comment\ny: z"\n',
-        "b": "b: 'p\n\n  q'\n",
-    }
-
-
-def test_white_space_that_a_block_text_ends_with_is_part_of_it():
-    assert sources("a: |\n  x\n   \n\nb: 1\n") == {"a": "a: |\n  x\n   \n", "b": "b: 1\n"}
-
-
-def test_a_byte_order_mark_inside_the_block_shifts_nothing():
-    assert sources("\ufeffa: é\nb: 2\n") == {"a": "\ufeffa: é\n", "b": "b: 2\n"}
-
-
-def test_an_indented_comment_belongs_to_the_key_above_it():
-    assert sources("a:\n  b: 1\n  # about b\n# about c\nc: 2\n") == {
-        "a": "a:\n  b: 1\n  # about b\n",
-        "c": "c: 2\n",
-    }
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        pytest.param(
+            "# top\na: 1 # c\nb:\n- x\n\n  - y\n# about d\nd: [1,\n2\n]\n\ne: |\n  t\n\n# end\n",
+            {
+                "a": "a: 1 # c\n",
+                "b": "b:\n- x\n\n  - y\n",
+                "d": "d: [1,\n2\n]\n",
+                "e": "e: |\n  t\n",
+            },
+            id="keys have their lines and their values' lines",
+        ),
+        pytest.param(
+            "a: \"x\n# no comment\ny: z\"\nb: 'p\n\n  q'\n",
+            {"a": 'a: "x\n# no comment\ny: z"\n', "b": "b: 'p\n\n  q'\n"},
+            id="a quoted text over several lines is one value",
+        ),
+        pytest.param(
+            "a: |\n  x\n   \n\nb: 1\n",
+            {"a": "a: |\n  x\n   \n", "b": "b: 1\n"},
+            id="white space that a block text ends with is part of it",
+        ),
+        pytest.param(
+            "\ufeffa: é\nb: 2\n",
+            {"a": "\ufeffa: é\n", "b": "b: 2\n"},
+            id="a byte order mark inside the block shifts nothing",
+        ),
+        pytest.param(
+            "a:\n  b: 1\n  # about b\n# about c\nc: 2\n",
+            {"a": "a:\n  b: 1\n  # about b\n", "c": "c: 2\n"},
+            id="an indented comment belongs to the key above it",
+        ),
+        pytest.param(
+            'title: Foo: bar\ntags:\n  - x\n- y\n\n# c\n"q\\u00e9": \'\n',
+            {"title": "title: Foo: bar\n", "tags": "tags:\n  - x\n- y\n", "qé": '"q\\u00e9": \'\n'},
+            id="a block that is not YAML still has keys by line",
+        ),
+    ],
+)
+def test_each_key_has_its_own_bytes(block, expected):
+    assert sources(block) == expected
 
 
 def test_keys_are_named_as_yaml_reads_them():
@@ -288,14 +266,6 @@ def test_bytes_that_are_not_utf8_are_reported_and_the_keys_known_by_their_lines(
         ["frontmatter-not-utf8"],
         ["a", "b"],
     )
-
-
-def test_a_block_that_is_not_yaml_still_has_keys_by_line():
-    assert sources('title: Foo: bar\ntags:\n  - x\n- y\n\n# c\n"q\\u00e9": \'\n') == {
-        "title": "title: Foo: bar\n",
-        "tags": "tags:\n  - x\n- y\n",
-        "qé": '"q\\u00e9": \'\n',
-    }
 
 
 @pytest.mark.parametrize(

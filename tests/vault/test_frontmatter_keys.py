@@ -17,52 +17,20 @@ from ruamel.yaml.error import YAMLError
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.vault.frontmatter_keys import delete_key, set_key
 from parachuted.vault.note import parse_note
+from tests.vault.yaml_lines import YAML_LINES
 
 LINES = (
-    *(
-        "a: 1",
-        "b: x # c",
-        "c:",
-        "  - x",
-        "- y",
-        "  k: v",
-        "d: [1,",
-        "  2]",
-        "e: {x: y}",
-        'f: "q"',
-        "g: 'it''s'",
-        "# comment",
-        "  # indent",
-    ),
-    *(
-        "",
-        "   ",
-        "h: |",
-        "  text",
-        "    more",
-        "i: >-",
-        "j: |+",
-        "l: {{date}}",
-        '"q k": v',
-        "? x",
-        ": y",
-        "m: *al",
-        "n: &an v",
-    ),
-    *(
-        "o: !!str 1",
-        "ü: 1",
-        "{a: 1}",
-        "...",
-        "t:",
-        "w : 1",
-        "y: a --- b",
-        "🎉: z",
-        "  ind: 1",
-        "title: Foo: bar",
-        "u: 'open",
-        "plain",
-    ),
+    *YAML_LINES,
+    "b: x # c",
+    "  2]",
+    'f: "q"',
+    "# comment",
+    "  # indent",
+    "j: |+",
+    "n: &an v",
+    "...",
+    "title: Foo: bar",
+    "u: 'open",
 )
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 VALUES = (

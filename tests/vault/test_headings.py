@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from parachuted.vault.blocks import read_blocks
 from parachuted.vault.headings import MAX_HEADINGS, read_outline
+from tests.vault.markdown_lines import MARKDOWN_LINES
 
 
 def headings(text):
@@ -297,66 +298,8 @@ def levels_in(html: str) -> list[int]:
 
 SHAPES = st.sampled_from(
     [
-        *(
-            "## B",
-            "# A",
-            " ## J",
-            "   ## H",
-            "    ## K",
-            "\t## T",
-            "- ## L",
-            "> ## Q",
-            "x",
-            "",
-            "",
-            "",
-            "  ",
-            "- a",
-            "-",
-            "1. x",
-            "2. y",
-            "   x",
-            "\tx",
-        ),
-        *(
-            "```",
-            "```sh",
-            "   ```",
-            "    ```",
-            "\t```",
-            "~~~",
-            "- ```",
-            "> ```",
-            "````",
-            "> x",
-            "---",
-            "===",
-            "  ===",
-            "***",
-            "<!--",
-            "-->",
-            "<!-- c -->",
-        ),
-        *(
-            "<!-->",
-            "<div>",
-            "</div>",
-            "<pre>",
-            "</pre>",
-            "<b>",
-            "<?p",
-            "?>",
-            "[l]: u",
-            "[l]:",
-            "'t",
-            "| a |",
-            "|---|",
-            "\\",
-            "`x",
-            "\x0b",
-            "é",
-            "\xa0",
-        ),
+        *MARKDOWN_LINES,
+        "```sh",
     ]
 )
 LINE_ENDS = st.sampled_from(["\n", "\n", "\n", "\n", "\r\n", "\r"])

@@ -108,14 +108,6 @@ def test_comments_blank_lines_and_windows_line_ends_are_understood():
     assert ignore.problem is None
 
 
-def test_a_line_that_is_not_a_rule_is_passed_over_and_the_first_is_named():
-    ignore = IgnoreRules("*.pdf\n!\n*.log\n")
-    assert ignore.file("", "x.pdf")
-    assert ignore.file("", "x.log")
-    assert ignore.problem is not None
-    assert ignore.problem.startswith("line 2 of .parachuteignore is passed over")
-
-
 def test_the_rules_themselves_are_never_ignored_so_that_their_change_is_noticed():
     assert not IgnoreRules("*").file("", ".parachuteignore")
 

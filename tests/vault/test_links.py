@@ -179,6 +179,13 @@ def test_names_are_the_same_in_either_unicode_form():
     assert resolve_target("Caf\u00e9", "x.md", Nfd()) == "Cafe\u0301.md"
 
 
+def respelled(text: str, names: Names, *, was: str, now: str, source: str = "x.md") -> str | None:
+    """How the note's first link is spelled once its file `was` there and is `now` elsewhere."""
+    return spelled(
+        first(text), was=(source, was), now=(source, now), names=names, data=text.encode()
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -196,53 +203,17 @@ def test_names_are_the_same_in_either_unicode_form():
 def test_a_target_is_spelled_in_the_manner_of_the_old_one(text: str, expected: str):
     names = Names("A/x.md", "B/New.md")
 
-    assert (
-        spelled(
-            first(text),
-            was=("A/x.md", "A/Old.md"),
-            now=("A/x.md", "B/New.md"),
-            names=names,
-            data=text.encode(),
-        )
-        == expected
-    )
+    assert respelled(text, names, was="A/Old.md", now="B/New.md", source="A/x.md") == expected
 
 
 def test_a_name_that_two_files_have_is_spelled_as_a_path():
     names = Names("A/x.md", "A/New.md", "B/New.md")
 
-    assert (
-        spelled(
-            first("[[Old]]"),
-            was=("A/x.md", "Old.md"),
-            now=("A/x.md", "B/New.md"),
-            names=names,
-            data=b"[[Old]]",
-        )
-        == "B/New"
-    )
+    assert respelled("[[Old]]", names, was="Old.md", now="B/New.md", source="A/x.md") == "B/New"
 
 
 def test_what_the_form_cannot_hold_is_not_spelled():
     names = Names("x.md", "a#b.md")
 
-    assert (
-        spelled(
-            first("[[Old]]"),
-            was=("x.md", "Old.md"),
-            now=("x.md", "a#b.md"),
-            names=names,
-            data=b"[[Old]]",
-        )
-        is None
-    )
-    assert (
-        spelled(
-            first("[t](Old.md)"),
-            was=("x.md", "Old.md"),
-            now=("x.md", "a#b.md"),
-            names=names,
-            data=b"[t](Old.md)",
-        )
-        == "a#b.md"
-    )
+    assert respelled("[[Old]]", names, was="Old.md", now="a#b.md") is None
+    assert respelled("[t](Old.md)", names, was="Old.md", now="a#b.md") == "a#b.md"

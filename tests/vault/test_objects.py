@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import closing
 
 import pytest
 
@@ -42,12 +43,9 @@ def test_what_was_put_is_had_back_also_by_the_next_process(objects, folder, data
     digest = objects.put(data)
     assert digest == digest_of(data)
     objects.close()
-    again = ObjectStore(folder)
-    try:
+    with closing(ObjectStore(folder)) as again:
         assert again.get(digest) == data
         assert digest in again
-    finally:
-        again.close()
 
 
 def test_what_was_put_is_for_its_owner_only(objects, folder):
@@ -142,10 +140,7 @@ def test_a_garbled_seen_db_is_started_again_and_costs_no_text_that_was_put(objec
     digest = objects.put(DATA)
     objects.close()
     (folder / "seen.db").write_bytes(b"garbled" * 1000)
-    again = ObjectStore(folder)
-    try:
+    with closing(ObjectStore(folder)) as again:
         assert again.get(digest) == DATA
         again.see([(digest_of(b"1"), b"1")])
         assert again.get(digest_of(b"1")) == b"1"
-    finally:
-        again.close()

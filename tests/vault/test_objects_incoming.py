@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
-from parachuted.vault import IncomingFile, Recovery, VaultPath, Write
+from parachuted.vault import IncomingFile, VaultPath
 from parachuted.vault.objects import keep_open
 from tests.vault.conftest import StoreRig
 
@@ -69,9 +69,7 @@ def test_what_a_kill_left_is_swept_at_the_next_start(store_rig: StoreRig):
     incoming.write(b"half")
     os.close(incoming._descriptor)
 
-    Recovery(
-        root=store_rig.root, objects=store_rig.objects, history=store_rig.history, now=store_rig.now
-    ).run()
+    store_rig.recovery.run()
 
     assert unfinished(store_rig) == []
 
@@ -145,22 +143,10 @@ def test_a_placed_content_makes_its_folders_and_holds_to_its_conditions(store_ri
 def test_a_cut_short_placing_is_cleared_away_whatever_its_size(store_rig: StoreRig):
     store_rig.put("clip.wav", b"old")
     new = come(store_rig, LARGE)
-    write = store_rig.history.intend(
-        Write(
-            at=store_rig.now,
-            path="clip.wav",
-            author=store_rig.agent,
-            operation="ReplaceAll",
-            before=digest(b"old"),
-            after=new,
-            temporary=".parachute-x.tmp",
-        )
-    )
+    write = store_rig.intend("clip.wav", before=digest(b"old"), after=new)
     (store_rig.vault / write.temporary).write_bytes(LARGE[: 3 << 20])
 
-    Recovery(
-        root=store_rig.root, objects=store_rig.objects, history=store_rig.history, now=store_rig.now
-    ).run()
+    store_rig.recovery.run()
 
     assert (store_rig.names(), store_rig.text("clip.wav"), store_rig.history.intended()) == (
         ["clip.wav"],

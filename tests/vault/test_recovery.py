@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from parachuted.vault.recovery import Recovery
 from parachuted.vault.root import digest_of
 from parachuted.vault.write_records import Write
 
@@ -32,17 +31,7 @@ def intended(store_rig, before: str | None = OLD, after: str | None = NEW) -> Wr
     digests = [
         None if text is None else store_rig.objects.put(text.encode()) for text in (before, after)
     ]
-    return store_rig.history.intend(
-        Write(
-            at=store_rig.now,
-            path=NOTE,
-            author=store_rig.agent,
-            operation="ReplaceAll",
-            before=digests[0],
-            after=digests[1],
-            temporary=TEMPORARY,
-        )
-    )
+    return store_rig.intend(NOTE, before=digests[0], after=digests[1], temporary=TEMPORARY)
 
 
 def found(store_rig, temporary: str | None, note: str | None) -> None:
@@ -51,14 +40,8 @@ def found(store_rig, temporary: str | None, note: str | None) -> None:
             (store_rig.vault / name).write_text(text)
 
 
-def recovery(store_rig) -> Recovery:
-    return Recovery(
-        root=store_rig.root, objects=store_rig.objects, history=store_rig.history, now=store_rig.now
-    )
-
-
 def assert_ended(store_rig, moment: CrashState) -> None:
-    assert recovery(store_rig).run() == []
+    assert store_rig.recovery.run() == []
     assert store_rig.names() == ([] if moment.becomes is None else [NOTE])
     assert moment.becomes is None or store_rig.text(NOTE) == moment.becomes
     assert store_rig.history.intended() == []
@@ -125,7 +108,7 @@ def test_a_deletion_cut_short(store_rig, moment):
 def test_two_texts_of_a_person_are_both_kept_one_as_a_copy_and_that_is_said(store_rig):
     intended(store_rig)
     found(store_rig, PERSONS, NEWER)
-    (said,) = recovery(store_rig).run()
+    (said,) = store_rig.recovery.run()
     assert COPY in said
     assert (store_rig.names(), store_rig.text(NOTE), store_rig.text(COPY)) == (
         sorted([NOTE, COPY]),
@@ -138,7 +121,7 @@ def test_two_texts_of_a_person_are_both_kept_one_as_a_copy_and_that_is_said(stor
 def test_a_write_that_failed_after_its_exchange_is_taken_back_when_asked(store_rig):
     write = intended(store_rig)
     found(store_rig, OLD, NEW)
-    assert recovery(store_rig).settle(write, undo=True) is None
+    assert store_rig.recovery.settle(write, undo=True) is None
     assert (store_rig.names(), store_rig.text(NOTE)) == ([NOTE], OLD)
     assert store_rig.history.writes_of(NOTE) == []
 
@@ -146,18 +129,8 @@ def test_a_write_that_failed_after_its_exchange_is_taken_back_when_asked(store_r
 def test_a_folder_that_is_gone_settles_what_was_to_be_in_it(store_rig):
     digest = store_rig.objects.put(OLD.encode())
     for before, after in ((digest, None), (None, digest)):
-        store_rig.history.intend(
-            Write(
-                at=store_rig.now,
-                path="gone/note.md",
-                author=store_rig.agent,
-                operation="x",
-                before=before,
-                after=after,
-                temporary=TEMPORARY,
-            )
-        )
-    assert recovery(store_rig).run() == []
+        store_rig.intend("gone/note.md", before=before, after=after)
+    assert store_rig.recovery.run() == []
     assert [
         (write.after, write.state) for write in store_rig.history.writes_of("gone/note.md")
     ] == [(None, "done")]
@@ -166,7 +139,7 @@ def test_a_folder_that_is_gone_settles_what_was_to_be_in_it(store_rig):
 def test_a_vault_that_is_not_there_settles_nothing_and_is_looked_at_again(store_rig):
     write = intended(store_rig)
     store_rig.vault.rename(store_rig.vault.with_name("elsewhere"))
-    (said,) = recovery(store_rig).run()
+    (said,) = store_rig.recovery.run()
     assert NOTE in said
     assert store_rig.history.intended() == [write]
 
@@ -176,7 +149,7 @@ def test_texts_that_were_being_kept_when_it_died_are_swept_away(store_rig, home)
     unfinished.mkdir(exist_ok=True)
     (unfinished / "half").write_bytes(b"ha")
     kept = store_rig.objects.put(b"whole")
-    assert recovery(store_rig).run() == []
+    assert store_rig.recovery.run() == []
     assert list(unfinished.iterdir()) == []
     assert store_rig.objects.get(kept) == b"whole"
     assert digest_of(b"whole") == kept

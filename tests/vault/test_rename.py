@@ -10,13 +10,6 @@ from parachuted.vault import swap
 from parachuted.vault.swap import exchange, move_to_free_name
 
 
-@pytest.fixture
-def folder(vault):
-    descriptor = os.open(vault, os.O_RDONLY | os.O_DIRECTORY)
-    yield descriptor
-    os.close(descriptor)
-
-
 @pytest.fixture(params=["the kernel's rename", "a second name", "looking first"])
 def way(request, monkeypatch):
     """Each way by which a free name is taken: file systems have all, the first two, or the last

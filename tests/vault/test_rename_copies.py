@@ -45,27 +45,20 @@ def test_a_short_suffix_stays_at_the_end_and_a_long_one_is_not_a_suffix():
     assert first("no suffix")[0] == f"no suffix{MARK})"
 
 
-def test_a_text_is_put_under_the_first_free_name(vault):
+def test_a_text_is_put_under_the_first_free_name(vault, folder):
     (vault / first("plan.md")[0]).write_text("taken")
     (vault / "temporary").write_text("aside")
-    folder = os.open(vault, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        assert put_aside(folder, "temporary", "plan.md", NOW) == first("plan.md", 2)[1]
-    finally:
-        os.close(folder)
+
+    assert put_aside(folder, "temporary", "plan.md", NOW) == first("plan.md", 2)[1]
     assert [(vault / name).read_text() for name in first("plan.md", 2)] == ["taken", "aside"]
     assert not (vault / "temporary").exists()
 
 
-def test_where_no_name_is_free_it_stays_where_it_is(vault, monkeypatch):
+def test_where_no_name_is_free_it_stays_where_it_is(vault, folder, monkeypatch):
     monkeypatch.setattr(swap, "_MOST", 5)
     for name in copy_names("plan.md", NOW):
         (vault / name).touch()
     (vault / "temporary").write_text("aside")
-    folder = os.open(vault, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with pytest.raises(FileExistsError):
-            put_aside(folder, "temporary", "plan.md", NOW)
-    finally:
-        os.close(folder)
+    with pytest.raises(FileExistsError):
+        put_aside(folder, "temporary", "plan.md", NOW)
     assert (vault / "temporary").read_text() == "aside"

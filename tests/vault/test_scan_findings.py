@@ -20,9 +20,8 @@ WATCHING = b'---\nwatch:\n  - "Projects/**"\n---\n# Note\n'
 
 
 @pytest.fixture
-def look(vault):
+def look(vault, folder):
     """Compare one file of the vault with what is known of it."""
-    folder = os.open(vault, os.O_RDONLY | os.O_DIRECTORY)
 
     def look(
         name: str,
@@ -43,8 +42,7 @@ def look(vault):
         )
         return scan
 
-    yield look
-    os.close(folder)
+    return look
 
 
 def known(path) -> IndexEntry:

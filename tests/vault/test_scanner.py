@@ -11,6 +11,7 @@ from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import IndexEntry, VaultIndex
 from parachuted.vault.root import VaultRoot
 from parachuted.vault.scanner import ScanFindings, Scanner
+from tests.vault.conftest import fill, kinds
 
 pytestmark = pytest.mark.usefixtures("each_disk")
 
@@ -25,19 +26,6 @@ def index():
 @pytest.fixture
 def scanner(vault, index):
     return Scanner(VaultRoot(vault), index, IgnoreRules(), settle_s=60)
-
-
-def kinds(scan: ScanFindings) -> dict[str, str]:
-    return {
-        seen.path: "gone" if seen.new is None else "new" if seen.old is None else "changed"
-        for seen in scan.seen
-    }
-
-
-def fill(vault, *paths: str) -> None:
-    for path in paths:
-        (vault / path).parent.mkdir(parents=True, exist_ok=True)
-        (vault / path).write_text(path)
 
 
 def test_single_paths_are_new_changed_gone_or_not_worth_a_word(scanner, vault, index):

@@ -15,6 +15,7 @@ from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import VaultIndex
 from parachuted.vault.root import VaultRoot
 from parachuted.vault.scanner import ScanFindings, VaultWalk
+from tests.vault.conftest import fill, kinds
 
 LATIN_1 = os.fsdecode(b"caf\xe9.md")
 
@@ -60,19 +61,6 @@ class RecordedScans:
 @pytest.fixture
 def looks(vault):
     return RecordedScans(vault)
-
-
-def kinds(scan: ScanFindings) -> dict[str, str]:
-    return {
-        seen.path: "gone" if seen.new is None else "new" if seen.old is None else "changed"
-        for seen in scan.seen
-    }
-
-
-def fill(vault, *paths: str) -> None:
-    for path in paths:
-        (vault / path).parent.mkdir(parents=True, exist_ok=True)
-        (vault / path).write_text(path, errors="surrogateescape")
 
 
 def test_everything_in_a_new_vault_is_new_in_every_kind_of_name(looks, vault):

@@ -73,42 +73,26 @@ def tracing(tmp_path: Path) -> None:
         pytest.skip(f"strace may not trace here: {tried.stderr.decode(errors='replace')[:200]}")
 
 
-@pytest.mark.timeout(600)
-def test_a_writer_killed_at_any_call_leaves_the_old_or_the_new_bytes_and_nothing_else(rig, torture):
-    rig("forks", "kill", share=1 if torture else 0.15)
+KILLED, FAILED, PEOPLE = ("forks", "kill"), ("forks", "fail"), ("forks", "people")
 
 
 @pytest.mark.timeout(600)
-def test_the_same_where_the_disk_has_no_rename_but_the_plain_one(rig, torture):
-    rig("forks", "kill", "--plain", share=1 if torture else 0.05)
+@pytest.mark.parametrize(
+    ("program", "share"),
+    [
+        pytest.param(KILLED, 0.15, id="killed at any call: the old or the new bytes, nothing else"),
+        pytest.param((*KILLED, "--plain"), 0.05, id="the same where there is a plain rename alone"),
+        pytest.param(FAILED, 0.02, id="a call fails: a named error, the old bytes, a retry works"),
+        pytest.param((*FAILED, "--plain"), 0.01, id="the same with a plain rename alone"),
+        pytest.param(PEOPLE, 0.025, id="what a person saves between two calls is never lost"),
+    ],
+)
+def test_whatever_interrupts_the_writer_at_a_call(rig, torture, program, share):
+    codes = ["--all-codes"] if torture and program == FAILED else []
+    rig(*program, *codes, share=1 if torture else share)
 
 
 @pytest.mark.timeout(600)
-def test_a_writer_killed_at_any_system_call_leaves_the_old_or_the_new_bytes_and_nothing_else(
-    rig, tracing, torture
-):
-    rig("traced", "kill", share=1 if torture else 0.03)
-
-
-@pytest.mark.timeout(600)
-def test_a_call_that_fails_once_or_for_good_is_a_named_error_and_the_old_bytes_and_a_retry_works(
-    rig, torture
-):
-    rig("forks", "fail", *(["--all-codes"] if torture else []), share=1 if torture else 0.02)
-
-
-@pytest.mark.timeout(600)
-def test_a_failing_call_where_the_disk_has_no_rename_but_the_plain_one(rig, torture):
-    rig("forks", "fail", "--plain", share=1 if torture else 0.01)
-
-
-@pytest.mark.timeout(600)
-def test_a_system_call_that_fails_once_or_for_good_is_a_named_error_and_the_old_bytes(
-    rig, tracing, torture
-):
-    rig("traced", "fail", share=1 if torture else 0.02)
-
-
-@pytest.mark.timeout(600)
-def test_what_a_person_saves_between_two_calls_of_the_writer_is_never_lost(rig, torture):
-    rig("forks", "people", share=1 if torture else 0.025)
+@pytest.mark.parametrize(("what", "share"), [("kill", 0.03), ("fail", 0.02)])
+def test_the_same_at_any_system_call(rig, tracing, torture, what, share):
+    rig("traced", what, share=1 if torture else share)

@@ -21,12 +21,9 @@ def names(vault: Path) -> list[str]:
     return sorted(file.name for file in vault.iterdir())
 
 
-@pytest.fixture
-def folder(vault: Path) -> Iterator[int]:
+@pytest.fixture(autouse=True)
+def note(vault: Path) -> None:
     (vault / "note.md").write_bytes(OLD)
-    descriptor = os.open(vault, os.O_RDONLY | os.O_DIRECTORY)
-    yield descriptor
-    os.close(descriptor)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -26,8 +27,7 @@ def texts(path):
 def test_what_was_put_is_had_back_byte_for_byte_also_after_a_restart(texts, path):
     texts.put([("one", b"\xff\x00\r\n"), ("empty", b"")])
     texts.close()
-    again = TextStore(path)
-    try:
+    with closing(TextStore(path)) as again:
         assert (again.get("one"), again.get("empty"), again.get("none")) == (
             b"\xff\x00\r\n",
             b"",
@@ -35,8 +35,6 @@ def test_what_was_put_is_had_back_byte_for_byte_also_after_a_restart(texts, path
         )
         assert "one" in again
         assert "none" not in again
-    finally:
-        again.close()
 
 
 def test_a_text_is_put_once(texts):
@@ -67,24 +65,18 @@ def test_all_but_the_wanted_are_forgotten_each_time(texts):
 )
 def test_a_garbled_file_is_started_again(path, garbage):
     path.write_bytes(garbage)
-    texts = TextStore(path)
-    try:
+    with closing(TextStore(path)) as texts:
         texts.put([("one", b"1")])
         assert texts.get("one") == b"1"
-    finally:
-        texts.close()
 
 
 def test_a_garbled_file_takes_its_journal_along(path):
     for suffix in ("", "-wal", "-shm"):
         path.with_name(f"{path.name}{suffix}").write_bytes(b"\xff" * 8192)
-    texts = TextStore(path)
-    try:
+    with closing(TextStore(path)) as texts:
         texts.put([("two", b"2")])
         assert texts.get("two") == b"2"
         assert b"\xff" * 100 not in path.with_name(f"{path.name}-wal").read_bytes()
-    finally:
-        texts.close()
 
 
 def test_a_disk_that_refuses_a_new_file_is_said(tmp_path):
@@ -98,15 +90,12 @@ def test_a_file_garbled_while_in_use_reads_as_nothing_kept_until_it_is_started_a
     texts.close()
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
-    again = TextStore(path)
-    try:
+    with closing(TextStore(path)) as again:
         assert again.get("7") is None
         assert "7" not in again
         again.keep_only(["7"])
         again.put([("new", b"x")])
         assert (again.get("new"), again.get("7")) == (b"x", None)
-    finally:
-        again.close()
 
 
 def test_threads_share_one_file(texts):

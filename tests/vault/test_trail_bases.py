@@ -4,6 +4,8 @@ was for who may see that place.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from parachuted.vault import Author, ObjectStore, VaultPath, digest_of
 from parachuted.vault.trail import KnownBases
 from tests.vault.conftest import StoreRig
@@ -46,13 +48,10 @@ def test_names_that_are_no_utf8_are_remembered_and_a_restart_forgets_none(
     path = "Shop/\udcff.md"
     store_rig.store.bases.see([(path, b"one\n")])
     store_rig.objects.close()
-    again = ObjectStore(home / "objects")
-    try:
+    with closing(ObjectStore(home / "objects")) as again:
         assert KnownBases(again, store_rig.history).text(path, digest_of(b"one\n")) == b"one\n"
         again.forget_seen([digest_of(b"one\n")])
         assert again.has_stood(path, digest_of(b"one\n"))
-    finally:
-        again.close()
 
 
 def test_a_disk_that_refuses_remembers_as_long_as_the_program_runs(store_rig: StoreRig):

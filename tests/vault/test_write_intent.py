@@ -214,16 +214,21 @@ def test_who_is_asked_may_itself_read_and_write_from_any_thread(store, store_rig
     assert (store_rig.text(NOTE), store_rig.text(OTHER)) == (NEW, TEXT)
 
 
-def test_what_was_saved_while_they_were_asked_is_asked_about_again_and_not_lost(
-    store, store_rig, asked
-):
-    base = store_rig.put(NOTE, TEXT)
+@pytest.fixture
+def base(store_rig: StoreRig, asked: RecordingGuard) -> str:
+    """A note that a person saves again while its first write is asked about."""
 
     def act(_intent: WriteIntent) -> None:
         if len(asked.intents) == 1:
             (store_rig.vault / NOTE).write_text(TEXT.replace("thought", "deed"))
 
     asked.act = act
+    return store_rig.put(NOTE, TEXT)
+
+
+def test_what_was_saved_while_they_were_asked_is_asked_about_again_and_not_lost(
+    store, store_rig, asked, base
+):
     store.edit(NOTE, FACTS, PERSON, base=base)
 
     assert store_rig.text(NOTE) == NEW.replace("thought", "deed")
@@ -233,14 +238,7 @@ def test_what_was_saved_while_they_were_asked_is_asked_about_again_and_not_lost(
     ]
 
 
-def test_a_yes_to_one_text_is_not_a_yes_to_another(store, store_rig, asked):
-    base = store_rig.put(NOTE, TEXT)
-
-    def act(_intent: WriteIntent) -> None:
-        if len(asked.intents) == 1:
-            (store_rig.vault / NOTE).write_text(TEXT.replace("thought", "deed"))
-
-    asked.act = act
+def test_a_yes_to_one_text_is_not_a_yes_to_another(store, store_rig, asked, base):
     asked.refuses = lambda intent: b"deed" in (intent.texts() or (b"", b""))[1]
     with pytest.raises(ActRefusedError):
         store.edit(NOTE, FACTS, PERSON, base=base)

@@ -115,7 +115,7 @@ class SearchRoutes:
             raise web.HTTPBadRequest(text=str(error)) from error
         sees = None if call.grant.alternatives is None else call.sight.sees
         found = await asyncio.to_thread(
-            self._search.find, parsed, query.limit, sees, explain=query.explain
+            self._search.engine.find, parsed, query.limit, sees, explain=query.explain
         )
         notes = [
             _found(hit, explain=query.explain) for hit in found.hits if call.sight.sees(hit.path)
