@@ -1,7 +1,5 @@
-"""An untrusted module, whose code runs in a container and reaches the daemon by its HTTP API.
-
-The container has no network and sees Python, the approved copy, its data folder and the sockets of
-the API and of its own. It is hostile: what it answers is checked like any input from outside.
+"""An untrusted module, whose code runs in a container without a network and reaches the daemon by
+its HTTP API. What it answers is checked like any input from outside.
 """
 
 from __future__ import annotations
@@ -71,9 +69,7 @@ _SENT = ("name", "copy", "digest", "tree", "trust", "import_paths", "config")
 
 
 class ContainerHost(ModuleHost):
-    """One untrusted module. Once its container has ended its calls fail, and it is restarted by
-    hand.
-    """
+    """Once its container has ended, its calls fail until it is restarted by hand."""
 
     where, limits = "container", LIMITS
 
@@ -163,7 +159,6 @@ class ContainerHost(ModuleHost):
         return self._connection
 
     async def _live(self, caller: Caller, started: asyncio.Future[None]) -> None:
-        """One container, from its beginning to its end."""
         try:
             why = await self._run_container(caller, started)
         except AgentUnavailableError as error:
@@ -253,10 +248,7 @@ class ContainerHost(ModuleHost):
         self._problem = None if problem is None else str(problem)[-_MOST_PROBLEM:]
 
     def _checked(self, found: object) -> ModuleDeclaration:
-        """What the module declares, checked against what was approved.
-
-        Raises ModuleFailedError.
-        """
+        """Raises ModuleFailedError for what was not approved."""
         try:
             declared = _DECLARED.validate_python(found)
         except ValueError as error:
@@ -308,14 +300,12 @@ async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
 
 
 class CappedLog:
-    """What is left out is counted."""
-
     def __init__(self, logger: logging.Logger) -> None:
         self._log = logger
         self._second, self._lines, self._left_out = 0, 0, 0
 
     def say(self, level: int, text: str) -> None:
-        """Log it, unless there were too many in this second."""
+        """Log it, or count it where there were too many in this second."""
         second = int(time.monotonic())
         if second != self._second:
             if self._left_out:
@@ -352,7 +342,7 @@ class ModuleConnection:
         )
 
     async def close(self) -> None:
-        """Whatever is still read ends with a failure: the session's end alone would not tell it."""
+        """The session's end alone would not tell a reader that its answer was cut short."""
         for response in tuple(self._open):
             response.close()
         await self._session.close()
@@ -365,9 +355,7 @@ class ModuleConnection:
         timeout_s: float,
         caller: Caller | None = None,
     ) -> Mapping[str, Any]:
-        """The one item of an answer, empty where there is none. It enforces the limit itself; one
-        that does not answer even so is blocked, and is ended.
-        """
+        """The one item of an answer, or none. A container that exceeds the limit is ended."""
         try:
             async with (
                 asyncio.timeout(timeout_s + _GRACE_S),
@@ -385,7 +373,6 @@ class ModuleConnection:
     async def items(
         self, verb: str, body: Mapping[str, object], caller: Caller | None
     ) -> AsyncGenerator[Mapping[str, Any], None]:
-        """The items of an answer, a line of JSON each; the start has no caller."""
         own = nullcontext(self._client.own_call)
         with own if caller is None else self._client.opened(caller) as call:
             try:

@@ -1,6 +1,4 @@
-"""One module without a daemon, for its author's tests: real vault, real permissions, fake
-surroundings.
-"""
+"""One module without a daemon, for its author's tests: real vault and permissions, fake agents."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""One module that may run, in the daemon's process or in a container: what can be asked of it.
-
-Each call is one run that `why` and `undo` know, whichever way the code runs.
+"""What can be asked of a module that may run, in the daemon's process or in a container. Each call
+is one run that `why` and `undo` know.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ MakeCallRun: TypeAlias = Callable[[str, Caller], "CallRun"]
 
 
 class RequestArguments(TypedDict, total=False):
-    """What a request holds besides its JSON body; `source` is a body that is not JSON.
-
-    `tolerant`: names may be in camelCase, and unknown ones are left out.
-    """
+    """What a request holds besides its JSON body; `tolerant` as in `HandlerArguments.bind`."""
 
     path: Mapping[str, str]
     query: Mapping[str, str | list[str]]
@@ -54,9 +50,7 @@ class RequestArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerCall:
-    """One call of a handler: `arguments` is the JSON body, or what an event holds; `sent` is what a
-    request holds besides, and `after` the id of the last event that its reader has.
-    """
+    """`arguments`: the JSON body, or an event's data; `after`: the reader's last event."""
 
     handler: str
     arguments: Mapping[str, object]
@@ -88,11 +82,9 @@ class InterfaceMethods:
 
 
 class ModuleHost(ABC):
-    """One module.
-
-    `call` and `stream` raise UnfitError before the handler starts, and ModuleFailedError for any
-    later failure: it raised, it timed out, its container ended. Errors of `parachuted.errors` that
-    the handler raises pass unchanged. `caller` applies to the handler and to all that it starts.
+    """`call` and `stream` raise UnfitError before the handler starts, and ModuleFailedError for any
+    later failure; errors of `parachuted.errors` that the handler raises pass unchanged. `caller`
+    applies to the handler and to all that it starts.
     """
 
     where: ClassVar[Where]
@@ -108,7 +100,7 @@ class ModuleHost(ABC):
 
     @property
     def declared(self) -> ModuleDeclaration:
-        """What it declares: known once `start` has returned."""
+        """Known once `start` has returned."""
         if self._declared is None:
             raise ModuleFailedError(
                 f"the module {self.name} is not loaded; `parachute modules status` says why"
@@ -118,38 +110,31 @@ class ModuleHost(ABC):
     @property
     @abstractmethod
     def problem(self) -> str | None:
-        """The traceback, or a sentence, of what failed last, while it has not gone well since."""
+        """The traceback, or a sentence, of what failed last and has not gone well since."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Let it disable itself, then end its calls, streams, spawned tasks, container. Raises
-        nothing; may be called twice.
-        """
+        """Disable it, then end all that it began. Raises nothing; may be called twice."""
 
     @abstractmethod
-    def provides(self, name: str) -> bool:
-        """Whether it runs and provides that interface."""
+    def provides(self, name: str) -> bool: ...
 
     @abstractmethod
     async def call_interface(
         self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], caller: Caller
     ) -> object:
-        """Call a method that it declares for an interface. Raises ActRefusedError for any other,
-        TypeError for arguments that do not fit, and else what `call` raises.
+        """Raises ActRefusedError for a method that it does not declare for the interface, TypeError
+        for arguments that do not fit, and else what `call` raises.
         """
 
     def interface(self, name: str, caller: Caller = NO_CALLER) -> InterfaceMethods | None:
-        """The interface of that name, if it provides that, whose methods act for that caller."""
-
         async def call(method: str, args: Args, kwargs: Mapping[str, Any]) -> object:
             return await self.call_interface(name, method, args, kwargs, caller)
 
         return InterfaceMethods(name, call) if self.provides(name) else None
 
     async def start(self, caller: Caller | None = None) -> None:
-        """Load the code, describe it, and let it enable itself. Raises ModuleFailedError, and has
-        then cleaned up.
-        """
+        """Load, describe and enable it. Raises ModuleFailedError, and has then cleaned up."""
         async with self._recorded("on_enable", caller or Caller()) as recorded:
             await self._start(recorded)
 
@@ -162,9 +147,7 @@ class ModuleHost(ABC):
         caller: Caller = NO_CALLER,
         **sent: Unpack[RequestArguments],
     ) -> object:
-        """`arguments` is the JSON body; the answer is JSON, a `results.Response` of JSON, a
-        FileResponse or a BytesResponse.
-        """
+        """The answer is JSON, a `Response` of JSON, a FileResponse or a BytesResponse."""
         async with self._recorded(handler, caller) as recorded:
             return await self._call(
                 HandlerCall(
@@ -199,10 +182,8 @@ class ModuleHost(ABC):
         caller: Caller = NO_CALLER,
         **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
-        """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`.
-
-        `after` is the id of the last event that the reader has, for a handler that returns a
-        Stream. Closing the iterator closes the handler's generator.
+        """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`. Closing the
+        iterator closes the handler's generator.
         """
         async with self._recorded(handler, caller) as recorded:
             asked = HandlerCall(
@@ -213,7 +194,7 @@ class ModuleHost(ABC):
                     yield item
 
     async def doctor(self, caller: Caller) -> list[Finding]:
-        """What it reports of its own files. Raises ModuleFailedError."""
+        """Raises ModuleFailedError."""
         found = await self.call("doctor", {}, timeout_s=_DOCTOR_LIMIT_S, caller=caller)
         try:
             reported = _FINDINGS.validate_python(found)
@@ -243,10 +224,7 @@ class ModuleHost(ABC):
         *,
         timeout_s: float = CALL_LIMIT_S,
     ) -> HookResult:
-        """Call the handler with what it names of `data`.
-
-        Raises what `call` raises, and ModuleFailedError for another answer than a HookResult.
-        """
+        """Raises what `call` raises, and ModuleFailedError for another answer than a HookResult."""
         sent = {str(name): to_json(value) for name, value in data.items()}
         found = await self.call(
             spec.handler, sent, timeout_s=timeout_s, caller=caller, tolerant=True
@@ -277,7 +255,7 @@ class ModuleHost(ABC):
 
     @asynccontextmanager
     async def _recorded(self, handler: str, caller: Caller) -> AsyncIterator[Caller]:
-        """What the call writes is one run, as is what its interfaces' calls lead to."""
+        """What the call and its interfaces' calls write is one run."""
         if self._make_run is None:
             yield caller
             return

@@ -1,7 +1,5 @@
-"""A module whose code runs in the daemon's own process, with its failures contained.
-
-Its code is trusted. What it raises, and what it begins by `spawn`, is reported as that module's and
-ends with it; a call has a time limit, as any request has.
+"""A trusted module, whose code runs in the daemon's own process, with its failures contained: what
+it raises or begins by `spawn` is reported as that module's and ends with it.
 """
 
 from __future__ import annotations
@@ -52,11 +50,6 @@ _END = object()
 
 
 class InProcessHost(ModuleHost):
-    """One trusted module at work in this process.
-
-    All on the event loop, but the loading of its code.
-    """
-
     where = "in process"
 
     def __init__(
@@ -69,9 +62,6 @@ class InProcessHost(ModuleHost):
         on_problem: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_problem` is called when `problem` may have become another one, `on_stop` when the
-        module has ended.
-        """
         super().__init__(approved, services, make_run)
         self._begin_limit_s, self._on_problem, self._on_stop = begin_limit_s, on_problem, on_stop
         self._tasks = ModuleTasks()
@@ -205,8 +195,8 @@ class InProcessHost(ModuleHost):
         has_caller: bool = False,
     ) -> Result:
         """Run the module's code. A failure is kept as the problem and raised as ModuleFailedError,
-        which may reach anyone who calls, so it only says where to look. `has_caller`: a named error
-        is an answer, and not the module's failure.
+        which may reach any caller, so it only says where to look. `has_caller`: a named error is an
+        answer, and not the module's failure.
         """
         task = self._tasks.begin(work, context=context)
         error: Exception
@@ -299,7 +289,6 @@ async def _streamed(
 
 
 async def _next(source: AsyncGenerator[object, None]) -> object:
-    """The next item; `_END` where there is none."""
     item = await anext(source, _END)
     if isinstance(item, ServerEvent):
         return replace(item, data=to_json(item.data))

@@ -1,6 +1,4 @@
-"""Hooks and modules: whether hooks let a module be loaded, and a module's own part in the hooks of
-agents' runs.
-"""
+"""Whether hooks let a module be loaded, and a module's own part in the hooks of agents' runs."""
 
 from __future__ import annotations
 
@@ -19,14 +17,12 @@ _BEFORE = "module.load.before"
 
 
 class ModuleHooks:
-    """What hooks have to do with modules: whether one may be loaded, and who takes part."""
-
     def __init__(self, hooks: Hooks, vault: Path, clock: Callable[[], datetime]) -> None:
         self._hooks, self._vault, self._clock = hooks, vault, clock
         self.set_participants = hooks.set_participants
 
     async def ask_to_load(self, approved: ApprovedModule) -> None:
-        """Let hooks object to a module's code being loaded. Raises ActRefusedError."""
+        """Raises ActRefusedError where a hook objects."""
         if not self._hooks.wants(_BEFORE):
             return
         name, version = approved.name, approved.manifest.version
@@ -55,16 +51,11 @@ class ModuleHook:
         self.id, self.event = f"module:{host.name}:{spec.event}", spec.event
 
     def wants(self, hook_event: HookEvent) -> bool:
-        """It is not asked about its own agents: one that it lets work for its answer would ask it
-        again. Nor where it could do nothing: who asked for the run may no longer.
-        """
+        """Not of its own agents, which would ask it again, nor for a caller whose rights ended."""
         return hook_event.module != self._host.name and hook_event.caller.request.is_valid()
 
     async def answer(self, hook_event: HookEvent) -> HookAnswer:
-        """What the module says, in its name.
-
-        What an untrusted one adds or objects counts as a stranger's text for the run.
-        """
+        """What an untrusted module adds or objects counts as a stranger's text for the run."""
         caller, name = hook_event.caller, f"the module {self._host.name}"
         about = {"session_id": hook_event.session_id, "module": hook_event.module}
         data = {**hook_event.data, **about}
