@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, nullcontext, suppress
+from dataclasses import fields
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -119,18 +120,15 @@ class ContainerHost(ModuleHost):
             self._runner = None
 
     async def _call(self, asked: HandlerCall) -> object:
-        body = {**await self._body(asked), "timeout_s": asked.timeout_s}
-        return item_of(await self._usable().ask("call", body, asked.timeout_s, asked.caller))
+        return item_of(await self._ask("call", asked))
 
     async def _tell(self, asked: HandlerCall) -> None:
-        limit_s = asked.timeout_s
-        body = {"handler": asked.handler, "data": asked.arguments, "timeout_s": limit_s}
-        await self._usable().ask("tell", body, limit_s, asked.caller)
+        await self._ask("tell", asked)
 
     async def _stream(self, asked: HandlerCall) -> AsyncIterator[object]:
         """A slow reader slows the module."""
-        body = {**await self._body(asked), "after": asked.after}
-        async with aclosing(self._usable().items("stream", body, asked.caller)) as items:
+        body, caller = await self._body(asked), asked.caller
+        async with aclosing(self._usable().items("stream", body, caller)) as items:
             async for item in items:
                 yield item_of(item)
 
@@ -144,11 +142,15 @@ class ContainerHost(ModuleHost):
         answer = await self._usable().ask("interface", body, CALL_LIMIT_S, caller)
         return remote_value(answer.get("value"))
 
+    async def _ask(self, verb: str, asked: HandlerCall) -> Mapping[str, Any]:
+        body = await self._body(asked)
+        return await self._usable().ask(verb, body, asked.timeout_s, asked.caller)
+
     async def _body(self, asked: HandlerCall) -> dict[str, object]:
         kinds = {spec.handler: spec.takes for spec in self.declared.routes}
-        source = await body_document(asked.sent.get("source"), kinds.get(asked.handler, "json"))
-        own = {"handler": asked.handler, "arguments": asked.arguments, "source": source}
-        return {**asked.sent, **own}
+        source = await body_document(asked.source, kinds.get(asked.handler, "json"))
+        names = {one.name for one in fields(asked)} - {"caller"}
+        return {name: getattr(asked, name) for name in names} | {"source": source}
 
     def _usable(self) -> ModuleConnection:
         if self._connection is None:

@@ -39,25 +39,32 @@ MakeCallRun: TypeAlias = Callable[[str, Caller], "CallRun"]
 """Makes the record of a call, by the call's name and the caller that it is made for."""
 
 
-class RequestArguments(TypedDict, total=False):
-    """What a request holds besides its JSON body; `tolerant` as in `HandlerArguments.bind`."""
+class CallOptions(TypedDict, total=False):
+    """What a call may have besides its JSON body, as `HandlerCall` says."""
 
+    timeout_s: float
     path: Mapping[str, str]
     query: Mapping[str, str | list[str]]
     tolerant: bool
     source: BodySource | None
+    after: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerCall:
-    """`arguments`: the JSON body, or an event's data; `after`: the reader's last event."""
+    """`arguments`: the JSON body, or an event's data; `source`: a body that is not JSON; `after`:
+    the last event that the reader of a stream has; `tolerant` as in `HandlerArguments.bind`.
+    """
 
     handler: str
     arguments: Mapping[str, object]
     caller: Caller
     timeout_s: float = CALL_LIMIT_S
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str | list[str]] = field(default_factory=dict)
+    tolerant: bool = False
+    source: BodySource | None = None
     after: str | None = None
-    sent: RequestArguments = field(default_factory=RequestArguments)
 
 
 class InterfaceMethods:
@@ -143,34 +150,27 @@ class ModuleHost(ABC):
         handler: str,
         arguments: Mapping[str, object],
         *,
-        timeout_s: float = CALL_LIMIT_S,
         caller: Caller = NO_CALLER,
-        **sent: Unpack[RequestArguments],
+        **more: Unpack[CallOptions],
     ) -> object:
         """The answer is JSON, a `Response` of JSON, a FileResponse or a BytesResponse."""
         async with self._recorded(handler, caller) as recorded:
             return await self._call(
-                HandlerCall(
-                    handler=handler,
-                    arguments=arguments,
-                    caller=recorded,
-                    timeout_s=timeout_s,
-                    sent=sent,
-                )
+                HandlerCall(handler=handler, arguments=arguments, caller=recorded, **more)
             )
 
     async def tell(
         self,
         handler: str,
-        data: Mapping[str, object],
+        arguments: Mapping[str, object],
         *,
-        timeout_s: float = CALL_LIMIT_S,
         caller: Caller = NO_CALLER,
+        **more: Unpack[CallOptions],
     ) -> None:
-        """Call an event's or a schedule's handler with what it names of `data`."""
+        """Call an event's or a schedule's handler with what it names of the arguments."""
         async with self._recorded(handler, caller) as recorded:
             await self._tell(
-                HandlerCall(handler=handler, arguments=data, caller=recorded, timeout_s=timeout_s)
+                HandlerCall(handler=handler, arguments=arguments, caller=recorded, **more)
             )
 
     async def stream(
@@ -178,17 +178,14 @@ class ModuleHost(ABC):
         handler: str,
         arguments: Mapping[str, object],
         *,
-        after: str | None = None,
         caller: Caller = NO_CALLER,
-        **sent: Unpack[RequestArguments],
+        **more: Unpack[CallOptions],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`. Closing the
         iterator closes the handler's generator.
         """
         async with self._recorded(handler, caller) as recorded:
-            asked = HandlerCall(
-                handler=handler, arguments=arguments, caller=recorded, after=after, sent=sent
-            )
+            asked = HandlerCall(handler=handler, arguments=arguments, caller=recorded, **more)
             async with aclosing(self._stream(asked)) as items:  # type: ignore[type-var]
                 async for item in items:
                     yield item

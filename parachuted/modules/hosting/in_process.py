@@ -252,14 +252,8 @@ def _context_of(caller: Caller) -> contextvars.Context:
 
 
 def _bound(takes: HandlerArguments, asked: HandlerCall) -> dict[str, object]:
-    sent = asked.sent
-    return takes.bind(
-        sent.get("path", {}),
-        sent.get("query", {}),
-        asked.arguments,
-        tolerant=sent.get("tolerant", False),
-        source=sent.get("source"),
-    )
+    body, source = asked.arguments, asked.source
+    return takes.bind(asked.path, asked.query, body, tolerant=asked.tolerant, source=source)
 
 
 async def _awaited(function: Callable[..., object], *args: object, **kwargs: object) -> object:

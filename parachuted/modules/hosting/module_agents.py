@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -47,6 +48,7 @@ _MOST_AT_WORK, _MOST_KEPT = 50, 200
 _ENDS_WITHIN_S = 5.0
 _LONGEST_ANSWER = 200_000
 _OVERRIDE = TypeAdapter(AgentConfig)
+_RunKind: TypeAlias = Literal["run_agent", "start", "conversation"]
 
 
 class ModuleAgents:
@@ -98,16 +100,20 @@ class ModuleAgents:
         """
         is_persons = caller.request.by == "person"
         entry: Entry = "chat" if said is not None and is_persons else caller.request.entry
-        found = read_options(options, "start" if said is None else "conversation")
-        request = await self._request(agent, prompt, found, caller, entry, said)
+        kind: _RunKind = "start" if said is None else "conversation"
+        request = await self.request(
+            agent, prompt, options, caller=caller, entry=entry, kind=kind, said=said
+        )
         return await self._runs.run(replace(request, follower=follower))
 
     async def servers(
         self, agent: str, options: Mapping[str, object], caller: Caller
     ) -> tuple[str, ...]:
         """The MCP servers that such a run of a conversation could call. Raises as `follow`."""
-        found, said = read_options(options, "conversation"), ConversationInput()
-        request = await self._request(agent, "", found, caller, caller.request.entry, said)
+        entry, said = caller.request.entry, ConversationInput()
+        request = await self.request(
+            agent, "", options, caller=caller, entry=entry, kind="conversation", said=said
+        )
         if caller.grant.is_limited:
             return ()
         grant = self._runs.grant(request)
@@ -163,41 +169,32 @@ class ModuleAgents:
         *,
         caller: Caller,
         entry: Entry,
-    ) -> RunRequest:
-        """Raises NotFoundError and ActRefusedError."""
-        return await self._request(agent, prompt, read_options(options), caller, entry)
-
-    async def _request(
-        self,
-        agent: str,
-        prompt: str,
-        options: RunOptions,
-        caller: Caller,
-        entry: Entry,
+        kind: _RunKind = "run_agent",
         said: ConversationInput | None = None,
     ) -> RunRequest:
-        overrides: tuple[AgentConfig, ...] = ()
+        """Raises NotFoundError and ActRefusedError."""
+        found, overrides = read_options(options, kind), tuple[AgentConfig, ...]()
         if agent in self._core and agent in self._approved.manifest.permissions.mcp:
             definition = self._core[agent]  # which keeps its words: its caller may only narrow it
-            options = replace(options, context="", context_folders=())
+            found = replace(found, context="", context_folders=())
         else:
             definition, overrides = await asyncio.to_thread(
-                self._define, agent, options, is_turn=said is not None
+                self._define, agent, found, is_turn=said is not None
             )
         is_turn = said is not None and entry == "chat"
-        is_beside = options.budget is not None and caller.request.by == "person"
+        is_beside = found.budget is not None and caller.request.by == "person"
         admission = self._runs.admission
         most = admission.conversation_limits if is_turn else admission.limits
         return RunRequest(
             definition=definition,
             prompt=prompt,
             entry=entry,
-            limits=options.limits(most),
+            limits=found.limits(most),
             pool="conversation" if is_turn or is_beside else "work",
-            options=options,
+            options=found,
             overrides=overrides,
-            is_strangers=options.origin in ORIGINS or self._is_own(caller),
-            session=options.session_id,
+            is_strangers=found.origin in ORIGINS or self._is_own(caller),
+            session=found.session_id,
             caller=caller,
             input=said,
         )
@@ -221,17 +218,15 @@ class ModuleAgents:
             )
         overridden, override = self._override(agent)
         if override is not None:
-            config = replace(
-                config,
-                allow_workspace_skills=config.allow_workspace_skills
-                and ("allow_workspace_skills" not in overridden or override.allow_workspace_skills),
-                allow_user_skills=config.allow_user_skills
-                and ("allow_user_skills" not in overridden or override.allow_user_skills),
-            )
+            refused: dict[str, Any] = {
+                name: False
+                for name in ("allow_workspace_skills", "allow_user_skills")
+                if name in overridden and not getattr(override, name)
+            }
+            config = replace(config, **refused)
         name, permissions = f"{module}/{agent}", self._approved.manifest.permissions
         system = options.system_prompt
-        if system is None:
-            system = self._own_prompt(config)
+        system = self._own_prompt(config) if system is None else system
         rules = _CONVERSATION_RULES if is_turn else _RULES
         added = (self._prompts.get(module) or "").strip()[:_LONGEST_PROMPT]
         definition = AgentDefinition(
@@ -383,7 +378,7 @@ class ModuleRuns:
                 "this gives an agent more than it was granted, which takes a key that may "
                 "administer; `parachute permissions list` shows what waits"
             )
-        started.caller.taint.read_by(self._caller().checked().taint, "what it was told meanwhile")
+        started.caller.taint.read_by(caller.taint, "what it was told meanwhile")
         return started.said.answer(name, value)
 
     async def ask(
