@@ -5,7 +5,7 @@ and does so with no more than the run's rights, whatever becomes of it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,11 @@ from parachuted.agents.job import CompactionAnswer
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.hooks import HookError, HookEvent, Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
-from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_hooks import ModuleHook
 from parachuted.testing import ScriptedBackend, running_module, say
-from tests.modules.container_rig import ContainerRig
+from tests.modules.container_rig import hosted
 from tests.modules.module_rig import NOON, MemoryAudit, ModuleRig
 from tests.modules.small_modules import StubServices, approve, write_module
 from tests.runs.task_rig import make_hooks
@@ -49,12 +48,10 @@ agents: {chat: {paths: ["Brain/**"], system_prompt: You talk.}}
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    found = ModuleRig(tmp_path)
-    found.save("Brain/a.md", "# A\n")
-    found.save("Work/b.md", "# B\n")
-    yield found
-    found.close()
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
+    module_rig.save("Brain/a.md", "# A\n")
+    module_rig.save("Work/b.md", "# B\n")
+    return module_rig
 
 
 class GardenRig:
@@ -110,6 +107,13 @@ def hooks_of(running: ModuleHost, *, is_trusted: bool, limit_s: float = 30.0) ->
     ]
 
 
+def prompt_event(vault: Path, prompt: str, module: str | None = None) -> HookEvent:
+    data, caller = {"prompt": prompt, "source": "user"}, Caller()
+    return HookEvent(
+        event="prompt.before", at=NOON, vault=vault, module=module, data=data, caller=caller
+    )
+
+
 async def test_a_module_adds_to_a_prompt_and_has_a_turn_go_on_eight_times_at_most(garden):
     async with garden.joined(GARDEN) as hooks:
         backend = await garden.chat(hooks, "Dig.")
@@ -159,22 +163,13 @@ async def test_a_turn_goes_on_without_a_module_that_fails_and_the_problem_names_
 
 
 async def test_what_an_untrusted_module_adds_marks_the_run_and_silence_does_not(garden):
-    def about(prompt: str) -> HookEvent:
-        return HookEvent(
-            event="prompt.before",
-            at=NOON,
-            vault=garden.rig.vault,
-            data={"prompt": prompt, "source": "user"},
-            caller=Caller(),
-        )
-
     async with garden.joined(GARDEN, is_trusted=False) as hooks:
-        added = about("Dig.")
+        added = prompt_event(garden.rig.vault, "Dig.")
         await hooks.ask(added)
         assert added.caller.taint
         assert "the module garden" in added.caller.taint.why()
     async with garden.joined(FAILING, is_trusted=False) as hooks:
-        silent = about("Dig.")
+        silent = prompt_event(garden.rig.vault, "Dig.")
         await hooks.ask(silent)
         assert not silent.caller.taint
 
@@ -200,37 +195,16 @@ async def test_a_module_reads_no_more_for_a_prompt_than_who_asked_for_the_run(ga
 
 async def test_a_module_is_not_asked_about_its_own_agents(garden):
     async with garden.joined(GARDEN) as hooks:
-        own = HookEvent(
-            event="prompt.before",
-            at=NOON,
-            vault=garden.rig.vault,
-            module="garden",
-            data={"prompt": "A secret.", "source": "system"},
-            caller=Caller(),
-        )
+        own = prompt_event(garden.rig.vault, "A secret.", module="garden")
         assert (await hooks.ask(own)).allowed
 
 
 async def test_a_module_in_a_container_takes_part_as_well(tmp_path):
-    folder = write_module(tmp_path / "copies" / "garden", GARDEN, name="garden", manifest=RIGHT)
-    containers = ContainerRig(tmp_path / "rig").containers
-    worker = ContainerHost(approve(folder, trust="untrusted"), StubServices(), None, containers)
-    await worker.start()
-    try:
-        asked = hooks_of(worker, is_trusted=False)
+    async with hosted(tmp_path, GARDEN, name="garden", manifest=RIGHT) as host:
+        asked = hooks_of(host, is_trusted=False)
         hook = next(one for one in asked if one.event == "prompt.before")
-        answer = await hook.answer(
-            HookEvent(
-                event="prompt.before",
-                at=NOON,
-                vault=tmp_path,
-                data={"prompt": "Dig.", "source": "user"},
-                caller=Caller(),
-            )
-        )
+        answer = await hook.answer(prompt_event(tmp_path, "Dig."))
         assert answer.context == ("From the module garden:\nIt is May (user).",)
-    finally:
-        await worker.stop()
 
 
 async def test_a_module_without_the_right_is_not_started(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -93,17 +92,6 @@ def test_a_changed_module_runs_as_approved_until_the_change_is_approved(module_r
     module_rig.trust.approve("stranger", consent.digest)
     assert module_rig.run() == ["newly approved"]
     assert module_rig.trust.review("stranger")[1] == ""
-
-
-def test_a_recorded_approval_of_something_else_lets_nothing_run(module_rig):
-    module_rig.write()
-    module_rig.approve()
-    registry = module_rig.home / "modules.yaml"
-    text = registry.read_text()
-    registry.write_text(re.sub(r"(\bhash: \W?sha256:)[0-9a-f]{64}", rf"\g<1>{'0' * 64}", text))
-
-    assert registry.read_text() != text
-    assert module_rig.run() == []
 
 
 def test_what_a_change_asks_for_more_is_distinguished(module_rig):
