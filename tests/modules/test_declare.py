@@ -111,22 +111,6 @@ def test_events_have_dotted_names(name):
 
 
 @pytest.mark.parametrize(
-    "said",
-    [
-        {},
-        {"every": "1m", "at": "03:00"},
-        {"at": "3:00"},
-        {"at": "24:00"},
-        {"every": "0m"},
-        {"every": "15"},
-    ],
-)
-def test_a_schedule_is_one_span_or_one_time(said):
-    with pytest.raises(ValueError, match=r"@schedule|not a duration"):
-        schedule(**said)
-
-
-@pytest.mark.parametrize(
     ("text", "seconds"), [("30s", 30), ("15m", 900), ("2h", 7200), ("1d", 86400)]
 )
 def test_spans(text, seconds):

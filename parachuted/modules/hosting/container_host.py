@@ -119,15 +119,15 @@ class ContainerHost(ModuleHost):
             await asyncio.wait((self._runner,))
             self._runner = None
 
-    async def _call(self, asked: HandlerCall) -> object:
-        return item_of(await self._ask("call", asked))
+    async def _call(self, call: HandlerCall) -> object:
+        return item_of(await self._ask("call", call))
 
-    async def _tell(self, asked: HandlerCall) -> None:
-        await self._ask("tell", asked)
+    async def _tell(self, call: HandlerCall) -> None:
+        await self._ask("tell", call)
 
-    async def _stream(self, asked: HandlerCall) -> AsyncIterator[object]:
+    async def _stream(self, call: HandlerCall) -> AsyncIterator[object]:
         """A slow reader slows the module."""
-        body, caller = await self._body(asked), asked.caller
+        body, caller = await self._body(call), call.caller
         async with aclosing(self._usable().items("stream", body, caller)) as items:
             async for item in items:
                 yield item_of(item)
@@ -142,15 +142,15 @@ class ContainerHost(ModuleHost):
         answer = await self._usable().ask("interface", body, CALL_LIMIT_S, caller)
         return remote_value(answer.get("value"))
 
-    async def _ask(self, verb: str, asked: HandlerCall) -> Mapping[str, Any]:
-        body = await self._body(asked)
-        return await self._usable().ask(verb, body, asked.timeout_s, asked.caller)
+    async def _ask(self, verb: str, call: HandlerCall) -> Mapping[str, Any]:
+        body = await self._body(call)
+        return await self._usable().ask(verb, body, call.timeout_s, call.caller)
 
-    async def _body(self, asked: HandlerCall) -> dict[str, object]:
+    async def _body(self, call: HandlerCall) -> dict[str, object]:
         kinds = {spec.handler: spec.takes for spec in self.declared.routes}
-        source = await body_document(asked.source, kinds.get(asked.handler, "json"))
-        names = {one.name for one in fields(asked)} - {"caller"}
-        return {name: getattr(asked, name) for name in names} | {"source": source}
+        source = await body_document(call.source, kinds.get(call.handler, "json"))
+        names = {one.name for one in fields(call)} - {"caller"}
+        return {name: getattr(call, name) for name in names} | {"source": source}
 
     def _usable(self) -> ModuleConnection:
         if self._connection is None:

@@ -185,8 +185,8 @@ class ModuleHost(ABC):
         iterator closes the handler's generator.
         """
         async with self._recorded(handler, caller) as recorded:
-            asked = HandlerCall(handler=handler, arguments=arguments, caller=recorded, **more)
-            async with aclosing(self._stream(asked)) as items:  # type: ignore[type-var]
+            call = HandlerCall(handler=handler, arguments=arguments, caller=recorded, **more)
+            async with aclosing(self._stream(call)) as items:  # type: ignore[type-var]
                 async for item in items:
                     yield item
 
@@ -242,13 +242,13 @@ class ModuleHost(ABC):
     async def _start(self, caller: Caller) -> None: ...
 
     @abstractmethod
-    async def _call(self, asked: HandlerCall) -> object: ...
+    async def _call(self, call: HandlerCall) -> object: ...
 
     @abstractmethod
-    async def _tell(self, asked: HandlerCall) -> None: ...
+    async def _tell(self, call: HandlerCall) -> None: ...
 
     @abstractmethod
-    def _stream(self, asked: HandlerCall) -> AsyncIterator[object]: ...
+    def _stream(self, call: HandlerCall) -> AsyncIterator[object]: ...
 
     @asynccontextmanager
     async def _recorded(self, handler: str, caller: Caller) -> AsyncIterator[Caller]:

@@ -132,22 +132,22 @@ class InProcessHost(ModuleHost):
             f"{name}.{method}", work, CALL_LIMIT_S, _context_of(caller), has_caller=True
         )
 
-    async def _call(self, asked: HandlerCall) -> object:
-        function, takes = self._handler(asked.handler)
-        work, context = _answer(function, _bound(takes, asked)), _context_of(asked.caller)
-        return await self._run(asked.handler, work, asked.timeout_s, context, has_caller=True)
+    async def _call(self, call: HandlerCall) -> object:
+        function, takes = self._handler(call.handler)
+        work, context = _answer(function, _bound(takes, call)), _context_of(call.caller)
+        return await self._run(call.handler, work, call.timeout_s, context, has_caller=True)
 
-    async def _tell(self, asked: HandlerCall) -> None:
-        function, takes = self._handler(asked.handler)
-        work = _awaited(function, **takes.bind_data(asked.arguments))
-        await self._run(asked.handler, work, asked.timeout_s, _context_of(asked.caller))
+    async def _tell(self, call: HandlerCall) -> None:
+        function, takes = self._handler(call.handler)
+        work = _awaited(function, **takes.bind_data(call.arguments))
+        await self._run(call.handler, work, call.timeout_s, _context_of(call.caller))
 
-    async def _stream(self, asked: HandlerCall) -> AsyncIterator[object]:
+    async def _stream(self, call: HandlerCall) -> AsyncIterator[object]:
         """Each item is made when it is asked for, all of them in one context."""
-        handler = asked.handler
+        handler = call.handler
         function, takes = self._handler(handler)
-        source = _streamed(function, _bound(takes, asked), asked.after)
-        context = _context_of(asked.caller)
+        source = _streamed(function, _bound(takes, call), call.after)
+        context = _context_of(call.caller)
         try:
             while (
                 item := await self._run(handler, _next(source), None, context, has_caller=True)
@@ -251,9 +251,9 @@ def _context_of(caller: Caller) -> contextvars.Context:
     return context
 
 
-def _bound(takes: HandlerArguments, asked: HandlerCall) -> dict[str, object]:
-    body, source = asked.arguments, asked.source
-    return takes.bind(asked.path, asked.query, body, tolerant=asked.tolerant, source=source)
+def _bound(takes: HandlerArguments, call: HandlerCall) -> dict[str, object]:
+    body, source = call.arguments, call.source
+    return takes.bind(call.path, call.query, body, tolerant=call.tolerant, source=source)
 
 
 async def _awaited(function: Callable[..., object], *args: object, **kwargs: object) -> object:

@@ -54,16 +54,6 @@ async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone(interface
         await who()
 
 
-async def test_what_was_kept_works_again_when_a_provider_comes(interfaces):
-    provider = offer(interfaces, "brain")
-    brain = interfaces.get(BRAIN, ANYBODY)
-    interfaces.withdraw(provider)
-
-    offer(interfaces, "other-brain")
-
-    assert await brain.who() == "other-brain"
-
-
 async def test_of_two_providers_a_trusted_one_serves(interfaces):
     offer(interfaces, "a-stranger", is_trusted=False)
     offer(interfaces, "z-trusted")
