@@ -27,7 +27,7 @@ from parachuted.texts.visible import visible
 if TYPE_CHECKING:
     from parachuted.history.run_account import CallRun
 
-CALL_LIMIT_S, COMMAND_LIMIT_S = 30.0, 110.0
+CALL_LIMIT_S, COMMAND_LIMIT_S, _HOOK_LIMIT_S = 30.0, 110.0, 30.0
 _DOCTOR_LIMIT_S, _MOST_FINDINGS, _LONGEST_FINDING = 10.0, 200, 2_000
 _LONGEST_ANSWER = 100_000
 _FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
@@ -214,17 +214,12 @@ class ModuleHost(ABC):
         return shown
 
     async def ask_hook(
-        self,
-        spec: HookMark,
-        data: Mapping[str, object],
-        caller: Caller,
-        *,
-        timeout_s: float = CALL_LIMIT_S,
+        self, spec: HookMark, data: Mapping[str, object], caller: Caller
     ) -> HookResult:
         """Raises what `call` raises, and ModuleFailedError for another answer than a HookResult."""
         sent = {str(name): to_json(value) for name, value in data.items()}
         found = await self.call(
-            spec.handler, sent, timeout_s=timeout_s, caller=caller, tolerant=True
+            spec.handler, sent, timeout_s=_HOOK_LIMIT_S, caller=caller, tolerant=True
         )
         try:
             result = HookResult(**_HOOK_RESULT.validate_python({} if found is None else found))

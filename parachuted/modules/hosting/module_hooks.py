@@ -10,7 +10,7 @@ from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.hooks import HookAnswer, HookEvent, Hooks
 from parachuted.modules.declare import HookMark
 from parachuted.modules.hosting.audited import ModuleAudit
-from parachuted.modules.hosting.host import CALL_LIMIT_S, ModuleHost
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.registry.approved import ApprovedModule
 
 _BEFORE = "module.load.before"
@@ -38,16 +38,9 @@ class ModuleHook:
     """One hook of a running module, as a `HookParticipant`."""
 
     def __init__(
-        self,
-        host: ModuleHost,
-        spec: HookMark,
-        audit: ModuleAudit,
-        *,
-        is_trusted: bool,
-        limit_s: float = CALL_LIMIT_S,
+        self, host: ModuleHost, spec: HookMark, audit: ModuleAudit, *, is_trusted: bool
     ) -> None:
-        self._host, self._spec, self._audit = host, spec, audit
-        self._is_trusted, self._limit_s = is_trusted, limit_s
+        self._host, self._spec, self._audit, self._is_trusted = host, spec, audit, is_trusted
         self.id, self.event = f"module:{host.name}:{spec.event}", spec.event
 
     def wants(self, hook_event: HookEvent) -> bool:
@@ -62,9 +55,7 @@ class ModuleHook:
         run = next(iter(caller.chain.runs), "")
         try:
             with self._audit.call("agent", run, self._host.name, f"hook {self.event}", caller):
-                result = await self._host.ask_hook(
-                    self._spec, data, caller, timeout_s=self._limit_s
-                )
+                result = await self._host.ask_hook(self._spec, data, caller)
         except ParachuteError as error:
             return HookAnswer(hook=self.id, failure=f"{self.id}: {error.message}")
         if not self._is_trusted and (result.block or result.context):

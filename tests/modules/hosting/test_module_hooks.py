@@ -15,6 +15,7 @@ from parachuted.access.grant import CallerGrant, grant_of
 from parachuted.agents.job import CompactionAnswer
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.hooks import HookError, HookEvent, Hooks
+from parachuted.modules.hosting import host
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
@@ -63,9 +64,7 @@ class GardenRig:
         self.failed: list[HookError] = []
 
     @contextlib.asynccontextmanager
-    async def joined(
-        self, body: str, *, is_trusted: bool = True, limit_s: float = 30.0
-    ) -> AsyncIterator[Hooks]:
+    async def joined(self, body: str, *, is_trusted: bool = True) -> AsyncIterator[Hooks]:
         folder = write_module(self.rig.folder / "garden", body, name="garden", manifest=RIGHT)
         approved = approve(folder)
         running = InProcessHost(approved, self.rig.given(approved))
@@ -79,7 +78,7 @@ class GardenRig:
             env={},
             on_error=self.failed.append,
         )
-        hooks.set_participants(hooks_of(running, is_trusted=is_trusted, limit_s=limit_s))
+        hooks.set_participants(hooks_of(running, is_trusted=is_trusted))
         try:
             yield hooks
         finally:
@@ -99,11 +98,10 @@ def garden(module_rig, home) -> GardenRig:
     return GardenRig(module_rig, home)
 
 
-def hooks_of(running: ModuleHost, *, is_trusted: bool, limit_s: float = 30.0) -> list[ModuleHook]:
+def hooks_of(running: ModuleHost, *, is_trusted: bool) -> list[ModuleHook]:
     audit = ModuleAudit(MemoryAudit(), lambda: NOON)
     return [
-        ModuleHook(running, spec, audit, is_trusted=is_trusted, limit_s=limit_s)
-        for spec in running.declared.hooks
+        ModuleHook(running, spec, audit, is_trusted=is_trusted) for spec in running.declared.hooks
     ]
 
 
@@ -150,9 +148,12 @@ async def before_prompt(self, prompt: str):
 
 
 @pytest.mark.parametrize("prompt", ["fail", "wait", "odd", "long"])
-async def test_a_turn_goes_on_without_a_module_that_fails_and_the_problem_names_it(garden, prompt):
-    limit_s = 0.2 if prompt == "wait" else 30.0
-    async with garden.joined(FAILING, limit_s=limit_s) as hooks:
+async def test_a_turn_goes_on_without_a_module_that_fails_and_the_problem_names_it(
+    garden, prompt, monkeypatch
+):
+    if prompt == "wait":
+        monkeypatch.setattr(host, "_HOOK_LIMIT_S", 0.2)
+    async with garden.joined(FAILING) as hooks:
         backend = await garden.chat(hooks, prompt)
 
         assert [job.prompt for job in backend.jobs] == [prompt]
