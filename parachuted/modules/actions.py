@@ -58,24 +58,16 @@ class RemovedModule:
 
 
 class ModuleActions:
-    """Every call reads or writes the disk: from a thread, where a loop must not wait.
-
-    Raises what `ModuleApprovals` raises.
-    """
+    """Every call reads or writes the disk, and raises what `ModuleApprovals` raises."""
 
     def __init__(self, trust: ModuleApprovals) -> None:
         self._trust = trust
 
     def listing(self) -> list[ModuleStatus]:
-        """Every module, installed or only present in the vault's `Modules/`, without running
-        any.
-        """
         return [_status(entry) for entry in self._trust.entries()]
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> ModuleReview:
-        """What approving its present folder with that trust would allow, and the difference from
-        the approved version. Raises NotFoundError.
-        """
+        """What approving its present folder with that trust would allow. Raises NotFoundError."""
         entry = self._trust.entry(name)
         if entry.state == "missing":
             raise NotFoundError(
@@ -90,9 +82,7 @@ class ModuleActions:
     def install(
         self, source: str, *, dev: bool, path: str | None, trust: TrustLevel | None = None
     ) -> InstalledModule:
-        """Copy it into the vault's `Modules/`, unless it is there, and return what approving it
-        would allow with that trust. Nothing runs.
-        """
+        """Copy it into the vault's `Modules/`, unless it is there. Nothing of it runs."""
         found = [one for one in self._trust.entries() if Path(source) == one.folder]
         if found and not (dev or path):
             entry = self._trust.entry(found[0].name)
@@ -102,22 +92,16 @@ class ModuleActions:
         return InstalledModule(module=_status(entry), hash=consent.digest, consent=_shown(consent))
 
     def approve(self, name: str, digest: str, trust: TrustLevel | None) -> ModuleStatus:
-        """Approve the very bytes that were shown under that digest."""
         return _status(self._trust.approve(name, digest, trust=trust))
 
     def enable(self, name: str) -> ModuleStatus:
         return _status(self._trust.enable(name))
 
     def disable(self, name: str) -> ModuleStatus:
-        """Let it run no more; its approval stays."""
         return _status(self._trust.disable(name))
 
     def remove(self, name: str) -> RemovedModule:
-        """Forget it.
-
-        Its folder goes too if it is what `install` put there, unchanged since: what a person wrote
-        stays, and so does what the module keeps outside the vault, which `delete_data` deletes.
-        """
+        """Forget it. What a person wrote stays, as does its data, which `delete_data` deletes."""
         try:
             folder_removed = self._trust.remove(name)
         except NotFoundError:
@@ -128,9 +112,7 @@ class ModuleActions:
         return RemovedModule(name=name, folder_removed=folder_removed, has_data=has_data)
 
     def delete_data(self, name: str) -> bool:
-        """Delete what a module that is not approved any more keeps outside the vault; whether there
-        was any. Raises OutdatedError and StorageFailedError.
-        """
+        """Whether a module that is no longer approved had any. Raises OutdatedError."""
         if any(one.name == name and one.approved_digest for one in self._trust.entries()):
             raise OutdatedError(
                 f"{name} is still approved, so its data stays; "

@@ -1,8 +1,4 @@
-"""An agent's run as a stream of steps, and a question to a model: `self.agent`, `self.ask`.
-
-The policy reads notes as the vault does, which a module's process has no need of until a text names
-something private.
-"""
+"""An agent's run as a stream of steps, and a question to a model: `self.agent`, `self.ask`."""
 
 from __future__ import annotations
 
@@ -95,36 +91,27 @@ class AgentResources:
 
 
 class RunAccess(Protocol):
-    """The runs of a module's agents, wherever its code runs."""
+    """The runs of a module's agents; `AgentRun` and `ModuleAgent` say what each method does."""
 
-    async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        """Start one, and return its id."""
+    async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str: ...
 
-    async def next(self, run: str) -> AgentStep | None:
-        """The next step, or None when there is no other."""
+    async def next(self, run: str) -> AgentStep | None: ...
 
-    async def result(self, run: str) -> AgentResult:
-        """What it came to, once it has ended. Raises what `Module.run_agent` raises."""
+    async def result(self, run: str) -> AgentResult: ...
 
-    async def stop(self, run: str) -> bool:
-        """End it; whether it was at work."""
+    async def stop(self, run: str) -> bool: ...
 
-    async def inject(self, run: str, text: str) -> bool:
-        """Say that to the agent while it works; whether it still listens."""
+    async def inject(self, run: str, text: str) -> bool: ...
 
-    async def answer(self, run: str, name: str, value: object) -> bool:
-        """Answer what it asked; whether that waited."""
+    async def answer(self, run: str, name: str, value: object) -> bool: ...
 
     async def ask(
         self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
-    ) -> str:
-        """A model's answer; `conversation`: for one, whose budget pays."""
+    ) -> str: ...
 
-    async def resources(self, agent: str, options: Mapping[str, object]) -> AgentResources:
-        """What a turn of a conversation that is started with these options would have."""
+    async def resources(self, agent: str, options: Mapping[str, object]) -> AgentResources: ...
 
-    async def skill(self, name: str) -> str:
-        """The text of a skill of the vault; a stranger's marks who reads it. NotFoundError."""
+    async def skill(self, name: str) -> str: ...
 
 
 class AgentRun:
@@ -209,7 +196,6 @@ class ModuleAgent:
 
 
 def with_schema(prompt: str, schema: Mapping[str, object]) -> str:
-    """The question, with what its answer has to look like."""
     return (
         f"{prompt}\n\nAnswer with one JSON value alone, without any other words, that fits this "
         f"JSON schema:\n{json.dumps(schema, ensure_ascii=False)}"
@@ -217,7 +203,7 @@ def with_schema(prompt: str, schema: Mapping[str, object]) -> str:
 
 
 async def read_answer(answer: str, schema: Mapping[str, object]) -> object:
-    """The JSON value of that answer. Raises AgentFailedError where it is none that fits."""
+    """Raises AgentFailedError where it is no JSON that fits."""
     text = answer.strip()
     fenced = _FENCED.fullmatch(text)
     try:

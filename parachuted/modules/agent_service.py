@@ -17,11 +17,7 @@ from parachuted.runs.run_request import AgentDefinition, RunRequest, read_option
 
 
 class AgentService:
-    """All agents that can be asked for.
-
-    `approved` finds a module that may run, `agents_of` makes the agents of one, `core` are the
-    daemon's own agents by name.
-    """
+    """All agents that can be asked for: the daemon's own (`core`), and those of modules."""
 
     def __init__(
         self,
@@ -42,10 +38,7 @@ class AgentService:
         entry: Entry,
         session: str | None = None,
     ) -> AgentResult:
-        """Let the agent answer: `module/agent`, or one of the daemon's own.
-
-        Raises NotFoundError where there is none of that name, and what `AgentRunner.run` raises.
-        """
+        """Let `module/agent`, or one of the daemon's own, answer. Raises NotFoundError."""
         request = await self.request(name, prompt, options, caller=caller, entry=entry)
         return await self.runs.run(replace(request, session=session))
 

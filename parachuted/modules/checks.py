@@ -22,8 +22,6 @@ _WORDS = {
 
 
 def matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
-    """Let no other text pass."""
-
     def check(text: str) -> str:
         if not pattern.fullmatch(text):
             raise ValueError(f"{text[:80]!r} is not a {wanted}")

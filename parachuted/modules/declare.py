@@ -1,6 +1,4 @@
-"""The decorators that make a module's methods routes, tools, listeners, hooks, schedules and
-interface methods.
-"""
+"""The decorators that make a module's methods routes, tools, listeners, hooks and the like."""
 
 from __future__ import annotations
 
@@ -67,8 +65,6 @@ Interface: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class RouteMark:
-    """A method answers at that path, as `route` says."""
-
     method: Method
     path: RoutePath
     capability: Capability
@@ -81,8 +77,6 @@ class RouteMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ToolMark:
-    """Agents may call it by that name, as `mcp_tool` says."""
-
     name: ToolName
     description: str | None = None
     in_runs_only: bool = False
@@ -92,9 +86,7 @@ class ToolMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class EventMark:
-    """A listener for that event. `is_async`: the publisher does not wait. `handler` is the method,
-    once that is known, as in the other marks.
-    """
+    """`handler` is the method, once that is known, as in the other marks."""
 
     event: EventName
     is_async: bool = True
@@ -103,32 +95,24 @@ class EventMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class HookMark:
-    """It is asked before that happens, and may object."""
-
     event: ModuleHookEvent
     handler: DeclaredName = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ScheduleMark:
-    """It runs at these times."""
-
     timing: Annotated[Timing, AfterValidator(check_timing)]
     handler: DeclaredName = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class CommandMark:
-    """A person may call it on the command line by that word."""
-
     name: CommandName
     help: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class InterfaceMark:
-    """Other modules may call it, as a method of that interface."""
-
     interface: Interface
 
 
@@ -251,11 +235,8 @@ def marks_of(function: object) -> tuple[Mark, ...]:
 
 
 def is_offered(found: object, interface: str, method: str) -> bool:
-    """Whether other modules may call that method as one of the interface: it is declared so, and
-    serves nothing else.
-
-    A route checks a key's scopes, and only the daemon starts listeners and schedules; a method may
-    also be an agent's tool.
+    """Whether other modules may call that method as one of the interface. A route checks a key's
+    scopes, and only the daemon starts listeners and schedules.
     """
     function = getattr_static(type(found), method, None)
     marks = marks_of(function) if isfunction(function) else ()

@@ -1,6 +1,4 @@
-"""Listed agents and skills: what a person is shown of an agent, be it the daemon's, a module's or a
-note, and of the skills of the vault.
-"""
+"""Agents and skills as a person is shown them: the daemon's agents, those of modules, and notes."""
 
 from __future__ import annotations
 
@@ -95,10 +93,7 @@ class ListedAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """One agent that is not a note: what is shown of it, and its grant.
-
-    `calls` are the tools of others; `request` is what it would be asked with, None for curators.
-    """
+    """An agent that is not a note. `calls`: tools of others; `request`: None for curators."""
 
     shown: ListedAgent
     grant: Grant
@@ -108,10 +103,7 @@ class AgentStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachableFiles:
-    """The files of the vault that an agent reaches: the numbers, and the first of each.
-
-    `strangers` are left out of a container's copy, and mark a run that reads them.
-    """
+    """`strangers` are left out of a container's copy, and mark a run that reads them."""
 
     reads: int
     writes: int
@@ -122,7 +114,6 @@ class ReachableFiles:
 
 
 def begins(known: AgentStatus) -> str:
-    """When it begins, in words."""
     if known.request is None:
         return "when a note that it watches changes"
     if may_begin(known.request.definition.config, "module") is not None:
@@ -134,9 +125,7 @@ def begins(known: AgentStatus) -> str:
 
 
 def container_of(grant: Grant) -> dict[str, object] | None:
-    """What the engine would get, with words in place of the folders that a run is given; None
-    where it needs no container.
-    """
+    """What the engine would get, with words in place of a run's folders; None: no container."""
     if not grant.needs_container:
         return None
     sandbox = RunSandbox(config=grant.sandbox, folder=RunFolder(Path("(this run's folder)")))
@@ -173,9 +162,7 @@ _MOST_SHOWN = 20
 
 
 class AgentListing:
-    """All agents. `names` are those of all modules; `declared` finds what the class of one
-    declares.
-    """
+    """All agents. `declared` finds what the class of one of the modules called `names` declares."""
 
     def __init__(
         self,
@@ -228,7 +215,7 @@ class AgentListing:
         return AgentStatus(shown=shown, grant=grant, calls=grant.tools, request=request)
 
     async def all(self) -> list[AgentStatus]:
-        """All of them; one whose settings are wrong is listed as one that runs nowhere."""
+        """One whose settings are wrong is listed as one that runs nowhere."""
         found = []
         for name in self.all_names():
             try:
@@ -243,7 +230,7 @@ class AgentListing:
         return found
 
     def seen(self, grant: Grant) -> ReachableFiles:
-        """What of the vault is reached. Blocks for a large vault."""
+        """Blocks for a large vault."""
         paths = list(self._index.paths())
         reads = [path for path in paths if grant.may_read(path)]
         writes = [path for path in paths if grant.may_write(path)]
@@ -257,7 +244,6 @@ class AgentListing:
         )
 
     def exposure(self, known: AgentStatus, seen: ReachableFiles) -> Exposure:
-        """Whether it has private data, strangers' text and a way out."""
         return exposure(
             known.grant,
             private_files=seen.reads - seen.strangers,
@@ -283,7 +269,6 @@ def _listed(
     grant: Grant,
     request: RunRequest | None = None,
 ) -> ListedAgent:
-    """An agent that runs here and has no problem."""
     definition = request.definition if request is not None else None
     config = definition.config if definition is not None else None
     prompt = definition.system_prompt if definition is not None else None
@@ -340,7 +325,7 @@ class AgentNotes:
         self._root = root
 
     def all(self) -> list[ListedAgent]:
-        """All of them, by name; the first folder wins."""
+        """By name; the first folder wins."""
         found: dict[str, ListedAgent] = {}
         for folder in AGENT_FOLDERS:
             for path in self._notes_in(folder):
@@ -350,7 +335,7 @@ class AgentNotes:
         return [found[name] for name in sorted(found)]
 
     def get(self, name: str) -> ListedAgent:
-        """The agent of that name. NotFoundError."""
+        """Raises NotFoundError."""
         for agent in self.all():
             if agent.name == name:
                 return agent
@@ -375,7 +360,6 @@ class AgentNotes:
         )
 
     def _notes_in(self, folder: str) -> Iterator[VaultPath]:
-        """The notes of a folder, links left out."""
         with (
             suppress(OSError),
             self._root.opened_folder(folder) as opened,
@@ -433,11 +417,10 @@ class SkillNotes:
         self._root, self._strangers = root, strangers
 
     def all(self) -> list[ListedSkill]:
-        """All of them, by name."""
         return list(map(self._listed, self._found()))
 
     def get(self, name: str) -> ListedSkill:
-        """A skill with its text. Raises NotFoundError."""
+        """Raises NotFoundError."""
         for skill in self._found():
             if skill.name == name:
                 return replace(self._listed(skill), content=skill.text)

@@ -241,14 +241,11 @@ class ModuleTasks:
 
 
 def spawned_by(module: Module) -> ModuleTasks:
-    """The tasks that it started by `spawn`."""
     return module._spawned  # noqa: SLF001  of this file
 
 
 async def _contained(work: Coroutine[Any, Any, Result]) -> Result:
-    """Convert errors like SystemExit, which the loop would pass on, so that a module cannot end the
-    daemon.
-    """
+    """Convert errors like SystemExit, so that a module cannot end the daemon."""
     try:
         return await work
     except (Exception, asyncio.CancelledError):
@@ -261,10 +258,7 @@ async def _contained(work: Coroutine[Any, Any, Result]) -> Result:
 
 def is_every_modules(name: str, found: object = None) -> bool:
     """Whether all modules have a method of that name, which uses the module's own rights and so
-    cannot be an interface method.
-
-    A class may define its own `suggest`, as a BrainInterface does, or its own `ask`; `found` is
-    the object, if available.
+    cannot be an interface method. A class may define its own `suggest` or `ask`.
     """
     if name in _MAY_BE_ITS_OWN and (
         not isinstance(found, Module) or getattr(type(found), name) is not getattr(Module, name)

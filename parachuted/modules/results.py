@@ -1,6 +1,4 @@
-"""What a handler returns, as plain JSON before it leaves the module; and one way to read what may
-hold anything: item by item, where one that cannot be read is a finding, and the others go on.
-"""
+"""What a handler returns, as plain JSON; and how to read item by item what may hold anything."""
 
 from __future__ import annotations
 

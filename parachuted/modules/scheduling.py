@@ -1,6 +1,4 @@
-"""When something runs by itself, and what a module does about its own schedules:
-`self.schedules`.
-"""
+"""When something runs by itself, and a module's own schedules: `self.schedules`."""
 
 from __future__ import annotations
 
@@ -83,7 +81,7 @@ def check_timing(timing: Timing) -> Timing:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """Raises ValueError where this machine knows no time zone of that name."""
+    """Raises ValueError."""
     try:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError) as error:
@@ -118,7 +116,6 @@ def _next_by_cron(last: datetime, expression: str, zone: tzinfo | None = None) -
 
 
 def _check_cron(expression: str) -> None:
-    """Raises ValueError for what is not five fields of cron, or names no time."""
     try:
         if len(expression.split()) != _CRON_FIELDS:
             raise ValueError(  # noqa: TRY301  the message is completed below
@@ -177,14 +174,11 @@ class ScheduleAccess(Protocol):
 
     async def set(
         self, name: str, method: str, arguments: Mapping[str, object], timing: Timing
-    ) -> None:
-        """Keep it. Raises EditRefusedError, StorageFailedError."""
+    ) -> None: ...
 
-    async def remove(self, name: str) -> bool:
-        """Forget it; whether there was one."""
+    async def remove(self, name: str) -> bool: ...
 
-    async def list(self) -> list[ScheduleStatus]:
-        """Those that are set, by name."""
+    async def list(self) -> list[ScheduleStatus]: ...
 
 
 class Schedules:

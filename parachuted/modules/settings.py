@@ -1,6 +1,4 @@
-"""The settings of a module: a class of its own with types and defaults, and what a person wrote
-under `config:` in modules.yaml.
-"""
+"""A module's settings: its own class, and what a person wrote in modules.yaml."""
 
 from __future__ import annotations
 
@@ -43,10 +41,7 @@ class SettingSpec:
 
 
 def setting_specs(settings: type | None) -> tuple[SettingSpec, ...]:
-    """The settings of that class, a dataclass or a model of pydantic, in its order.
-
-    Raises ValueError, in words, for one that cannot be a module's.
-    """
+    """In the class's order. Raises ValueError for one that cannot be a module's."""
     if settings is None:
         return ()
     try:
@@ -70,10 +65,7 @@ def setting_specs(settings: type | None) -> tuple[SettingSpec, ...]:
 
 
 def read_settings(settings: type | None, config: Mapping[str, object]) -> Any:  # noqa: ANN401  of the module's own class
-    """What the person wrote, as that class; None where the module has none.
-
-    Raises ModuleFailedError with all that does not fit.
-    """
+    """What the person wrote, as that class. Raises ModuleFailedError with all that does not fit."""
     if settings is None:
         return None
     adapter: TypeAdapter[Any] = TypeAdapter(settings)

@@ -19,8 +19,6 @@ _READ = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartHead:
-    """What is said of a part of a form before its content comes."""
-
     name: str
     filename: str | None
     content_type: str
@@ -248,7 +246,7 @@ class Stream:
                 await changed.wait()
 
     def _number_of(self, after: str | None) -> int | None:
-        """How many events were read by someone whose last was that one; None if it is not known."""
+        """How many events the reader of that one has; None if it is not known."""
         if not after:
             return self._count if self._is_live else 0
         life, _, number = after.partition("-")

@@ -15,10 +15,12 @@ from typing import Any
 from parachuted.agents.sandbox import ContainerProgram
 from parachuted.api import ApiMiddleware, HostGuard, KeyAuthenticator, serve_module
 from parachuted.keys import KeyFile, KeyRing
+from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.module_containers import ModuleContainers
 from parachuted.texts.times import utc_now
 from parachuted.vault import VaultRoot
 from tests.modules.module_rig import MemoryAudit
+from tests.modules.small_modules import StubServices, approve, write_module
 
 
 class ProcessContainer:
@@ -82,3 +84,18 @@ class ContainerRig:
             clock=utc_now,
         )
         self.containers.serve = partial(serve_module, front, self.containers)
+
+
+@asynccontextmanager
+async def hosted(
+    folder: Path, body: str, services: StubServices | None = None, **more: str
+) -> AsyncIterator[ContainerHost]:
+    """An untrusted module of that body, at work in a process."""
+    approved = approve(write_module(folder / "copy", body, **more), trust="untrusted")
+    containers = ContainerRig(folder / "rig").containers
+    host = ContainerHost(approved, services or StubServices(), None, containers)
+    await host.start()
+    try:
+        yield host
+    finally:
+        await host.stop()

@@ -71,7 +71,7 @@ class ManagerRig:
     is what each of them is told.
     """
 
-    def __init__(self, folder: Path, preferred: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.vault, self.home = folder / "vault", folder / "home"
         self.vault.mkdir(exist_ok=True)
         self.home.mkdir(exist_ok=True, mode=0o700)
@@ -92,7 +92,7 @@ class ManagerRig:
             lambda approved: InProcessHost(approved, self.services(approved)),
             ModuleHooks(self.asker, self.vault, self.clock),
             EventPublisher(self.bus),
-            Interfaces(preferred, audit),
+            Interfaces({}, audit),
             ModuleScheduler(self.clock, None, audit),
             audit,
             ModuleReports(self.bus, self.problems.__setitem__),
@@ -138,6 +138,13 @@ class ManagerRig:
 
     def reported(self, event: str) -> list[Mapping[str, object]]:
         return [one.data for one in self.events if one.event == event]
+
+    def delete(self, *paths: str) -> None:
+        """Publish that a person deleted these files."""
+        for path in paths:
+            self.bus.publish(
+                "file.deleted", path=path, by="person", run=None, causes=[], digest=None
+            )
 
     async def get(self, path: str, **query: str) -> object:
         found = self.modules.routes.find("GET", path)

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.module import Module
 from parachuted.modules.registry.approvals import ModuleApprovals
@@ -119,15 +118,6 @@ def loaded(one: ApprovedModule) -> Iterator[type[Module]]:
         yield load_class(one.copy, one.name, one.manifest, one.import_paths, tree=one.tree)
     finally:
         unload(one.name, one.tree)
-
-
-def try_to_run(one: ApprovedModule) -> str:
-    """What it says, or why it does not run."""
-    try:
-        with loaded(one) as cls:
-            return str(cls.said)
-    except ModuleFailedError as error:
-        return f"refused: {error}"
 
 
 def nothing_of_modules_is_left() -> bool:

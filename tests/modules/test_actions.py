@@ -47,36 +47,6 @@ def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(
     assert (actions.listing(), (vault / "Modules/garden").exists()) == ([], False)
 
 
-def test_a_folder_that_lies_in_the_vault_is_installed_where_it_lies(
-    actions: ModuleActions, vault: Path
-):
-    new_module(vault / "Modules/garden", "garden")
-
-    installed = actions.install(str(vault / "Modules/garden"), dev=False, path=None)
-    assert installed.hash == actions.consent("garden").hash
-    assert actions.approve("garden", installed.hash, None).state == "approved"
-
-
-def test_only_what_was_shown_is_approved(actions: ModuleActions, vault: Path):
-    new_module(vault / "Modules/garden", "garden")
-    shown = actions.consent("garden")
-    (vault / "Modules/garden/module.py").write_text("import os\n")
-
-    with pytest.raises(OutdatedError):
-        actions.approve("garden", shown.hash, None)
-    assert actions.listing()[0].status == "unapproved"
-
-
-def test_what_changed_since_is_shown_with_what_it_would_allow(actions: ModuleActions, vault: Path):
-    new_module(vault / "Modules/garden", "garden")
-    actions.approve("garden", actions.consent("garden").hash, None)
-    code = vault / "Modules/garden/module.py"
-    code.write_text(code.read_text() + "# another line\n")
-
-    shown = actions.consent("garden")
-    assert (shown.state, "+# another line" in shown.diff) == ("changed", True)
-
-
 def test_a_module_that_is_not_there_or_whose_folder_is_gone_is_said_to_be(
     actions: ModuleActions, vault: Path
 ):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from parachuted.access.strangers import Strangers
@@ -27,8 +25,7 @@ agents:
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
     for path in (
         "Work/plan.md",
         "Work/log.md",
@@ -37,8 +34,7 @@ def module_rig(tmp_path) -> Iterator[ModuleRig]:
         "Modules/x/module.py",
     ):
         module_rig.save(path, "text\n")
-    yield module_rig
-    module_rig.close()
+    return module_rig
 
 
 def listing(

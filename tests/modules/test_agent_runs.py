@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import AgentFailedError
-from parachuted.modules.agent_runs import read_answer, with_schema
+from parachuted.modules.agent_runs import read_answer
 from parachuted.testing import running_module
 from tests.modules.small_modules import write_module
 
@@ -54,7 +54,3 @@ async def test_json_is_read_in_the_ways_in_which_models_write_it(answer):
 async def test_what_does_not_fit_is_a_failure_in_words(answer):
     with pytest.raises(AgentFailedError, match="the model's answer"):
         await read_answer(answer, SCHEMA)
-
-
-def test_the_question_holds_its_schema():
-    assert '"required": ["n"]' in with_schema("How many?", SCHEMA)

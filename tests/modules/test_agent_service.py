@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from parachuted.access.caller import Caller
@@ -26,11 +23,9 @@ agents:
 
 
 @pytest.fixture
-def module_rig(tmp_path: Path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
     module_rig.save("Brain/a.md", "# A\n")
-    yield module_rig
-    module_rig.close()
+    return module_rig
 
 
 def desk(module_rig: ModuleRig, backend: ScriptedBackend) -> AgentService:
@@ -66,13 +61,3 @@ async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(module_ri
         await desk(module_rig, backend).run(
             NAME, "x", {"bash": True}, caller=Caller(), entry="http"
         )
-
-
-async def test_the_one_for_maintenance_is_never_started_by_a_schedule_a_bot_or_a_bubble(
-    module_rig: ModuleRig,
-):
-    for entry in ("schedule", "bot", "bubble", "module"):
-        with pytest.raises(ActRefusedError, match="only when a person asks"):
-            await desk(module_rig, ScriptedBackend()).run(
-                NAME, "x", {}, caller=Caller(), entry=entry
-            )

@@ -14,7 +14,6 @@ from parachuted.modules.declare import (
     ScheduleMark,
     ToolMark,
     marks_of,
-    path_fields,
 )
 from parachuted.modules.scheduling import Timing, parse_span
 
@@ -37,13 +36,6 @@ def test_reading_needs_read_and_all_else_write(method, capability):
     assert marks_of(handler) == (RouteMark(method=method, path="/entries", capability=capability),)
 
 
-def test_a_route_may_ask_for_more():
-    @route("GET", "/entries", capability="admin")
-    async def handler(): ...
-
-    assert [mark.capability for mark in marks_of(handler)] == ["admin"]
-
-
 def test_a_method_can_be_many_things_and_stays_callable():
     @route("GET", "/a")
     @mcp_tool("find-it", description="Find it.")
@@ -59,17 +51,6 @@ def test_a_method_can_be_many_things_and_stays_callable():
         EventMark(event="daily.entry.created", is_async=False),
         ScheduleMark(timing=Timing(every_s=900)),
     )
-
-
-def test_a_time_of_day_is_a_schedule():
-    @schedule(at="03:00")
-    def handler(): ...
-
-    assert marks_of(handler) == (ScheduleMark(timing=Timing(at="03:00")),)
-
-
-def test_what_no_one_marked_has_no_marks():
-    assert marks_of(len) == ()
 
 
 @pytest.mark.parametrize(
@@ -130,30 +111,10 @@ def test_events_have_dotted_names(name):
 
 
 @pytest.mark.parametrize(
-    "said",
-    [
-        {},
-        {"every": "1m", "at": "03:00"},
-        {"at": "3:00"},
-        {"at": "24:00"},
-        {"every": "0m"},
-        {"every": "15"},
-    ],
-)
-def test_a_schedule_is_one_span_or_one_time(said):
-    with pytest.raises(ValueError, match=r"@schedule|not a duration"):
-        schedule(**said)
-
-
-@pytest.mark.parametrize(
     ("text", "seconds"), [("30s", 30), ("15m", 900), ("2h", 7200), ("1d", 86400)]
 )
 def test_spans(text, seconds):
     assert parse_span(text) == seconds
-
-
-def test_the_fields_of_a_path():
-    assert path_fields("/a/{b}/{c_d}") == ("b", "c_d")
 
 
 def test_only_functions_can_be_marked():

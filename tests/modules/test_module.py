@@ -19,18 +19,6 @@ class Greeter(Module):
     provides = ("GreetInterface",)
 
 
-async def test_all_that_it_has_is_what_it_was_given():
-    paper = StubServices(config={"greeting": "Hello"})
-    module = Greeter(paper)
-
-    assert (module.vault, module.state, module.log, module.config) == (
-        paper.vault,
-        paper.state,
-        paper.log,
-        {"greeting": "Hello"},
-    )
-
-
 async def test_what_it_publishes_is_json_by_then():
     paper = StubServices()
     Greeter(paper).publish(
@@ -68,29 +56,6 @@ async def test_an_agent_is_run_with_its_options():
         == "helper says yes"
     )
     assert paper.asked == [("helper", "Who?", "cwd", "prompt")]
-
-
-async def test_an_interface_that_no_one_provides_is_none():
-    paper = StubServices()
-    module = Greeter(paper)
-    assert module.get_interface("BrainInterface") is None
-
-    paper.lent["BrainInterface"] = module
-    assert module.get_interface("BrainInterface") is module
-
-
-def test_it_stands_behind_what_it_provides_itself():
-    module = Greeter(StubServices())
-
-    assert module.interfaces() == {"GreetInterface": module}
-
-
-async def test_a_class_that_says_nothing_enables_and_disables_quietly():
-    module = Module(StubServices())
-    await module.on_enable()
-    await module.on_disable()
-
-    assert module.interfaces() == {}
 
 
 def test_importing_it_loads_neither_the_web_server_nor_an_agent():

@@ -110,10 +110,6 @@ def test_json_stays_what_it_is(value):
     assert to_json(value) == json.loads(json.dumps(value)) == value
 
 
-def test_an_answer_may_have_another_status():
-    assert Response(status=201, body={"id": 1}, headers={"Location": "/x"}).status == 201
-
-
 @pytest.mark.parametrize("status", [0, 101, 600])
 def test_a_status_that_ends_no_call_is_refused(status):
     with pytest.raises(ValueError, match="not an HTTP status"):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import NotFoundError
-from parachuted.modules.scheduling import Timing, check_timing, next_time, parse_timing
+from parachuted.modules.scheduling import Timing, next_time, parse_timing
 from parachuted.testing import running_module
 from tests.modules.small_modules import write_module
 
@@ -118,14 +118,6 @@ def test_what_cannot_be_is_refused_with_what_is_wrong(said, problem):
         parse_timing(**said)
 
 
-@pytest.mark.parametrize(
-    "timing", [Timing(every_s=0), Timing(every_s=-1), Timing(every_s=10**12), Timing()]
-)
-def test_what_comes_from_a_process_is_checked_as_well(timing):
-    with pytest.raises(ValueError, match=r"say one|not between"):
-        check_timing(timing)
-
-
 BERLIN = ZoneInfo("Europe/Berlin")
 AT = re.compile(r"(\d+) (\d+) \* \* \*")
 LAST = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -133,24 +125,6 @@ LAST = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 def berlin(day: int, hour: int, minute: int = 0, *, month: int = 1, fold: int = 0) -> datetime:
     return datetime(2026, month, day, hour, minute, tzinfo=BERLIN, fold=fold)
-
-
-def test_a_span_counts_from_the_last_time():
-    assert next_time(Timing(every_s=900), LAST) == LAST + timedelta(minutes=15)
-
-
-def test_what_was_missed_is_due_once_and_lies_in_the_past():
-    due = next_time(Timing(every_s=60), LAST)
-
-    assert due < LAST + timedelta(days=3)
-    assert next_time(Timing(every_s=60), LAST + timedelta(days=3)) > LAST + timedelta(days=3)
-
-
-def test_a_time_of_day_is_the_machines_own_where_no_zone_is_said():
-    due = next_time(Timing(at="03:00"), LAST)
-
-    assert (due.astimezone().hour, due.astimezone().minute) == (3, 0)
-    assert LAST < due <= LAST + timedelta(days=1, hours=1)
 
 
 @pytest.fixture
@@ -226,21 +200,6 @@ def test_cron_is_never_due_in_the_past_and_never_stands_still(last, cron, zone):
     second = next_time(timing, first)
 
     assert last < first < second
-
-
-def test_without_a_zone_cron_follows_the_machines_clock(monkeypatch):
-    monkeypatch.setenv("TZ", "Europe/Berlin")
-    time.tzset()
-    try:
-        for last, due in (
-            (berlin(29, 1, month=3), berlin(29, 3, month=3)),
-            (berlin(25, 1, month=10), berlin(25, 2, 30, month=10)),
-            (berlin(25, 2, 30, month=10), berlin(26, 2, 30, month=10)),
-        ):
-            assert next_time(Timing(cron="30 2 * * *"), last) == due.astimezone(UTC)
-    finally:
-        monkeypatch.undo()
-        time.tzset()
 
 
 def test_a_timing_is_due_in_its_own_zone():

@@ -27,7 +27,7 @@ from parachuted.api.http.module_content import ModulePages, ModuleStream, Reques
 from parachuted.api.http.route import ApiCall, Route, json_object, query_values
 from parachuted.keys import NOWHERE, Identity
 from parachuted.modules.hosting.audited import para_ids_of
-from parachuted.modules.hosting.host import ModuleHost, RequestArguments
+from parachuted.modules.hosting.host import CallOptions, ModuleHost
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
 from parachuted.modules.hosting.status import ModuleFinding
@@ -186,7 +186,8 @@ class ModuleDispatcher:
         takes_json = spec.takes == "json"
         body = await _body(call) if takes_json else {}
         source = None if takes_json else RequestBody(call, caller.check)
-        sent: RequestArguments = {
+        sent: CallOptions = {
+            "timeout_s": spec.timeout_s,
             "path": dict(call.request.match_info),
             "query": query,
             "tolerant": spec.tolerant,
@@ -194,12 +195,10 @@ class ModuleDispatcher:
         }
         try:
             if spec.streams:
-                after = _resume(spec, call.request, query)
-                items = host.stream(spec.handler, body, after=after, caller=caller, **sent)
+                sent["after"] = _resume(spec, call.request, query)
+                items = host.stream(spec.handler, body, caller=caller, **sent)
                 return await self._stream(call, items)
-            result = await host.call(
-                spec.handler, body, timeout_s=spec.timeout_s, caller=caller, **sent
-            )
+            result = await host.call(spec.handler, body, caller=caller, **sent)
         finally:
             if source is not None:
                 source.close()

@@ -1,8 +1,5 @@
-"""Audit lines for calls of modules by other modules, by agents and by schedules, and for their
-events.
-
-The API records HTTP requests. Lines hold no text: only the caller, the module, the member called,
-the result, and the para-ids of the answer.
+"""Audit lines for calls of modules by modules, agents and schedules, and for their events (the API
+records requests). Lines hold no text.
 """
 
 from __future__ import annotations
@@ -29,14 +26,10 @@ _LEAVES = frozenset(
 
 @dataclass(slots=True)
 class CallAnswer:
-    """What a call came to; `para_ids` are read from it."""
-
     value: object = None
 
 
 class ModuleAudit:
-    """Tells the audit."""
-
     def __init__(self, recorder: AuditRecorder, clock: Callable[[], datetime]) -> None:
         self._recorder, self._clock = recorder, clock
 
@@ -44,10 +37,7 @@ class ModuleAudit:
     def call(
         self, source: SourceType, who: str, module: str, what: str, caller: Caller
     ) -> Iterator[CallAnswer]:
-        """Record a call of that module when it ends, also with an error.
-
-        `what`: `tool x`, `Interface.method`, `schedule x`, `event x`.
-        """
+        """Record a call when it ends, also with an error. `what`: such as `tool x` or `event x`."""
         started, answer, error = time.perf_counter(), CallAnswer(), None
         try:
             yield answer
@@ -76,7 +66,6 @@ class ModuleAudit:
 
 
 def _details(what: str, value: object, caller: Caller) -> Mapping[str, str | int | bool] | None:
-    """The person for whom a module acts, and the numbers of an event, which are no words."""
     details = dict[str, str | int | bool]()
     if what.startswith("event ") and isinstance(value, Mapping):
         details |= {name: one for name, one in value.items() if isinstance(one, int)}

@@ -1,7 +1,5 @@
-"""An untrusted module, whose code runs in a container and reaches the daemon by its HTTP API.
-
-The container has no network and sees Python, the approved copy, its data folder and the sockets of
-the API and of its own. It is hostile: what it answers is checked like any input from outside.
+"""An untrusted module, whose code runs in a container without a network and reaches the daemon by
+its HTTP API. What it answers is checked like any input from outside.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, nullcontext, suppress
+from dataclasses import fields
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -71,9 +70,7 @@ _SENT = ("name", "copy", "digest", "tree", "trust", "import_paths", "config")
 
 
 class ContainerHost(ModuleHost):
-    """One untrusted module. Once its container has ended its calls fail, and it is restarted by
-    hand.
-    """
+    """Once its container has ended, its calls fail until it is restarted by hand."""
 
     where, limits = "container", LIMITS
 
@@ -122,19 +119,16 @@ class ContainerHost(ModuleHost):
             await asyncio.wait((self._runner,))
             self._runner = None
 
-    async def _call(self, asked: HandlerCall) -> object:
-        body = {**await self._body(asked), "timeout_s": asked.timeout_s}
-        return item_of(await self._usable().ask("call", body, asked.timeout_s, asked.caller))
+    async def _call(self, call: HandlerCall) -> object:
+        return item_of(await self._ask("call", call))
 
-    async def _tell(self, asked: HandlerCall) -> None:
-        limit_s = asked.timeout_s
-        body = {"handler": asked.handler, "data": asked.arguments, "timeout_s": limit_s}
-        await self._usable().ask("tell", body, limit_s, asked.caller)
+    async def _tell(self, call: HandlerCall) -> None:
+        await self._ask("tell", call)
 
-    async def _stream(self, asked: HandlerCall) -> AsyncIterator[object]:
+    async def _stream(self, call: HandlerCall) -> AsyncIterator[object]:
         """A slow reader slows the module."""
-        body = {**await self._body(asked), "after": asked.after}
-        async with aclosing(self._usable().items("stream", body, asked.caller)) as items:
+        body, caller = await self._body(call), call.caller
+        async with aclosing(self._usable().items("stream", body, caller)) as items:
             async for item in items:
                 yield item_of(item)
 
@@ -148,11 +142,15 @@ class ContainerHost(ModuleHost):
         answer = await self._usable().ask("interface", body, CALL_LIMIT_S, caller)
         return remote_value(answer.get("value"))
 
-    async def _body(self, asked: HandlerCall) -> dict[str, object]:
+    async def _ask(self, verb: str, call: HandlerCall) -> Mapping[str, Any]:
+        body = await self._body(call)
+        return await self._usable().ask(verb, body, call.timeout_s, call.caller)
+
+    async def _body(self, call: HandlerCall) -> dict[str, object]:
         kinds = {spec.handler: spec.takes for spec in self.declared.routes}
-        source = await body_document(asked.sent.get("source"), kinds.get(asked.handler, "json"))
-        own = {"handler": asked.handler, "arguments": asked.arguments, "source": source}
-        return {**asked.sent, **own}
+        source = await body_document(call.source, kinds.get(call.handler, "json"))
+        names = {one.name for one in fields(call)} - {"caller"}
+        return {name: getattr(call, name) for name in names} | {"source": source}
 
     def _usable(self) -> ModuleConnection:
         if self._connection is None:
@@ -163,7 +161,6 @@ class ContainerHost(ModuleHost):
         return self._connection
 
     async def _live(self, caller: Caller, started: asyncio.Future[None]) -> None:
-        """One container, from its beginning to its end."""
         try:
             why = await self._run_container(caller, started)
         except AgentUnavailableError as error:
@@ -253,10 +250,7 @@ class ContainerHost(ModuleHost):
         self._problem = None if problem is None else str(problem)[-_MOST_PROBLEM:]
 
     def _checked(self, found: object) -> ModuleDeclaration:
-        """What the module declares, checked against what was approved.
-
-        Raises ModuleFailedError.
-        """
+        """Raises ModuleFailedError for what was not approved."""
         try:
             declared = _DECLARED.validate_python(found)
         except ValueError as error:
@@ -308,14 +302,12 @@ async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
 
 
 class CappedLog:
-    """What is left out is counted."""
-
     def __init__(self, logger: logging.Logger) -> None:
         self._log = logger
         self._second, self._lines, self._left_out = 0, 0, 0
 
     def say(self, level: int, text: str) -> None:
-        """Log it, unless there were too many in this second."""
+        """Log it, or count it where there were too many in this second."""
         second = int(time.monotonic())
         if second != self._second:
             if self._left_out:
@@ -352,7 +344,7 @@ class ModuleConnection:
         )
 
     async def close(self) -> None:
-        """Whatever is still read ends with a failure: the session's end alone would not tell it."""
+        """The session's end alone would not tell a reader that its answer was cut short."""
         for response in tuple(self._open):
             response.close()
         await self._session.close()
@@ -365,9 +357,7 @@ class ModuleConnection:
         timeout_s: float,
         caller: Caller | None = None,
     ) -> Mapping[str, Any]:
-        """The one item of an answer, empty where there is none. It enforces the limit itself; one
-        that does not answer even so is blocked, and is ended.
-        """
+        """The one item of an answer, or none. A container that exceeds the limit is ended."""
         try:
             async with (
                 asyncio.timeout(timeout_s + _GRACE_S),
@@ -385,7 +375,6 @@ class ModuleConnection:
     async def items(
         self, verb: str, body: Mapping[str, object], caller: Caller | None
     ) -> AsyncGenerator[Mapping[str, Any], None]:
-        """The items of an answer, a line of JSON each; the start has no caller."""
         own = nullcontext(self._client.own_call)
         with own if caller is None else self._client.opened(caller) as call:
             try:

@@ -1,10 +1,5 @@
-"""The program in the container of an untrusted module: `python -m
-parachuted.modules.hosting.container_main`.
-
-It reads from stdin which module it is, loads the approved copy as the daemon would, and serves it
-on a unix socket. Each service that the module uses is a call of the daemon's HTTP API, with the
-module's key and the call on whose behalf its code works. The daemon trusts nothing that it says:
-the container and the API confine it.
+"""The program in the container of an untrusted module: it loads the approved copy as the daemon
+would, and serves it on a unix socket. The daemon trusts nothing that it says.
 """
 
 from __future__ import annotations
@@ -116,20 +111,15 @@ def _short(folder: str, name: str) -> str:
 
 
 def _say(document: Mapping[str, object]) -> None:
-    """A line on stdout, where all else is what the module prints."""
     os.write(1, f"\n{json.dumps(document)}\n".encode())
 
 
 class _LogLines(logging.Handler):
-    """Sends what is logged to the daemon's log."""
-
     def emit(self, record: logging.LogRecord) -> None:
         _say({"level": record.levelno, "text": self.format(record)})
 
 
 class _ServedModule:
-    """What the daemon may ask of the module."""
-
     def __init__(self, approved: ApprovedModule, services: Services) -> None:
         self._running = InProcessHost(
             approved, services, on_problem=lambda: _say({"problem": self._running.problem})

@@ -1,7 +1,5 @@
-"""Publishes modules' events on the bus and brings events to modules, within what the author of a
-write may touch, without loops, and through a queue for each.
-
-A person who saved a file in an editor, or whose API key is not limited, may touch everything.
+"""Publishes modules' events and brings events to modules, within what the author of a write may
+touch (a person with an editor or an unlimited API key: everything), and without loops.
 """
 
 from __future__ import annotations
@@ -39,8 +37,8 @@ _MODULE = "module:"
 
 
 class AuthorReach:
-    """Limits the caller of what follows from a write to what its author may touch, and to the
-    file itself.
+    """Limits the caller of what follows from a write to its author's rights, and to the file
+    itself.
     """
 
     def __init__(
@@ -49,19 +47,15 @@ class AuthorReach:
         holds: Callable[[Identity], bool],
         runs: ActiveRuns,
     ) -> None:
-        """`identity_of` finds an API key by its id, `holds` says whether it still may ask, and
-        `runs` know what each run of an agent was granted.
-        """
+        """`holds`: whether that identity may still ask. `runs` know what each run was granted."""
         self._identity_of, self._holds, self._runs = identity_of, holds, runs
 
     def limited(
         self, caller: Caller, paths: Sequence[str], by: str, key: str, run: str | None
     ) -> Caller:
-        """The caller, limited to the author that the history calls `by`, who wrote through that
-        API key or in that run.
-
-        A module's code wrote with the key's scope on that module, which has no paths; all else with
-        the one on the vault. Of a key that is gone, the file alone is left.
+        """The caller, limited to what the author that the history calls `by` may touch, who wrote
+        by that key or in that run. A module's code wrote with the key's scope on that module, which
+        has no paths. Of a key that is gone, the file alone is left.
         """
         identity = self._identity_of(key) if key else None
         if key:
@@ -82,7 +76,6 @@ class AuthorReach:
 
 
 def is_agents(by: str) -> bool:
-    """Whether the author of that name is an agent that the daemon runs."""
     return by == NAME or by.startswith("agent:") or (by.startswith(_MODULE) and "/" in by)
 
 
@@ -98,12 +91,9 @@ _KINDS = f"the kinds are {', '.join(FieldKind)}"
 
 
 class EventPublisher:
-    """Publishes modules' events, and remembers what led to each: the reactions of the modules that
-    it brings them to have the same causes.
-    """
+    """Publishes modules' events, and remembers their causes, which the reactions then have."""
 
     def __init__(self, bus: Bus, reach: AuthorReach | None = None) -> None:
-        """`reach` limits what follows from a write to what its author may touch."""
         self._bus, self._reach = bus, reach
         self._names: dict[str, set[str]] = {}
         self._authorities: OrderedDict[int, Caller] = OrderedDict()
@@ -114,10 +104,7 @@ class EventPublisher:
         self._lock = threading.Lock()
 
     def declare(self, manifest: Manifest) -> None:
-        """Accept the events that the module's manifest declares, until withdrawn.
-
-        Raises ModuleFailedError.
-        """
+        """Accept the events of that manifest until withdrawn. Raises ModuleFailedError."""
         module = manifest.name
         for name, fields in manifest.publishes.items():
             kind = EventKind(
@@ -133,7 +120,6 @@ class EventPublisher:
             self._names.setdefault(module, set()).add(name)
 
     def deliver_to(self, inboxes: Iterable[Inbox]) -> None:
-        """From now on, bring events to these; while there are none, nothing is listened to."""
         self._inboxes = tuple(inboxes)
         self._unsubscribe()
         self._unsubscribe = self._bus.subscribe(self._hear) if self._inboxes else lambda: None
@@ -145,9 +131,7 @@ class EventPublisher:
                 inbox.put(event, caller)
 
     def publish(self, module: str, event: str, data: Mapping[str, object], caller: Caller) -> None:
-        """Raises ActRefusedError for another's name, for what was not declared, for too much, and
-        for a circle.
-        """
+        """Raises ActRefusedError for what is not its own or not declared, too much, or a circle."""
         first = event.partition(".")[0]
         if first != module or first in CORE:
             raise ActRefusedError(
@@ -170,9 +154,8 @@ class EventPublisher:
 
     @contextmanager
     def writing(self, path: VaultPath, caller: Caller) -> Iterator[Callable[[WriteResult], None]]:
-        """Around a module's write of that file, on any thread: the event of it follows from what
-        led the module to it. Call what it yields with the result; until then every change of the
-        file counts as this one.
+        """Around a module's write, on any thread: its event follows from what led the module to it.
+        Call what it yields with the result; until then every change of the file counts as this one.
         """
         if not caller.chain.events:
             yield lambda _written: None
@@ -220,7 +203,6 @@ class EventPublisher:
         return max(unfinished, default=0) if found is None else found
 
     def withdraw(self, module: str) -> None:
-        """The module is gone, and with it the names that only it had."""
         for name in self._names.pop(module, ()):
             self._bus.withdraw(name)
 
@@ -232,9 +214,6 @@ def _remember(led_by: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> No
 
 
 def _refuse_undeclared(kind: EventKind | None, event: str, data: Mapping[str, object]) -> None:
-    """Raises ActRefusedError for an event or a field that is not declared, or a value that is not
-    of its kind.
-    """
     where = f"`{event[:80]}` below `publishes:` in manifest.yaml ({_KINDS})"
     if kind is None:
         raise ActRefusedError(f"{event[:80]} is not declared; add {where}, with its fields")
@@ -264,10 +243,7 @@ _ALONGSIDE_S = 600.0  # such a handler may let an agent work
 
 
 class Inbox:
-    """Holds events until `run` tells them.
-
-    Handlers that are not async are called one after the other, the others beside them.
-    """
+    """Holds events until `run` delivers them: only handlers that are async work side by side."""
 
     def __init__(self, host: ModuleHost, event_filter: EventFilter) -> None:
         self._host, self._event_filter = host, event_filter
@@ -283,10 +259,7 @@ class Inbox:
         self.dropped = 0
 
     def put(self, event: Event, caller: Caller) -> None:
-        """Queue an event and what led to it, if the module may receive it.
-
-        When too many wait, the oldest is dropped and counted.
-        """
+        """Queue an event that the module may receive. When too many wait, the oldest is dropped."""
         heard = event.heard_by(self._event_filter)
         if heard is None or heard.event not in self._specs:
             return
@@ -310,7 +283,7 @@ class Inbox:
         self._has_some.set()
 
     async def run(self) -> None:
-        """Tell until cancelled; what is being handled then ends with it."""
+        """Deliver until cancelled; what is being handled then ends with it."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._has_some.wait()

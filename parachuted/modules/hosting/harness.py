@@ -1,6 +1,4 @@
-"""One module without a daemon, for its author's tests: real vault, real permissions, fake
-surroundings.
-"""
+"""One module without a daemon, for its author's tests: real vault and permissions, fake agents."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from parachuted.keys import EVERYWHERE
 from parachuted.modules.agent_runs import AgentResources, AgentStep, RunAccess
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
-from parachuted.modules.hosting.host import ModuleHost, RequestArguments
+from parachuted.modules.hosting.host import CallOptions, ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import (
@@ -116,7 +114,7 @@ class ModuleHarness:
             raise NotFoundError(f"{declared.name} has no route {method} {path}")
         await self._services.see()
         handler, arguments = found.spec.handler, body or {}
-        sent: RequestArguments = {
+        sent: CallOptions = {
             "path": found.path_values,
             "query": query or {},
             "tolerant": found.spec.tolerant,

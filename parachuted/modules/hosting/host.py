@@ -1,6 +1,5 @@
-"""One module that may run, in the daemon's process or in a container: what can be asked of it.
-
-Each call is one run that `why` and `undo` know, whichever way the code runs.
+"""What can be asked of a module that may run, in the daemon's process or in a container. Each call
+is one run that `why` and `undo` know.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from parachuted.texts.visible import visible
 if TYPE_CHECKING:
     from parachuted.history.run_account import CallRun
 
-CALL_LIMIT_S, COMMAND_LIMIT_S = 30.0, 110.0
+CALL_LIMIT_S, COMMAND_LIMIT_S, _HOOK_LIMIT_S = 30.0, 110.0, 30.0
 _DOCTOR_LIMIT_S, _MOST_FINDINGS, _LONGEST_FINDING = 10.0, 200, 2_000
 _LONGEST_ANSWER = 100_000
 _FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
@@ -40,30 +39,32 @@ MakeCallRun: TypeAlias = Callable[[str, Caller], "CallRun"]
 """Makes the record of a call, by the call's name and the caller that it is made for."""
 
 
-class RequestArguments(TypedDict, total=False):
-    """What a request holds besides its JSON body; `source` is a body that is not JSON.
+class CallOptions(TypedDict, total=False):
+    """What a call may have besides its JSON body, as `HandlerCall` says."""
 
-    `tolerant`: names may be in camelCase, and unknown ones are left out.
-    """
-
+    timeout_s: float
     path: Mapping[str, str]
     query: Mapping[str, str | list[str]]
     tolerant: bool
     source: BodySource | None
+    after: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerCall:
-    """One call of a handler: `arguments` is the JSON body, or what an event holds; `sent` is what a
-    request holds besides, and `after` the id of the last event that its reader has.
+    """`arguments`: the JSON body, or an event's data; `source`: a body that is not JSON; `after`:
+    the last event that the reader of a stream has; `tolerant` as in `HandlerArguments.bind`.
     """
 
     handler: str
     arguments: Mapping[str, object]
     caller: Caller
     timeout_s: float = CALL_LIMIT_S
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str | list[str]] = field(default_factory=dict)
+    tolerant: bool = False
+    source: BodySource | None = None
     after: str | None = None
-    sent: RequestArguments = field(default_factory=RequestArguments)
 
 
 class InterfaceMethods:
@@ -88,11 +89,9 @@ class InterfaceMethods:
 
 
 class ModuleHost(ABC):
-    """One module.
-
-    `call` and `stream` raise UnfitError before the handler starts, and ModuleFailedError for any
-    later failure: it raised, it timed out, its container ended. Errors of `parachuted.errors` that
-    the handler raises pass unchanged. `caller` applies to the handler and to all that it starts.
+    """`call` and `stream` raise UnfitError before the handler starts, and ModuleFailedError for any
+    later failure; errors of `parachuted.errors` that the handler raises pass unchanged. `caller`
+    applies to the handler and to all that it starts.
     """
 
     where: ClassVar[Where]
@@ -108,7 +107,7 @@ class ModuleHost(ABC):
 
     @property
     def declared(self) -> ModuleDeclaration:
-        """What it declares: known once `start` has returned."""
+        """Known once `start` has returned."""
         if self._declared is None:
             raise ModuleFailedError(
                 f"the module {self.name} is not loaded; `parachute modules status` says why"
@@ -118,38 +117,31 @@ class ModuleHost(ABC):
     @property
     @abstractmethod
     def problem(self) -> str | None:
-        """The traceback, or a sentence, of what failed last, while it has not gone well since."""
+        """The traceback, or a sentence, of what failed last and has not gone well since."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Let it disable itself, then end its calls, streams, spawned tasks, container. Raises
-        nothing; may be called twice.
-        """
+        """Disable it, then end all that it began. Raises nothing; may be called twice."""
 
     @abstractmethod
-    def provides(self, name: str) -> bool:
-        """Whether it runs and provides that interface."""
+    def provides(self, name: str) -> bool: ...
 
     @abstractmethod
     async def call_interface(
         self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], caller: Caller
     ) -> object:
-        """Call a method that it declares for an interface. Raises ActRefusedError for any other,
-        TypeError for arguments that do not fit, and else what `call` raises.
+        """Raises ActRefusedError for a method that it does not declare for the interface, TypeError
+        for arguments that do not fit, and else what `call` raises.
         """
 
     def interface(self, name: str, caller: Caller = NO_CALLER) -> InterfaceMethods | None:
-        """The interface of that name, if it provides that, whose methods act for that caller."""
-
         async def call(method: str, args: Args, kwargs: Mapping[str, Any]) -> object:
             return await self.call_interface(name, method, args, kwargs, caller)
 
         return InterfaceMethods(name, call) if self.provides(name) else None
 
     async def start(self, caller: Caller | None = None) -> None:
-        """Load the code, describe it, and let it enable itself. Raises ModuleFailedError, and has
-        then cleaned up.
-        """
+        """Load, describe and enable it. Raises ModuleFailedError, and has then cleaned up."""
         async with self._recorded("on_enable", caller or Caller()) as recorded:
             await self._start(recorded)
 
@@ -158,36 +150,27 @@ class ModuleHost(ABC):
         handler: str,
         arguments: Mapping[str, object],
         *,
-        timeout_s: float = CALL_LIMIT_S,
         caller: Caller = NO_CALLER,
-        **sent: Unpack[RequestArguments],
+        **more: Unpack[CallOptions],
     ) -> object:
-        """`arguments` is the JSON body; the answer is JSON, a `results.Response` of JSON, a
-        FileResponse or a BytesResponse.
-        """
+        """The answer is JSON, a `Response` of JSON, a FileResponse or a BytesResponse."""
         async with self._recorded(handler, caller) as recorded:
             return await self._call(
-                HandlerCall(
-                    handler=handler,
-                    arguments=arguments,
-                    caller=recorded,
-                    timeout_s=timeout_s,
-                    sent=sent,
-                )
+                HandlerCall(handler=handler, arguments=arguments, caller=recorded, **more)
             )
 
     async def tell(
         self,
         handler: str,
-        data: Mapping[str, object],
+        arguments: Mapping[str, object],
         *,
-        timeout_s: float = CALL_LIMIT_S,
         caller: Caller = NO_CALLER,
+        **more: Unpack[CallOptions],
     ) -> None:
-        """Call an event's or a schedule's handler with what it names of `data`."""
+        """Call an event's or a schedule's handler with what it names of the arguments."""
         async with self._recorded(handler, caller) as recorded:
             await self._tell(
-                HandlerCall(handler=handler, arguments=data, caller=recorded, timeout_s=timeout_s)
+                HandlerCall(handler=handler, arguments=arguments, caller=recorded, **more)
             )
 
     async def stream(
@@ -195,25 +178,20 @@ class ModuleHost(ABC):
         handler: str,
         arguments: Mapping[str, object],
         *,
-        after: str | None = None,
         caller: Caller = NO_CALLER,
-        **sent: Unpack[RequestArguments],
+        **more: Unpack[CallOptions],
     ) -> AsyncIterator[object]:
-        """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`.
-
-        `after` is the id of the last event that the reader has, for a handler that returns a
-        Stream. Closing the iterator closes the handler's generator.
+        """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`. Closing the
+        iterator closes the handler's generator.
         """
         async with self._recorded(handler, caller) as recorded:
-            asked = HandlerCall(
-                handler=handler, arguments=arguments, caller=recorded, after=after, sent=sent
-            )
-            async with aclosing(self._stream(asked)) as items:  # type: ignore[type-var]
+            call = HandlerCall(handler=handler, arguments=arguments, caller=recorded, **more)
+            async with aclosing(self._stream(call)) as items:  # type: ignore[type-var]
                 async for item in items:
                     yield item
 
     async def doctor(self, caller: Caller) -> list[Finding]:
-        """What it reports of its own files. Raises ModuleFailedError."""
+        """Raises ModuleFailedError."""
         found = await self.call("doctor", {}, timeout_s=_DOCTOR_LIMIT_S, caller=caller)
         try:
             reported = _FINDINGS.validate_python(found)
@@ -236,20 +214,12 @@ class ModuleHost(ABC):
         return shown
 
     async def ask_hook(
-        self,
-        spec: HookMark,
-        data: Mapping[str, object],
-        caller: Caller,
-        *,
-        timeout_s: float = CALL_LIMIT_S,
+        self, spec: HookMark, data: Mapping[str, object], caller: Caller
     ) -> HookResult:
-        """Call the handler with what it names of `data`.
-
-        Raises what `call` raises, and ModuleFailedError for another answer than a HookResult.
-        """
+        """Raises what `call` raises, and ModuleFailedError for another answer than a HookResult."""
         sent = {str(name): to_json(value) for name, value in data.items()}
         found = await self.call(
-            spec.handler, sent, timeout_s=timeout_s, caller=caller, tolerant=True
+            spec.handler, sent, timeout_s=_HOOK_LIMIT_S, caller=caller, tolerant=True
         )
         try:
             result = HookResult(**_HOOK_RESULT.validate_python({} if found is None else found))
@@ -267,17 +237,17 @@ class ModuleHost(ABC):
     async def _start(self, caller: Caller) -> None: ...
 
     @abstractmethod
-    async def _call(self, asked: HandlerCall) -> object: ...
+    async def _call(self, call: HandlerCall) -> object: ...
 
     @abstractmethod
-    async def _tell(self, asked: HandlerCall) -> None: ...
+    async def _tell(self, call: HandlerCall) -> None: ...
 
     @abstractmethod
-    def _stream(self, asked: HandlerCall) -> AsyncIterator[object]: ...
+    def _stream(self, call: HandlerCall) -> AsyncIterator[object]: ...
 
     @asynccontextmanager
     async def _recorded(self, handler: str, caller: Caller) -> AsyncIterator[Caller]:
-        """What the call writes is one run, as is what its interfaces' calls lead to."""
+        """What the call and its interfaces' calls write is one run."""
         if self._make_run is None:
             yield caller
             return

@@ -1,7 +1,5 @@
-"""A module whose code runs in the daemon's own process, with its failures contained.
-
-Its code is trusted. What it raises, and what it begins by `spawn`, is reported as that module's and
-ends with it; a call has a time limit, as any request has.
+"""A trusted module, whose code runs in the daemon's own process, with its failures contained: what
+it raises or begins by `spawn` is reported as that module's and ends with it.
 """
 
 from __future__ import annotations
@@ -52,11 +50,6 @@ _END = object()
 
 
 class InProcessHost(ModuleHost):
-    """One trusted module at work in this process.
-
-    All on the event loop, but the loading of its code.
-    """
-
     where = "in process"
 
     def __init__(
@@ -69,9 +62,6 @@ class InProcessHost(ModuleHost):
         on_problem: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_problem` is called when `problem` may have become another one, `on_stop` when the
-        module has ended.
-        """
         super().__init__(approved, services, make_run)
         self._begin_limit_s, self._on_problem, self._on_stop = begin_limit_s, on_problem, on_stop
         self._tasks = ModuleTasks()
@@ -142,22 +132,22 @@ class InProcessHost(ModuleHost):
             f"{name}.{method}", work, CALL_LIMIT_S, _context_of(caller), has_caller=True
         )
 
-    async def _call(self, asked: HandlerCall) -> object:
-        function, takes = self._handler(asked.handler)
-        work, context = _answer(function, _bound(takes, asked)), _context_of(asked.caller)
-        return await self._run(asked.handler, work, asked.timeout_s, context, has_caller=True)
+    async def _call(self, call: HandlerCall) -> object:
+        function, takes = self._handler(call.handler)
+        work, context = _answer(function, _bound(takes, call)), _context_of(call.caller)
+        return await self._run(call.handler, work, call.timeout_s, context, has_caller=True)
 
-    async def _tell(self, asked: HandlerCall) -> None:
-        function, takes = self._handler(asked.handler)
-        work = _awaited(function, **takes.bind_data(asked.arguments))
-        await self._run(asked.handler, work, asked.timeout_s, _context_of(asked.caller))
+    async def _tell(self, call: HandlerCall) -> None:
+        function, takes = self._handler(call.handler)
+        work = _awaited(function, **takes.bind_data(call.arguments))
+        await self._run(call.handler, work, call.timeout_s, _context_of(call.caller))
 
-    async def _stream(self, asked: HandlerCall) -> AsyncIterator[object]:
+    async def _stream(self, call: HandlerCall) -> AsyncIterator[object]:
         """Each item is made when it is asked for, all of them in one context."""
-        handler = asked.handler
+        handler = call.handler
         function, takes = self._handler(handler)
-        source = _streamed(function, _bound(takes, asked), asked.after)
-        context = _context_of(asked.caller)
+        source = _streamed(function, _bound(takes, call), call.after)
+        context = _context_of(call.caller)
         try:
             while (
                 item := await self._run(handler, _next(source), None, context, has_caller=True)
@@ -205,8 +195,8 @@ class InProcessHost(ModuleHost):
         has_caller: bool = False,
     ) -> Result:
         """Run the module's code. A failure is kept as the problem and raised as ModuleFailedError,
-        which may reach anyone who calls, so it only says where to look. `has_caller`: a named error
-        is an answer, and not the module's failure.
+        which may reach any caller, so it only says where to look. `has_caller`: a named error is an
+        answer, and not the module's failure.
         """
         task = self._tasks.begin(work, context=context)
         error: Exception
@@ -261,15 +251,9 @@ def _context_of(caller: Caller) -> contextvars.Context:
     return context
 
 
-def _bound(takes: HandlerArguments, asked: HandlerCall) -> dict[str, object]:
-    sent = asked.sent
-    return takes.bind(
-        sent.get("path", {}),
-        sent.get("query", {}),
-        asked.arguments,
-        tolerant=sent.get("tolerant", False),
-        source=sent.get("source"),
-    )
+def _bound(takes: HandlerArguments, call: HandlerCall) -> dict[str, object]:
+    body, source = call.arguments, call.source
+    return takes.bind(call.path, call.query, body, tolerant=call.tolerant, source=source)
 
 
 async def _awaited(function: Callable[..., object], *args: object, **kwargs: object) -> object:
@@ -299,7 +283,6 @@ async def _streamed(
 
 
 async def _next(source: AsyncGenerator[object, None]) -> object:
-    """The next item; `_END` where there is none."""
     item = await anext(source, _END)
     if isinstance(item, ServerEvent):
         return replace(item, data=to_json(item.data))

@@ -1,7 +1,5 @@
-"""Which module provides an interface, and proxies that outlive it.
-
-A module may stop and restart while others use it. So they hold a `ProvidedInterface`, never the
-provider's object, and it looks up the provider at each call.
+"""Which module provides an interface, and proxies that outlive it: the provider may restart, so
+`ProvidedInterface` looks it up at each call.
 """
 
 from __future__ import annotations
@@ -19,9 +17,7 @@ from parachuted.modules.registry.approved import ApprovedModule
 
 
 def start_order(ready: Iterable[ApprovedModule]) -> list[list[ApprovedModule]]:
-    """Groups to start one after the other, each at once: who uses an interface after who provides
-    it. Modules in a cycle come last, together.
-    """
+    """Groups, each to start at once: who uses an interface after who provides it, cycles last."""
     left = list(ready)
     groups: list[list[ApprovedModule]] = []
     while left:
@@ -51,9 +47,8 @@ class InterfaceChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallingModule:
-    """The module called `name`, as the caller of an interface.
-
-    `own` returns its present caller, `delegated` the one that the other module acts with.
+    """The module called `name`, as the caller of an interface: `own` returns its present caller,
+    `delegated` the one that the other module acts with.
     """
 
     name: str = ""
@@ -62,17 +57,14 @@ class CallingModule:
 
 
 class Interfaces:
-    """The available interfaces.
-
-    `preferred` names the provider of each interface that several modules provide.
-    """
+    """The available interfaces. `preferred`: the provider of each that several modules provide."""
 
     def __init__(self, preferred: Mapping[str, str], audit: ModuleAudit) -> None:
         self._preferred, self._audit = preferred, audit
         self._providers: dict[str, list[tuple[ModuleHost, bool]]] = {}
 
     def offer(self, host: ModuleHost, name: str, *, is_trusted: bool = True) -> None:
-        """Let that module serve it: the preferred one first, then the trusted ones, by name."""
+        """The preferred provider comes first, then the trusted ones, by name."""
         providers, preferred = self._providers.setdefault(name, []), self._preferred.get(name)
         providers.append((host, is_trusted))
         providers.sort(key=lambda one: (one[0].name != preferred, not one[1], one[0].name))
@@ -86,7 +78,6 @@ class Interfaces:
                 del self._providers[name]
 
     def get(self, name: str, caller: CallingModule) -> ProvidedInterface | None:
-        """The interface for that caller, or None while no module provides it."""
         return ProvidedInterface(self, name, caller) if name in self._providers else None
 
     def find(self, name: str) -> tuple[ModuleHost, bool] | None:

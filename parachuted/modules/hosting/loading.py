@@ -1,8 +1,5 @@
-"""Loads a module's class from the approved copy, and from nothing else.
-
-What runs is compiled from the copy's source: no bytecode is read or written, so none can be
-planted, and no module's folder is on `sys.path`. A module is a package of its own:
-`from . import tools`.
+"""Loads a module's class from the approved copy. What runs is compiled from the copy's source: no
+bytecode is read or written, so none can be planted, and no module's folder is on `sys.path`.
 """
 
 from __future__ import annotations
@@ -37,11 +34,8 @@ _LOCK = threading.RLock()  # sys.path and sys.meta_path are the process's
 def load_class(
     copy: Path, name: str, manifest: Manifest, import_paths: Sequence[Path] = (), *, tree: str
 ) -> type[Module]:
-    """The class that the manifest's file holds.
-
-    `tree` is the approved digest of the files: a copy that is not that does not run.
-
-    Raises ModuleFailedError with the traceback when the import fails. Loading again unloads first.
+    """The class that the manifest's file holds. A copy whose digest is not `tree` does not run.
+    Loading again unloads first. Raises ModuleFailedError, with the traceback of a failed import.
     """
     try:
         is_approved = read_tree(copy).digest == tree
@@ -70,9 +64,7 @@ def load_class(
 
 
 def unload(name: str, tree: str) -> None:
-    """Forget that version of the module, its own imports, and the import paths that only it
-    needs.
-    """
+    """Forget that version of the module, its imports, and the import paths that only it needs."""
     package = package_name(name, tree)
     with _LOCK:
         finders = [finder for finder in sys.meta_path if isinstance(finder, _Finder)]
@@ -89,7 +81,6 @@ def unload(name: str, tree: str) -> None:
 
 
 def package_name(name: str, tree: str) -> str:
-    """What a module's code is called inside the process."""
     return f"{PACKAGE}.{name.replace('-', '_')}_{tree.removeprefix('sha256:')[:8]}"
 
 

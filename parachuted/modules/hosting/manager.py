@@ -1,7 +1,5 @@
-"""Keeps the running modules in line with those that may run, and gives access to all of them.
-
-It compares the two and acts on the difference. An approval, an edit of modules.yaml, a disabled
-module and a restart are all the same act, and it does not matter how many were missed.
+"""Keeps the running modules in line with those that may run: it compares the two and acts on the
+difference, so an approval, an edit of modules.yaml and a restart are the same act.
 """
 
 from __future__ import annotations
@@ -43,9 +41,7 @@ _SLOW = (
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Module:
-    """One module that may run. `host` is None while it does not; `problem` is why it could not
-    start.
-    """
+    """One module that may run. `problem` is why it could not start, which leaves `host` None."""
 
     approved: ApprovedModule
     host: ModuleHost | None = None
@@ -60,8 +56,6 @@ class _Module:
 
 
 class ModuleManager:
-    """All modules of one vault. `make_host` makes what runs a module."""
-
     def __init__(
         self,
         trust: ModuleApprovals,
@@ -90,9 +84,7 @@ class ModuleManager:
         return self._has_started
 
     async def refresh(self) -> None:
-        """Read the folders and approvals now, for `status`; `run` acts on what changed, and reports
-        a disk that refuses.
-        """
+        """Read folders and approvals for `status`; `run` acts on changes and reports failures."""
         before = self._entries
         with contextlib.suppress(ParachuteError, OSError):
             entries = await asyncio.to_thread(self._trust.entries)
@@ -106,8 +98,7 @@ class ModuleManager:
 
     async def run(self) -> None:
         """Start all that may run, run schedules, and follow folders and approvals, until cancelled.
-
-        A module's failure is reported and affects no other; where the disk refuses, it tries again.
+        A module's failure affects no other; where the disk refuses, it tries again.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -121,9 +112,7 @@ class ModuleManager:
             self._may_answer.set()
 
     async def sync(self, names: Collection[str] | None = None) -> None:
-        """Compare what runs with what may run, and act on the difference: after each change of an
-        approval. `names` are those that it is about; None: all.
-        """
+        """Act on the difference between what runs and what may run, of `names` (None: all)."""
         async with self._lock:
             ready = await asyncio.to_thread(self._trust.ready, names)
             self._entries = await asyncio.to_thread(self._trust.entries)
@@ -140,10 +129,7 @@ class ModuleManager:
             self._publish_failures()
 
     async def restart(self, name: str) -> None:
-        """Restart one module; the others keep running.
-
-        Raises NotFoundError where no such module may run.
-        """
+        """Raises NotFoundError where no such module may run."""
         async with self._lock:
             if name not in self._modules:
                 raise NotFoundError(
@@ -177,7 +163,7 @@ class ModuleManager:
         )
 
     def status_of(self, name: str) -> ModuleStatus:
-        """The status of one. Raises NotFoundError."""
+        """Raises NotFoundError."""
         found = next((module for module in self.status() if module.name == name), None)
         if found is None:
             raise NotFoundError(f"there is no module {name}")
@@ -195,9 +181,7 @@ class ModuleManager:
         return [(host.name, spec) for host in self.hosts() for spec in host.declared.tools]
 
     async def findings(self, caller: Caller) -> list[ModuleFinding]:
-        """What the modules that run report to the doctor, and those that wait for approval. A
-        doctor that fails is a finding itself.
-        """
+        """What their doctors report, a doctor that fails, and what waits for approval."""
         found = [
             ModuleFinding(
                 module=module.name,
@@ -256,7 +240,7 @@ class ModuleManager:
         return module.approved if module is not None else None
 
     def trust_of(self, module: str) -> ModuleTrust:
-        """How it stands: one that may not run is not trusted."""
+        """One that may not run is not trusted."""
         approved = self.approved(module)
         if approved is None:
             return ModuleTrust(is_trusted=False)
@@ -273,7 +257,7 @@ class ModuleManager:
         return found and await found[0].call_interface(name, method, (), {}, NO_CALLER)
 
     def publish(self, module: str, event: str, data: Mapping[str, object], caller: Caller) -> None:
-        """Publish a module's event. Raises ActRefusedError for one that is not its own."""
+        """Raises ActRefusedError for an event that is not its own."""
         with self._audit.call("module", module, module, f"event {event}", caller) as answer:
             answer.value = data
             self.publishing.publish(module, event, data, caller)
@@ -328,7 +312,7 @@ class ModuleManager:
         self._deliver()
 
     async def _end(self, ending: list[_Module]) -> None:
-        """Who uses an interface before who provides it, so that no one meets half a module."""
+        """Who uses an interface before who provides it."""
         for module in ending:
             self._modules.pop(module.approved.name, None)
             self._reports.forget(module.approved.name)
@@ -341,7 +325,6 @@ class ModuleManager:
                     group.create_task(work, name=f"end {approved.name}")
 
     async def _end_one(self, module: _Module, host: ModuleHost) -> None:
-        """Stop all access to it, then end it."""
         self.routes.remove(host.name)
         self.interfaces.withdraw(host)
         self.scheduler.remove(host)
@@ -366,10 +349,7 @@ class ModuleManager:
         )
 
     async def _look(self) -> None:
-        """Follow what has changed since the last look.
-
-        While the disk refuses, the modules that run go on, and all is compared after.
-        """
+        """Follow what changed since the last look. While the disk refuses, what runs goes on."""
         try:
             # before all are compared, so that what changes meanwhile is seen after
             names = await asyncio.to_thread(self._trust.look)

@@ -1,6 +1,4 @@
-"""Runs a module's agents, within its permissions and what a person narrowed, and follows the runs
-that it has started step by step.
-"""
+"""Runs a module's agents, within its permissions and what a person narrowed, step by step."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -49,6 +48,7 @@ _MOST_AT_WORK, _MOST_KEPT = 50, 200
 _ENDS_WITHIN_S = 5.0
 _LONGEST_ANSWER = 200_000
 _OVERRIDE = TypeAdapter(AgentConfig)
+_RunKind: TypeAlias = Literal["run_agent", "start", "conversation"]
 
 
 class ModuleAgents:
@@ -63,9 +63,8 @@ class ModuleAgents:
         prompts: ModulePrompts,
         core: Mapping[str, AgentDefinition] = MappingProxyType({}),
     ) -> None:
-        """`declared` answers the agents that a module's class declares; `prompts` are what a person
-        adds to a module's prompts; `core` are the daemon's own agents, which a trusted module may
-        ask that names them among the tools that it uses.
+        """`declared` answers the agents of a module's class; `core` are the daemon's own agents,
+        which a trusted module may ask that names them among the tools that it uses.
         """
         self._runs, self._approved, self._declared = runner, approved, declared
         self._prompts = prompts
@@ -77,13 +76,11 @@ class ModuleAgents:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the module is trusted as the daemon itself, by a person or as a part of it."""
         return self._approved.trust != "untrusted"
 
     async def run(
         self, agent: str, prompt: str, options: Mapping[str, object], caller: Caller
     ) -> str:
-        """Its last words. Raises what `ask` raises."""
         is_bots = caller.request.entry == "module" and options.get("origin") == "bot"
         entry: Entry = "bot" if is_bots else caller.request.entry
         request = await self.request(agent, prompt, options, caller=caller, entry=entry)
@@ -98,41 +95,38 @@ class ModuleAgents:
         follower: RunFollower,
         said: ConversationInput | None = None,
     ) -> AgentResult:
-        """The same, with someone who hears of its steps. For a run of a conversation, which enters
-        as `chat` where a person began the work, `said` is what the person says meanwhile.
-
-        Raises ActRefusedError for options that do not fit, and what `AgentRunner.run` raises.
+        """As `run`, with someone who hears of its steps. `said` is what a person says meanwhile:
+        such a run enters as `chat` where a person began the work.
         """
         is_persons = caller.request.by == "person"
         entry: Entry = "chat" if said is not None and is_persons else caller.request.entry
-        found = read_options(options, "start" if said is None else "conversation")
-        request = await self._request(agent, prompt, found, caller, entry, said)
+        kind: _RunKind = "start" if said is None else "conversation"
+        request = await self.request(
+            agent, prompt, options, caller=caller, entry=entry, kind=kind, said=said
+        )
         return await self._runs.run(replace(request, follower=follower))
 
     async def servers(
         self, agent: str, options: Mapping[str, object], caller: Caller
     ) -> tuple[str, ...]:
-        """The MCP servers that such a run of a conversation could call; none where the caller is
-        limited to some paths. Raises what `follow` raises for its options.
-        """
-        found, said = read_options(options, "conversation"), ConversationInput()
-        request = await self._request(agent, "", found, caller, caller.request.entry, said)
+        """The MCP servers that such a run of a conversation could call. Raises as `follow`."""
+        entry, said = caller.request.entry, ConversationInput()
+        request = await self.request(
+            agent, "", options, caller=caller, entry=entry, kind="conversation", said=said
+        )
         if caller.grant.is_limited:
             return ()
         grant = self._runs.grant(request)
         return await asyncio.to_thread(self._runs.briefing.tools.server_names, grant)
 
     async def skills(self, caller: Caller) -> tuple[Skill, ...]:
-        """The vault's, where one of the module's agents may have them and the caller is not limited
-        to some paths.
-        """
+        """The vault's, where one of the module's agents may have them."""
         configs = self._configs.values()
         if caller.grant.is_limited or not any(config.allow_workspace_skills for config in configs):
             return ()
         return await self._runs.briefing.skills.of_vault()
 
     def end_process(self, run: str) -> None:
-        """End the process that was kept after a run of these, if one was."""
         self._runs.end_process(run)
 
     async def ask(
@@ -144,10 +138,7 @@ class ModuleAgents:
         *,
         conversation: bool = False,
     ) -> str:
-        """A run without tools. `conversation`: that budget pays where a person began the work.
-
-        Raises what `AgentRunner.run` raises.
-        """
+        """A run without tools. `conversation`: that budget pays where a person began the work."""
         limits = read_options({"max_cost_usd": max_usd}).limits(self._runs.admission.limits)
         name = self._approved.name
         definition = AgentDefinition(
@@ -178,41 +169,32 @@ class ModuleAgents:
         *,
         caller: Caller,
         entry: Entry,
-    ) -> RunRequest:
-        """Raises NotFoundError and ActRefusedError."""
-        return await self._request(agent, prompt, read_options(options), caller, entry)
-
-    async def _request(
-        self,
-        agent: str,
-        prompt: str,
-        options: RunOptions,
-        caller: Caller,
-        entry: Entry,
+        kind: _RunKind = "run_agent",
         said: ConversationInput | None = None,
     ) -> RunRequest:
-        overrides: tuple[AgentConfig, ...] = ()
+        """Raises NotFoundError and ActRefusedError."""
+        found, overrides = read_options(options, kind), tuple[AgentConfig, ...]()
         if agent in self._core and agent in self._approved.manifest.permissions.mcp:
             definition = self._core[agent]  # which keeps its words: its caller may only narrow it
-            options = replace(options, context="", context_folders=())
+            found = replace(found, context="", context_folders=())
         else:
             definition, overrides = await asyncio.to_thread(
-                self._define, agent, options, is_turn=said is not None
+                self._define, agent, found, is_turn=said is not None
             )
         is_turn = said is not None and entry == "chat"
-        is_beside = options.budget is not None and caller.request.by == "person"
+        is_beside = found.budget is not None and caller.request.by == "person"
         admission = self._runs.admission
         most = admission.conversation_limits if is_turn else admission.limits
         return RunRequest(
             definition=definition,
             prompt=prompt,
             entry=entry,
-            limits=options.limits(most),
+            limits=found.limits(most),
             pool="conversation" if is_turn or is_beside else "work",
-            options=options,
+            options=found,
             overrides=overrides,
-            is_strangers=options.origin in ORIGINS or self._is_own(caller),
-            session=options.session_id,
+            is_strangers=found.origin in ORIGINS or self._is_own(caller),
+            session=found.session_id,
             caller=caller,
             input=said,
         )
@@ -224,8 +206,8 @@ class ModuleAgents:
     def _define(
         self, agent: str, options: RunOptions, *, is_turn: bool
     ) -> tuple[AgentDefinition, tuple[AgentConfig, ...]]:
-        """The agent, and what a person takes from it in modules.yaml, where an override can only
-        narrow. Raises NotFoundError and ActRefusedError. Blocks on the disk.
+        """The agent, and what a person takes from it in modules.yaml. Blocks on the disk. Raises
+        NotFoundError and ActRefusedError.
         """
         module = self._approved.name
         config = self._configs.get(agent)
@@ -236,17 +218,15 @@ class ModuleAgents:
             )
         overridden, override = self._override(agent)
         if override is not None:
-            config = replace(
-                config,
-                allow_workspace_skills=config.allow_workspace_skills
-                and ("allow_workspace_skills" not in overridden or override.allow_workspace_skills),
-                allow_user_skills=config.allow_user_skills
-                and ("allow_user_skills" not in overridden or override.allow_user_skills),
-            )
+            refused: dict[str, Any] = {
+                name: False
+                for name in ("allow_workspace_skills", "allow_user_skills")
+                if name in overridden and not getattr(override, name)
+            }
+            config = replace(config, **refused)
         name, permissions = f"{module}/{agent}", self._approved.manifest.permissions
         system = options.system_prompt
-        if system is None:
-            system = self._own_prompt(config)
+        system = self._own_prompt(config) if system is None else system
         rules = _CONVERSATION_RULES if is_turn else _RULES
         added = (self._prompts.get(module) or "").strip()[:_LONGEST_PROMPT]
         definition = AgentDefinition(
@@ -264,10 +244,7 @@ class ModuleAgents:
         return {**self._declared(self._approved.name), **self._approved.manifest.agents}
 
     def _override(self, agent: str) -> tuple[Mapping[str, object], AgentConfig | None]:
-        """What a person wrote of it in modules.yaml.
-
-        A mistake there lets the agent do nothing, rather than more than was meant.
-        """
+        """What a person wrote of it. A mistake there lets the agent do nothing."""
         module, fields = self._approved.name, self._approved.overrides.get(agent) or {}
         if not isinstance(fields, Mapping):
             raise ActRefusedError(
@@ -285,7 +262,6 @@ class ModuleAgents:
             ) from error
 
     def _own_prompt(self, config: AgentConfig) -> str:
-        """What the agent declares; it may be a file of the approved copy."""
         words = config.system_prompt
         if config.prompt_file is not None:
             path = VaultPath.parse(config.prompt_file)  # of a copy in which there are no links
@@ -300,7 +276,7 @@ class ModuleAgents:
 
 
 class _Started:
-    """One run: the steps that have not been read yet, None after the last, and its task."""
+    """One run: its task, and the steps that have not been read yet, None after the last."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -323,21 +299,19 @@ class _Started:
         self.task.add_done_callback(self._end)
 
     def _end(self, task: asyncio.Task[AgentResult]) -> None:
-        """Its error, if any, is for `result` alone."""
         if not task.cancelled():
             task.exception()
         self.steps.put_nowait(None)
 
 
 class ModuleRuns:
-    """The `RunAccess` of one module in the daemon."""
+    """The `RunAccess` of one module in the daemon. What a run has read marks who reads of it."""
 
     def __init__(self, module: str, agents: ModuleAgents, caller: Callable[[], Caller]) -> None:
         self._module, self._agents, self._caller = module, agents, caller
         self._runs: dict[str, _Started] = {}
 
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        """Start a run for the present caller; it goes on while that may."""
         caller = self._caller().checked()
         if sum(not started.task.done() for started in self._runs.values()) >= _MOST_AT_WORK:
             raise ActRefusedError(
@@ -359,7 +333,6 @@ class ModuleRuns:
         return started.id.result()
 
     async def next(self, run: str) -> AgentStep | None:
-        """The next step; what the run has read so far marks who reads it."""
         started = self._find(run)
         step = await started.steps.get()
         if step is None:
@@ -394,11 +367,7 @@ class ModuleRuns:
         return not started.task.done() and started.said.inject(text)
 
     async def answer(self, run: str, name: str, value: object) -> bool:
-        """Answer what its agent asked.
-
-        Raises ActRefusedError for a permission request, unless the module is trusted and a person
-        asks it who may administer.
-        """
+        """A permission request takes a trusted module and a person who may administer."""
         started, caller = self._find(run), self._caller().checked()
         if name.startswith(PERMISSION) and not (
             self._agents.is_trusted
@@ -409,13 +378,12 @@ class ModuleRuns:
                 "this gives an agent more than it was granted, which takes a key that may "
                 "administer; `parachute permissions list` shows what waits"
             )
-        started.caller.taint.read_by(self._caller().checked().taint, "what it was told meanwhile")
+        started.caller.taint.read_by(caller.taint, "what it was told meanwhile")
         return started.said.answer(name, value)
 
     async def ask(
         self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
     ) -> str:
-        """A model's answer, as a run of an agent without tools."""
         return await self._agents.ask(
             prompt, system, max_usd, self._caller().checked(), conversation=conversation
         )
@@ -436,7 +404,6 @@ class ModuleRuns:
         return AgentResources(skills=tuple(skills), mcp_servers=servers)
 
     async def skill(self, name: str) -> str:
-        """Its text; what a stranger wrote marks who reads it."""
         caller = self._caller().checked()
         for skill in await self._agents.skills(caller):
             if skill.name == name:
@@ -452,7 +419,6 @@ class ModuleRuns:
                 started.task.cancel()
 
     def _keep(self, run: str, started: _Started) -> None:
-        """Remember it; of those that have ended, the oldest are forgotten."""
         ended = [name for name, kept in self._runs.items() if kept.task.done()]
         for name in ended[: max(0, len(self._runs) + 1 - _MOST_KEPT)]:
             del self._runs[name]
@@ -466,7 +432,6 @@ class ModuleRuns:
 
 
 def _step_of(step: Step) -> AgentStep | None:
-    """The step as a module gets it; None: it gets none."""
     if isinstance(step, ToolCallStep):
         return AgentToolCall(
             id=step.id,

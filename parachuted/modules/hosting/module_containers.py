@@ -1,14 +1,9 @@
-"""What the containers of untrusted modules share: the folders and sockets of each, what it sees of
-the machine, and its key of the API.
+"""What the containers of untrusted modules share: folders, sockets and keys of the API.
 
-The key opens the routes of `api/routes/module_services.py` for that module and nothing else. It has
-no paths: which files it reads and writes there is decided by the GrantedVault of its services, by
-the patterns of its approved manifest and by the call that it works on.
-
-Every request names a call of the daemon that the module works on, and has that call's caller;
-its start is one, for what it does by itself. A module can name another of its calls than the one
-that it works on; so what it may do by its approved permissions, it can reveal to anyone who may
-call it. For the same reason strangers' text that it read on one call marks all.
+A key opens the routes of `api/routes/module_services.py` for its module alone, where the
+GrantedVault of its services decides about files, by the manifest and by the call that a request
+names. A module can name another of its calls than the one that it works on; so what it may do by
+its permissions, it can reveal to any caller, and strangers' text read on one call marks all.
 """
 
 from __future__ import annotations
@@ -75,9 +70,7 @@ ServeModules = Callable[[socket.socket], Awaitable[Callable[[], Awaitable[None]]
 
 
 class ModuleContainers:
-    """`serve` has the API answer at a socket until what it returns is called; it is set once the
-    API is there. The keys are in memory alone.
-    """
+    """`serve` has the API answer at a socket until what it returns is called."""
 
     def __init__(
         self,
@@ -112,10 +105,7 @@ class ModuleContainers:
     def run(
         self, approved: ApprovedModule, place: ContainerPlace, data: Path
     ) -> AbstractAsyncContextManager[Container]:
-        """Our program, with all that it needs to run and nothing else.
-
-        Raises ModuleFailedError where it would see a secret.
-        """
+        """Raises ModuleFailedError where the container would see a secret."""
         if self.sandboxes is None:
             raise AgentUnavailableError("no sandboxes are made here")
         package = Path(parachuted.__file__).resolve().parent
@@ -156,7 +146,7 @@ class ModuleContainers:
 
     @contextmanager
     def admitted(self, client: ModuleClient) -> Iterator[str]:
-        """A key for that module, which opens its own services and nothing else until this ends."""
+        """A key for that module, which opens its own services until this ends."""
         scope = Scope(module=SCOPE, capabilities=frozenset({"write"}))
         made = mint(f"module {client.name}", [scope], now=self._clock())
         self._clients[made.key.id] = client
@@ -167,7 +157,7 @@ class ModuleContainers:
                 del self._clients[made.key.id]
 
     def find_client(self, key: str, name: str) -> ModuleClient:
-        """Raises ActRefusedError: that is not the key of that module."""
+        """Raises ActRefusedError where that is not the key of that module."""
         found = self._clients.get(key)
         if found is None or found.name != name:
             raise ActRefusedError("only the module itself, in its container, can ask for that")
@@ -187,9 +177,7 @@ class ContainerPlace:
         os.chown(self.own, *container_user())
 
     def socket(self) -> int:
-        """The module's socket, by a descriptor: what lies there is the module's, which could put a
-        link to another socket in its place.
-        """
+        """By a descriptor: the module could put a link to another socket in its place."""
         found = os.open(self.own / MODULE_SOCKET, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         if not stat.S_ISSOCK(os.fstat(found).st_mode):
             os.close(found)
@@ -201,9 +189,7 @@ class ModuleClient:
     """One untrusted module as a client of the API."""
 
     def __init__(self, services: Services, own: Caller, taint: Taint) -> None:
-        """`own` is the module itself as a caller, that of `own_call`; `taint` says whether its code
-        has read strangers' text, and outlives this one.
-        """
+        """`own` is the module itself as a caller; `taint` outlives this client."""
         self.name, self._services, self._own = services.name, services, OwnServices(services)
         self._taint, self.own_call = taint, uuid4().hex
         self._large = asyncio.Semaphore(_AT_ONCE)
@@ -212,9 +198,7 @@ class ModuleClient:
 
     @contextmanager
     def opened(self, caller: Caller) -> Iterator[str]:
-        """The id of a call for as long as it lasts. Raises ModuleFailedError while there are too
-        many.
-        """
+        """The id of a call while it lasts. Raises ModuleFailedError while there are too many."""
         if len(self._open) >= MOST_OPEN:
             raise ModuleFailedError(
                 f"the module {self.name} still works on {MOST_OPEN} calls, and gets no more until "
@@ -274,11 +258,8 @@ class ModuleClient:
 
 
 def drop_tree(folder: Path) -> None:
-    """Remove a folder that a module could write, however deep, locked or odd its content; none
-    there is as good. May raise OSError.
-
-    Nothing else may write there any more. The system's own programs reach what no path is long
-    enough for, and follow no link.
+    """Remove a folder that a module could write but no longer does, however deep, locked or odd its
+    content: the system's programs reach what no path is long enough for. May raise OSError.
     """
     if folder.is_symlink():
         raise OSError(errno.ELOOP, "a link in the place of a folder is not followed", str(folder))

@@ -42,8 +42,6 @@ from parachuted.vault import Requester, VaultPath, WriteResult, printable
 
 
 class ModuleActivity:
-    """The `ActivityAccess` of one module in the daemon."""
-
     def __init__(
         self,
         approved: ApprovedModule,
@@ -86,8 +84,6 @@ class ModuleActivity:
 
 
 class ModuleContexts:
-    """`ContextAccess` in the daemon."""
-
     def __init__(self, assembly: ContextAssembly, vault: GrantedVault) -> None:
         self._assembly, self._vault = assembly, vault
 
@@ -105,8 +101,6 @@ _LOGGED_AS = "parachuted.modules"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleContextSources:
-    """What the services of all modules are built from."""
-
     vaults: GrantedVaults
     # the folders in which each module has its data folder and its state
     data: Path
@@ -137,9 +131,7 @@ class ModuleContext:
         sources: ModuleContextSources,
         caller: Callable[[], Caller] = current,
     ) -> None:
-        """`approved` says who it is and what it may; nothing of the module's folder or class is
-        asked. `caller` finds on whose behalf its code works now.
-        """
+        """`caller` finds on whose behalf its code works now."""
         self.name = name = approved.name
         self.config: Mapping[str, object] = MappingProxyType(dict(approved.config))
         self.log = logging.getLogger(f"{_LOGGED_AS}.{name}")
@@ -177,7 +169,6 @@ class ModuleContext:
 
     @property
     def data_folder(self) -> Path:
-        """Its data folder, made if need be. Raises StorageFailedError."""
         return make_data_folder(self._sources.data, self.name)
 
     @property
@@ -197,7 +188,6 @@ class ModuleContext:
     def on_behalf_of(
         self, person: str, *, is_strangers: bool = False
     ) -> AbstractContextManager[None]:
-        """Inside, the module's code acts for that person. Raises ActRefusedError."""
         if not self._speaks_for_people:
             raise ActRefusedError(
                 f"the module {self.name} may not act for people: that takes a trusted module whose "
@@ -234,13 +224,10 @@ class ModuleContext:
         return await self._agents.run(agent, prompt, options, self._acting())
 
     def _acting(self) -> Caller:
-        """For whom its code works now. Raises ActRefusedError once that caller's rights ended."""
         return self._caller().checked()
 
     def _delegated(self, caller: Caller) -> Caller:
-        """The caller that the other module acts for: if this module is not trusted, limited to
-        its own rights.
-        """
+        """The caller that another module acts for, limited to an untrusted module's own rights."""
         delegated = caller.forked()
         if not self._is_strange:
             return delegated
@@ -301,6 +288,6 @@ class ModuleContext:
 
 
 def is_for_person(caller: Caller) -> bool:
-    """Whether it is that of a person for whom a module acts, and not of a run they asked for."""
+    """Whether a module acts there for a person, and not a run that they asked for."""
     is_persons = caller.request.entry == "bot" and not caller.taint
     return is_persons and caller.chain.within is None

@@ -1,6 +1,4 @@
-"""Hooks and modules: whether hooks let a module be loaded, and a module's own part in the hooks of
-agents' runs.
-"""
+"""Whether hooks let a module be loaded, and a module's own part in the hooks of agents' runs."""
 
 from __future__ import annotations
 
@@ -12,21 +10,19 @@ from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.hooks import HookAnswer, HookEvent, Hooks
 from parachuted.modules.declare import HookMark
 from parachuted.modules.hosting.audited import ModuleAudit
-from parachuted.modules.hosting.host import CALL_LIMIT_S, ModuleHost
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.registry.approved import ApprovedModule
 
 _BEFORE = "module.load.before"
 
 
 class ModuleHooks:
-    """What hooks have to do with modules: whether one may be loaded, and who takes part."""
-
     def __init__(self, hooks: Hooks, vault: Path, clock: Callable[[], datetime]) -> None:
         self._hooks, self._vault, self._clock = hooks, vault, clock
         self.set_participants = hooks.set_participants
 
     async def ask_to_load(self, approved: ApprovedModule) -> None:
-        """Let hooks object to a module's code being loaded. Raises ActRefusedError."""
+        """Raises ActRefusedError where a hook objects."""
         if not self._hooks.wants(_BEFORE):
             return
         name, version = approved.name, approved.manifest.version
@@ -42,38 +38,24 @@ class ModuleHook:
     """One hook of a running module, as a `HookParticipant`."""
 
     def __init__(
-        self,
-        host: ModuleHost,
-        spec: HookMark,
-        audit: ModuleAudit,
-        *,
-        is_trusted: bool,
-        limit_s: float = CALL_LIMIT_S,
+        self, host: ModuleHost, spec: HookMark, audit: ModuleAudit, *, is_trusted: bool
     ) -> None:
-        self._host, self._spec, self._audit = host, spec, audit
-        self._is_trusted, self._limit_s = is_trusted, limit_s
+        self._host, self._spec, self._audit, self._is_trusted = host, spec, audit, is_trusted
         self.id, self.event = f"module:{host.name}:{spec.event}", spec.event
 
     def wants(self, hook_event: HookEvent) -> bool:
-        """It is not asked about its own agents: one that it lets work for its answer would ask it
-        again. Nor where it could do nothing: who asked for the run may no longer.
-        """
+        """Not of its own agents, which would ask it again, nor for a caller whose rights ended."""
         return hook_event.module != self._host.name and hook_event.caller.request.is_valid()
 
     async def answer(self, hook_event: HookEvent) -> HookAnswer:
-        """What the module says, in its name.
-
-        What an untrusted one adds or objects counts as a stranger's text for the run.
-        """
+        """What an untrusted module adds or objects counts as a stranger's text for the run."""
         caller, name = hook_event.caller, f"the module {self._host.name}"
         about = {"session_id": hook_event.session_id, "module": hook_event.module}
         data = {**hook_event.data, **about}
         run = next(iter(caller.chain.runs), "")
         try:
             with self._audit.call("agent", run, self._host.name, f"hook {self.event}", caller):
-                result = await self._host.ask_hook(
-                    self._spec, data, caller, timeout_s=self._limit_s
-                )
+                result = await self._host.ask_hook(self._spec, data, caller)
         except ParachuteError as error:
             return HookAnswer(hook=self.id, failure=f"{self.id}: {error.message}")
         if not self._is_trusted and (result.block or result.context):

@@ -1,8 +1,6 @@
-"""What a module keeps: small values in the vault's state folder, and files in a folder of its own,
-until `parachute modules remove NAME --data`.
-
-A value stored by work that read untrusted text is marked, and taints the work that reads it.
-Derived data: it may be deleted at any time, and an unreadable file counts as missing.
+"""What a module keeps until `parachute modules remove NAME --data`: small values, and a folder of
+files. A value stored by work that read untrusted text is marked, and taints the work that reads it.
+An unreadable file counts as missing.
 """
 
 from __future__ import annotations
@@ -44,10 +42,7 @@ _PART = 0.01
 
 
 def make_data_folder(parent: Path, name: str) -> Path:
-    """The data folder of that module, private to the daemon's user.
-
-    Raises StorageFailedError, also where something else lies there, such as a link.
-    """
+    """Private to the daemon's user. Raises StorageFailedError, also where a link lies there."""
     folder = parent / name
     with storage_errors("the module's data folder could not be made"):
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,7 +54,6 @@ def make_data_folder(parent: Path, name: str) -> Path:
 
 
 def has_module_data(state: Path, name: str) -> bool:
-    """Whether a module of that name keeps anything in the vault's state folder."""
     return any(
         any(place.iterdir())
         if place.is_dir() and not place.is_symlink()
@@ -69,10 +63,7 @@ def has_module_data(state: Path, name: str) -> bool:
 
 
 def delete_module_data(state: Path, name: str) -> bool:
-    """Delete all that; whether there was any. Links are deleted and not followed.
-
-    Raises StorageFailedError.
-    """
+    """Whether there was any. Links are deleted, not followed. Raises StorageFailedError."""
     had = has_module_data(state, name)
     for place in _places(state, name):
         with storage_errors(f"{place} could not be deleted"):
@@ -94,10 +85,7 @@ def _places(state: Path, name: str) -> list[Path]:
 
 
 def folder_size(folder: Path) -> tuple[int, int]:
-    """The bytes that its files take on the disk, and how many files and folders there are.
-
-    Counts no further than the limits. Links are not followed.
-    """
+    """The bytes on the disk, and how many files and folders, no further than the limits."""
     taken = count = 0
     waiting = [folder]
     while waiting and count <= MOST_FILES and taken <= LARGEST_DATA:
@@ -125,14 +113,9 @@ async def watch_size(folder: Path, end: Callable[[str], None]) -> None:
 
 
 class ModuleState:
-    """`StateAccess` in a folder that is its own alone: what `put` returned from is on the disk,
-    whole.
-    """
+    """`StateAccess` in a folder of its own: what `put` returned from is on the disk, whole."""
 
     def __init__(self, folder: Path, caller: Callable[[], Caller] = current) -> None:
-        """`folder` is made at the first `put`; `caller` finds on whose behalf the module works
-        now.
-        """
         self._folder, self._caller = folder, caller
         self._turn = asyncio.Lock()
 
@@ -146,7 +129,7 @@ class ModuleState:
         return stored.value
 
     async def put(self, key: str, value: object) -> None:
-        """Keep a JSON value. Raises EditRefusedError for what is none, and beyond the limits."""
+        """Raises EditRefusedError for what is no JSON value, and beyond the limits."""
         data = _document(key, value, is_tainted=bool(self._caller().checked().taint))
         async with self._turn:
             await run_uninterrupted(self._put, self._folder / _name(key), data)
@@ -192,8 +175,6 @@ class ModuleState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
-    """One value, and whether strangers' text was read before it was stored."""
-
     key: str
     is_tainted: bool
     value: object

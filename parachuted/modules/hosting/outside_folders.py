@@ -26,10 +26,8 @@ _MOST_ADVISED = 100
 
 
 class OutsideFolders:
-    """`FolderAccess` of one module: its named folders, without links and hidden files.
-
-    What is read there counts as a stranger's text, for nothing is known of who wrote it, unless a
-    person said, in the setting `agent.own_folders`, that the folder is theirs.
+    """`FolderAccess` of one module, without links and hidden files. What is read there counts as a
+    stranger's text, unless it lies in `own`, the folders that a person said are theirs.
     """
 
     def __init__(
@@ -41,9 +39,7 @@ class OutsideFolders:
         caller: Callable[[], Caller],
         own: OwnFolders | None = None,
     ) -> None:
-        """`folders` as the manifest has them; of `kept_out` nothing is read, wherever it lies. What
-        lies in `own` is the person's.
-        """
+        """Of `kept_out` nothing is read, wherever it lies."""
         self._module, self._home, self._caller = module, user_home, caller
         self._folders = tuple(outside_path(folder, user_home) for folder in folders)
         self._own = own or OwnFolders((), user_home)
@@ -51,11 +47,7 @@ class OutsideFolders:
         self._kept_out = tuple(path.resolve() for path in kept_out)
 
     async def read(self, path: str) -> str:
-        """The text of a file.
-
-        Raises ActRefusedError, PathRefusedError, NotFoundError, and EditRefusedError for a file of
-        more than 4 MB or one that is not UTF-8 text.
-        """
+        """As `FolderAccess.read`, of at most 4 MB of UTF-8."""
         return await run_uninterrupted(self._read, path)
 
     async def list(self, path: str, pattern: str = "*") -> Paths:
@@ -101,7 +93,6 @@ class OutsideFolders:
         self._caller().taint.read(f"{source} ({advice})")
 
     def _files(self, folder: int) -> Iterator[str]:
-        """Each file below, by descriptors, so that no link is followed."""
         kept_out, looked = self._kept_out_ids(), 0
         for at, folders, files, opened in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
             below = at.removeprefix(".").removeprefix("/")
@@ -167,7 +158,6 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 @contextmanager
 def _named_errors(path: str) -> Iterator[None]:
-    """Errors with the path as the caller gave it, which is not one of the vault."""
     try:
         with named_errors(path):
             yield

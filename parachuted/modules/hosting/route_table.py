@@ -18,8 +18,6 @@ _EXACT, _FIELDS, _REST = 0, 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedRoute:
-    """The route of a request, its module and its path parameters."""
-
     host: ModuleHost
     spec: RouteSpec
     path_values: dict[str, str]
@@ -31,16 +29,13 @@ class MatchedRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """One path of a module, and what is at it by method."""
-
     pattern: re.Pattern[str]
     rank: tuple[int, int]
     routes: dict[str, MatchedRoute] = field(default_factory=dict)
 
     def values(self, path: str) -> dict[str, str] | None:
-        """What the path says for each parameter; None where it does not fit.
-
-        The rest of a path may become a name of a file, so none of its parts is empty, `.` or `..`.
+        """What the path says for each parameter, None where it does not fit. The rest of a path may
+        become a file's name, so none of its parts is empty, `.` or `..`.
         """
         found = self.pattern.fullmatch(path)
         if found is None:
@@ -52,21 +47,14 @@ class _Place:
 
 
 class ModuleRouteTable:
-    """The routes of all modules, by their prefix.
-
-    A module has the paths below `/api/<word>` for one word, and no other module has that word. What
-    is below a longer prefix of another module's is not below the word.
-    """
+    """A prefix belongs to one module, and the longest one that fits serves a path."""
 
     def __init__(self) -> None:
         self._served: dict[str, list[_Place]] = {}
         self._owners: dict[str, str] = {}
 
     def add(self, host: ModuleHost) -> None:
-        """Serve a module's routes.
-
-        Raises ModuleFailedError, having changed nothing, where another serves that prefix.
-        """
+        """Raises ModuleFailedError, having changed nothing, where another serves that prefix."""
         declared = host.declared
         prefixes = {declared.prefix_of(spec) for spec in declared.routes}
         for prefix in sorted(prefixes):
@@ -92,10 +80,8 @@ class ModuleRouteTable:
             del self._owners[prefix], self._served[prefix]
 
     def find(self, method: str, path: str) -> MatchedRoute | None:
-        """The route of that request; GET also serves HEAD where that has no route.
-
-        In `path` only slashes and percent signs within a parameter's value are encoded (`%2F`,
-        `%25`).
+        """The route of that request; GET also serves HEAD. In `path` only slashes and percent signs
+        within a parameter's value are encoded (`%2F`, `%25`).
         """
         places = self._places(path)
         for wanted in (method, "GET") if method == "HEAD" else (method,):
@@ -111,9 +97,7 @@ class ModuleRouteTable:
         )
 
     def _places(self, path: str) -> list[tuple[_Place, dict[str, str]]]:
-        """Those that fit the path below the longest prefix that serves it, with what it says for
-        their parameters: the most exact first.
-        """
+        """Those that fit, with the values of their parameters, the most exact first."""
         names = path.split("/")
         for count in range(len(names), 2, -1):
             prefix = "/".join(names[:count])
@@ -128,9 +112,7 @@ class ModuleRouteTable:
 
 
 def _rank(path: str) -> tuple[int, int]:
-    """A path without parameters goes before one with some, and that before those that take the rest
-    of a path, of which the longest goes first.
-    """
+    """A path without parameters, then those with some, then those that take the rest."""
     if not path_fields(path):
         return _EXACT, 0
     return (_REST, -path.count("/")) if path.endswith(f"{REST}}}") else (_FIELDS, 0)

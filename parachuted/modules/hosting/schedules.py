@@ -1,8 +1,5 @@
-"""The schedules of modules, which APScheduler runs, and when each last ran: those that their code
-declares, and those that they set while they run.
-
-What a module sets is a small file in the vault's state folder, where no module can write. It says
-whether strangers' text was read before it was set: a task that runs by the clock is tainted then.
+"""The schedules of modules, which APScheduler runs: those that their code declares, and those that
+they set, each module's in a file where no module can write.
 """
 
 from __future__ import annotations
@@ -61,10 +58,7 @@ def _small(arguments: dict[str, Any]) -> dict[str, Any]:
 
 @checked_dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class SetSchedule:
-    """One schedule: that method of the module runs at these times, with these arguments.
-
-    `is_tainted`: the work that set it had read strangers' text.
-    """
+    """That method runs at these times. `is_tainted`: what set it had read strangers' text."""
 
     name: Annotated[str, matching(_NAME, f"name of a schedule: a line of 1 to {_LONGEST_NAME}")]
     method: Annotated[str, matching(_METHOD, "name of a method")]
@@ -90,7 +84,7 @@ class SetSchedules:
         return self._known[module]
 
     async def put(self, module: str, schedule: SetSchedule) -> None:
-        """Keep it in the place of one of that name. Raises EditRefusedError, StorageFailedError."""
+        """In place of one of that name. Raises EditRefusedError, StorageFailedError."""
         known = dict(self.of(module))
         known[schedule.name] = schedule
         if len(known) > MOST_SCHEDULES:
@@ -98,7 +92,7 @@ class SetSchedules:
         await self._save(module, known)
 
     async def remove(self, module: str, name: str) -> bool:
-        """Forget it; whether there was one. Raises StorageFailedError."""
+        """Whether there was one. Raises StorageFailedError."""
         known = dict(self.of(module))
         if known.pop(name, None) is None:
             return False
@@ -135,7 +129,7 @@ def _write(file: Path, data: bytes) -> None:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ModuleSchedule:
-    """One schedule of a module that runs. `last`: when it last began, or was first seen."""
+    """One schedule of a running module. `last`: when it last began, or was first seen."""
 
     name: str
     host: ModuleHost
@@ -147,10 +141,7 @@ class ModuleSchedule:
 
 
 class ModuleScheduler:
-    """The schedules of the modules that run: what their code declares, and what they set.
-
-    `state` keeps when each last ran, so that what the daemon slept through runs once.
-    """
+    """`state` keeps when each last ran, so that what the daemon slept through runs once."""
 
     def __init__(
         self,
@@ -183,8 +174,8 @@ class ModuleScheduler:
             self._end(name)
 
     async def set(self, module: str, schedule: SetSchedule) -> None:
-        """Run that from now on, and after each start of the module; one whose timing is as before
-        keeps its time. Raises EditRefusedError, StorageFailedError.
+        """One whose timing is as before keeps its time. Raises EditRefusedError,
+        StorageFailedError.
         """
         before = self._set.of(module).get(schedule.name)
         if before == schedule:
@@ -197,7 +188,7 @@ class ModuleScheduler:
             self._begin(key, host, schedule)
 
     async def unset(self, module: str, name: str) -> bool:
-        """Run it no more; whether there was one. Raises StorageFailedError."""
+        """Whether there was one. Raises StorageFailedError."""
         if not await self._set.remove(module, name):
             return False
         self._forget(_key_of(module, name))
@@ -231,10 +222,8 @@ class ModuleScheduler:
         return found
 
     def begin_due(self, group: asyncio.TaskGroup) -> None:
-        """Begin, in that group, what is due now and later.
-
-        To be called every few seconds: APScheduler's timer sees neither that the computer slept nor
-        that the clock was set.
+        """Begin, in that group, what is due now and later. To be called every few seconds:
+        APScheduler sees neither that the computer slept nor that the clock was set.
         """
         self._group, now = group, self._clock()
         for schedule in self._schedules.values():
@@ -249,7 +238,6 @@ class ModuleScheduler:
             self._scheduler.wakeup()
 
     def stop(self) -> None:
-        """Begin nothing from now on."""
         if self._scheduler.running:
             self._scheduler.pause()
 
@@ -273,7 +261,6 @@ class ModuleScheduler:
         self._place(schedule)
 
     def _place(self, schedule: ModuleSchedule) -> None:
-        """Have it run by its timing, which counts from when it last ran."""
         if not self._scheduler.running:
             self._scheduler.start(paused=True)
         trigger = _TimingTrigger(schedule.timing)
@@ -288,7 +275,7 @@ class ModuleScheduler:
         )
 
     async def _begin_run(self, schedule: ModuleSchedule) -> None:
-        """Run it as a task of the group, and not in the context of the request that set it."""
+        """As a task of the group, and not in the context of the request that set it."""
         if self._group is not None:
             work, context = self._run(schedule), Context()
             await asyncio.wait([self._group.create_task(work, name=schedule.name, context=context)])
@@ -333,17 +320,12 @@ class ModuleScheduler:
 
 
 def _is_no_skip(record: logging.LogRecord) -> bool:
-    """Not that one which is at work still does not begin again, as is meant: it says so each time
-    that it is due.
-    """
+    """APScheduler says of each schedule that is still at work that it does not begin again."""
     return "maximum number of running instances" not in str(record.msg)
 
 
 class _TimingTrigger(BaseTrigger):  # type: ignore[misc]  # without types
-    """When a timing falls due, once for all the times that were missed.
-
-    APScheduler's own trigger for cron sticks when the clock changes.
-    """
+    """Due once for all missed times. APScheduler's own sticks when the clock changes."""
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
@@ -384,8 +366,8 @@ class ModuleSchedules:
     async def set(
         self, name: str, method: str, arguments: Mapping[str, object], timing: Timing
     ) -> None:
-        """Keep it, tainted where the work is. Raises EditRefusedError, and ActRefusedError for a
-        caller that is limited to some paths: it runs with all that the module may.
+        """Tainted where the work is. Raises EditRefusedError, and ActRefusedError for a limited
+        caller.
         """
         self._refuse_limited(name)
         is_tainted, kept = bool(self._caller().checked().taint), dict(arguments)
@@ -399,7 +381,6 @@ class ModuleSchedules:
         await self._scheduler.set(self._module, schedule)
 
     async def remove(self, name: str) -> bool:
-        """Forget it. Raises ActRefusedError as `set` does."""
         self._refuse_limited(name)
         return await self._scheduler.unset(self._module, name)
 

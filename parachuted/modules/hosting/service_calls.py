@@ -1,7 +1,5 @@
-"""What crosses between a module in a container and the daemon, as JSON at both ends.
-
-What the module may ask of the daemon is declared once: by the annotations of its services'
-methods.
+"""What crosses between a module in a container and the daemon, as JSON at both ends. What it may
+ask for is declared once: by the annotations of its services' methods.
 """
 
 from __future__ import annotations
@@ -119,7 +117,7 @@ class ServiceMethod:
         return create_model(self._function.__name__, __config__=_BASE64, value=(hint, ...))
 
     def dump_body(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bytes:
-        """The arguments as JSON. Raises TypeError, and WrongResultError for what JSON has not."""
+        """Raises TypeError, and WrongResultError for what JSON has not."""
         bound = self._signature.bind(*args, **kwargs)
         arguments: dict[str, Any] = {
             name: to_json(value) if _is_any(self._hints[name]) else value
@@ -132,7 +130,7 @@ class ServiceMethod:
             raise TypeError(str(error)) from error
 
     def load_body(self, body: bytes) -> inspect.BoundArguments:
-        """The arguments again. Raises ModuleFailedError: who sends them is not trusted."""
+        """Raises ModuleFailedError: who sends it is not trusted."""
         try:
             check_json(body)
             asked = self._body.model_validate_json(body)
@@ -151,7 +149,7 @@ class ServiceMethod:
         return answer.model_dump_json(warnings=False).encode()
 
     def load_result(self, answer: bytes) -> Any:  # noqa: ANN401  what the annotation says
-        """The result again. Raises ModuleFailedError."""
+        """Raises ModuleFailedError."""
         try:
             return vars(self._result.model_validate_json(answer))["value"]
         except ValidationError as error:
@@ -179,9 +177,7 @@ class OwnServices:
     async def interface(
         self, name: str, method: str, args: list[object], kwargs: dict[str, object]
     ) -> object:
-        """Call another module's object: its own methods, never those that every module has, for
-        they carry that module's rights.
-        """
+        """Call another module's object, but for what every module has: it uses its own rights."""
         found = self._services.get_interface(name)
         if found is None:
             raise ModuleFailedError(f"no module provides {name[:80]} now")
@@ -249,9 +245,7 @@ _MOST_TEXT = 20_000
 
 
 def error_document(error: BaseException) -> Mapping[str, object]:
-    """The error as JSON. Only those that authors or callers are promised keep their class; any
-    other arrives as ModuleFailedError.
-    """
+    """Only errors that authors or callers are promised keep their class."""
     message = (str(error) or type(error).__name__)[-_MOST_TEXT:]  # the end says what it was
     more: dict[str, object] = {}
     name = next((one.__name__ for one in type(error).__mro__ if one.__name__ in _BY_NAME), None)
@@ -278,7 +272,7 @@ def error_of(document: object) -> Exception:
 
 
 def json_of(data: bytes) -> Any:  # noqa: ANN401  JSON
-    """What the bytes say. Raises ModuleFailedError: who sends them is not trusted."""
+    """Raises ModuleFailedError: who sends it is not trusted."""
     try:
         check_json(data)
         return json.loads(data, parse_constant=_refuse)
@@ -291,7 +285,7 @@ def _refuse(constant: str) -> None:
 
 
 async def body_document(source: BodySource | None, kind: BodyKind) -> Mapping[str, object] | None:
-    """All of a request's body, as JSON. Raises BodyTooLargeError."""
+    """All of a request's body. Raises BodyTooLargeError."""
     if source is None:
         return None
     left, parts = LARGEST_BODY, list[tuple[Mapping[str, object], str]]()
@@ -316,7 +310,6 @@ async def body_document(source: BodySource | None, kind: BodyKind) -> Mapping[st
 
 
 def source_of(document: Mapping[str, Any] | None) -> MemoryBody | None:
-    """The body again."""
     if document is None:
         return None
     if "data" in document:
@@ -332,7 +325,7 @@ _CHECKED = {kind: TypeAdapter[Any](made) for kind, made in _ITEMS.items()}
 
 
 def item_document(item: object) -> Mapping[str, object]:
-    """What a handler answers or streams, as JSON: its kind, and what that holds."""
+    """What a handler answers or streams: its kind, and what that holds."""
     if isinstance(item, StreamOpened):
         return {"kind": "opened"}
     for kind, made in _ITEMS.items():
@@ -345,7 +338,7 @@ def item_document(item: object) -> Mapping[str, object]:
 
 
 def item_of(found: Any) -> object:  # noqa: ANN401  JSON
-    """The same again. Raises ModuleFailedError: it is not trusted."""
+    """Raises ModuleFailedError: it is not trusted."""
     try:
         held = dict(found)
         kind = held.pop("kind")
@@ -369,7 +362,6 @@ class _RemoteObject(dict[str, object]):
 
 
 def remote_value(value: object) -> object:
-    """What an interface answered; its objects have attributes."""
     if isinstance(value, Mapping):
         return _RemoteObject({str(name): remote_value(one) for name, one in value.items()})
     return [remote_value(one) for one in value] if isinstance(value, list) else value

@@ -76,9 +76,7 @@ def status_of(
     schedules: Sequence[str] = (),
     pages: str = "",
 ) -> ModuleStatus:
-    """Combine the registry's entry with what runs: `host` is None while it does not, `schedules`
-    are in words.
-    """
+    """Combine the registry's entry with what runs: `host` is None while it does not."""
     condition = _condition(entry, host, problem)
     notes = list(entry.notes)
     if entry.state == "changed":
@@ -152,9 +150,7 @@ _CHANGED = (
 
 
 class ModuleReports:
-    """Publishes each change and each failure once; `report` sets a problem by subject, None clears
-    it.
-    """
+    """Publishes each change and each failure once, and reports each problem until it is gone."""
 
     def __init__(self, bus: Bus, report: Callable[[str, str | None], None]) -> None:
         self._bus, self._report = bus, report
@@ -163,7 +159,6 @@ class ModuleReports:
         self._subjects: set[str] = set()
 
     def publish_changes(self, entries: Sequence[ModuleEntry]) -> None:
-        """Publish which folders were edited since the last call."""
         changed = {entry.name: entry.found_digest for entry in entries if entry.state == "changed"}
         for name, digest in changed.items():
             if self._changed.get(name) != digest:
@@ -179,7 +174,7 @@ class ModuleReports:
         self._bus.publish("module.disabled", name=approved.name, version=version)
 
     def forget(self, name: str) -> None:
-        """The module has ended: a failure after its next start is a new one."""
+        """A failure after its next start is a new one."""
         self._failed.pop(name, None)
 
     def say(self, problem: str | None) -> None:
@@ -189,9 +184,7 @@ class ModuleReports:
     def publish_failures(
         self, entries: Sequence[ModuleEntry], modules: Mapping[str, tuple[str, str | None]]
     ) -> None:
-        """Publish which of the modules have failed since the last call, and set or clear the
-        problem of each. `modules` are those that may run: the version and the failure of each.
-        """
+        """`modules` are those that may run: the version and the failure of each."""
         for name, (version, failure) in modules.items():
             if failure is not None and failure != self._failed.get(name):
                 self._bus.publish(

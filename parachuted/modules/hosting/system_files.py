@@ -1,8 +1,5 @@
-"""What the maintenance agent may read of the installation: settings, logs and the audit; never a
-secret.
-
-Secrets are redacted from every text; values of keys that sound secret and comments in settings are
-not shown; and files that hold only secrets (keys, logins, state) do not exist here.
+"""What the maintenance agent may read of the installation: settings, logs and the audit, without
+secrets. Files that hold only secrets (keys, logins, state) do not exist here.
 """
 
 from __future__ import annotations
@@ -43,16 +40,13 @@ _FLOW = re.compile(
 
 
 class SystemFiles:
-    """`home` is the daemon's own folder.
-
-    Methods block on the disk; files are listed at each call, and links are not followed.
-    """
+    """Methods block on the disk; links are not followed."""
 
     def __init__(self, home: Path, vault: Path) -> None:
         self._roots = {"home": VaultRoot(home), "vault": VaultRoot(vault)}
 
     def tools(self, taint: Taint) -> tuple[Tool, ...]:
-        """The two tools for an agent. Logs and the audit taint the run."""
+        """Logs and the audit taint the run."""
 
         async def list_them(_arguments: Mapping[str, object]) -> ToolResult:
             return ToolResult(text="\n".join(await asyncio.to_thread(self.paths)))
@@ -84,10 +78,7 @@ class SystemFiles:
         ]
 
     def read(self, path: str) -> str:
-        """The text of one, without secrets; of a long one the end.
-
-        Raises NotFoundError for all that is not listed.
-        """
+        """The text, of a long one the end. Raises NotFoundError for all that is not listed."""
         if path not in self.paths():
             raise NotFoundError(
                 f"{path[:200]!r} is not among the system files; list_system_files shows them"

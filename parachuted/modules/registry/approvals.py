@@ -1,7 +1,7 @@
 """Which modules exist, which are approved, and which may run.
 
-The vault proposes; modules.yaml in the home decides. A module's folder is copied into the home.
-What a person sees and approves is that copy, by the digest of its bytes, and the copy is what runs.
+The vault proposes; modules.yaml in the home decides. A person sees and approves a private copy of
+the folder, by the digest of its bytes, and that copy is what runs.
 """
 
 from __future__ import annotations
@@ -57,11 +57,9 @@ _LOCK = "modules.lock"
 
 
 class ModuleApprovals:
-    """The modules of one home and one vault.
-
-    `env` is what git and pip are run with. `reserved` are the core's own nouns below `/api`, which
-    no module may take. Calls read or write the disk. They raise ParachuteError: NotFoundError where
-    there is no such module, UntrustedError where modules.yaml cannot be trusted.
+    """The modules of one home and one vault. Calls block on the disk, and raise NotFoundError where
+    there is no such module, UntrustedError where modules.yaml cannot be trusted. No module may take
+    a name of `reserved`, the first words of the core's routes below `/api`.
     """
 
     def __init__(
@@ -83,7 +81,6 @@ class ModuleApprovals:
 
     @property
     def state_folder(self) -> Path | None:
-        """The vault's state folder, in which modules keep what is their own, if there is one."""
         return known_state_folder(self._home, self._vault)
 
     def entries(self) -> list[ModuleEntry]:
@@ -102,8 +99,8 @@ class ModuleApprovals:
         return self._entry(name, self._written(name))
 
     def review(self, name: str, trust: TrustLevel | None = None) -> tuple[Consent, str]:
-        """What approving the folder as it is now would allow with that trust (None: what it has),
-        and its difference from what was approved: of one copy, whose digest `approve` wants.
+        """What approving the present folder would allow with that trust (None: what it has), and
+        its difference from what was approved: of one copy, whose digest `approve` wants.
         """
         record = self._record(name)
         with locked(self._home, _LOCK), self._copied(record) as copy:
@@ -137,7 +134,6 @@ class ModuleApprovals:
         return self.entry(name)
 
     def enable(self, name: str) -> ModuleEntry:
-        """Let it run, if it was ever approved."""
         if not self._record(name).is_approved:
             raise OutdatedError(
                 f"{name} was never approved; `parachute modules approve {name}` shows what it "
@@ -147,15 +143,13 @@ class ModuleApprovals:
         return self.entry(name)
 
     def disable(self, name: str) -> ModuleEntry:
-        """Let it run no more; what was approved stays so."""
         self._record(name)
         self._registry.change(name, {"enabled": False})
         return self.entry(name)
 
     def remove(self, name: str) -> bool:
-        """Forget it, with its copies, but for what a person wrote for it in modules.yaml.
-
-        Whether its folder went too: only what `install` put there, unchanged since.
+        """Forget it, but for what a person wrote in modules.yaml. Whether its folder went too: only
+        what `install` put there, unchanged since.
         """
         with locked(self._home, _LOCK):
             record = self._record(name)
@@ -168,18 +162,15 @@ class ModuleApprovals:
             return is_ours
 
     def set_config(self, name: str, key: str, value: SettingValue) -> SettingValue:
-        """As `ModuleRegistry.set_config`."""
         self._record(name)
         return self._registry.set_config(name, key, value)
 
     def config(self, name: str) -> Mapping[str, object]:
-        """What the person wrote for that module."""
         return self._record(name).config
 
     def ready(self, names: Collection[str] | None = None) -> list[ApprovedModule]:
-        """What may run now, verified just now, by name; why another may not is in its
-        `ModuleEntry.problem`. A module under development (`--dev`) is taken as its folder is now,
-        as long as it asks for no more than was approved.
+        """What may run now, verified just now, by name; `ModuleEntry.problem` says why another may
+        not. One under development is taken as it is now, if it asks for no more than was approved.
         """
         try:
             entries = self._registry.load()
@@ -197,9 +188,7 @@ class ModuleApprovals:
         return found
 
     def install(self, source: str, *, dev: bool = False, path: str | None = None) -> ModuleEntry:
-        """Put the source's module into the vault's `Modules/` (with `dev`: refer to its folder).
-        Approves nothing.
-        """
+        """Put its module into `Modules/` (`dev`: refer to its folder). Approves nothing."""
         with locked(self._home, _LOCK), fetched(source, self._env, path=path) as found:
             manifest = manifest_of(found, self._reserved)
             name = manifest.name
@@ -231,11 +220,9 @@ class ModuleApprovals:
         return self.entry(name)
 
     def look(self) -> frozenset[str]:
-        """As `ModuleFolders.look`."""
         return self._folders.look()
 
     def _written(self, name: str) -> Mapping[str, object]:
-        """Its entry in modules.yaml."""
         entry = self._registry.load().get(name, {})
         if not is_module(entry) and name not in self._folders.names():
             raise NotFoundError(
@@ -253,7 +240,6 @@ class ModuleApprovals:
             ) from error
 
     def _copied(self, record: ModuleRecord) -> AbstractContextManager[ModuleTree]:
-        """A private copy of its folder as it is now."""
         self._folders.check_place(record)
         return self._copies.copied(record.name, record.folder(self._vault), record.ignored)
 
@@ -271,9 +257,7 @@ class ModuleApprovals:
         return manifest
 
     def _keep(self, record: ModuleRecord, copy: ModuleTree, level: TrustLevel) -> None:
-        """Give the copy its place, install its packages, and write down both: in this order, so
-        that a crash approves nothing.
-        """
+        """In this order, so that a crash approves nothing."""
         name, digest, manifest = record.name, copy.digest, self._manifest(record, copy)
         check_trust(manifest, level)
         environment, lock = self._packages(record, manifest)
@@ -300,7 +284,7 @@ class ModuleApprovals:
     def _packages(
         self, record: ModuleRecord, manifest: Manifest
     ) -> tuple[str | None, tuple[str, ...]]:
-        """Its environment and lock: those it has, if it asks for the same and has them still."""
+        """Those it has, if it asks for the same and has them still."""
         if not manifest.dependencies:
             return None, ()
         folder, known = self._copies.folder(record.name), record.environment

@@ -59,7 +59,6 @@ class ModuleRecord:
 
     @property
     def ignored(self) -> frozenset[str]:
-        """The names that are no part of it: of one under development, what tools leave."""
         return LITTER if self.is_dev else frozenset()
 
     def folder(self, vault: Path) -> Path:
@@ -70,10 +69,7 @@ _RECORD = TypeAdapter(ModuleRecord)
 
 
 def parse_record(name: str, entry: Mapping[str, Any]) -> ModuleRecord:
-    """Understand an entry; without one, that of a folder that modules.yaml does not know.
-
-    Raises ValueError, in words.
-    """
+    """An entry, or that of a folder that modules.yaml does not know. Raises ValueError."""
     if not NAME.fullmatch(name):
         raise ValueError(f"{visible(name)[:80]!r} is not a module's name")
     written = {key: value for key, value in entry.items() if value not in ("", None)}
@@ -97,10 +93,8 @@ def parse_record(name: str, entry: Mapping[str, Any]) -> ModuleRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleEntry:
-    """One module as a person is shown it, as modules.yaml and its folder tell of it.
-
-    `found_digest` is what a person names to approve it, and `state` compares it with what was
-    approved. `notes` are facts, not problems; `narrowed` are the agents that modules.yaml names.
+    """One module as a person is shown it. `found_digest` is what a person names to approve it;
+    `notes` are facts, not problems; `narrowed` are the agents that modules.yaml names.
     """
 
     name: str
@@ -120,12 +114,9 @@ class ModuleEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovedModule:
-    """A module that may run, as it was approved. Its copy was verified just now and is read-only.
-
-    `digest` is the approval's (files, permissions, locked dependencies), `tree` that of the files,
-    which `loading.load_class` holds the copy against once more. `import_paths` belong at the end of
-    `sys.path`. `overrides` are the `agents:` of modules.yaml, which may only narrow; `config` is
-    its `config:`.
+    """A module as it was approved, verified just now. `digest` is the approval's (files,
+    permissions, locked dependencies), `tree` that of the files. `overrides` are the `agents:` of
+    modules.yaml, which may only narrow; `config` is its `config:`.
     """
 
     name: str
@@ -141,12 +132,9 @@ class ApprovedModule:
 
 
 def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
-    """What modules.yaml records as `hash`: a module's files, the permissions that they declare, and
-    its packages.
-
-    The permissions are part of the files; they count again as they were understood, so that a
-    later parachuted that reads more into the same words asks again. Those that came later count
-    where they are asked for: what was approved before stays so.
+    """What modules.yaml records as `hash`. Permissions count as they were understood, so that a
+    later parachuted that reads more into the same words asks again; those that came later count
+    where they are asked for, so that what was approved before stays so.
     """
     asked: dict[str, object] = _PERMISSIONS.dump_python(manifest.permissions, mode="json")
     permissions = {name: asked[name] for name in asked if asked[name] or name not in _LATER}
@@ -156,7 +144,6 @@ def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
 
 
 def is_no_wider(manifest: Manifest, approved: Manifest) -> bool:
-    """Whether one asks for exactly what the other was given, apart from the code."""
     return all(
         getattr(manifest, part) == getattr(approved, part)
         for part in ("name", "permissions", "dependencies", "agents")
@@ -169,8 +156,8 @@ def reads_any_note(manifest: Manifest, trust: TrustLevel) -> bool:
 
 
 def check_trust(manifest: Manifest, trust: TrustLevel) -> None:
-    """Raises OutdatedError where it asks for what this trust never gives: to act for people,
-    or to take part in hooks, whose words may quote any note, without reading any note.
+    """Raises OutdatedError where it asks for what this trust never gives: to act for people, or to
+    take part in hooks, whose words may quote any note, without reading any note.
     """
     name = manifest.name
     if manifest.permissions.people and trust == "untrusted":
@@ -187,7 +174,7 @@ def check_trust(manifest: Manifest, trust: TrustLevel) -> None:
 
 
 def trust_level(record: ModuleRecord, tree: ModuleTree, wanted: TrustLevel | None) -> TrustLevel:
-    """A module whose files come with this version is verified, unless less is wanted. Any other is
+    """A module whose files come with this version is verified, unless less is wanted; any other is
     what it was, but never verified. Raises OutdatedError.
     """
     if wanted != "untrusted" and tree.digest == _official_digest(record.name):
@@ -208,7 +195,6 @@ def unverified(record: ModuleRecord, tree: ModuleTree) -> tuple[str, ...]:
 
 @cache
 def _official_digest(name: str) -> str | None:
-    """The digest of the files of the module of that name that comes with this version."""
     try:
         return read_tree(bundled_folder("modules").resolve() / name, ignored=LITTER).digest
     except (UnfitError, NotFoundError):

@@ -1,6 +1,4 @@
-"""Binds a handler's arguments by parameter name, and checks them by annotation with pydantic; the
-JSON schemas of arguments and of the declared return type.
-"""
+"""Binds a handler's arguments by name, checks them with pydantic, and makes JSON schemas."""
 
 from __future__ import annotations
 
@@ -58,9 +56,7 @@ class HandlerSignatureError(ModuleFailedError):
 
 
 class HandlerArguments:
-    """What a handler takes; a bound method without its `self`.
-
-    `names` are its parameters, but for the one that takes another body than JSON, of the kind
+    """`names` are its parameters, but for one that takes another body than JSON, of the kind
     `takes`. `takes_rest`: it has `**rest`, so that no name is unknown to it.
     """
 
@@ -122,9 +118,9 @@ class HandlerArguments:
     ) -> dict[str, object]:
         """The keyword arguments for a route or tool. Raises UnfitError with all mistakes.
 
-        A name in the path comes only from there, all others from the query or the body, which is an
-        object; a parameter named `body` gets all of it. `tolerant`: names may be in camelCase, and
-        unknown ones are left out. `source` is a body that is not JSON.
+        A name in the path comes only from there, all others from the query or the body, an object;
+        a parameter named `body` gets all of it. `tolerant`: names may be in camelCase, and unknown
+        ones are left out. `source` is a body that is not JSON.
         """
         if source is None and self._bodies:
             raise UnfitError(f"{next(iter(self._bodies))}: is missing")
@@ -150,9 +146,7 @@ class HandlerArguments:
         return found
 
     def bind_data(self, data: Mapping[str, object]) -> dict[str, object]:
-        """The keyword arguments for a listener or schedule, from the data; a parameter `data` gets
-        all of it. Raises UnfitError.
-        """
+        """The same for a listener or schedule, where `data` gets all of it. Raises UnfitError."""
         values = {name: data[name] for name in data if self.takes_rest or name in self._hints}
         if "data" in self._hints:
             values.setdefault("data", dict(data))
@@ -198,7 +192,7 @@ class HandlerArguments:
         return found
 
     def schema(self) -> dict[str, object]:
-        """The JSON schema of the arguments, for agents. Raises HandlerSignatureError."""
+        """Raises HandlerSignatureError."""
         try:
             schema = self._adapter.json_schema()
         except PydanticUserError as error:
@@ -230,9 +224,8 @@ def returns_stream(function: Callable[..., object]) -> bool:
 
 
 def schema_of_answer(function: Callable[..., object]) -> dict[str, object]:
-    """The schema of what the function returns, of each item where it yields; empty if unknown.
-
-    A `Response` beside other types is left out: its body may be anything.
+    """The schema of what it returns, or of each item that it yields; empty if unknown. A `Response`
+    beside other types is left out: its body may be anything.
     """
     hint: Any = get_type_hints(function, include_extras=True).get("return", Any)
     if get_origin(hint) in _STREAMS:

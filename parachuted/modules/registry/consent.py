@@ -1,6 +1,4 @@
-"""What a person is shown before approving a module, with nothing hidden: what its manifest asks
-for, and how its files differ from the approved ones.
-"""
+"""What a person is shown before approving a module: what it asks for, and how its files differ."""
 
 from __future__ import annotations
 
@@ -42,11 +40,8 @@ _RUNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """What approving would allow: the manifest, and the lines that a person is shown of it, with
-    nothing hidden in them.
-
-    `digest` is that of the files: an approval names it. `added` are the lines that the
-    approved version did not have.
+    """The lines that a person is shown, with nothing hidden in them. `digest` is that of the files;
+    `added` are the lines that the approved version did not have.
     """
 
     manifest: Manifest
@@ -58,7 +53,6 @@ class Consent:
     added: tuple[str, ...] = ()
 
     def text(self, columns: int = USUAL_COLUMNS) -> str:
-        """The consent screen, for a terminal of that width."""
         *lines, runs = self.lines
         if self.added:
             lines += [fact("new", "since it was approved are these lines:"), *self.added]
@@ -67,9 +61,7 @@ class Consent:
         return "".join(f"{piece}\n" for piece in (*pieces, fact("digest", self.digest)))
 
     def since(self, approved: Consent) -> tuple[str, ...]:
-        """The lines of what it asks for that the other one does not have, those of an agent below
-        its name.
-        """
+        """The lines that the other one does not have, those of an agent below its name."""
         known, found = set(_with_agent(approved.lines)), list[str]()
         for agent, line in _with_agent(self.lines):
             if (agent, line) not in known and line.split(maxsplit=1)[0] not in _SHOWN_ELSEWHERE:
@@ -81,10 +73,8 @@ class Consent:
 def consent_for(
     manifest: Manifest, tree: ModuleTree, record: ModuleRecord, trust: TrustLevel
 ) -> Consent:
-    """What that manifest, with those files and that trust, asks for.
-
-    In the lines what the module says in its own words stands behind a mark, which nothing else
-    does. What decides comes last, where it is in sight when the question is asked.
+    """What the module says in its own words stands behind a mark, which nothing else does. What
+    decides comes last, where it is in sight when the question is asked.
     """
     asked, pages = manifest.permissions, manifest.static
     with_pages = f", with pages at {pages.prefix}/" if pages else ""
@@ -150,7 +140,6 @@ def _agent_lines(name: str, agent: AgentConfig) -> tuple[str, ...]:
 
 
 def _hosts(agent: AgentConfig) -> bool | tuple[str, ...]:
-    """The hosts that it reaches; True: any."""
     networks = [agent.network, *([agent.sandbox.network] if agent.sandbox else [])]
     hosts = [host for network in networks if isinstance(network, tuple) for host in network]
     return agent.wants_network and (tuple(hosts) or True)
@@ -178,10 +167,8 @@ def _with_agent(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def tree_difference(before: Path | None, after: Path, env: Mapping[str, str]) -> str:
-    """How one private copy differs from another, or from nothing, as `git diff` has it; where there
-    is no git, it says so.
-
-    What hides is spelled out, since a person approves by it. Raises UnfitError.
+    """How one private copy differs from another, or from nothing, as `git diff` has it, with all
+    that hides spelled out. Raises UnfitError.
     """
     git = find_git(env)
     if git is None:
@@ -199,7 +186,7 @@ def tree_difference(before: Path | None, after: Path, env: Mapping[str, str]) ->
 
 
 def _named(lines: Sequence[str], folders: Sequence[Path]) -> Iterator[str]:
-    """The lines of a diff, with the files called by their names in the module."""
+    """With the files called by their names in the module."""
     is_content = False
     for line in lines:
         is_content = not line.startswith("diff --git ") and (is_content or line.startswith("@@"))

@@ -1,7 +1,5 @@
-"""The files of a module, their digest, and the private copies of them that run.
-
-A folder of the vault may change while it is read, so nothing is decided by it: it is copied into
-the home first, and what is shown, approved and run is the copy.
+"""The files of a module, their digest, and the private copies that are shown, approved and run: a
+folder of the vault may change while it is read, so nothing is decided by it.
 """
 
 from __future__ import annotations
@@ -38,11 +36,9 @@ class ModuleTree:
 def read_tree(
     folder: Path, *, ignored: Collection[str] = (), limits: tuple[int, int] = _LIMITS
 ) -> ModuleTree:
-    """Read every file of the folder, links not followed; names that are `ignored` count nowhere.
-
-    Of a file's mode it counts whether it may be run, which is all that survives a clone. Raises
-    UnfitError for what is not a plain file, cannot be read, or is more than `limits`: how many
-    files and folders, and how many bytes.
+    """Read every file, links not followed. Of a file's mode it counts whether it may be run, which
+    is all that survives a clone. Raises UnfitError for what is not a plain file, cannot be read, or
+    exceeds `limits`: how many files and folders, and how many bytes.
     """
     files = sorted(_files(folder, ignored, limits), key=lambda file: file[0].encode())
     lines, size = ["parachute-tree-1\n"], 0
@@ -72,7 +68,6 @@ def copy_tree(
 def _files(
     folder: Path, ignored: Collection[str], limits: tuple[int, int]
 ) -> Iterator[tuple[str, int]]:
-    """The path of each file, and its mode: 0o755 or 0o644. Raises UnfitError."""
     if not folder.exists():
         raise UnfitError(f"there is no folder {folder}")
     if folder.resolve() != folder:
@@ -132,10 +127,7 @@ def _opened(folder: Path, path: str) -> Iterator[BufferedReader]:
 
 
 def folder_mark(folder: Path, ignored: Collection[str] = ()) -> int:
-    """What changes whenever the folder does, links not followed; 0: there is none.
-
-    One stat a file. It proves nothing: approval never relies on it.
-    """
+    """What changes whenever the folder does; 0: there is none. Approval never relies on it."""
     found: list[tuple[str | int, ...]] = []
     with contextlib.suppress(OSError):  # it is being changed: the next look sees another mark
         found.append(("", folder.lstat().st_ino))
@@ -151,7 +143,7 @@ def folder_mark(folder: Path, ignored: Collection[str] = ()) -> int:
 
 
 class ApprovedCopies:
-    """The copies of one home: `<home>/modules/<name>/<first 12 of the digest>/`."""
+    """`<home>/modules/<name>/<first 12 of the digest>/`."""
 
     def __init__(self, home: Path) -> None:
         self._root = home.resolve() / "modules"
@@ -163,7 +155,7 @@ class ApprovedCopies:
         return self.folder(name) / digest.removeprefix("sha256:")[:12]
 
     def read(self, name: str, digest: str) -> ModuleTree:
-        """Read the copy again. Raises UnfitError when it is not what was approved."""
+        """Raises UnfitError when it is not what was approved."""
         tree = read_tree(self.place(name, digest))
         if tree.digest != digest:
             raise UnfitError(f"the approved copy of {name} is damaged; approve the module again")
@@ -220,7 +212,7 @@ def _sync(path: Path) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder of the home's, read-only or not; a link is removed, not followed."""
+    """A folder of the home's, read-only or not; a link is removed, not followed."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         if not stat.S_ISDIR(folder.lstat().st_mode):
             folder.unlink()

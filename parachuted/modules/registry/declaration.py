@@ -1,6 +1,4 @@
-"""Everything a module offers, from its class and manifest together; and what of it the manifest
-does not name, which is not loaded.
-"""
+"""Everything a module offers, from its class and manifest; and what of it the manifest lacks."""
 
 from __future__ import annotations
 
@@ -75,10 +73,8 @@ _SOME = Field(max_length=500)
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class RouteSpec(RouteMark):
-    """One route. `streams`: an async generator, or, where it `resumes`, a Stream.
-
-    `schema` is the JSON schema of its arguments, empty where it has none; `answer` that of what it
-    returns, or of each item that it yields, empty where that is not declared.
+    """One route. `resumes`: it returns a Stream. `schema` is of its arguments, `answer` of what it
+    returns or of each item that it yields; empty where there is none.
     """
 
     handler: DeclaredName
@@ -93,8 +89,6 @@ class RouteSpec(RouteMark):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ToolSpec(ToolMark):
-    """One tool for agents, with schemas as a route has them."""
-
     description: Annotated[str, Field(max_length=10_000)]
     handler: DeclaredName
     schema: Mapping[str, object]
@@ -103,8 +97,6 @@ class ToolSpec(ToolMark):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class CommandSpec(CommandMark):
-    """One command of the command line."""
-
     help: Annotated[str, Field(max_length=2_000)]
     handler: DeclaredName
     schema: Mapping[str, object]
@@ -135,7 +127,6 @@ class ModuleDeclaration:
     finds_para: bool = False
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a route at a place that is not kept for this module."""
         for route in self.routes:
             if route.prefix and KEPT_PATHS.get(route.prefix) != self.name:
                 own = [path for path, module in KEPT_PATHS.items() if module == self.name]
@@ -149,11 +140,8 @@ class ModuleDeclaration:
 
 
 def describe(cls: type[Module], manifest: Manifest) -> ModuleDeclaration:
-    """All that the class and the manifest declare. Raises ModuleFailedError with all that does not
-    go together.
-
-    It imports the files that handlers of the manifest are in, so it is called where the module's
-    code may run.
+    """All that the class and the manifest declare, importing the files of the manifest's handlers:
+    where the module's code may run. Raises ModuleFailedError with all that does not go together.
     """
     problems = [
         f"{field} is {mine!r} in {cls.__name__} and {its!r} in manifest.yaml"
@@ -203,9 +191,7 @@ def describe(cls: type[Module], manifest: Manifest) -> ModuleDeclaration:
 
 
 def unlisted(declared: ModuleDeclaration, approved: ApprovedModule) -> list[str]:
-    """What a loaded module declares that its manifest, which a person approved, does not name: each
-    with what to do about it.
-    """
+    """What a loaded module declares that its manifest does not name, with what to do about it."""
     manifest = approved.manifest
     found = [
         f"agents.{name} asks for bash, network, a folder beside the vault, a lane or the person's "
@@ -240,9 +226,7 @@ def unlisted(declared: ModuleDeclaration, approved: ApprovedModule) -> list[str]
 
 
 def _reaches_beyond(agent: AgentConfig, manifest: Manifest) -> bool:
-    """Of folders beside the vault an approved one does not: what is below it does, for it may be a
-    link that leads elsewhere.
-    """
+    """Below an approved outside folder is not within it: it may be a link that leads elsewhere."""
     outside = {path.removesuffix("/**").rstrip("/") for path in agent.outside_paths}
     return bool(
         agent.bash
@@ -255,9 +239,7 @@ def _reaches_beyond(agent: AgentConfig, manifest: Manifest) -> bool:
 
 def resolve_handler(module: Module | type[Module], handler: str) -> Callable[..., object]:
     """The function behind a declared handler: a method, or a function of another file, which is
-    given the module if it asks for it. Of a class it is only to be looked at.
-
-    Raises HandlerSignatureError.
+    given the module if it asks for it. Raises HandlerSignatureError.
     """
     cls = module if isinstance(module, type) else type(module)
     file, _, name = handler.rpartition(":")
@@ -283,9 +265,7 @@ def resolve_handler(module: Module | type[Module], handler: str) -> Callable[...
 def _marks(
     cls: type[Module], manifest: Manifest, problems: list[str]
 ) -> Iterator[tuple[str, ServingMark]]:
-    """What the manifest and decorators declare, by handler; where both do, the manifest's
-    description holds.
-    """
+    """What the manifest and decorators declare, by handler. The manifest's description holds."""
     decorated = list(_decorated(cls, manifest, problems))
     known = {(_key(mark), at) for handler, mark in decorated for at in ("", handler)}
     tools = {tool.name: tool.description or None for tool in manifest.mcp_tools}
@@ -355,7 +335,6 @@ def _wrong_interfaces(
 
 
 def _spec(cls: type[Module], handler: str, mark: ServingMark) -> _Spec:
-    """Raises HandlerSignatureError and ValidationError."""
     function = resolve_handler(cls, handler)
     arguments, streams = HandlerArguments(function), inspect.isasyncgenfunction(function)
     if inspect.isgeneratorfunction(function) or (streams and not isinstance(mark, RouteMark)):
@@ -453,7 +432,7 @@ def _sentences(before: str, error: ValidationError) -> list[str]:
 
 
 def _nameless(path: str) -> str:
-    """The path without the names of its parameters: two that differ in them alone are one."""
+    """Two paths that differ in the names of their parameters alone are one."""
     return _FIELD.sub(lambda found: "{...}" if found[0].endswith("...}") else "{}", path)
 
 

@@ -1,9 +1,8 @@
-"""Fetches a module's files into the vault's `Modules/`, and its packages into a virtual environment
-in the home. Nothing of them is run or approved.
+"""Fetches a module's files into the vault, and its packages into a virtual environment in the home.
 
-Of packages only wheels are installed, so no package code runs during installation, and the
-environment's Python is not started afterwards, so no `.pth` runs either. The installed files are
-hashed as part of the approval.
+Nothing of them is run or approved. Only wheels are installed, so no package code runs during
+installation, and the environment's Python is not started afterwards, so no `.pth` runs either. The
+installed files are hashed as part of the approval.
 """
 
 from __future__ import annotations
@@ -78,8 +77,6 @@ _OF_PIP = ("pip", "setuptools", "wheel", "pkg_resources", "_distutils_hack", "di
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedModule:
-    """A module's folder, for as long as it is needed, and what is known of its origin."""
-
     folder: Path
     source: str
     commit: str | None = None
@@ -134,7 +131,7 @@ def official_modules() -> list[Manifest]:
 
 
 def manifest_of(found: FetchedModule, reserved: Collection[str]) -> Manifest:
-    """Its manifest, for its name and version. Raises ManifestError, UnfitError."""
+    """Raises ManifestError, UnfitError."""
     if FILE not in read_tree(found.folder, ignored=LITTER).files:
         raise UnfitError(
             f"{found.folder.name} has no {FILE}, so it is not a module (is it in a folder "
@@ -144,10 +141,7 @@ def manifest_of(found: FetchedModule, reserved: Collection[str]) -> Manifest:
 
 
 def place(found: FetchedModule, vault: Path, name: str, *, may_replace: bool) -> str:
-    """Put its files into the vault's `Modules/<name>/`, whole or not at all; their digest.
-
-    Raises UnfitError.
-    """
+    """Put its files into `Modules/`, whole or not at all; their digest. Raises UnfitError."""
     modules = vault / FOLDER
     target, random = modules / name, secrets.token_hex(8)
     unfinished, away = modules / f".new-{random}", modules / f".old-{random}"
@@ -260,10 +254,7 @@ def find_git(env: Mapping[str, str]) -> str | None:
 def run_git(
     git: str, words: Sequence[str], env: Mapping[str, str], folder: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run it in a folder that is in no repository, whose configuration it would read.
-
-    Raises UnfitError where it takes too long.
-    """
+    """In a folder outside any repository, whose settings git would read. Raises UnfitError."""
     ceiling = {"GIT_CEILING_DIRECTORIES": str(Path(folder).resolve().parent)}
     own = {**_without(env, "GIT_", "SSH_ASKPASS"), **_GIT_ENV, **ceiling}
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
@@ -295,11 +286,8 @@ def _run(
 def build(
     folder: Path, requirements: Sequence[str], env: Mapping[str, str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Make an environment with those packages in the module's folder of the home: its name there,
-    and its lock.
-
-    Raises ModuleFailedError, and has then left nothing behind. Where packages come from is
-    what the machine's pip is set to.
+    """Make an environment with those packages in that folder: its name there, and its lock. Raises
+    ModuleFailedError, and has then left nothing behind.
     """
     place = folder / f"venv-{secrets.token_hex(4)}"
     python, inner = [sys.executable, "-I", "-m"], str(place / "bin" / "python")
@@ -323,16 +311,12 @@ def build(
 
 
 def site_packages(environment: Path) -> Path:
-    """The folder that belongs at the end of the import path."""
     names = dict.fromkeys(("base", "platbase", "installed_base"), str(environment))
     return Path(sysconfig.get_path("purelib", "venv", names))
 
 
 def lock_of(environment: Path) -> tuple[str, ...]:
-    """What is installed there, to the last byte, but for the interpreter's own bytecode.
-
-    Raises ModuleFailedError.
-    """
+    """What is installed there, to the last byte, without bytecode. Raises ModuleFailedError."""
     site = site_packages(environment)
     try:
         tree = read_tree(site, ignored={"__pycache__"}, limits=_PACKAGE_LIMITS)
@@ -349,9 +333,7 @@ def lock_of(environment: Path) -> tuple[str, ...]:
 
 
 def _run_python(words: Sequence[str], env: Mapping[str, str], failed: str) -> None:
-    """Run in an empty folder: what lies in the working folder can stand in for a part of Python, or
-    be taken for a package.
-    """
+    """In an empty folder: what lies in the working folder could stand in for a part of Python."""
     with tempfile.TemporaryDirectory(prefix="parachute-empty-") as empty:
         try:
             done = _run(words, _without(env, "PYTHON"), empty, _PACKAGES_WAIT_S)

@@ -1,7 +1,7 @@
 """Manifest: what a module says of itself in manifest.yaml, read before any of its code runs.
 
 A person approves what stands here. So an unknown field is a mistake, and code that declares more is
-not loaded (`declaration.unlisted`). How much it may hold is the limit of a YAML file, 64 KB.
+not loaded (`declaration.unlisted`).
 """
 
 from __future__ import annotations
@@ -207,10 +207,8 @@ _ADAPTER = TypeAdapter(Manifest)
 def read_manifest(
     text: str | bytes, *, reserved: Collection[str] = (), files: Collection[str] | None = None
 ) -> Manifest:
-    """The manifest that the text spells. Raises ManifestError.
-
-    `reserved` are the first words of the core's own routes below `/api`. `files`, if given, are
-    those of the module's folder: what the manifest names must be among them.
+    """Raises ManifestError. `reserved` are the first words of the core's own routes below `/api`;
+    what the manifest names must be among `files`, those of the module's folder.
     """
     fields = _fields(text)
     is_old = fields.pop("trust_level", None) is not None
@@ -229,7 +227,7 @@ def read_manifest(
 
 
 def _fields(text: str | bytes) -> dict[str, PlainValue]:
-    """The YAML as plain texts; a field with nothing behind it is as if it were not there."""
+    """A field with nothing behind it is as if it were not there."""
     try:
         node = read_document(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -256,7 +254,6 @@ def _filled(value: PlainValue) -> PlainValue:
 
 
 def _misnamed(manifest: Manifest, reserved: Collection[str]) -> Iterator[str]:
-    """Names that are taken, and events that the module cannot publish."""
     if manifest.name in reserved:
         yield f"name: {manifest.name!r} is a name of the daemon's own routes; choose another"
     elif manifest.prefix.removeprefix("/api/") in reserved:
@@ -277,7 +274,6 @@ def _misnamed(manifest: Manifest, reserved: Collection[str]) -> Iterator[str]:
 
 
 def _absent(manifest: Manifest, files: Collection[str]) -> Iterator[str]:
-    """Files that the manifest names and the folder lacks."""
     wanted = {"module": manifest.module}
     for name, agent in manifest.agents.items():
         wanted |= {f"agents.{name}.system_prompt": agent.prompt_file} if agent.prompt_file else {}

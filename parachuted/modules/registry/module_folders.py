@@ -1,7 +1,4 @@
-"""The folders in which modules lie.
-
-Nothing here is trusted: what is found is compared with what was approved, or copied and approved.
-"""
+"""The folders of modules, none of them trusted: they are compared with what was approved."""
 
 from __future__ import annotations
 
@@ -24,8 +21,6 @@ _FILES_EVERY_S = 5.0  # a stat of each file each second is most of what an idle 
 
 
 class ModuleFolders:
-    """Reads the folders of the vault's `Modules/` and those under development."""
-
     def __init__(self, home: Path, vault: Path, registry: ModuleRegistry) -> None:
         self._home, self._vault, self._registry = home, vault, registry
         self._marks: dict[str, object] | None = None
@@ -33,7 +28,7 @@ class ModuleFolders:
         self._entries: tuple[object, Held] = object(), {}
 
     def names(self) -> set[str]:
-        """The names of folders in the vault's `Modules/`, and of links there, which are refused."""
+        """Those in the vault's `Modules/`, with links there, which are refused."""
         with contextlib.suppress(OSError):
             if not (self._vault / FOLDER).is_symlink():
                 with os.scandir(self._vault / FOLDER) as found:
@@ -46,10 +41,9 @@ class ModuleFolders:
 
     def look(self) -> frozenset[str]:
         """The names of modules whose folder changed since the last call, and all names when
-        modules.yaml was written; the first call returns none. One stat a file, the less often the
-        longer none has changed.
-
-        An entry that was changed and changed back counts: who compared in between saw the other.
+        modules.yaml was written: an entry that was changed and changed back counts, for who
+        compared in between saw the other. The longer none has changed, the less often each file is
+        looked at.
         """
         now, mark, before = time.monotonic(), self._registry.mark(), self._marks
         is_written = self._entries[0] != mark
@@ -95,13 +89,10 @@ class ModuleFolders:
             )
 
     def is_as_installed(self, record: ModuleRecord) -> bool:
-        """Ignores files that a system or Python leaves in a folder."""
         return record.installed is not None and record.installed == self._digest(record.path)
 
     def may_replace(self, found: FetchedModule, record: ModuleRecord | None, name: str) -> bool:
-        """Whether nothing of the vault's folder would be lost: it is what was installed, or what is
-        about to be. Raises OutdatedError where something would.
-        """
+        """Whether it holds what was installed, or is about to be. Raises OutdatedError."""
         if record is None:
             present = self._digest(f"{FOLDER}/{name}")
             return present is not None and present == self._digest(found.folder)

@@ -1,6 +1,5 @@
-"""modules.yaml in the home, which says what was approved, and its entries.
-
-What cannot be trusted lets nothing run, and says why. People edit it too.
+"""modules.yaml in the home, which says what was approved. People edit it too. What cannot be
+trusted lets nothing run, and says why.
 """
 
 from __future__ import annotations
@@ -34,26 +33,19 @@ Plain: TypeAlias = str | bool | list[str] | None
 
 
 def is_module(entry: Mapping[str, Any]) -> bool:
-    """Whether the entry is of a module: what a person wrote for one, before it comes or after it is
-    removed, makes none.
-    """
+    """What a person wrote before a module comes, or after it went, makes none."""
     return not entry.keys() <= _OF_PERSON
 
 
 class ModuleRegistry:
-    """modules.yaml of one home. Calls read or write the disk, a few milliseconds at most.
-
-    All raise UntrustedError; those that write, StorageFailedError.
-    """
+    """Calls block on the disk. All raise UntrustedError; those that write, StorageFailedError."""
 
     def __init__(self, home: Path) -> None:
         self._file = HomeFile(home, _FILE, limit=_LIMIT)
         self.path, self.mark = self._file.path, self._file.mark
 
     def load(self) -> Held:
-        """The entries by name, all scalars as text but those of `config`; none when there is no
-        file.
-        """
+        """The entries by name, all scalars as text but those of `config`."""
         try:
             text = self._file.read()
         except UntrustedFileError as error:
@@ -66,9 +58,7 @@ class ModuleRegistry:
         self._change(lambda _held: {(_ROOT, name): wanted})
 
     def set_config(self, name: str, key: str, value: SettingValue) -> SettingValue:
-        """Set one key of the entry's `config:`; None takes it away, and the last one `config:` too.
-        Returns the former value.
-        """
+        """Set a key of `config:`, where None takes it away. Returns the former value."""
         former: list[SettingValue] = []
 
         def changes(held: Held) -> Changes:

@@ -1,6 +1,4 @@
-"""A person's additions to the prompts of a module's agents, kept in the home because they
-direct agents.
-"""
+"""A person's additions to the prompts of a module's agents, in the home, for they direct agents."""
 
 from __future__ import annotations
 
@@ -15,13 +13,10 @@ _MOST_BYTES = 400_000
 
 
 class ModulePrompts:
-    """One text a module, or none. Calls read or write the disk."""
-
     def __init__(self, home: Path) -> None:
         self._folder = home / "modules"
 
     def get(self, name: str) -> str | None:
-        """The text; None where the person has said nothing."""
         try:
             with (self._folder / name / FILE).open("rb") as file:
                 return file.read(_MOST_BYTES).decode("utf-8", "replace")
@@ -29,7 +24,7 @@ class ModulePrompts:
             return None
 
     def put(self, name: str, text: str | None) -> None:
-        """Keep it; None: say nothing any more. Raises StorageFailedError."""
+        """None: say nothing any more. Raises StorageFailedError."""
         file = self._folder / name / FILE
         try:
             if text is None:
@@ -44,10 +39,7 @@ class ModulePrompts:
 
 
 def default_prompt(approved: ApprovedModule) -> str:
-    """The instructions of its first agent, without a person's words; empty where it has none.
-
-    Reads the approved copy.
-    """
+    """The instructions of its first agent, without a person's words, from the approved copy."""
     for agent in approved.manifest.agents.values():
         if agent.prompt_file is None:
             return agent.system_prompt

@@ -14,10 +14,7 @@ _TEMPLATES = Path(__file__).with_name("skeleton_files")
 
 
 def new_module(folder: Path, name: str) -> list[Path]:
-    """Write a new module of that name into `folder`, and return its files.
-
-    Raises ModuleFailedError for a name or folder that is taken.
-    """
+    """Its files in `folder`. Raises ModuleFailedError for a name or folder that is taken."""
     if not NAME.fullmatch(name):
         raise ModuleFailedError(
             f"{name[:80]!r} is not a name for a module: use small letters, digits and dashes, such "

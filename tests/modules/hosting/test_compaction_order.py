@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -56,14 +56,6 @@ class RecordingHooks:
         assert hook_event.event == "compact.before"
         self.earlier.append([one.event for one in self.rig.events])
         return HookDecision()
-
-
-@pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    found = ModuleRig(tmp_path)
-    found.save("Brain/a.md", "# A\n")
-    yield found
-    found.close()
 
 
 @pytest.mark.parametrize(

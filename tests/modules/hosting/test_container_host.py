@@ -12,7 +12,6 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from pathlib import Path
 
 import docker
@@ -22,15 +21,10 @@ from parachuted.access.caller import Caller, current
 from parachuted.access.strangers import Taint
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import LABEL
-from parachuted.errors import ActRefusedError, ModuleFailedError
-from parachuted.history.run_account import CallRun
+from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.container_host import ContainerHost
-from parachuted.modules.hosting.host import MakeCallRun
-from parachuted.modules.results import Response
 from parachuted.modules.services import Services
-from parachuted.vault import VaultPath
 from tests.modules.container_rig import ContainerRig
-from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
 Host = Callable[..., AbstractAsyncContextManager[ContainerHost]]
@@ -55,17 +49,9 @@ def hosted(tmp_path: Path, rig: ContainerRig, containers: Callable[[], list[str]
     """`async with hosted(body, services) as host`, started; nothing of it is left."""
 
     @contextlib.asynccontextmanager
-    async def live(
-        body: str,
-        services: Services | None = None,
-        manifest: str = "",
-        make_run: MakeCallRun | None = None,
-    ) -> AsyncIterator[ContainerHost]:
-        folder = write_module(tmp_path / "copies/daily", body, manifest=manifest)
-        approved = approve(folder, trust="untrusted")
-        made = services or StubServices()
-        services = made(approved) if callable(made) else made
-        host = ContainerHost(approved, services, make_run, rig.containers)
+    async def live(body: str, services: Services | None = None) -> AsyncIterator[ContainerHost]:
+        approved = approve(write_module(tmp_path / "copies/daily", body), trust="untrusted")
+        host = ContainerHost(approved, services or StubServices(), None, rig.containers)
         await host.start()
         try:
             yield host
@@ -83,50 +69,20 @@ SERVES = """
 async def hello(self, n: int = 1):
     print("printed")
     self.log.warning("logged\\x1b[2J")
+    (self.data_folder / "index").write_text("kept")
     return {"n": n}
-
-@route("GET", "/created")
-async def created(self):
-    return Response(status=201, body={"a": 1}, headers={"X-A": "b"})
-
-@route("GET", "/count")
-async def count(self, n: int = 3):
-    for i in range(n):
-        yield {"i": i}
-
-@event("daily.x")
-async def said(self, a: int):
-    await self.state.put("said", a)
-
-@interface("BrainInterface")
-async def suggest(self, text, limit=1):
-    return [{"text": text, "limit": limit}]
-
-async def on_enable(self):
-    await self.state.put("enabled", True)
 
 async def on_disable(self):
     await self.state.put("disabled", True)
 """
 
 
-async def test_it_serves_as_a_module_in_the_daemon_does(hosted, caplog):
+async def test_it_serves_and_what_it_prints_and_logs_is_logged_and_printable(hosted, caplog):
     caplog.set_level(logging.INFO)
     services = StubServices()
-    async with hosted(SERVES, services, "provides: [BrainInterface]\n") as host:
-        assert services.state.kept == {"enabled": True}
+    async with hosted(SERVES, services) as host:
         assert await host.call("hello", {}, query={"n": "3"}) == {"n": 3}
-        assert await host.call("created", {}) == Response(
-            status=201, body={"a": 1}, headers={"X-A": "b"}
-        )
-        assert [item async for item in host.stream("count", {}, query={"n": "4"})] == [
-            {"i": n} for n in range(4)
-        ]
-        await host.tell("said", {"a": 5, "more": 1})
-        assert services.state.kept["said"] == 5
-        assert await host.interface("BrainInterface").suggest("text", limit=2) == [
-            {"text": "text", "limit": 2}
-        ]
+        assert (services.data_folder / "index").read_text() == "kept"
         await until(lambda: "logged" in caplog.text and "printed" in caplog.text)
         assert "\x1b" not in caplog.text
         assert "1 GB" in host.limits
@@ -135,68 +91,6 @@ async def test_it_serves_as_a_module_in_the_daemon_does(hosted, caplog):
     assert services.state.kept["disabled"] is True
     with pytest.raises(ModuleFailedError):
         await host.call("hello", {})
-
-
-VAULT = """
-@route("POST", "/work")
-async def work(self):
-    from parachuted.modules import AppendSection, SetKey
-    note = await self.vault.note("Daily/a.md")
-    await self.vault.edit(note.path, [SetKey("n", 2), AppendSection("Log", "- two")], base=note.digest)
-    await self.vault.create("Daily/new.md", "# New\\n")
-    self.publish("daily.made", path="Daily/new.md")
-    await self.state.put("last", {"path": "Daily/new.md"})
-    (self.data_folder / "index").write_text("kept")
-    return {
-        "listed": await self.vault.list("Daily/**"),
-        "links": [link.path for link in note.links],
-        "read": [one.path async for one in self.vault.read_notes(["Daily/a.md", "Daily/none.md"])],
-        "state": [await self.state.keys(), await self.state.get("last"), await self.state.get("x", self) is self],
-    }
-
-@route("POST", "/reach")
-async def reach(self, call: str, path: str):
-    return await getattr(self.vault, call)(path, *(["x"] if call in {"write", "create", "move"} else []))
-"""  # noqa: E501
-PATHS = ("Daily/a.md", "Daily/new.md")
-PERMITS = "permissions: {read: [Daily/**], write: [Daily/**]}\n"
-
-
-@pytest.fixture
-def module_rig(tmp_path: Path) -> ModuleRig:
-    (tmp_path / "yard").mkdir()
-    found = ModuleRig(tmp_path / "yard")
-    found.save("Daily/a.md", "---\nn: 1\n---\n# A\n\nold [[b]]\n\n## Log\n\n- one\n")
-    found.save("Daily/b.md", "# B\n")
-    found.save("Private/secret.md", "# Secret\n")
-    found.library.settled()
-    yield found
-    found.close()
-
-
-async def test_what_its_manifest_permits_it_does_and_nothing_else(hosted, module_rig, rig):
-    make_run = partial(CallRun, module_rig.store)
-    async with hosted(VAULT, module_rig.given, PERMITS, make_run) as host:
-        assert await host.call("work", {}, caller=Caller()) == {
-            "listed": ["Daily/a.md", "Daily/b.md", "Daily/new.md"],
-            "links": ["Daily/b.md"],
-            "read": ["Daily/a.md"],
-            "state": [["last"], {"path": "Daily/new.md"}, True],
-        }
-        calls = ("read", "note", "write", "create", "delete", "move", "digest")
-        for call in calls:
-            with pytest.raises(ActRefusedError):
-                await host.call("reach", {"call": call, "path": "Private/secret.md"})
-
-    assert module_rig.text("Daily/a.md").endswith("## Log\n\n- one\n- two\n")
-    runs = {module_rig.history.writes_of(VaultPath(path))[-1].author.run for path in PATHS}
-    assert len(runs) == 1
-    assert None not in runs
-    assert module_rig.published == [("daily", "daily.made", {"path": "Daily/new.md"})]
-    [folder] = (module_rig.folder / "state/module-data").iterdir()
-    assert (folder / "index").read_text() == "kept"
-    assert module_rig.text("Private/secret.md") == "# Secret\n"
-    assert {(one.source_id, one.status) for one in rig.audit.events} >= {("module daily", 200)}
 
 
 class CausesSeen(StubServices):
@@ -285,6 +179,7 @@ async def test_its_key_opens_its_own_services_alone(hosted, rig):
         assert await host.call("ask", late) == 403
         [(_, key)] = rig.ring._kept
         assert rig.ring.keys == ()
+        assert ("module daily", 200) in {(one.source_id, one.status) for one in rig.audit.events}
 
     assert list(statuses.values()) == [200, 403, 502, 404, 404, 404]
     assert rig.ring.identity(key.id) is None

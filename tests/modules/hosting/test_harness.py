@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -16,11 +18,20 @@ from parachuted.errors import (
     UnfitError,
 )
 from parachuted.modules import FileResponse
+from parachuted.modules.hosting.harness import ModuleHarness
 from parachuted.testing import running_module
 from tests.modules.small_modules import write_module
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTES = "permissions: {read: ['Notes/**'], write: ['Notes/**']}\n"
+
+
+@pytest.fixture
+def alone(vault: Path, tmp_path: Path) -> Callable[..., AbstractAsyncContextManager[ModuleHarness]]:
+    """A module of that body, at work in the vault."""
+    return lambda body, **more: running_module(
+        write_module(tmp_path / "m", body, **more), vault=vault
+    )
 
 
 async def test_the_journal_of_the_prd_is_tried_alone(vault):
@@ -53,15 +64,13 @@ def test_unittests_debug_mode_does_not_complain_of_a_start_on_a_busy_machine(vau
     assert not [record for record in caplog.records if "took" in record.getMessage()]
 
 
-async def test_what_anybody_puts_into_the_vault_meanwhile_is_there(vault, tmp_path):
+async def test_what_anybody_puts_into_the_vault_meanwhile_is_there(vault, alone):
     body = """
     @route("GET", "/")
     async def all(self):
         return [await self.vault.list(), [hit.path for hit in await self.vault.search("kim")]]
     """
-    async with running_module(
-        write_module(tmp_path / "m", body, manifest=NOTES), vault=vault
-    ) as module:
+    async with alone(body, manifest=NOTES) as module:
         assert await module.request("GET", "/") == [[], []]
         for folder in ("Notes", "Private"):
             (vault / folder).mkdir()
@@ -70,7 +79,7 @@ async def test_what_anybody_puts_into_the_vault_meanwhile_is_there(vault, tmp_pa
         assert await module.request("GET", "/") == [["Notes/a.md"], ["Notes/a.md"]]
 
 
-async def test_what_the_daemon_would_refuse_is_refused(vault, tmp_path):
+async def test_what_the_daemon_would_refuse_is_refused(vault, alone):
     body = """
     @route("POST", "/write")
     async def write(self, path: str):
@@ -82,9 +91,7 @@ async def test_what_the_daemon_would_refuse_is_refused(vault, tmp_path):
     async def crash(self):
         return 1 / 0
     """
-    async with running_module(
-        write_module(tmp_path / "m", body, manifest=NOTES), vault=vault
-    ) as module:
+    async with alone(body, manifest=NOTES) as module:
         with pytest.raises(ActRefusedError):
             await module.request("POST", "/write", body={"path": "Private/a.md"})
         with pytest.raises(ActRefusedError):
@@ -132,14 +139,12 @@ async def test_interfaces_settings_and_the_answers_of_agents_are_handed_in(vault
             await module.request("GET", "/")
 
 
-async def test_an_event_is_reported_if_the_module_may_hear_it(vault, tmp_path):
+async def test_an_event_is_reported_if_the_module_may_hear_it(alone):
     body = (
         '@event("file.modified")\nasync def changed(self, path: str):\n    await '
         "self.state.put(path, 1)"
     )
-    async with running_module(
-        write_module(tmp_path / "m", body, manifest=NOTES), vault=vault
-    ) as module:
+    async with alone(body, manifest=NOTES) as module:
         await module.event("file.modified", path="Notes/a.md")
         await module.event("file.modified", path="Private/a.md")
 
@@ -199,15 +204,13 @@ async def test_a_handler_reads_what_a_test_uploads(tmp_path):
             await module.request("POST", "/body", query={"name": "a"})
 
 
-async def test_the_vault_is_looked_at_by_one_call_at_a_time(vault, tmp_path):
+async def test_the_vault_is_looked_at_by_one_call_at_a_time(vault, alone):
     body = """
     @route("GET", "/")
     async def all(self):
         return await self.vault.list()
     """
-    async with running_module(
-        write_module(tmp_path / "m", body, manifest=NOTES), vault=vault
-    ) as module:
+    async with alone(body, manifest=NOTES) as module:
         scanner = module._services._scanner
         walk, at_work, most = scanner.walk, [], []
 

@@ -19,7 +19,6 @@ from parachuted.errors import (
     ModuleFailedError,
     NotFoundError,
     PathRefusedError,
-    UnfitError,
 )
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules import CurrentCall
@@ -35,7 +34,6 @@ from tests.modules.container_rig import ContainerRig
 from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
 Begin = Callable[..., "asyncio.Future[ModuleHost]"]
 
 
@@ -74,14 +72,6 @@ async def begin(
         await running.stop()
 
 
-@pytest.fixture
-def module_rig(tmp_path: Path) -> AsyncIterator[ModuleRig]:
-    (tmp_path / "yard").mkdir()
-    found = ModuleRig(tmp_path / "yard")
-    yield found
-    found.close()
-
-
 async def refused(work) -> str:
     with pytest.raises(ModuleFailedError) as failed:
         await work
@@ -113,18 +103,6 @@ async def test_it_declares_enables_serves_and_disables(begin):
     await running.stop()
     assert services.published == [("daily.up", {"at": 1}), ("daily.down", {})]
     assert "not running" in await refused(running.call("day", {}, path={"day": "monday"}))
-
-
-async def test_arguments_that_do_not_fit_are_refused_with_all_that_is_wrong(begin):
-    running = await begin(
-        "@route('POST', '/')\nasync def make(self, title: str, count: int): return count"
-    )
-
-    with pytest.raises(UnfitError) as wrong:
-        await running.call("make", {"count": "many", "more": 1})
-
-    assert str(wrong.value).count("; ") == 2
-    assert running.problem is None
 
 
 async def test_an_answer_with_a_status_of_its_own_arrives_as_such(begin):
@@ -181,50 +159,6 @@ async def test_an_endless_loop_of_awaits_ends_at_its_limit_and_the_rest_serves_o
     assert "not done after 0.3 s" in running.problem
 
     assert await running.call("fine", {}) == "fine"
-
-
-@pytest.mark.parametrize("line", ["raise ValueError('no')", "raise SystemExit(3)"])
-async def test_a_module_that_cannot_be_enabled_does_not_begin(way, tmp_path, line):
-    running = way(
-        approve(write_module(tmp_path / "m", f"async def on_enable(self):\n    {line}")),
-        StubServices(),
-    )
-
-    await refused(running.start())
-
-    await running.stop()
-
-
-async def test_a_module_that_cannot_be_imported_does_not_begin(way, tmp_path):
-    folder = write_module(tmp_path / "m", "pass")
-    (folder / "module.py").write_text("import nothing_of_that_name")
-    running = way(approve(folder), StubServices())
-
-    await refused(running.start())
-
-    await running.stop()
-
-
-async def test_a_stream_gives_item_after_item_and_ends(begin):
-    running = await begin(
-        """
-        @route("POST", "/query")
-        async def query(self, message: str, odd: bool = False):
-            for number in range(3):
-                yield {"message": message, "number": number}
-            if odd:
-                raise ValueError("half way")
-        """
-    )
-    items = [{"message": "hi", "number": number} for number in range(3)]
-
-    assert [item async for item in running.stream("query", {"message": "hi"})] == items
-    stream = running.stream("query", {"message": "hi", "odd": True})
-    assert [await anext(stream) for _ in range(3)] == items
-    await refused(anext(stream))
-    assert running.problem.endswith("ValueError: half way")
-    with pytest.raises(UnfitError):
-        await anext(running.stream("query", {}))
 
 
 async def test_who_leaves_a_stream_ends_its_generator(begin):
@@ -340,138 +274,6 @@ async def test_an_interface_has_the_methods_that_are_declared_and_no_others(begi
             await getattr(brain, name)()
 
 
-async def test_a_module_uses_the_interface_of_another(begin):
-    brain = await begin(
-        "@interface('BrainInterface')\nasync def who(self):\n    return 'brain'",
-        name="brain",
-        manifest="provides: [BrainInterface]\n",
-    )
-    services = StubServices(lent={"BrainInterface": brain.interface("BrainInterface")})
-    body = """
-    @route("GET", "/who")
-    async def who(self):
-        found, lost = self.get_interface("BrainInterface"), self.get_interface("Lost")
-        return [await found.who(), lost]
-    """
-    daily = await begin(body, services)
-
-    assert await daily.call("who", {}) == ["brain", None]
-
-
-async def test_the_journal_of_the_prd_works(begin, module_rig):
-    vault = module_rig.bounded(read=["Daily/**", "parachute/memory.md"], write=["Daily/**"])
-    services = StubServices(vault=vault)
-    daily = await begin(approve(EXAMPLES / "daily"), services)
-
-    made = await daily.call(
-        "create_entry", {"content": "Called [[Kevin]].", "entry_id": "2026-01-05-morning"}
-    )
-
-    assert (made.status, made.body["path"]) == (201, "Daily/entries/2026-01-05-morning.md")
-    assert "Called [[Kevin]]." in module_rig.text("Daily/entries/2026-01-05-morning.md")
-    assert [event for event, _ in services.published] == ["daily.entry.created"]
-    assert (await daily.call("list_entries", {}, query={"date": "2026-01-05", "limit": "1"}))[
-        "count"
-    ] == 1
-    assert (
-        await daily.call("create_entry", {"content": "again", "entry_id": "2026-01-05-morning"})
-    ).status == 409
-    assert [
-        item["type"] async for item in daily.stream("query_streaming", {"message": "kevin"})
-    ] == ["entry", "done"]
-    assert await daily.call("search_journals", {"query": "kevin"}) == [
-        "Daily/entries/2026-01-05-morning.md"
-    ]
-    with pytest.raises(NotFoundError):
-        await daily.call("read_entry", {}, path={"entry_id": "nowhere"})
-    await daily.tell(
-        "on_entry_created", {"entry_id": "2026-01-05-morning", "content": "no brain here"}
-    )
-    assert daily.problem is None
-
-
-async def test_the_journal_links_what_the_brain_knows(begin, module_rig):
-    module_rig.save("Brain/entities/Kevin.md", "A friend.\n")
-    module_rig.save("Daily/entries/e1.md", "---\nentry_id: e1\n---\nCalled [[Kevin]].\n")
-    brain_services = StubServices(
-        name="brain", vault=module_rig.bounded(read=["Brain/**"], write=["Brain/**"])
-    )
-    brain = await begin(approve(EXAMPLES / "brain"), brain_services)
-    services = StubServices(
-        vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]),
-        lent={"BrainInterface": brain.interface("BrainInterface")},
-    )
-    daily = await begin(approve(EXAMPLES / "daily"), services)
-
-    await daily.tell("on_entry_created", {"entry_id": "e1", "content": "Called [[Kevin]]."})
-
-    assert "para:brain:" in module_rig.text("Daily/entries/e1.md")
-    assert [event for event, _ in brain_services.published] == ["brain.mention.detected"]
-    assert (await brain.call("tools:brain_resolve", {"text": "[[Kevin]]"}))["name"] == "Kevin"
-
-
-async def test_the_bot_of_the_prd_asks_its_agents(begin):
-    services = StubServices(name="telegram-bot")
-    services.state.kept["answered"] = 4
-    bot = await begin(approve(EXAMPLES / "telegram-bot"), services)
-
-    answer = await bot.call("handle_telegram", {"message": {"text": "When?"}, "update_id": 7})
-
-    assert answer == {"reply": "responder says yes"}
-    assert services.asked == [("responder", "Answer this question: When?")]
-    assert await bot.call("count", {}) == {"answered": 5}
-    assert {name: config.capabilities for name, config in bot.declared.agents.items()}["admin"] == (
-        "read",
-        "write",
-    )
-
-
-async def test_a_module_reaches_no_further_than_its_permissions(begin, module_rig):
-    module_rig.save("Private/diary.md", "secret\n")
-    services = StubServices(vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]))
-    body = """
-    @route("GET", "/")
-    async def peek(self):
-        return await self.vault.read("Private/diary.md")
-    """
-    running = await begin(body, services)
-
-    with pytest.raises(ActRefusedError, match=r"permissions\.read"):
-        await running.call("peek", {})
-
-
-HIDING = {
-    "mcp_tools: add m-hidden": "mark = mcp_tool('m-hidden')\n@mark\ndef hidden(self): ...",
-    "hooks: add note.saved": "mark = event('note.saved')\n@mark\nasync def hidden(self): ...",
-    "schedules: add every 900 s": "mark = schedule(every='15m')\n@mark\ndef hidden(self): ...",
-    "provides: add HiddenInterface": "provides = ['HiddenInterface']",
-}
-
-
-@pytest.mark.parametrize("what", HIDING)
-async def test_what_the_manifest_does_not_list_is_refused_with_where_to_add_it(way, tmp_path, what):
-    approved = approve(write_module(tmp_path / "hiding", HIDING[what]))
-    running = way(approved, StubServices(name=approved.name))
-    with pytest.raises(ModuleFailedError):
-        await running.start()
-    said = running.problem or ""
-    await running.stop()
-
-    assert f"manifest.yaml: {what}, which the code declares" in said
-
-
-async def test_what_the_manifest_names_may_be_declared_in_any_way(begin):
-    manifest = (
-        "mcp_tools: [{name: m-hidden, handler: hidden}]\nagents: {hidden: {paths: "
-        "[Work/]}}\npermissions: {read: [Work/**]}\n"
-    )
-    running = await begin(
-        "mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): return 1", manifest=manifest
-    )
-
-    assert [tool.name for tool in running.declared.tools] == ["m-hidden"]
-
-
 async def test_it_has_a_data_folder_in_which_sqlite_works(begin):
     services = StubServices(has_model=False)
     body = """
@@ -495,18 +297,6 @@ async def test_it_has_a_data_folder_in_which_sqlite_works(begin):
     await running.stop()
     again = await begin(body, services)
     assert await again.call("put", {}) == {"count": 2, "has_model": False, "name": "daily"}
-
-
-async def test_it_knows_which_api_key_asked(begin):
-    body = """
-    @route("GET", "/")
-    async def who(self):
-        return self.current_call.key
-    """
-    asked = CurrentCall(run=None, key="k_phone")
-    running = await begin(body, StubServices(current_call=asked))
-
-    assert await running.call("who", {}) == "k_phone"
 
 
 async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
@@ -588,6 +378,30 @@ async def show(self):
 """
 
 
+NOT_STARTED = {
+    "ValueError: no": "async def on_enable(self):\n    raise ValueError('no')",
+    "SystemExit": "async def on_enable(self):\n    raise SystemExit(3)",
+    "nothing_of_that_name": "import nothing_of_that_name",
+    "modules.yaml: config.days: should be a whole number": SETTINGS,
+    "mcp_tools: add m-hidden": "mark = mcp_tool('m-hidden')\n@mark\ndef hidden(self): ...",
+    "hooks: add note.saved": "mark = event('note.saved')\n@mark\nasync def hidden(self): ...",
+    "schedules: add every 900 s": "mark = schedule(every='15m')\n@mark\ndef hidden(self): ...",
+    "provides: add HiddenInterface": "provides = ['HiddenInterface']",
+}
+
+
+@pytest.mark.parametrize("says", NOT_STARTED)
+async def test_what_cannot_begin_says_why(way, tmp_path, says):
+    config = {"days": "x"} if NOT_STARTED[says] is SETTINGS else {}
+    approved = approve(write_module(tmp_path / "m", NOT_STARTED[says]), config=config)
+    running = way(approved, StubServices(config=config))
+
+    said = await refused(running.start())
+
+    assert says in f"{said} {running.problem}"
+    await running.stop()
+
+
 async def test_its_settings_are_typed_and_described(begin, tmp_path):
     approved = approve(write_module(tmp_path / "m", SETTINGS), config={"days": 7})
     running = await begin(approved, StubServices(config={"days": 7}))
@@ -597,14 +411,6 @@ async def test_its_settings_are_typed_and_described(begin, tmp_path):
         ("layout", "text", '"journals"'),
         ("days", "whole number", "3"),
     ]
-
-
-async def test_wrong_settings_keep_it_from_starting(way, tmp_path):
-    approved = approve(write_module(tmp_path / "m", SETTINGS), config={"days": "x"})
-    running = way(approved, StubServices(config={"days": "x"}))
-
-    with pytest.raises(ModuleFailedError, match=r"modules\.yaml: config\.days: should"):
-        await running.start()
 
 
 RUNTIME = """
@@ -619,6 +425,8 @@ async def all(self):
     result = await run.result()
     (self.data_folder / "index").write_text("kept")
     return {
+        "told": await self.run_agent("helper", "Go."),
+        "absent": await self.state.get("x", self) is self,
         "answer": await self.ask("Why?", max_usd=0.5, conversation=True),
         "steps": steps,
         "outcome": result.outcome,
@@ -628,27 +436,24 @@ async def all(self):
 """
 
 
-async def test_schedules_activity_runs_and_questions_work_in_both(way, module_rig, tmp_path):
-    folder = write_module(
-        tmp_path / "copy", RUNTIME, manifest="agents: {helper: {capabilities: [read]}}\n"
-    )
-    approved = approve(folder)
+async def test_schedules_activity_runs_and_questions_work_in_both(begin, module_rig, tmp_path):
+    manifest = "agents: {helper: {capabilities: [read]}}\n"
+    approved = approve(write_module(tmp_path / "copy", RUNTIME, manifest=manifest))
     services = module_rig.given(approved, module_rig.agents(ScriptedBackend([say("Done.")])))
-    running = way(approved, services)
-    await running.start()
-    try:
-        assert await running.call("all", {}, caller=Caller()) == {
-            "answer": "Done.",
-            "steps": ["Done."],
-            "outcome": "unchanged",
-            "schedules": ["nightly"],
-            "removed": True,
-        }
-        assert (services.data_folder / "index").read_text() == "kept"
-        [log] = (module_rig.vault / ".parachute/activity").iterdir()
-        assert '"summary": "talked"' in log.read_text()
-    finally:
-        await running.stop()
+    running = await begin(approved, services)
+
+    assert await running.call("all", {}, caller=Caller()) == {
+        "told": "Done.",
+        "absent": True,
+        "answer": "Done.",
+        "steps": ["Done."],
+        "outcome": "unchanged",
+        "schedules": ["nightly"],
+        "removed": True,
+    }
+    assert (services.data_folder / "index").read_text() == "kept"
+    [log] = (module_rig.vault / ".parachute/activity").iterdir()
+    assert '"summary": "talked"' in log.read_text()
 
 
 CONVERSATION = """
@@ -668,25 +473,20 @@ async def talk(self):
 """
 
 
-async def test_a_conversation_is_the_same_in_both(way, module_rig, tmp_path):
-    folder = write_module(
-        tmp_path / "copy", CONVERSATION, manifest="agents: {helper: {capabilities: [read]}}\n"
-    )
-    approved = approve(folder)
+async def test_a_conversation_is_the_same_in_both(begin, module_rig, tmp_path):
+    manifest = "agents: {helper: {capabilities: [read]}}\n"
+    approved = approve(write_module(tmp_path / "copy", CONVERSATION, manifest=manifest))
     backend = ScriptedBackend(
         [use("AskUserQuestion", questions=[{"question": "Which?"}]), say("Done.")]
     )
-    running = way(approved, module_rig.given(approved, module_rig.agents(backend)))
-    await running.start()
-    try:
-        assert await running.call("talk", {}, caller=Caller()) == {
-            "steps": ["QuestionStep", True, False, "AgentToolCall", "TextStep"],
-            "text": "Done.",
-            "late": False,
-        }
-        assert backend.jobs[0].model == "claude-opus-5"
-    finally:
-        await running.stop()
+    running = await begin(approved, module_rig.given(approved, module_rig.agents(backend)))
+
+    assert await running.call("talk", {}, caller=Caller()) == {
+        "steps": ["QuestionStep", True, False, "AgentToolCall", "TextStep"],
+        "text": "Done.",
+        "late": False,
+    }
+    assert backend.jobs[0].model == "claude-opus-5"
 
 
 NOTES = """
@@ -760,15 +560,14 @@ async def test_notes_are_read_edited_moved_and_uploaded_wherever_it_runs(begin, 
     )
 
 
+REACHING = ("read", "note", "links", "backlinks", "read_notes", "move", "delete", "folders")
 UNREADABLE = ("Private/secret.md", "../secret.md", "/etc/passwd", "Daily/out.md", "Daily/none.md")
 
 
 async def test_what_it_may_not_read_is_reached_by_none_of_the_calls(begin, notes_rig):
     notes_rig.link("Daily/out.md", "../Private/secret.md")
     running = await begin(NOTES, reader(notes_rig))
-    calls = itertools.product(
-        ("note", "links", "backlinks", "read_notes", "move", "folders"), UNREADABLE
-    )
+    calls = itertools.product(REACHING, UNREADABLE)
     reached = {}
     for call, path in calls:
         asked = {"call": call, "path": path}
@@ -791,14 +590,14 @@ async def test_a_call_with_a_key_for_some_paths_reaches_these_alone(begin, notes
             await running.call("reach", {"call": call, "path": "Daily/a.md"}, caller=limited)
 
 
-async def test_its_code_knows_which_run_called_it(begin):
+async def test_its_code_knows_which_run_and_which_api_key_called_it(begin):
     body = """
     @mcp_tool("who")
     async def who(self):
-        return [self.current_call.run, self.current_call.is_strangers]
+        call = self.current_call
+        return [call.run, call.is_strangers, call.key]
     """
-    running = await begin(
-        body, StubServices(current_call=CurrentCall(run="r-1", is_strangers=True))
-    )
+    call = CurrentCall(run="r-1", is_strangers=True, key="k_phone")
+    running = await begin(body, StubServices(current_call=call))
 
-    assert await running.call("who", {}) == ["r-1", True]
+    assert await running.call("who", {}) == ["r-1", True, "k_phone"]

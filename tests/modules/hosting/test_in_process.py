@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -62,7 +61,9 @@ def tasks_named(part: str) -> list[str]:
         "return (lambda f: f(f))(lambda f: f(f))",
     ],
 )
-async def test_whatever_a_handler_raises_is_its_own_failure_until_it_goes_well_again(make, line):
+async def test_whatever_a_handler_raises_is_its_own_failure_until_it_goes_well_again(
+    make, line, caplog
+):
     running = make(
         f"""
         @route("GET", "/")
@@ -81,6 +82,9 @@ async def test_whatever_a_handler_raises_is_its_own_failure_until_it_goes_well_a
         await running.call("odd", {})
 
     assert "secret" not in str(failed.value)  # which may reach anyone who calls
+    assert [(record.getMessage(), record.of) for record in caplog.records] == [
+        ("a module failed", "daily")
+    ]
     assert running.problem
     assert await running.call("other", {}) == "fine"
     assert running.problem
@@ -156,71 +160,29 @@ async def test_a_caller_who_goes_away_takes_its_call_along(make):
     await until(lambda: services.state.kept.get("ended"))
 
 
-async def test_a_call_that_is_under_way_when_the_module_stops_is_answered_with_a_failure(make):
-    running = make("@route('GET', '/')\nasync def long(self):\n    await asyncio.sleep(600)")
-    await running.start()
-    async with asyncio.TaskGroup() as group:
-        calling = group.create_task(failure_of(running.call("long", {})))
-        await asyncio.sleep(0.01)
-
-        await running.stop()
-
-    assert "long" in calling.result()
-
-
-async def test_a_stream_is_made_as_fast_as_it_is_taken(make):
-    services = StubServices()
+async def test_a_call_and_a_stream_that_are_open_when_the_module_stops_end_with_a_failure(make):
     running = make(
         """
-        @route("POST", "/query")
-        async def query(self, message: str):
-            try:
-                for number in range(1000):
-                    self.state.kept["made"] = number
-                    yield {"message": message, "number": number}
-            finally:
-                self.state.kept["closed"] = True
-        """,
-        services=services,
-    )
-    await running.start()
-    stream = running.stream("query", {"message": "hi"})
-
-    first = [await anext(stream), await anext(stream)]
-    await stream.aclose()
-
-    assert first == [{"message": "hi", "number": 0}, {"message": "hi", "number": 1}]
-    assert services.state.kept["made"] == 1
-    await until(lambda: services.state.kept.get("closed"))
-
-
-async def test_a_stream_that_is_open_when_the_module_stops_ends_with_a_failure(make):
-    running = make(
-        "@route('GET', '/')\nasync def ticks(self):\n    yield 1\n    await asyncio.sleep(600)"
+        @route("GET", "/")
+        async def long(self):
+            await asyncio.sleep(600)
+        @route("GET", "/ticks")
+        async def ticks(self):
+            yield 1
+            await asyncio.sleep(600)
+        """
     )
     await running.start()
     stream = running.stream("ticks", {})
     await anext(stream)
-
     async with asyncio.TaskGroup() as group:
+        calling = group.create_task(failure_of(running.call("long", {})))
         following = group.create_task(failure_of(anext(stream)))
         await asyncio.sleep(0.01)
         await running.stop()
 
+    assert "long" in calling.result()
     assert "ticks" in following.result()
-
-
-async def test_nothing_that_a_failing_module_does_is_logged_as_unknown(make, caplog):
-    caplog.set_level(logging.WARNING)
-    running = make("@route('GET', '/')\nasync def odd(self):\n    raise ValueError('told')")
-    await running.start()
-
-    with pytest.raises(ModuleFailedError):
-        await running.call("odd", {})
-
-    assert [(record.getMessage(), record.of) for record in caplog.records] == [
-        ("a module failed", "daily")
-    ]
 
 
 def test_a_very_long_traceback_is_reported_by_its_end():

@@ -30,28 +30,18 @@ class Provider:
         return await getattr(self, method)(*args, **kwargs)
 
 
+@pytest.fixture
+def interfaces() -> Interfaces:
+    return Interfaces({}, UNRECORDED)
+
+
 def offer(interfaces: Interfaces, name: str, *, is_trusted: bool = True) -> Provider:
     provider = Provider(name)
     interfaces.offer(provider, BRAIN, is_trusted=is_trusted)
     return provider
 
 
-def test_no_one_provides_what_no_one_offers():
-    assert Interfaces({}, UNRECORDED).get(BRAIN, ANYBODY) is None
-
-
-async def test_what_is_given_calls_the_provider():
-    interfaces = Interfaces({}, UNRECORDED)
-    offer(interfaces, "brain")
-
-    brain = interfaces.get(BRAIN, ANYBODY)
-
-    assert await brain.who(greeting="I am ") == "I am brain"
-    assert brain
-
-
-async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone():
-    interfaces = Interfaces({}, UNRECORDED)
+async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone(interfaces):
     provider = offer(interfaces, "brain")
     brain = interfaces.get(BRAIN, ANYBODY)
     who = brain.who
@@ -64,19 +54,7 @@ async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone():
         await who()
 
 
-async def test_what_was_kept_works_again_when_a_provider_comes():
-    interfaces = Interfaces({}, UNRECORDED)
-    provider = offer(interfaces, "brain")
-    brain = interfaces.get(BRAIN, ANYBODY)
-    interfaces.withdraw(provider)
-
-    offer(interfaces, "other-brain")
-
-    assert await brain.who() == "other-brain"
-
-
-async def test_of_two_providers_a_trusted_one_serves():
-    interfaces = Interfaces({}, UNRECORDED)
+async def test_of_two_providers_a_trusted_one_serves(interfaces):
     offer(interfaces, "a-stranger", is_trusted=False)
     offer(interfaces, "z-trusted")
 
@@ -100,20 +78,18 @@ async def test_of_two_providers_the_one_in_the_settings_serves():
     assert interfaces.choices()[0].reason == "the settings say so"
 
 
-async def test_the_other_takes_over_when_the_first_goes():
-    interfaces = Interfaces({}, UNRECORDED)
+async def test_the_other_takes_over_when_the_first_goes(interfaces):
     first = offer(interfaces, "first")
     offer(interfaces, "second")
     brain = interfaces.get(BRAIN, ANYBODY)
 
     interfaces.withdraw(first)
 
-    assert await brain.who() == "second"
+    assert await brain.who(greeting="I am ") == "I am second"
     assert interfaces.choices()[0].reason == "it is the only one"
 
 
-def test_what_begins_with_an_underscore_is_the_providers_own():
-    interfaces = Interfaces({}, UNRECORDED)
+def test_what_begins_with_an_underscore_is_the_providers_own(interfaces):
     offer(interfaces, "brain")
 
     with pytest.raises(AttributeError, match="_name"):

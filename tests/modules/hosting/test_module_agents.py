@@ -5,18 +5,13 @@ what hooks say, and is remembered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from parachuted.access.caller import Caller, WorkChain, acting
-from parachuted.access.grant import CallerGrant
-from parachuted.agents.offline import OfflineBackend
 from parachuted.errors import ActRefusedError, AgentUnavailableError, NotFoundError
 from parachuted.history import Undo
-from parachuted.hooks import HookDecision, HookEvent
-from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules import AgentConfig
 from parachuted.modules.registry.declaration import ToolSpec
 from parachuted.testing import ScriptedBackend, say, use
@@ -44,15 +39,13 @@ PROMPTS = {"prompts__responder": "You answer for client X."}
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
     module_rig.save(
         "Brain/projects/client-x.md", "# Client X\n\nThey pay on Fridays.\n\n## Facts\n\n- blue\n"
     )
     module_rig.save("Brain/other.md", "# Other\n")
     module_rig.save("Private/secret.md", "heliotrope\n")
-    yield module_rig
-    module_rig.close()
+    return module_rig
 
 
 def documents(module_rig: ModuleRig) -> list[dict[str, object]]:
@@ -148,75 +141,12 @@ async def test_a_run_is_recorded_reported_and_undone_like_any_other(module_rig):
     assert module_rig.text("Brain/projects/client-x.md") == before
 
 
-class ObjectingHooks:
-    """Hooks that have something against one tool, and add to prompts."""
-
-    def __init__(self, *refused: str) -> None:
-        self.asked: list[HookEvent] = []
-        self.refused = refused
-
-    def wants(self, event: str) -> bool:
-        return event in {"tool.before", "prompt.before"}
-
-    async def ask(self, hook_event: HookEvent) -> HookDecision:
-        self.asked.append(hook_event)
-        if hook_event.event == "prompt.before":
-            return HookDecision(
-                allowed="prompt" not in self.refused, reason="not today", context=("It is Friday.",)
-            )
-        refused = hook_event.data["tool_name"] in self.refused
-        return HookDecision(allowed=not refused, reason="hands off" if refused else "")
-
-    def tell(self, hook_event: HookEvent) -> None:
-        raise AssertionError(hook_event)
-
-
-async def test_hooks_see_the_prompt_and_each_call_and_may_object(module_rig):
-    asker = ObjectingHooks("write_note")
-    backend = ScriptedBackend(
-        [
-            use("write_note", path="Brain/n.md", text="x"),
-            use("read_note", path="Brain/other.md"),
-            say("Done."),
-        ]
-    )
-    given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend, asker=asker))
-    await given.run_agent("admin", "Write.", {})
-
-    assert backend.jobs[0].prompt == "Write.\n\nIt is Friday."
-    assert [(one.event, one.module) for one in asker.asked] == [
-        ("prompt.before", "telegram-bot"),
-        *[("tool.before", "telegram-bot")] * 2,
-    ]
-    assert not (module_rig.vault / "Brain/n.md").exists()
-    assert "hands off" in str(documents(module_rig)[0]["steps"])
-    refusing = module_rig.given(
-        module_rig.approve(BOT),
-        module_rig.agents(ScriptedBackend(), asker=ObjectingHooks("prompt")),
-    )
-    with pytest.raises(ActRefusedError, match="not today"):
-        await refusing.run_agent("admin", "Write.", {})
-    assert len(documents(module_rig)) == 1
-
-
-async def test_what_an_agent_cannot_have_here_is_said_before_anything_begins(module_rig):
-    approved = module_rig.approve(BOT, **PROMPTS)
-    with pytest.raises(
-        ActRefusedError, match="asks for a shell, which needs a container, and there is none here"
-    ):
-        await module_rig.given(approved).run_agent("shell", "x", {})
+async def test_what_an_agent_cannot_have_is_said_before_anything_begins(module_rig):
+    given = module_rig.given(module_rig.approve(BOT, **PROMPTS))
     with pytest.raises(NotFoundError, match="has no agent 'root'; it has responder, admin, shell"):
-        await module_rig.given(approved).run_agent("root", "x", {})
-    with pytest.raises(AgentUnavailableError, match="needs a model, and there is none"):
-        await module_rig.given(approved, module_rig.agents(OfflineBackend())).run_agent(
-            "responder", "x", {}
-        )
-    with pytest.raises(AgentUnavailableError, match="runs are paused"):
-        await module_rig.given(approved, module_rig.agents(is_paused=lambda: True)).run_agent(
-            "responder", "x", {}
-        )
+        await given.run_agent("root", "x", {})
     with pytest.raises(ActRefusedError, match="longer than"):
-        await module_rig.given(approved).run_agent("responder", "x" * (2 << 20), {})
+        await given.run_agent("responder", "x" * (2 << 20), {})
     assert documents(module_rig) == []
 
 
@@ -299,25 +229,3 @@ async def test_agents_that_the_class_declares_work_too_and_the_manifest_has_the_
     assert [step["error"] for step in documents(module_rig)[0]["steps"] if "called" in step] == [
         True
     ]
-
-
-async def test_a_call_for_a_key_with_paths_bounds_the_agent_too(module_rig):
-    backend = ScriptedBackend(
-        [
-            use("read_note", path="Brain/other.md"),
-            use("read_note", path="Brain/projects/client-x.md"),
-            say("ok"),
-        ]
-    )
-    given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend))
-    with acting(limited(AccessGrant(alternatives=(((PathGlob("Brain/other.md"),),),)))):
-        await given.run_agent("admin", "x", {})
-
-    assert [step["error"] for step in documents(module_rig)[0]["steps"] if "called" in step] == [
-        False,
-        True,
-    ]
-
-
-def limited(paths: AccessGrant) -> Caller:
-    return Caller(grant=CallerGrant(reads=paths, writes=paths))

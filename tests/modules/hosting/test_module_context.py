@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from parachuted.access.caller import Caller, WorkChain, WorkRequest, acting
@@ -19,12 +17,10 @@ permissions:
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
     module_rig.save("Work/log.md", "# Log\n")
     module_rig.save("Work/a.md", "# A\n")
-    yield module_rig
-    module_rig.close()
+    return module_rig
 
 
 async def test_the_rights_are_those_of_the_approved_manifest(module_rig):

@@ -4,7 +4,6 @@ permissions decides nothing on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,6 +12,7 @@ from parachuted.access.caller import Caller, WorkChain, WorkRequest, acting
 from parachuted.access.grant import CallerGrant, Grant
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant, PathGlob
+from parachuted.modules.hosting.module_context import ModuleContext
 from parachuted.runs.run_request import CurrentRun
 from parachuted.suggestions import Proposal, Suggestions
 from tests.modules.module_rig import ModuleRig
@@ -26,12 +26,10 @@ AGENT = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=NOWHERE)
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
     module_rig.save("Work/a.md", "# A\n")
     module_rig.save("Private/diary.md", "# Diary\n")
-    yield module_rig
-    module_rig.close()
+    return module_rig
 
 
 @pytest.fixture
@@ -47,10 +45,15 @@ def suggestions(module_rig, tmp_path) -> Suggestions:
     )
 
 
-async def test_it_is_filed_under_the_modules_name_with_what_led_to_it(module_rig, suggestions):
-    given = module_rig.given(
-        module_rig.approve(MANIFEST), module_rig.agents(suggestions=suggestions)
-    )
+@pytest.fixture
+def given(module_rig, suggestions) -> ModuleContext:
+    agents = module_rig.agents(suggestions=suggestions)
+    return module_rig.given(module_rig.approve(MANIFEST), agents)
+
+
+async def test_it_is_filed_under_the_modules_name_with_what_led_to_it(
+    module_rig, suggestions, given
+):
     with acting(Caller(chain=WorkChain(runs=("r-1",)), causes=("c-1",))):
         name = await given.suggest(
             "update", "Work/a.md", {"key": "seen", "value": True}, "it was seen"
@@ -75,10 +78,7 @@ async def test_a_module_that_no_one_trusts_suggests_a_strangers_text(module_rig,
     assert suggestions.get(name).origin == "stranger"
 
 
-async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(module_rig, suggestions):
-    given = module_rig.given(
-        module_rig.approve(MANIFEST), module_rig.agents(suggestions=suggestions)
-    )
+async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(suggestions, given):
     for path in ("Private/diary.md", "Private/none.md"):
         with pytest.raises(
             NotFoundError, match="is not among the files that the module telegram-bot may read"
@@ -98,11 +98,8 @@ async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(module_rig, 
 
 
 async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permissions_say(
-    module_rig, suggestions
+    module_rig, suggestions, given
 ):
-    given = module_rig.given(
-        module_rig.approve(MANIFEST), module_rig.agents(suggestions=suggestions)
-    )
     name = await given.suggest("update", "Work/a.md", {"text": "x\n"}, "x")
     path = suggestions.record(name).file
     ticked = module_rig.text(path).replace("- [ ] approve", "- [x] approve")

@@ -4,8 +4,6 @@ age and taint.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from parachuted.access.caller import Caller, acting
@@ -24,14 +22,12 @@ agents:
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    found = ModuleRig(tmp_path)
-    found.save("AGENTS.md", "# The vault\n")
-    found.save("Work/a/AGENTS.md", "# A\n\nDig.\n")
-    found.save("Work/b/CLAUDE.md", "# B\n\n" + "Water. " * 1_000)
-    found.save("Private/AGENTS.md", "# Secret\n")
-    yield found
-    found.close()
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
+    module_rig.save("AGENTS.md", "# The vault\n")
+    module_rig.save("Work/a/AGENTS.md", "# A\n\nDig.\n")
+    module_rig.save("Work/b/CLAUDE.md", "# B\n\n" + "Water. " * 1_000)
+    module_rig.save("Private/AGENTS.md", "# Secret\n")
+    return module_rig
 
 
 async def test_what_is_chosen_and_readable_is_in_the_text_and_the_rest_is_listed(module_rig):

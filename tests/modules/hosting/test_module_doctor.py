@@ -13,7 +13,7 @@ async def doctor(self):
 
 
 async def test_each_doctor_reports_and_one_that_fails_keeps_no_other_from_it(tmp_path):
-    rig = ManagerRig(tmp_path, {})
+    rig = ManagerRig(tmp_path)
     rig.add("brain", "async def doctor(self):\n    raise ValueError('no')")
     rig.add("daily", "async def doctor(self):\n    return [{'problem': 'a', 'advice': 'b'}]")
     rig.add("many", MANY)

@@ -5,7 +5,7 @@ and does so with no more than the run's rights, whatever becomes of it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,13 @@ from parachuted.access.grant import CallerGrant, grant_of
 from parachuted.agents.job import CompactionAnswer
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.hooks import HookError, HookEvent, Hooks
+from parachuted.modules.hosting import host
 from parachuted.modules.hosting.audited import ModuleAudit
-from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_hooks import ModuleHook
 from parachuted.testing import ScriptedBackend, running_module, say
-from tests.modules.container_rig import ContainerRig
+from tests.modules.container_rig import hosted
 from tests.modules.module_rig import NOON, MemoryAudit, ModuleRig
 from tests.modules.small_modules import StubServices, approve, write_module
 from tests.runs.task_rig import make_hooks
@@ -49,12 +49,10 @@ agents: {chat: {paths: ["Brain/**"], system_prompt: You talk.}}
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    found = ModuleRig(tmp_path)
-    found.save("Brain/a.md", "# A\n")
-    found.save("Work/b.md", "# B\n")
-    yield found
-    found.close()
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
+    module_rig.save("Brain/a.md", "# A\n")
+    module_rig.save("Work/b.md", "# B\n")
+    return module_rig
 
 
 class GardenRig:
@@ -66,9 +64,7 @@ class GardenRig:
         self.failed: list[HookError] = []
 
     @contextlib.asynccontextmanager
-    async def joined(
-        self, body: str, *, is_trusted: bool = True, limit_s: float = 30.0
-    ) -> AsyncIterator[Hooks]:
+    async def joined(self, body: str, *, is_trusted: bool = True) -> AsyncIterator[Hooks]:
         folder = write_module(self.rig.folder / "garden", body, name="garden", manifest=RIGHT)
         approved = approve(folder)
         running = InProcessHost(approved, self.rig.given(approved))
@@ -82,7 +78,7 @@ class GardenRig:
             env={},
             on_error=self.failed.append,
         )
-        hooks.set_participants(hooks_of(running, is_trusted=is_trusted, limit_s=limit_s))
+        hooks.set_participants(hooks_of(running, is_trusted=is_trusted))
         try:
             yield hooks
         finally:
@@ -102,12 +98,18 @@ def garden(module_rig, home) -> GardenRig:
     return GardenRig(module_rig, home)
 
 
-def hooks_of(running: ModuleHost, *, is_trusted: bool, limit_s: float = 30.0) -> list[ModuleHook]:
+def hooks_of(running: ModuleHost, *, is_trusted: bool) -> list[ModuleHook]:
     audit = ModuleAudit(MemoryAudit(), lambda: NOON)
     return [
-        ModuleHook(running, spec, audit, is_trusted=is_trusted, limit_s=limit_s)
-        for spec in running.declared.hooks
+        ModuleHook(running, spec, audit, is_trusted=is_trusted) for spec in running.declared.hooks
     ]
+
+
+def prompt_event(vault: Path, prompt: str, module: str | None = None) -> HookEvent:
+    data, caller = {"prompt": prompt, "source": "user"}, Caller()
+    return HookEvent(
+        event="prompt.before", at=NOON, vault=vault, module=module, data=data, caller=caller
+    )
 
 
 async def test_a_module_adds_to_a_prompt_and_has_a_turn_go_on_eight_times_at_most(garden):
@@ -146,9 +148,12 @@ async def before_prompt(self, prompt: str):
 
 
 @pytest.mark.parametrize("prompt", ["fail", "wait", "odd", "long"])
-async def test_a_turn_goes_on_without_a_module_that_fails_and_the_problem_names_it(garden, prompt):
-    limit_s = 0.2 if prompt == "wait" else 30.0
-    async with garden.joined(FAILING, limit_s=limit_s) as hooks:
+async def test_a_turn_goes_on_without_a_module_that_fails_and_the_problem_names_it(
+    garden, prompt, monkeypatch
+):
+    if prompt == "wait":
+        monkeypatch.setattr(host, "_HOOK_LIMIT_S", 0.2)
+    async with garden.joined(FAILING) as hooks:
         backend = await garden.chat(hooks, prompt)
 
         assert [job.prompt for job in backend.jobs] == [prompt]
@@ -159,22 +164,13 @@ async def test_a_turn_goes_on_without_a_module_that_fails_and_the_problem_names_
 
 
 async def test_what_an_untrusted_module_adds_marks_the_run_and_silence_does_not(garden):
-    def about(prompt: str) -> HookEvent:
-        return HookEvent(
-            event="prompt.before",
-            at=NOON,
-            vault=garden.rig.vault,
-            data={"prompt": prompt, "source": "user"},
-            caller=Caller(),
-        )
-
     async with garden.joined(GARDEN, is_trusted=False) as hooks:
-        added = about("Dig.")
+        added = prompt_event(garden.rig.vault, "Dig.")
         await hooks.ask(added)
         assert added.caller.taint
         assert "the module garden" in added.caller.taint.why()
     async with garden.joined(FAILING, is_trusted=False) as hooks:
-        silent = about("Dig.")
+        silent = prompt_event(garden.rig.vault, "Dig.")
         await hooks.ask(silent)
         assert not silent.caller.taint
 
@@ -200,37 +196,16 @@ async def test_a_module_reads_no_more_for_a_prompt_than_who_asked_for_the_run(ga
 
 async def test_a_module_is_not_asked_about_its_own_agents(garden):
     async with garden.joined(GARDEN) as hooks:
-        own = HookEvent(
-            event="prompt.before",
-            at=NOON,
-            vault=garden.rig.vault,
-            module="garden",
-            data={"prompt": "A secret.", "source": "system"},
-            caller=Caller(),
-        )
+        own = prompt_event(garden.rig.vault, "A secret.", module="garden")
         assert (await hooks.ask(own)).allowed
 
 
 async def test_a_module_in_a_container_takes_part_as_well(tmp_path):
-    folder = write_module(tmp_path / "copies" / "garden", GARDEN, name="garden", manifest=RIGHT)
-    containers = ContainerRig(tmp_path / "rig").containers
-    worker = ContainerHost(approve(folder, trust="untrusted"), StubServices(), None, containers)
-    await worker.start()
-    try:
-        asked = hooks_of(worker, is_trusted=False)
+    async with hosted(tmp_path, GARDEN, name="garden", manifest=RIGHT) as host:
+        asked = hooks_of(host, is_trusted=False)
         hook = next(one for one in asked if one.event == "prompt.before")
-        answer = await hook.answer(
-            HookEvent(
-                event="prompt.before",
-                at=NOON,
-                vault=tmp_path,
-                data={"prompt": "Dig.", "source": "user"},
-                caller=Caller(),
-            )
-        )
+        answer = await hook.answer(prompt_event(tmp_path, "Dig."))
         assert answer.context == ("From the module garden:\nIt is May (user).",)
-    finally:
-        await worker.stop()
 
 
 async def test_a_module_without_the_right_is_not_started(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -31,11 +30,9 @@ agents:
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    found = ModuleRig(tmp_path)
-    found.save("Brain/a.md", "# A\n\nblue\n")
-    yield found
-    found.close()
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
+    module_rig.save("Brain/a.md", "# A\n\nblue\n")
+    return module_rig
 
 
 def runs_of(rig: ModuleRig, backend: ScriptedBackend, **more: object):

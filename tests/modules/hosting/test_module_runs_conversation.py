@@ -5,7 +5,6 @@ not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +21,7 @@ from parachuted.modules import (
     AgentNarrowing,
     AgentPermissionRequest,
     AgentQuestion,
+    AgentResult,
     AgentText,
     AgentTextDelta,
     AgentToolCall,
@@ -39,9 +39,6 @@ agents:
     paths: ["Brain/**", "Work/**"]
     capabilities: [read, write]
     system_prompt: You are the agent's own.
-  helper:
-    paths: ["Brain/**"]
-    requires_explicit_invocation: true
 """
 QUESTION = {
     "question": "Which bed?",
@@ -52,16 +49,19 @@ QUESTION = {
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    found = ModuleRig(tmp_path)
-    found.save("Brain/a.md", "# A\n\nblue\n")
-    found.save("Work/b.md", "# B\n\ngreen\n")
-    yield found
-    found.close()
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
+    module_rig.save("Brain/a.md", "# A\n\nblue\n")
+    module_rig.save("Work/b.md", "# B\n\ngreen\n")
+    return module_rig
 
 
 def runs_of(rig: ModuleRig, backend, **more: object):
     return rig.given(rig.approve(MANIFEST), rig.agents(backend, **more)).runs
+
+
+async def talk(runs, prompt: str = "Dig.", **options: object) -> AgentResult:
+    """A turn of a conversation, to its end."""
+    return await runs.result(await runs.start("chat", prompt, {"conversation": True, **options}))
 
 
 async def steps_of(runs, run: str) -> list[object]:
@@ -71,7 +71,7 @@ async def steps_of(runs, run: str) -> list[object]:
     return found
 
 
-async def test_a_question_waits_for_its_answer_and_an_unknown_one_is_none(module_rig):
+async def test_a_question_is_notified_and_waits_for_its_answer(module_rig):
     backend = ScriptedBackend([use("AskUserQuestion", questions=[QUESTION]), say("South, then.")])
     runs = runs_of(module_rig, backend)
     run = await runs.start("chat", "Dig.", {"conversation": True})
@@ -87,6 +87,8 @@ async def test_a_question_waits_for_its_answer_and_an_unknown_one_is_none(module
             ],
         }
     ]
+    (said,) = reported(module_rig, "session.notification")
+    assert (said["notification_type"], said["message"]) == ("agent_needs_input", "Which bed?")
     assert await runs.answer(run, "q-of-another", "x") is False
     with pytest.raises(ActRefusedError, match="an answer should be"):
         await runs.answer(run, asked.id, 3)
@@ -144,25 +146,26 @@ async def test_model_prompt_and_folder_are_the_runs_own(module_rig):
     backend = ScriptedBackend([say("x")])
     runs = runs_of(module_rig, backend)
     options = {
-        "conversation": True,
         "model": "claude-opus-5",
         "system_prompt": "You are mine.",
         "working_directory": "",
         "history": "Before.",
+        "context": "Beans grow.",
         "session_id": None,
         "max_turns": None,
     }
-    await runs.result(await runs.start("chat", "Dig.", options))
-    await runs.result(await runs.start("chat", "Dig.", {"conversation": True}))
+    await talk(runs, **options)
+    await talk(runs)
 
     first, second = backend.jobs
     assert (first.model, first.history) == ("claude-opus-5", "Before.")
+    assert first.prompt == "Beans grow.\n\nDig."
     assert first.system_prompt.startswith("You are mine.")
     assert second.system_prompt.startswith("You are the agent's own.")
     assert "Only the messages of the person" in second.system_prompt
     for wrong in ({"model": "--help"}, {"history": 3}, {"narrowing": {"colour": 1}}):
         with pytest.raises(ActRefusedError, match="start: "):
-            await runs.start("chat", "Dig.", {"conversation": True, **wrong})
+            await talk(runs, **wrong)
 
 
 async def test_attachments_go_with_the_prompt_within_what_the_agent_may_read(module_rig):
@@ -174,8 +177,7 @@ async def test_attachments_go_with_the_prompt_within_what_the_agent_may_read(mod
     paths = ["Brain/a.md", "Brain/a.png"]
     caller = Caller()
     with acting(caller):
-        run = await runs.start("chat", "Which?", {"conversation": True, "attachments": paths})
-        await runs.result(run)
+        await talk(runs, "Which?", attachments=paths)
 
     assert "an answer of" in caller.taint.why()
     [job] = backend.jobs
@@ -184,9 +186,8 @@ async def test_attachments_go_with_the_prompt_within_what_the_agent_may_read(mod
         ("Brain/a.png", "image/png", b"\x89PNG")
     ]
     for path in ("Private/c.md", "Brain/gone.md", "Brain/a.bin"):
-        options = {"conversation": True, "attachments": [path]}
         with pytest.raises(Exception, match=r"(Private|gone|no model reads)"):
-            await runs.result(await runs.start("chat", "x", options))
+            await talk(runs, attachments=[path])
 
 
 def tool(name: str) -> SimpleNamespace:
@@ -205,8 +206,7 @@ async def test_a_run_is_only_ever_narrowed(module_rig):
     )
 
     async def job_of(**narrowing: object):
-        narrow = {"conversation": True, "narrowing": AgentNarrowing(**narrowing)}
-        await runs.result(await runs.start("chat", "x", narrow))
+        await talk(runs, narrowing=AgentNarrowing(**narrowing))
         return backend.jobs[-1]
 
     def names(job) -> set[str]:
@@ -220,9 +220,8 @@ async def test_a_run_is_only_ever_narrowed(module_rig):
     await job_of(tools=[])
     assert {"look", "dig"}.isdisjoint(names(backend.jobs[-1]))
     assert "write_note" not in names(await job_of(capabilities=["read"]))
-    wrong = {"conversation": True, "narrowing": {"sandbox": {"network": "everything"}}}
     with pytest.raises(ActRefusedError, match="narrowing"):
-        await runs.start("chat", "x", wrong)
+        await talk(runs, narrowing={"sandbox": {"network": "everything"}})
 
 
 async def test_narrowed_paths_hold_for_every_call(module_rig):
@@ -237,8 +236,7 @@ async def test_narrowed_paths_hold_for_every_call(module_rig):
 
     runs = runs_of(module_rig, ScriptedBackend(script))
     narrowing = {"read": ["Brain/**", "Work/**"], "write": ["Work/**"]}
-    run = await runs.start("chat", "x", {"conversation": True, "narrowing": narrowing})
-    await runs.result(run)
+    await talk(runs, narrowing=narrowing)
 
     assert found == {
         ("read", "Brain/a.md"): False,
@@ -246,19 +244,6 @@ async def test_narrowed_paths_hold_for_every_call(module_rig):
         ("write", "Brain/a.md"): True,
         ("write", "Work/b.md"): False,
     }
-
-
-async def test_an_explicit_agent_begins_where_a_person_asks_alone(module_rig):
-    backend = ScriptedBackend([say("x")])
-    runs = runs_of(module_rig, backend)
-    with acting(Caller(request=WorkRequest(by="person", entry="http"))):
-        run = await runs.start("helper", "x", {"conversation": True})
-        await runs.result(run)
-    with (
-        acting(Caller(request=WorkRequest(by="clock", entry="schedule"))),
-        pytest.raises(ActRefusedError),
-    ):
-        await runs.start("helper", "x", {"conversation": True})
 
 
 async def test_without_a_model_a_conversation_is_answered_and_says_so(module_rig):
@@ -289,8 +274,7 @@ async def test_conversations_take_neither_the_room_nor_the_runs_of_other_work(mo
 
     with acting(Caller(request=WorkRequest(by="person", entry="http"))):
         for _ in range(3):
-            run = await runs.start("chat", "Short.", {"conversation": True})
-            assert (await runs.result(run)).text == "x"
+            assert (await talk(runs, "Short.")).text == "x"
     assert backend.jobs[-1].pool == "conversation"
     busy.set()
     await runs.result(work)
@@ -413,12 +397,7 @@ async def test_a_session_starts_once_and_is_resumed_after_a_restart_alone(module
     asker, backend = ConversationHooks(0), ScriptedBackend([say("x")])
     runs = runs_of(module_rig, backend, asker=asker)
 
-    async def turn(session: str | None) -> str:
-        options = {"conversation": True, "session_id": session}
-        result = await runs.result(await runs.start("chat", "x", options))
-        return result.session_id
-
-    await turn(await turn("earlier"))
+    await talk(runs, session_id=(await talk(runs, session_id="earlier")).session_id)
     sources = [data["source"] for event, data in asker.asked if event == "session.start"]
     assert sources == ["resume", "resume"]
 
@@ -431,24 +410,13 @@ async def test_what_outlasts_a_run_ends_when_the_run_is_stopped_after_its_end(mo
         return [say("Yes.")]
 
     runs = runs_of(module_rig, ScriptedBackend(script))
-    first = await runs.start("chat", "Dig.", {"conversation": True})
-    await runs.result(first)
-    second = await runs.start("chat", "Deeper.", {"conversation": True, "context": "Beans grow."})
-    await runs.result(second)
+    first = (await talk(runs)).run_id
+    await talk(runs, "Deeper.")
     assert ended == []
 
     assert await runs.stop(first) is False
 
     assert ended == [first]
-
-
-async def test_context_goes_ahead_of_the_prompt(module_rig):
-    backend = ScriptedBackend([say("Yes.")])
-    runs = runs_of(module_rig, backend)
-    run = await runs.start("chat", "Deeper.", {"conversation": True, "context": "Beans grow."})
-    await runs.result(run)
-
-    assert backend.jobs[0].prompt == "Beans grow.\n\nDeeper."
 
 
 def reported(rig: ModuleRig, name: str) -> list[dict[str, object]]:
@@ -458,13 +426,8 @@ def reported(rig: ModuleRig, name: str) -> list[dict[str, object]]:
 async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next_turn(module_rig):
     asker = ConversationHooks(0)
     runs = runs_of(module_rig, ScriptedBackend([say("Dug.")]), asker=asker)
-
-    async def turn(session: str | None) -> tuple[str, str]:
-        run = await runs.start("chat", "Dig.", {"conversation": True, "session_id": session})
-        return run, (await runs.result(run)).session_id
-
-    _first, session = await turn(None)
-    last, _session = await turn(session)
+    session = (await talk(runs)).session_id
+    last = (await talk(runs, session_id=session)).run_id
     assert reported(module_rig, "session.end") == []
 
     await runs.stop(last)
@@ -473,7 +436,7 @@ async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next
     (ended,) = reported(module_rig, "session.end")
     assert (ended["session_id"], ended["message_count"]) == (session, 4)
     assert ended["duration"] >= 0
-    await turn(session)
+    await talk(runs, session_id=session)
     sources = [data["source"] for event, data in asker.asked if event == "session.start"]
     assert sources == ["startup", "resume"]
 
@@ -482,12 +445,10 @@ async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next
 async def test_hooks_know_a_conversation_by_its_id_and_folder(module_rig, folder):
     asker = ConversationHooks(0)
     runs = runs_of(module_rig, ScriptedBackend([say("Dug.")]), asker=asker)
-    options = {"conversation": True, "conversation_id": "talk-1", "conversation_folder": folder}
-    first = await runs.start("chat", "Dig.", options)
-    session = (await runs.result(first)).session_id
-    last = await runs.start("chat", "Deeper.", options | {"session_id": session})
-    await runs.result(last)
-    await runs.stop(last)
+    options = {"conversation_id": "talk-1", "conversation_folder": folder}
+    first = await talk(runs, **options)
+    last = await talk(runs, "Deeper.", session_id=first.session_id, **options)
+    await runs.stop(last.run_id)
 
     place = module_rig.vault / "Work" if folder == "Work/" else module_rig.vault
     (start,) = [one for one in asker.events if one.event == "session.start"]
@@ -501,15 +462,3 @@ async def test_hooks_know_a_conversation_by_its_id_and_folder(module_rig, folder
     assert published == about | {"working_directory": relative}
     (ended,) = reported(module_rig, "session.end")
     assert (ended["session_id"], ended["message_count"]) == ("talk-1", 4)
-
-
-async def test_a_question_is_a_notification(module_rig):
-    backend = ScriptedBackend([use("AskUserQuestion", questions=[QUESTION]), say("South, then.")])
-    runs = runs_of(module_rig, backend)
-    run = await runs.start("chat", "Dig.", {"conversation": True})
-    asked = await runs.next(run)
-    await runs.answer(run, asked.id, "South")
-    await runs.result(run)
-
-    (said,) = reported(module_rig, "session.notification")
-    assert (said["notification_type"], said["message"]) == ("agent_needs_input", "Which bed?")

@@ -51,9 +51,8 @@ async def test_a_file_of_a_named_folder_is_read_and_counts_as_a_strangers(home, 
 
 
 async def test_what_lies_in_a_folder_that_the_person_named_as_theirs_is_no_strangers(home, caller):
-    folders = OutsideFolders(
-        "garden", ["~/Projects"], home, (), lambda: caller, OwnFolders(["~/Projects/garden"], home)
-    )
+    own = OwnFolders(["~/Projects/garden"], home)
+    folders = OutsideFolders("garden", ["~/Projects"], home, (), lambda: caller, own)
 
     assert await folders.read(f"{home}/Projects/garden/AGENTS.md") == "# Garden\n"
     assert await folders.list("~/Projects/garden", "**/*.md")
@@ -66,14 +65,8 @@ async def test_what_lies_in_a_folder_that_the_person_named_as_theirs_is_no_stran
 
 
 async def test_a_folder_is_theirs_with_what_is_below_it_alone(home, caller):
-    folders = OutsideFolders(
-        "garden",
-        ["~/Projects"],
-        home,
-        (),
-        lambda: caller,
-        OwnFolders(["~/Projects/garden/beds"], home),
-    )
+    own = OwnFolders(["~/Projects/garden/beds"], home)
+    folders = OutsideFolders("garden", ["~/Projects"], home, (), lambda: caller, own)
 
     await folders.read("~/Projects/garden/beds/one.md")
     assert not caller.taint

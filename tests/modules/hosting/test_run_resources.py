@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -36,14 +36,6 @@ class ApprovedServers:
             )
             for server, tool in names
         ]
-
-
-@pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    found = ModuleRig(tmp_path)
-    found.save("Brain/a.md", "# A\n")
-    yield found
-    found.close()
 
 
 def put_skill(rig: ModuleRig, name: str, text: str) -> None:

@@ -30,7 +30,6 @@ from parachuted.modules.hosting.schedules import (
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.scheduling import Timing
 from parachuted.state import open_state
-from tests.modules.module_rig import ModuleRig
 
 UNRECORDED = ModuleAudit(NullAuditRecorder(), lambda: datetime.now(UTC))
 
@@ -90,26 +89,22 @@ class CountingModule:
             raise ModuleFailedError
 
 
-def every(seconds: int, handler: str = "tidy") -> ModuleDeclaration:
-    return ModuleDeclaration(
-        name="daily",
-        version="1.0.0",
-        prefix="/api/daily",
-        schedules=(ScheduleMark(handler=handler, timing=Timing(every_s=seconds)),),
+@pytest.fixture
+def tells() -> CountingModule:
+    return CountingModule()
+
+
+@pytest.fixture
+def clockwork(clock: Clock) -> ModuleScheduler:
+    return ModuleScheduler(clock, None, UNRECORDED)
+
+
+def add(clockwork: ModuleScheduler, tells: CountingModule, **timing: object) -> None:
+    """Its method `tidy` runs each minute, or at that time."""
+    schedule = ScheduleMark(handler="tidy", timing=Timing(**timing or {"every_s": 60}))
+    tells.declared = ModuleDeclaration(
+        name="daily", version="1.0.0", prefix="/api/daily", schedules=(schedule,)
     )
-
-
-def daily(at: str) -> ModuleDeclaration:
-    return ModuleDeclaration(
-        name="daily",
-        version="1.0.0",
-        prefix="/api/daily",
-        schedules=(ScheduleMark(handler="tidy", timing=Timing(at=at)),),
-    )
-
-
-def add(clockwork: ModuleScheduler, tells: CountingModule, declared: ModuleDeclaration) -> None:
-    tells.declared = declared
     clockwork.add(cast("ModuleHost", tells))
 
 
@@ -127,10 +122,8 @@ async def due(clockwork: ModuleScheduler) -> None:
     await turns()
 
 
-async def test_a_schedule_runs_each_time_its_span_is_over(clock):
-    tells = CountingModule()
-    clockwork = ModuleScheduler(clock, None, UNRECORDED)
-    add(clockwork, tells, every(60))
+async def test_a_schedule_runs_each_time_its_span_is_over(clock, tells, clockwork):
+    add(clockwork, tells)
 
     await due(clockwork)
     assert tells.reported == []
@@ -141,15 +134,16 @@ async def test_a_schedule_runs_each_time_its_span_is_over(clock):
     assert tells.reported == ["tidy"]
 
 
-async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(clock, tmp_path: Path):
-    tells = CountingModule()
+async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(
+    clock, tmp_path: Path, tells
+):
     state = open_state(tmp_path / "state.journal")
-    add(ModuleScheduler(clock, state, UNRECORDED), tells, every(60))
+    add(ModuleScheduler(clock, state, UNRECORDED), tells)
     state.close()
     clock.go(days=3)
     state = open_state(tmp_path / "state.journal")
     clockwork = ModuleScheduler(clock, state, UNRECORDED)
-    add(clockwork, tells, every(60))
+    add(clockwork, tells)
 
     await due(clockwork)
     await due(clockwork)
@@ -158,11 +152,11 @@ async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(cloc
     state.close()
 
 
-async def test_one_that_is_due_while_it_is_at_work_waits_for_its_next_time(clock, caplog):
-    tells = CountingModule()
+async def test_one_that_is_due_while_it_is_at_work_waits_for_its_next_time(
+    clock, caplog, tells, clockwork
+):
     tells.wait = asyncio.Event()
-    clockwork = ModuleScheduler(clock, None, UNRECORDED)
-    add(clockwork, tells, every(60))
+    add(clockwork, tells)
     async with asyncio.TaskGroup() as group:
         for _ in range(2):
             clock.go(seconds=61)
@@ -179,11 +173,9 @@ async def test_one_that_is_due_while_it_is_at_work_waits_for_its_next_time(clock
     assert tells.reported == ["tidy", "tidy"]
 
 
-async def test_one_that_fails_runs_again_when_it_is_due(clock):
-    tells = CountingModule()
+async def test_one_that_fails_runs_again_when_it_is_due(clock, tells, clockwork):
     tells.fails = True
-    clockwork = ModuleScheduler(clock, None, UNRECORDED)
-    add(clockwork, tells, every(60))
+    add(clockwork, tells)
 
     for _ in range(2):
         clock.go(seconds=61)
@@ -192,10 +184,8 @@ async def test_one_that_fails_runs_again_when_it_is_due(clock):
     assert tells.reported == ["tidy", "tidy"]
 
 
-async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off(clock):
-    tells = CountingModule()
-    clockwork = ModuleScheduler(clock, None, UNRECORDED)
-    add(clockwork, tells, every(60))
+async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off(clock, tells, clockwork):
+    add(clockwork, tells)
     clock.go(days=-30)
 
     await due(clockwork)
@@ -205,11 +195,11 @@ async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off(clock):
     assert tells.reported == ["tidy"]
 
 
-async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_day(clock):
-    tells = CountingModule()
+async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_day(
+    clock, tells, clockwork
+):
     clock.moment = datetime(2026, 1, 5, 2, 59).astimezone()
-    clockwork = ModuleScheduler(clock, None, UNRECORDED)
-    add(clockwork, tells, daily("03:00"))
+    add(clockwork, tells, at="03:00")
     clock.go(minutes=1)
     await due(clockwork)
 
@@ -224,12 +214,10 @@ async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_d
 
 
 async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_no_time_of_day_off(
-    clock,
+    clock, tells, clockwork
 ):
-    tells = CountingModule()
     clock.moment = datetime(2026, 1, 5, 2, 59).astimezone()
-    clockwork = ModuleScheduler(clock, None, UNRECORDED)
-    add(clockwork, tells, daily("03:00"))
+    add(clockwork, tells, at="03:00")
     clock.go(days=365)
     await due(clockwork)
     await due(clockwork)
@@ -243,10 +231,8 @@ async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_
     assert tells.reported == ["tidy", "tidy"]
 
 
-async def test_the_schedules_of_a_module_that_is_gone_rest(clock):
-    tells = CountingModule()
-    clockwork = ModuleScheduler(clock, None, UNRECORDED)
-    add(clockwork, tells, every(60))
+async def test_the_schedules_of_a_module_that_is_gone_rest(clock, tells, clockwork):
+    add(clockwork, tells)
 
     clockwork.remove(cast("ModuleHost", tells))
     clock.go(seconds=61)
@@ -261,18 +247,17 @@ def nightly(method: str = "reflect", **more: object) -> SetSchedule:
 
 
 async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_after_a_restart(
-    clock, tmp_path: Path
+    clock, tmp_path: Path, tells
 ):
-    tells = CountingModule()
     state = open_state(tmp_path / "state.journal")
     clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
-    add(clockwork, tells, every(999_999))
+    add(clockwork, tells, every_s=999_999)
     await clockwork.set("daily", nightly(is_tainted=True))
     state.close()
     clock.go(days=3)
     state = open_state(tmp_path / "state.journal")
     clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
-    add(clockwork, tells, every(999_999))
+    add(clockwork, tells, every_s=999_999)
 
     await due(clockwork)
     await due(clockwork)
@@ -285,10 +270,10 @@ async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_aft
     state.close()
 
 
-async def test_setting_the_same_again_at_each_start_puts_nothing_off(clock, tmp_path: Path):
-    tells = CountingModule()
-    clockwork = ModuleScheduler(clock, None, UNRECORDED)
-    add(clockwork, tells, every(999_999))
+async def test_setting_the_same_again_at_each_start_puts_nothing_off(
+    clock, tmp_path: Path, tells, clockwork
+):
+    add(clockwork, tells, every_s=999_999)
     for _ in range(5):
         await clockwork.set("daily", nightly(timing=Timing(every_s=60)))
         clock.go(seconds=20)
@@ -306,18 +291,17 @@ async def test_setting_the_same_again_at_each_start_puts_nothing_off(clock, tmp_
     assert tells.reported == ["reflect", "other"], "another timing begins to count when it is set"
 
 
-async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock, tmp_path):
-    tells = CountingModule()
+async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock, tmp_path, tells):
     state = open_state(tmp_path / "state.journal")
     clockwork = ModuleScheduler(clock, state, UNRECORDED)
-    add(clockwork, tells, every(999_999))
+    add(clockwork, tells, every_s=999_999)
     await clockwork.set("daily", nightly(timing=Timing(every_s=60)))
     clockwork.remove(cast("ModuleHost", tells))
     clock.go(minutes=5)
     await due(clockwork)
     assert tells.reported == []
 
-    add(clockwork, tells, every(999_999))
+    add(clockwork, tells, every_s=999_999)
     await due(clockwork)
     assert tells.reported == ["reflect"]
     assert await clockwork.unset("daily", "nightly")
@@ -400,13 +384,6 @@ async def test_a_module_sets_only_so_many():
 
 
 HOURLY = Timing(every_s=3_600)
-
-
-@pytest.fixture
-def module_rig(tmp_path):
-    found = ModuleRig(tmp_path)
-    yield found
-    found.close()
 
 
 async def test_what_was_read_of_strangers_goes_with_the_schedule(module_rig):

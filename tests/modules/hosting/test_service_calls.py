@@ -17,7 +17,6 @@ from parachuted import errors
 from parachuted.access.caller import Caller
 from parachuted.access.notes import AppendSection, Note, NoteLink, NoteSection, ReplaceSpan, SetKey
 from parachuted.errors import ConflictError, ModuleFailedError, UnfitError
-from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.service_calls import (
     ACCESSES,
     METHODS,
@@ -26,9 +25,9 @@ from parachuted.modules.hosting.service_calls import (
     error_of,
     json_of,
 )
-from tests.modules.container_rig import ContainerRig
+from tests.modules.container_rig import hosted
 from tests.modules.fake_services import FakeVault
-from tests.modules.small_modules import StubServices, approve, write_module
+from tests.modules.small_modules import StubServices
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
@@ -201,20 +200,11 @@ async def lie(self, text: str, status: int = 200):
     ],
 )
 async def test_what_a_lying_container_answers_is_a_failure(tmp_path: Path, text: str, status: int):
-    host = ContainerHost(
-        approve(write_module(tmp_path / "m", LIES), trust="untrusted"),
-        StubServices(),
-        None,
-        ContainerRig(tmp_path / "rig").containers,
-    )
-    await host.start()
-    try:
-        asked = {"text": text, "status": str(status)}
+    asked = {"text": text, "status": str(status)}
+    async with hosted(tmp_path, LIES) as host:
         await host.call("lie", {}, query=asked)  # the next answer is the lie
         with pytest.raises(ModuleFailedError):
             await host.call("lie", {}, query=asked)
-    finally:
-        await host.stop()
 
 
 LARGE = """
@@ -229,14 +219,7 @@ async def large(self, act: str):
 async def test_what_is_too_large_to_cross_is_refused_and_the_module_goes_on(tmp_path: Path):
     vault = FakeVault()
     vault.notes["a.md"] = "x" * 9_000_000
-    host = ContainerHost(
-        approve(write_module(tmp_path / "m", LARGE), trust="untrusted"),
-        StubServices(vault=vault),
-        None,
-        ContainerRig(tmp_path / "rig").containers,
-    )
-    await host.start()
-    try:
+    async with hosted(tmp_path, LARGE, StubServices(vault=vault)) as host:
         with pytest.raises(errors.EditRefusedError, match="larger than 8 MB"):
             await host.call("large", {"act": "read"}, caller=Caller())
         with pytest.raises(ModuleFailedError):
@@ -244,5 +227,3 @@ async def test_what_is_too_large_to_cross_is_refused_and_the_module_goes_on(tmp_
         assert set(vault.notes) == {"a.md"}
         vault.notes["a.md"] = "small"
         assert await host.call("large", {"act": "read"}, caller=Caller()) == "small"
-    finally:
-        await host.stop()

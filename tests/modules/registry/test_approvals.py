@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -93,17 +92,6 @@ def test_a_changed_module_runs_as_approved_until_the_change_is_approved(module_r
     module_rig.trust.approve("stranger", consent.digest)
     assert module_rig.run() == ["newly approved"]
     assert module_rig.trust.review("stranger")[1] == ""
-
-
-def test_a_recorded_approval_of_something_else_lets_nothing_run(module_rig):
-    module_rig.write()
-    module_rig.approve()
-    registry = module_rig.home / "modules.yaml"
-    text = registry.read_text()
-    registry.write_text(re.sub(r"(\bhash: \W?sha256:)[0-9a-f]{64}", rf"\g<1>{'0' * 64}", text))
-
-    assert registry.read_text() != text
-    assert module_rig.run() == []
 
 
 def test_what_a_change_asks_for_more_is_distinguished(module_rig):
@@ -308,10 +296,8 @@ def test_a_ledger_that_cannot_be_trusted_lets_nothing_run_and_says_so(module_rig
 def test_one_entry_that_is_wrong_stops_that_module_alone(module_rig):
     module_rig.write()
     module_rig.approve()
-    with (module_rig.home / "modules.yaml").open("r+") as file:
-        text = file.read()
-        file.seek(0)
-        file.write(text.replace("...\n", "  other:\n    enabled: maybe\n...\n"))
+    registry = module_rig.home / "modules.yaml"
+    registry.write_text(registry.read_text().replace("...\n", "  other: {enabled: maybe}\n...\n"))
 
     assert module_rig.run() == [SAID]
     assert states(module_rig.trust) == {"stranger": "approved", "other": "broken"}
@@ -321,15 +307,9 @@ def test_one_entry_that_is_wrong_stops_that_module_alone(module_rig):
 def test_what_a_person_writes_into_an_entry_reaches_who_runs_it(module_rig):
     module_rig.write()
     module_rig.approve()
-    with (module_rig.home / "modules.yaml").open("r+") as file:
-        text = file.read()
-        file.seek(0)
-        file.write(
-            text.replace(
-                "...\n",
-                "    config:\n      colour: red\n    agents:\n      a:\n        paths: [X/]\n...\n",
-            )
-        )
+    registry = module_rig.home / "modules.yaml"
+    more = "    config: {colour: red}\n    agents: {a: {paths: [X/]}}\n...\n"
+    registry.write_text(registry.read_text().replace("...\n", more))
     one = module_rig.ready()
     assert (one.config, one.overrides) == ({"colour": "red"}, {"a": {"paths": ["X/"]}})
     (module_rig.folder / "words.py").write_text("SAID = 'x '\n")

@@ -177,13 +177,7 @@ async def test_a_handler_in_another_file_is_given_the_module():
         assert [found["name"] for found in await module.search("kevin")] == ["Kevin"]
 
 
-def test_a_method_is_bound():
-    module = Greeter(fake_services())
-
-    assert resolve_handler(module, "greet").__self__ is module
-
-
-@pytest.mark.parametrize("name", ["daily", "telegram-bot", "brain"])
+@pytest.mark.parametrize("name", ["daily", "brain"])
 def test_the_examples_go_together(name):
     with loaded(EXAMPLES / name) as (cls, read):
         assert describe(cls, read).name == name

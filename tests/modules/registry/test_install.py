@@ -28,6 +28,12 @@ def git(folder: Path, *words: str) -> str:
     ).stdout.strip()
 
 
+def repository(folder: Path) -> None:
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+
+
 @pytest.fixture
 def published(module_rig) -> Path:
     """A repository with all that could run on a clone: hooks, a template, filters, a submodule."""
@@ -36,9 +42,7 @@ def published(module_rig) -> Path:
     inner.mkdir()
     (inner / "x").write_text("x")
     for folder in (inner, work):
-        git(folder, "init", "-q")
-        git(folder, "add", ".")
-        git(folder, "commit", "-qm", "first")
+        repository(folder)
     git(work, "submodule", "--quiet", "add", inner.as_uri(), "sub")
     (work / ".gitattributes").write_text("*.py filter=evil\n")
     git(work, "add", ".")
@@ -111,9 +115,7 @@ def test_neither_the_repositorys_nor_the_persons_own_settings_run_anything(modul
 
 def test_a_folder_of_a_repository_can_be_named(module_rig):
     module_rig.write(module_rig.base / "many" / "parts" / "stranger")
-    git(module_rig.base / "many", "init", "-q")
-    git(module_rig.base / "many", "add", ".")
-    git(module_rig.base / "many", "commit", "-qm", "x")
+    repository(module_rig.base / "many")
     source, _commit = install(
         module_rig, (module_rig.base / "many").as_uri(), path="parts/stranger"
     )
@@ -133,9 +135,7 @@ def test_a_link_in_a_repository_is_not_followed(module_rig):
     work.mkdir()
     module_rig.write(module_rig.base / "real")
     (work / "stranger").symlink_to(module_rig.base / "real")
-    git(work, "init", "-q")
-    git(work, "add", ".")
-    git(work, "commit", "-qm", "x")
+    repository(work)
     with pytest.raises(UnfitError, match="is a link"):
         install(module_rig, work.as_uri(), path="stranger")
 
