@@ -389,7 +389,6 @@ def limits_of_run(settings: Settings) -> RunLimits:
 
 
 def most_cost_usd(settings: Settings, chosen: BackendChoice) -> float:
-    """What one run may cost at most."""
     return 0.0 if chosen.backend.name == "offline" else settings.agent.max_cost_usd
 
 
@@ -403,9 +402,7 @@ def build_modules(
     latest: Callable[[], datetime],
     env: Mapping[str, str],
 ) -> ModuleParts:
-    """The modules and other people's MCP servers, in containers alike; the agents that can be
-    asked for, and what modules reach of the daemon, these too. git and pip see a part of `env`.
-    """
+    """Modules, other people's MCP servers and agents. git and pip see a part of `env`."""
     home, folder, user_home = watched.home, watched.settings.vault, Path.home()
     sandboxes = agents.chosen.sandboxes
     trust = ModuleApprovals(home, folder, env=env, reserved=RESERVED)

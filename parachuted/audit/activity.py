@@ -1,7 +1,5 @@
-"""The activity log: what was talked about, a line of JSON for each exchange, one file a day of UTC.
-
-`.parachute/activity/2026-11-23.jsonl` in the vault; days of the older layout, in `Daily/.activity`,
-are read as well.
+"""The activity log in `.parachute/activity` (earlier `Daily/.activity`): a line of JSON an
+exchange, one file a day of UTC.
 """
 
 from __future__ import annotations
@@ -27,16 +25,13 @@ _LARGEST = 32 << 20
 
 
 class ActivityLog:
-    """The log of one vault. Its calls read or write the disk."""
+    """The log of one vault. Blocks on the disk."""
 
     def __init__(self, root: VaultRoot) -> None:
         self._root = root
 
     def append(self, activity: Activity, at: datetime) -> None:
-        """Add a line, on the disk when this returns. Raises EditRefusedError, StorageFailedError.
-
-        `at` is aware; its day of UTC names the file.
-        """
+        """Add a line durably. Raises EditRefusedError, StorageFailedError. `at` has a zone."""
         if len(activity.summary) > _LONGEST_SUMMARY:
             raise EditRefusedError(
                 f"a summary of an activity has at most {_LONGEST_SUMMARY:,} characters"
@@ -54,9 +49,8 @@ class ActivityLog:
             append(self._root, FOLDER, f"{time_of(at)[:10]}.jsonl", line, durably=True)
 
     def read(self, day: str) -> list[Activity]:
-        """What was logged that day, oldest first; lines that cannot be read are left out.
-
-        Raises EditRefusedError for what is not a day such as 2026-11-23, and StorageFailedError.
+        """What was logged that day, oldest first, but for lines that cannot be read. Raises
+        EditRefusedError for what is not a day such as 2026-11-23, and StorageFailedError.
         """
         try:
             is_day = date.fromisoformat(day).isoformat() == day

@@ -98,9 +98,7 @@ def listed(text: str) -> list[str]:
 
 
 def _folder(path: str | Path) -> Path:
-    """By our own import of Path, for pydantic keeps one of its own, which a test's file system in
-    memory cannot replace.
-    """
+    """By our own import of Path: a test's file system in memory cannot replace pydantic's."""
     return Path(path)
 
 
@@ -130,7 +128,7 @@ _Patterns = Annotated[str, Field(max_length=10_000), AfterValidator(_patterns)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """Under which names the API may be asked, and by which web pages. With commas between them."""
+    """Under which names the API may be asked, and by which web pages."""
 
     hosts: Annotated[
         _HostNames,
@@ -193,9 +191,7 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSettings:
-    """How many runs there may be, over which tasks wait, and what they may cost; conversations
-    have a budget of their own.
-    """
+    """How many runs there may be, over which tasks wait, and what they may cost."""
 
     runs_per_hour: Annotated[_Count, "The most runs in one hour."] = 60
     runs_per_cause: Annotated[_Count, "The runs that one person's change may lead to."] = 100
@@ -324,9 +320,7 @@ class SuggestionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings, and `notes` on what was met on the way: older names, and keys that mean nothing
-    any more.
-    """
+    """All settings, and `notes` on older names, and keys that mean nothing any more."""
 
     vault: Annotated[Path, PlainValidator(_folder), "The folder of notes."] = Path("~/Parachute")
     host: Annotated[
@@ -355,9 +349,7 @@ class Settings:
 
 
 class SettingDescription(NamedTuple):
-    """One setting for a person: its dotted key, its kind of value, its default as text, and a
-    sentence.
-    """
+    """One setting for a person: key, kind of value, default as text, and a sentence."""
 
     key: str
     kind: str
@@ -366,7 +358,7 @@ class SettingDescription(NamedTuple):
 
 
 def setting_text(settings: Settings, key: str) -> str:
-    """The value of the setting of that dotted key; a login in an address is never shown."""
+    """The value of that setting as text, without the login in an address."""
     value: object = settings
     for name in key.split("."):
         value = getattr(value, name)

@@ -1,7 +1,4 @@
-"""Restore: brings back a file as it was in an earlier version, or before or after a run.
-
-A run of its own, so that it can be taken back.
-"""
+"""Restore: brings back a file as it was in a version, or before or after a run, as a run itself."""
 
 from __future__ import annotations
 
@@ -40,10 +37,8 @@ def _refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None: ..
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """What was done: undoing `run` reverts it (None: the file already had that text), `version` is
-    the requested digest.
-
-    `merged`: somebody wrote meanwhile, and that was kept.
+    """Undoing `run` reverts it (None: the file had that text already). `merged`: somebody wrote
+    meanwhile, and that was kept.
     """
 
     path: VaultPath
@@ -55,12 +50,7 @@ class RestoreResult:
 
 
 class Restore:
-    """Restores texts.
-
-    It wakes no watcher that has seen both the current text and the restored one.
-
-    `stood_at` receives the time of a restored text, by its digest.
-    """
+    """`stood_at` gets a restored text's time, so that it wakes no watcher that saw both texts."""
 
     def __init__(self, store: Store, *, stood_at: MutableMapping[str, datetime]) -> None:
         self._store, self._objects, self._history = store, store.objects, store.history
@@ -81,14 +71,10 @@ class Restore:
         requester: Requester | None = None,
     ) -> RestoreResult:
         """Give the file the text that it had before (or `after`) the run, or in the version whose
-        digest begins so.
-
-        `base` is the digest of the text that is meant to be replaced (None: whatever is there):
-        when another is there by now, both changes of it are brought together. What the file said
-        where they do not see it (`sees`), before it was moved, does not exist for them. Raises
-        NotFoundError, EditRefusedError when that is not to be had, and ConflictError, with both
-        texts, when the file has changed in the same place; what `refuse` raises of the text of a
-        note.
+        digest begins so. `base` is the digest of the text to be replaced (None: whatever is there);
+        where another is there by now, both changes are merged. Earlier paths that the caller does
+        not see (`sees`) do not exist for it. Raises NotFoundError, EditRefusedError, ConflictError
+        with both texts, and what `refuse` raises of a note's text.
         """
 
         def versions() -> list[TextVersion]:

@@ -1,8 +1,7 @@
 """Editing: a change of some values in a YAML text or a home file, by ruamel.yaml's round trip.
 
-Comments, order and quotes stay; spaces, indentation and line ends are written in one form. The
-result is read again and compared with what was meant, so a text that is written in an unusual way
-is refused, not damaged.
+Comments, order and quotes stay. The result is read again and compared with what was meant, so a
+text that is written in an unusual way is refused, not damaged.
 """
 
 from __future__ import annotations
@@ -45,10 +44,9 @@ class CannotEditError(ValueError):
 
 
 def edit_document(text: str, changes: Changes, *, limit: int) -> str:
-    """The text with those values set, or `REMOVED`, by the place of the mapping or list they are
-    in; a number past the end of a list appends. What is missing on the way to a place is made.
-
-    Raises CannotEditError, and YamlRejectedError for a text that cannot be read.
+    """The text with those values set, or `REMOVED`, by the place of their mapping or list, which is
+    made if missing; a number past the end of a list appends. Raises CannotEditError,
+    YamlRejectedError.
     """
     root = read_document(text, limit=limit)
     expected = _changed(_as_read(root.plain() if root is not None else None), changes)
@@ -204,9 +202,7 @@ def _is_block(value: object) -> bool:
 
 
 def _last_line(target: Any, key: str | int) -> tuple[Any, str | int, int]:  # noqa: ANN401
-    """Where ruamel.yaml keeps the comment after an entry: the innermost last one's holder and key,
-    and the place among its tokens.
-    """
+    """Where ruamel.yaml keeps the comment after an entry: holder, key, and which token."""
     while isinstance(target[key], list | dict) and target[key] and not target[key].fa.flow_style():
         target = target[key]
         key = len(target) - 1 if isinstance(target, list) else next(reversed(target))
@@ -253,18 +249,13 @@ class HomeFile:
         return mark_at(self.path)
 
     def read(self) -> str | None:
-        """Its text; None: there is none.
-
-        Raises UntrustedFileError where others could have changed it or, where it is secret, read
-        it.
-        """
+        """None: there is none. UntrustedFileError where others could have changed or read it."""
         return self._read(self.path, self.limit)
 
     def change(self, edit: Callable[[str | None], str]) -> None:
-        """Replace its text, in one step, by what `edit` makes of it; nothing when that is the same.
-
-        Raises UntrustedFileError, also when it would be too large, StorageFailedError, and what
-        `edit` raises, having changed nothing.
+        """Replace its text, in one step, by what `edit` makes of it. Raises UntrustedFileError,
+        also when it would be too large, StorageFailedError, and what `edit` raises, having changed
+        nothing.
         """
         try:
             with locked(self._home, f"{self.path.name}.lock"):

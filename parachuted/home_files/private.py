@@ -1,6 +1,4 @@
-"""Private: files of the home, replaced whole or not at all, and trusted only where no other user
-could have written them.
-"""
+"""Private: files of the home, replaced whole, and trusted only if no other user can write them."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ class UntrustedFileError(Exception):
 def read_private(
     path: Path, limit: int, *, is_secret: bool = False, may_be_shared: bool = False
 ) -> str | None:
-    """A file that others can't have changed, unless it may be shared, nor, where it is secret,
-    read; None: there is none. Raises UntrustedFileError.
+    """A file that others can't have changed (unless it may be shared) nor read (where it is
+    secret); None: there is none. Raises UntrustedFileError.
     """
     try:
         with open(path, "rb", opener=without_waiting) as file:
@@ -88,10 +86,7 @@ def locked(home: Path, name: str) -> Iterator[None]:
 
 
 def replace_private(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Put `data` in the place of that file, or of none, durably, with that mode.
-
-    OSError when the disk refuses.
-    """
+    """Put `data` in the place of that file, or of none, durably. OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     temporary.unlink(missing_ok=True)
     try:

@@ -1,8 +1,4 @@
-"""Hooks: one program that runs on an event, and the names of events.
-
-Ours are dotted words, as in the catalogue. A script or settings block written for Claude Code keeps
-its own name for the same event.
-"""
+"""Hooks: one program that runs on an event, and the names of events, ours and Claude Code's."""
 
 from __future__ import annotations
 
@@ -44,9 +40,8 @@ _DOTTED = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*)+")
 
 
 def parse_event(name: str) -> str:
-    """Our name for an event in settings, in either vocabulary. Raises NotFoundError.
-
-    An unknown dotted name may be a module's, so it is accepted, except in the core's own families.
+    """Our name for an event in settings. Raises NotFoundError. An unknown dotted name may be a
+    module's, so it is accepted, except in the core's own families.
     """
     if name in CATALOG or ("-" not in name and name in _OURS):
         return _OURS.get(name, name)
@@ -59,11 +54,7 @@ def parse_event(name: str) -> str:
 
 
 def parse_script_name(name: str) -> str | None:
-    """The event that a script is for, by its file name; None if it is not a hook.
-
-    `on-<event>` with any suffix or none: the event with dots or dashes, or in Claude Code's
-    spelling. Raises NotFoundError.
-    """
+    """The event that a script `on-<event>` is for; None if it is not a hook. NotFoundError."""
     if not name.startswith("on-"):
         return None
     spelled = name.removeprefix("on-")
@@ -78,9 +69,7 @@ def parse_script_name(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookOptions:
-    """How many hooks may run at once, whether all that fail stop the act, and whether a script that
-    changed waits for approval.
-    """
+    """How many run at once, whether each failure stops the act, and if changed scripts wait."""
 
     concurrency: int = 8
     fails_closed: bool = False
@@ -89,11 +78,8 @@ class HookOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """What to run and when.
-
-    Either `command`, a line for the shell, or `argv`, run without a shell. `event` is our name.
-    `files` are the scripts whose content is pinned. `blocks_on_failure` is None where the settings
-    do not say, so that the general setting decides.
+    """Either `command`, a line for the shell, or `argv`. `event` is our name, `files` are the
+    scripts whose content is pinned. `blocks_on_failure` None: the general setting decides.
     """
 
     id: str

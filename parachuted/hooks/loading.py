@@ -1,8 +1,5 @@
-"""Loads the hooks of a home, from hooks.yaml and from the scripts in the hooks folder, whose names
-alone make them hooks, with every problem found.
-
-The home is trusted: a file that others could write is not read, nor one inside the vault, which
-agents write to.
+"""Loads the hooks of a home, from hooks.yaml and the scripts in its hooks folder, with every
+problem. A file that others could write, or one inside the vault, is not read.
 """
 
 from __future__ import annotations
@@ -47,9 +44,7 @@ _COMMENT = re.compile(r"\s*(?:#+|//+|--|\"{3}|'{3})\s*(.*?)\s*(?:\"{3}|'{3})?\s*
 def load_hooks(
     home: Path, *, vault: Path | None = None, places: Mapping[str, str] | None = None
 ) -> HookFile:
-    """Load them.
-
-    `vault` is where commands start and where no hook is read from; `places` are the values of
+    """`vault` is where commands start and where no hook is read from; `places` are the values of
     `$HOME` and similar variables in commands.
     """
     known = {"PARACHUTE_HOME": str(home), **(places or {})}
@@ -79,11 +74,8 @@ def look(home: Path) -> tuple[object, ...]:
 
 
 def read_script(path: Path, vault: Path | None = None) -> Hook | None:
-    """The hook that the file defines, or None.
-
-    Raises ValueError for a defective one, NotFoundError where its name means no event. An
-    executable is started directly; a Python or shell script needs neither the executable bit nor a
-    first line.
+    """The hook that the file defines, or None. ValueError for a defective one, NotFoundError where
+    its name means no event. A Python or shell script needs no executable bit nor first line.
     """
     event = None if path.name.endswith(_LEFTOVERS) else parse_script_name(path.name)
     if event is None:

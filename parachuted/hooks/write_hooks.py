@@ -16,10 +16,7 @@ EVENT = "write.before"
 
 
 class WriteHooks:
-    """What the store asks.
-
-    No hook is asked before `begin`: what a start puts right was agreed to in an earlier life.
-    """
+    """What the store asks, from `begin` on: what a start puts right was agreed to before."""
 
     def __init__(
         self,

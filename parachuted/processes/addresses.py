@@ -14,9 +14,7 @@ _ELSEWHERE = ("192.0.2.1", 9)  # an address that stands for any other; nothing i
 
 def listening_sockets(host: str, port: int) -> list[socket.socket]:
     """A socket for each address of the host, all on one port, 0 for a free one. They take
-    connections before the server is ready to answer.
-
-    Raises DaemonError when it cannot be used.
+    connections before the server is ready. Raises DaemonError when it cannot be used.
     """
     made: list[socket.socket] = []
     try:
@@ -66,8 +64,8 @@ def own_address() -> str:
 
 
 def page_address(host: str, port: int, names: Sequence[str]) -> str:
-    """Where another machine opens the web page: at the first of the names that a proxy answers
-    to, else where the daemon listens; empty where only this machine reaches it.
+    """Where another machine opens the page: at the first name of a proxy, else where the daemon
+    listens; empty where only this machine reaches it.
     """
     if names:
         return f"https://{names[0]}/"

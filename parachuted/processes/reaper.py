@@ -1,7 +1,5 @@
-"""Reaper: ends a process with everything that it started.
-
-A process group is not enough: a descendant may have left it. Each carries a mark in its
-environment, or hangs on the tree. On a system without /proc only the group is ended.
+"""Reaper: ends a process with all that it started, by group, by tree, and by a mark in the
+environment, since a descendant may have left its group. Without /proc only the group is ended.
 """
 
 from __future__ import annotations
@@ -23,9 +21,7 @@ def signal_group(leader: int, number: int) -> None:
 
 
 def kill_family(leader: int, mark: str) -> None:
-    """End the session of `leader`, its descendants, and whatever has `mark` in its environment;
-    reads all of /proc.
-    """
+    """End the session of `leader`, its descendants, and all with `mark` in their environment."""
     for _ in range(_ROUNDS):
         family = find_family(leader, mark)
         if not family:
@@ -34,9 +30,7 @@ def kill_family(leader: int, mark: str) -> None:
 
 
 def find_family(leader: int, mark: str) -> set[int]:
-    """Find the live processes that belong to `leader`, itself included; empty where there is no
-    /proc.
-    """
+    """The live processes that belong to `leader`, itself included; none without /proc."""
     seen = list(processes())
     family = {
         pid
@@ -66,10 +60,7 @@ def _has_mark(pid: int, mark: str) -> bool:
 
 
 def processes() -> Iterator[tuple[int, int, int, int, bool]]:
-    """Every process there is: itself, its parent, its group, its session, whether it lives.
-
-    Nothing where there is no /proc.
-    """
+    """Each process: itself, parent, group, session, whether it lives. None without /proc."""
     try:
         names = os.listdir("/proc")  # noqa: PTH208  names alone are wanted
     except OSError:

@@ -23,10 +23,8 @@ class TableRecord(tinydb_table.Document):
 
 
 class Table(tinydb_table.Table):
-    """A table of records with a key of their own.
-
-    Each change is durable when it returns, or raises StorageFailedError and changed nothing; so is
-    each batch. TinyDB's searches work on it; its changes do as well, and copy the whole table.
+    """A table with text keys. Each change or batch is durable when it returns, or raises
+    StorageFailedError and changed nothing.
     """
 
     document_class = TableRecord  # type: ignore[assignment]  # both are there to be set, but hinted as TinyDB's own
@@ -68,20 +66,14 @@ class Table(tinydb_table.Table):
 
 
 class StateStore(Journal):
-    """Named tables; what they hold is on the disk when a change, or the batch that it is part of,
-    returns. Other threads wait for a batch; never await inside, since another coroutine's changes
-    would join.
-    """
+    """Named tables. Never await inside a batch: another coroutine's changes would join it."""
 
     def table(self, name: str) -> Table:
-        """The table of that name, empty if nothing was put in it yet."""
         return Table(self, name)
 
 
 def open_state(path: Path, *, disk: JournalDisk = SYSTEM) -> StateStore:
-    """The state kept in the file `path`, created if it is missing, repaired and reported in
-    `problems` if it was damaged.
-
-    One process at a time may have it open. Raises StorageFailedError if the disk refuses.
+    """The state in the file `path`, created if missing; `problems` says what was repaired. One
+    process at a time may have it open. StorageFailedError.
     """
     return StateStore(path, disk=disk)

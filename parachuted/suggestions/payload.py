@@ -116,11 +116,8 @@ _RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
 def text_after(
     action: SuggestionAction, payload: Mapping[str, object], before: bytes | None
 ) -> bytes | None:
-    """What the file holds when that is done to a file that holds `before`; None: no file.
-
-    A text that was proposed by who was not shown what is private gets that back.
-
-    Raises EditRefusedError and NotFoundError as edits do.
+    """What a file that holds `before` holds afterwards; None: no file. Private parts that were not
+    shown come back. Raises EditRefusedError and NotFoundError as edits do.
     """
     if action == "delete":
         return None
@@ -145,9 +142,7 @@ def _binary(payload: Mapping[str, object]) -> bytes:
 
 
 def changes_watch(before: bytes | None, after: bytes | None) -> bool:
-    """Whether it would change what a note watches: an agent would read, and be woken by, notes that
-    were never approved.
-    """
+    """Whether the note would watch others, which an agent would read without approval."""
     return _watched(before) != _watched(after)
 
 
@@ -197,10 +192,7 @@ def module_of(path: str) -> str:
 
 
 def batch_of(several: Sequence[Suggestion], proposal: Proposal, at: datetime) -> Suggestion:
-    """One that stands for several. Of the proposal, agent, reasoning, run and causes count.
-
-    Raises EditRefusedError.
-    """
+    """One for several, by the proposal's agent, reasoning, run and causes. EditRefusedError."""
     if not _FEWEST <= len(several) <= _MOST_AT_ONCE or any(
         not one.is_pending or stands_for(one) is not None for one in several
     ):
@@ -274,18 +266,12 @@ SUGGEST = (
 
 
 class ProposalSink(Protocol):
-    async def propose(self, proposal: Proposal) -> Suggestion:
-        """File one."""
-        ...
+    async def propose(self, proposal: Proposal) -> Suggestion: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestingRun:
-    """Who suggests.
-
-    `sees` are the files that exist for the agent; `is_tainted` is asked at each call, since it
-    changes with what was read; `read` holds the digests of what it read, by path.
-    """
+    """Who suggests. `sees`: files that exist for the agent; `read`: digests of those it read."""
 
     agent: str
     sees: Callable[[str], bool]
@@ -313,10 +299,7 @@ _SCHEMA: dict[str, object] = {
 
 
 def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
-    """The tool `suggest_change` for one run.
-
-    What is wrong with its arguments is answered as text.
-    """
+    """The tool `suggest_change` for one run. Wrong arguments are answered as text."""
 
     async def call(arguments: Mapping[str, object]) -> ToolResult:
         try:

@@ -1,9 +1,7 @@
 """Stores the records of suggestions and writes their files.
 
-A seal in the file proves that it is what was proposed, by a key that agents, modules and devices
-lack: HMAC-SHA256 (RFC 2104) over the suggestion and all that a person is shown of it.
-
-Blocks on the disk; callers make sure that only one of them works on a suggestion at a time.
+Blocks on the disk; callers work on a suggestion one at a time. A seal in the file, HMAC-SHA256 over
+the suggestion and all that a person is shown of it, proves that it is what was proposed.
 """
 
 from __future__ import annotations
@@ -78,10 +76,7 @@ approved at once.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionRecord:
-    """A suggestion with its file.
-
-    `body` is what we last wrote below the frontmatter, `applying` the run that is just doing it.
-    """
+    """`body` was last written below the frontmatter; `applying` is the run that is at it."""
 
     suggestion: Suggestion
     file: str
@@ -159,7 +154,7 @@ def record_of(suggestion: Suggestion, file: str, shown: SuggestionPreview) -> Su
 
 
 def record_from(row: Mapping[str, Any]) -> SuggestionRecord:
-    """The record again. Raises ValueError, KeyError or TypeError for what is none."""
+    """Raises ValueError, KeyError or TypeError for what is no record."""
     shown = SuggestionPreview(
         diff=row["diff"],
         text=row["text"],
@@ -177,20 +172,14 @@ def record_from(row: Mapping[str, Any]) -> SuggestionRecord:
 
 
 class Sealer:
-    """Makes seals and checks them.
-
-    The key is made when it is first needed. Blocks on the disk then.
-    """
+    """Makes and checks seals. The key is made when it is first needed, which blocks on the disk."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._key: bytes | None = None
 
     def seal(self, suggestion: Suggestion, shown: str) -> str:
-        """The seal, as 64 hexadecimal digits.
-
-        Raises StorageFailedError when the key cannot be read or kept.
-        """
+        """As 64 hexadecimal digits. StorageFailedError when the key cannot be read or kept."""
         message = json.dumps(
             [to_document(suggestion), shown], sort_keys=True, separators=(",", ":")
         ).encode()
@@ -255,16 +244,11 @@ class SuggestionStore:
             return self._records.get(name)
 
     def is_over(self, name: str) -> bool:
-        """Whether there was one of that name, which was resolved so long ago that no more is known
-        of it.
-        """
+        """Whether there was one of that name, resolved too long ago to be kept."""
         return self._over.get_record(name) is not None
 
     def keep(self, record: SuggestionRecord) -> None:
-        """Keep it, and of those that were resolved long ago no more than some thousands.
-
-        Raises StorageFailedError.
-        """
+        """Keep it, and the latest thousands of those resolved. Raises StorageFailedError."""
         name = record.suggestion.id
         self._table.put(name, record.to_json())
         with self._lock:
@@ -285,10 +269,9 @@ class SuggestionStore:
         only_new: bool = False,
         seen: SuggestionFile | None = None,
     ) -> None:
-        """Write its file, and create it if the suggestion waits and has none; `only_new`: do no
-        more than that. One that says something else than what was `seen` stays.
-
-        Others' edits of the file are kept in the history.
+        """Write its file, or create it if the suggestion waits and has none (`only_new`: no more
+        than that). One that no longer says what was `seen` stays. Others' edits are kept in the
+        history.
         """
         path, suggestion = VaultPath(record.file), record.suggestion
         is_private = (
@@ -321,9 +304,7 @@ class SuggestionStore:
     def say(
         self, record: SuggestionRecord, words: str, seen: SuggestionFile | None = None
     ) -> SuggestionRecord:
-        """Write words into its file, boxes empty, where it still says what was `seen`: boxes that
-        were ticked since are another decision.
-        """
+        """Write words into its file, boxes empty, unless it changed since it was `seen`."""
         said = record_of(record.suggestion, record.file, replace(record.shown, words=words))
         said = replace(said, applying=record.applying)
         self.keep(said)
@@ -360,9 +341,7 @@ class SuggestionStore:
         return read_file(data) if len(data) <= _LARGEST_FILE else None  # it may have grown
 
     def is_as_written(self, file: SuggestionFile, record: SuggestionRecord) -> bool:
-        """Whether the file says what we wrote, boxes aside: now, or before words for a person were
-        put into it that a crash or a full disk kept out of the file.
-        """
+        """Whether the file says what we wrote, boxes aside, by its record or its seal."""
         return file.suggestion == record.suggestion and (
             file.shown == normal(record.body) or self.is_ours(file)
         )

@@ -1,7 +1,4 @@
-"""Budget: how many runs are allowed, per cause and over time.
-
-An hour and a day are of elapsed time, which no clock's jump moves.
-"""
+"""Budget: how many runs are allowed, per cause, and per hour and day of elapsed time."""
 
 from __future__ import annotations
 
@@ -36,8 +33,6 @@ class RunCounts(RunCountLimits):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExceededLimit:
-    """Which budget is used up, and its limit."""
-
     budget: str
     limit: int
 
@@ -46,12 +41,9 @@ class ExceededLimit:
 
 
 class Budget:
-    """Counts the runs in the history, so that a restart forgets nothing, and by when they began in
-    elapsed time, which is kept beside it.
-
-    `started` are tasks whose runs have started, counted also while the history does not hold them
-    yet. So are reserved places: callers check and reserve without waiting in between, on the event
-    loop, so that no two get the same place.
+    """Counts the runs in the history, so that a restart forgets nothing. `started` are tasks whose
+    runs may not be in it yet; they count, as reserved places do. Callers check and reserve without
+    waiting in between, on the event loop.
     """
 
     def __init__(
@@ -67,22 +59,16 @@ class Budget:
         self._reserved: dict[str, Task] = {}
 
     def reserve(self, task: Task) -> None:
-        """Reserve a run, which will be in the history.
-
-        Raises StorageFailedError; joins the state's open batch.
-        """
+        """Raises StorageFailedError; joins the state's open batch."""
         self._start(task)
         self._reserved[str(task.run)] = task
 
     def leave_out(self, task: Task) -> None:
-        """A run that is about to begin counts in no budget over time: another one pays for it.
-
-        Raises StorageFailedError; joins the state's open batch.
-        """
+        """The same for a run that counts in no budget over time: another one pays for it."""
         self._start(task, is_left_out=True)
 
     def give_back(self, task: Task) -> None:
-        """Release the reservation: the run is in the history by now, or does not start."""
+        """The run is in the history by now, or does not start."""
         self._reserved.pop(str(task.run), None)
 
     def exceeded(self, started: Collection[Task] = ()) -> ExceededLimit | None:
@@ -105,7 +91,6 @@ class Budget:
         )
 
     def cause_exceeded(self) -> ExceededLimit:
-        """The message when no cause of a task has a run left."""
         return ExceededLimit(budget="runs_per_cause", limit=self.limits.runs_per_cause)
 
     def counts(self) -> RunCounts:
@@ -123,9 +108,7 @@ class Budget:
         self._starts.put(str(task.run), {"at": now.timestamp(), **more})
 
     def _in(self, span: timedelta) -> int:
-        """Runs in the history that started in the last such span: by date, or, where a clock's jump
-        put these wrong, by elapsed time.
-        """
+        """Runs of the last such span by date, or by elapsed time where dates are wrong."""
         now = self._elapsed()
         starts = dict(self._starts.items())
         left_out = {run for run, row in starts.items() if row.get("is_left_out")}

@@ -17,9 +17,7 @@ _FORGOTTEN_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What started it: `kind` is `change` or `request`, `path` the first file concerned, `files`
-    their number.
-    """
+    """`kind` is `change` or `request`, `path` the first file concerned, `files` their number."""
 
     id: str
     kind: str
@@ -29,10 +27,7 @@ class Cause:
 
 
 class Causes:
-    """The causes that may wake a watcher, and whom each has woken.
-
-    Changes join the state's open batch.
-    """
+    """Which watchers each cause has woken. Changes join the state's open batch."""
 
     def __init__(self, state: StateStore) -> None:
         self._table = state.table("causes")
@@ -64,9 +59,7 @@ class Causes:
         return tuple(cause for cause in causes if watcher not in self._woken.get(cause, ()))
 
     def wake(self, watcher: str, causes: Iterable[str]) -> None:
-        """Remember that these causes have woken the watcher; also unknown ones, or they would go
-        round for ever.
-        """
+        """They have woken the watcher; also unknown ones, or they would go round for ever."""
         for cause in causes:
             woken = self._woken.setdefault(cause, set())
             if watcher not in woken:
@@ -107,17 +100,13 @@ LONGEST_BACK_OFF_S = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuietWindow:
-    """How long a task waits for further changes: `quiet_s` after the last change, `longest_s` after
-    the first, in seconds.
-    """
+    """How long a task waits, in seconds: after the last change, and at most after the first."""
 
     quiet_s: float
     longest_s: float
 
 
 class UpstreamOrder(Protocol):
-    """Who is upstream of whom."""
-
     async def prepare(self) -> None:
         """Update the order, if declarations have changed."""
 
@@ -130,11 +119,8 @@ class UpstreamOrder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A watcher has something to review.
-
-    `parents` are the runs whose writes woke it; `reason` says what it waits for.
-
-    `run` is the run that works on it, also while that waits to be tried again.
+    """A watcher has something to review. `parents`: the runs whose writes woke it; `run`: the run
+    that works on it, also while that waits to be tried again; `reason`: what it waits for.
     """
 
     id: str
@@ -151,7 +137,7 @@ class Task:
 
 
 class Queue:
-    """The tasks of one vault: for each watcher at most one that waits and one that runs."""
+    """For each watcher at most one task that waits and one that runs."""
 
     def __init__(
         self, state: StateStore, causes: Causes, window: QuietWindow, order: UpstreamOrder
@@ -191,10 +177,7 @@ class Queue:
         at: datetime,
         wait: bool,
     ) -> tuple[Task, bool]:
-        """Queue a review, or add to the one that waits; returns whether it is new.
-
-        `wait`: for quiet, since a person may go on typing.
-        """
+        """Queue a review, or add to the one that waits; returns whether it is new."""
         present = self.queued(watcher)
         first = at if present is None else min(present.first_at, at)
         quiet = timedelta(seconds=self._window.quiet_s)
@@ -226,9 +209,7 @@ class Queue:
         return task, present is None
 
     def withdraw(self, watcher: str) -> Task | None:
-        """Nothing is left to review: drop the waiting task, unless its run has started and must be
-        ended properly.
-        """
+        """Nothing is left to review: drop the waiting task, unless its run has started."""
         task = self.queued(watcher)
         if task is None or task.run is not None:
             return None
@@ -251,14 +232,12 @@ class Queue:
             self._put(replace(task, watcher=now))
 
     async def prepare(self) -> None:
-        """Compute who has to wait for whom; call it before `ready`."""
+        """Compute which tasks wait for others; call it before `ready`."""
         await self._order.prepare()
         self._waiting = None
 
     def ready(self, now: datetime) -> Iterator[Task]:
-        """The tasks that may start now, in order; a generator, since a started task may make others
-        wait.
-        """
+        """The tasks that may start now; a generator, since a started one may make others wait."""
         for task in self.all():
             is_due = (
                 task.state == "queued" and task.id not in self._parked and self._is_due(task, now)
@@ -267,9 +246,7 @@ class Queue:
                 yield self._tasks[task.id]
 
     def waits_for(self, task: Task) -> str | None:
-        """The watcher it has to wait for, if any: one upstream that the same cause has woken, a
-        running one that it watches, or itself.
-        """
+        """The watcher it waits for: one upstream of its cause, one it watches, or itself."""
         if task.state == "running":
             return None
         if self._waiting is None:
@@ -288,19 +265,14 @@ class Queue:
         )
 
     def begin(self, task: Task, run: str, causes: Sequence[str]) -> Task:
-        """Start the task in that run, for these of its causes, which will not wake the watcher
-        again.
-        """
+        """Start it in that run, for these of its causes, which will not wake the watcher again."""
         self._causes.wake(task.watcher, causes)
         running = replace(task, state="running", run=run, causes=tuple(causes), reason=None)
         self._put(running)
         return running
 
     def put_back(self, task: Task, *, due_at: datetime, reason: str | None) -> Task:
-        """The task was started and could not be finished; it is tried again.
-
-        One that came for the watcher meanwhile joins it.
-        """
+        """It could not be finished and is tried again; one that came meanwhile joins it."""
         later = self.queued(task.watcher)
         back = replace(
             task, state="queued", due_at=due_at, attempts=task.attempts + 1, reason=reason
@@ -317,11 +289,7 @@ class Queue:
         return back
 
     def set_reason(self, task: Task, reason: str | None, *, until_change: bool = False) -> None:
-        """Say what a queued task waits for.
-
-        `until_change`: until something new comes for it, and no other task waits for it. Lost at a
-        restart.
-        """
+        """Say what it waits for. `until_change`: for something new; lost at a restart."""
         if task.reason != reason:
             self._tasks[task.id] = replace(task, reason=reason)
         if until_change:
@@ -345,16 +313,11 @@ class Queue:
         return found
 
     def _is_due(self, task: Task, now: datetime) -> bool:
-        """Whether its moment has come; one farther ahead than any was set by a clock that has been
-        put right since.
-        """
+        """A moment too far ahead was set by a clock that has been put right since."""
         return task.due_at <= now or task.due_at - now > self._longest
 
     def _work_out_waiting(self) -> dict[str, str]:
-        """For each watcher whose task has to wait, whom it waits for.
-
-        One pass, since there may be thousands.
-        """
+        """For each watcher whose task waits, the one it waits for, in one pass over thousands."""
         found: dict[str, str] = {}
         for group in dict.fromkeys(self._watchers_by_cause()):
             found.update(self._order.blockers(group))
