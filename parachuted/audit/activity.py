@@ -12,7 +12,7 @@ from datetime import date, datetime
 
 from parachuted.access.notes import Activity
 from parachuted.audit.files import append, opened
-from parachuted.errors import EditRefusedError, StorageFailedError
+from parachuted.errors import EditRefusedError, StorageFailedError, storage_errors
 from parachuted.texts.times import time_of
 from parachuted.texts.visible import one_line
 from parachuted.vault import VaultRoot
@@ -45,7 +45,7 @@ class ActivityLog:
             "summary": activity.summary,
         }
         line = json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        with _storage_errors("the activity log could not be written"):
+        with storage_errors("the activity log could not be written"):
             append(self._root, FOLDER, f"{time_of(at)[:10]}.jsonl", line, durably=True)
 
     def read(self, day: str) -> list[Activity]:
@@ -64,7 +64,7 @@ class ActivityLog:
     def _read(self, place: str, name: str) -> Iterator[Activity]:
         data = b""
         with (
-            _storage_errors(f"{place}/{name} could not be read"),
+            storage_errors(f"{place}/{name} could not be read"),
             contextlib.suppress(FileNotFoundError),
             opened(self._root, place, name) as descriptor,
         ):
@@ -94,11 +94,3 @@ def _activity(entry: dict[str, object]) -> Activity:
 
 def _word(text: str | None) -> str | None:
     return None if text is None else one_line(text, _LONGEST_WORD)
-
-
-@contextlib.contextmanager
-def _storage_errors(says: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageFailedError(f"{says}: {error.strerror}", errno=error.errno) from error

@@ -123,16 +123,8 @@ class NullAuditRecorder:
 MOST_LINE_BYTES = 128 << 10
 _ID, _TEXT, _PATH = 200, 300, 512
 _MOST_TEXTS = {"para_ids_involved": 32, "paths": 20, "names": 8, "causes": 8}
-_MOST = {
-    "para_ids_involved": _ID,
-    "status": 0,
-    "request_id": _ID,
-    "run": _ID,
-    "before": _ID,
-    "after": _ID,
-    "write": 0,
-}
-_MOST |= {"details": _TEXT, "paths": _PATH, "names": _ID, "causes": _ID}
+_MOST = dict.fromkeys(("para_ids_involved", "status", "request_id", "run", "before", "after"), _ID)
+_MOST |= {"write": 0, "details": _TEXT, "paths": _PATH, "names": _ID, "causes": _ID}
 _MOST_SEQ = 10**19
 _TAIL = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode

@@ -26,7 +26,7 @@ _RETRY_S, _DURABLE_S, _TEND_S = 1.0, 1.0, 30.0
 
 
 class AuditLog:
-    """`trouble` and `refusal`: why lines, or changes, wait; `broken`: what a start found changed."""
+    """`trouble`, `refusal`: why lines, or changes, wait; `broken`: what a start found changed."""
 
     def __init__(
         self,

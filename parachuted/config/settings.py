@@ -42,27 +42,13 @@ def _web_address(url: str) -> str:
     return url
 
 
-def _host_names(text: str) -> str:
-    if not all(_HOST_NAME.fullmatch(name) for name in listed(text)):
-        raise ValueError(
-            "should be names such as notes.example, with commas between them and no port"
-        )
-    return text
+def _each(pattern: str, should_be: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not all(re.fullmatch(pattern, part) for part in listed(text)):
+            raise ValueError(f"should be {should_be}")
+        return text
 
-
-def _origins(text: str) -> str:
-    if not all(_ORIGIN.fullmatch(origin) for origin in listed(text)):
-        raise ValueError(
-            "should be origins such as https://notes.example, with commas between them and "
-            "nothing after the name or port"
-        )
-    return text
-
-
-def _pairs(text: str) -> str:
-    if not all(_PAIR.fullmatch(pair) for pair in listed(text)):
-        raise ValueError("should be pairs such as BrainInterface=brain, with commas between them")
-    return text
+    return AfterValidator(check)
 
 
 def _patterns(text: str) -> str:
@@ -103,9 +89,9 @@ def _folder(path: str | Path) -> Path:
 
 
 _LOGIN = re.compile(r"(://)[^/\s@]+@")
-_PAIR = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63} *= *[a-z][a-z0-9-]{0,63}")
-_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?|[0-9A-Fa-f:]{2,39}")
-_ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(:[0-9]{1,5})?")
+_PAIR = r"[A-Za-z][A-Za-z0-9_]{0,63} *= *[a-z][a-z0-9-]{0,63}"
+_HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?|[0-9A-Fa-f:]{2,39}"
+_ORIGIN = r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(:[0-9]{1,5})?"
 _Text = Annotated[str, Field(min_length=1, max_length=1_000)]
 _Count = Annotated[int, Field(ge=1, le=1_000_000)]
 _Days = Annotated[int, Field(ge=0, le=36_500)]
@@ -118,9 +104,22 @@ _Host = Annotated[str, AfterValidator(_address)]
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 _Level = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]
 _Mode = Literal["remote", "always", "disabled"]
-_HostNames = Annotated[str, Field(max_length=10_000), AfterValidator(_host_names)]
-_Origins = Annotated[str, Field(max_length=10_000), AfterValidator(_origins)]
-_Providers = Annotated[str, Field(max_length=10_000), AfterValidator(_pairs)]
+_Listing = Annotated[str, Field(max_length=10_000)]
+_HostNames = Annotated[
+    _Listing,
+    _each(_HOST_NAME, "names such as notes.example, with commas between them and no port"),
+]
+_Origins = Annotated[
+    _Listing,
+    _each(
+        _ORIGIN,
+        "origins such as https://notes.example, with commas between them and nothing after the "
+        "name or port",
+    ),
+]
+_Providers = Annotated[
+    _Listing, _each(_PAIR, "pairs such as BrainInterface=brain, with commas between them")
+]
 _Url = Annotated[str, AfterValidator(_web_address)]
 _Folders = Annotated[str, Field(max_length=10_000), AfterValidator(_outside_folders)]
 _Patterns = Annotated[str, Field(max_length=10_000), AfterValidator(_patterns)]

@@ -16,7 +16,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from parachuted.errors import StorageFailedError
+from parachuted.errors import storage_errors
 from parachuted.home_files.document import BOM, YamlRejectedError, read_document
 from parachuted.home_files.private import (
     UntrustedFileError,
@@ -257,20 +257,16 @@ class HomeFile:
         also when it would be too large, StorageFailedError, and what `edit` raises, having changed
         nothing.
         """
-        try:
-            with locked(self._home, f"{self.path.name}.lock"):
-                before = self.read()
-                text = edit(before)
-                if text == before:
-                    return
-                if len(text.encode()) > self.limit:
-                    raise UntrustedFileError(
-                        f"{self.path.name} would be larger than {self.limit // 1024} KB; remove "
-                        "entries that are no longer needed"
-                    )
-                self._home.chmod(0o700)
-                replace_private(self.path.resolve(), text.encode())
-        except OSError as error:
-            raise StorageFailedError(
-                f"{self.path.name} could not be written: {error.strerror}", errno=error.errno
-            ) from error
+        name = self.path.name
+        with storage_errors(f"{name} could not be written"), locked(self._home, f"{name}.lock"):
+            before = self.read()
+            text = edit(before)
+            if text == before:
+                return
+            if len(text.encode()) > self.limit:
+                raise UntrustedFileError(
+                    f"{name} would be larger than {self.limit // 1024} KB; remove entries that are "
+                    "no longer needed"
+                )
+            self._home.chmod(0o700)
+            replace_private(self.path.resolve(), text.encode())

@@ -21,7 +21,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.errors import OutdatedError, StorageFailedError
+from parachuted.errors import OutdatedError, StorageFailedError, storage_errors
 from parachuted.home_files.private import (
     UntrustedFileError,
     locked,
@@ -173,21 +173,19 @@ class HookApprovals:
         """Write them down; returns those that are news. `is_new`: only what has no pin, and not
         over pins that cannot be read. Raises StorageFailedError.
         """
-        try:
-            with locked(self._home, self._path.with_suffix(".lock").name):
-                self._look()
-                known = self._pins
-                if is_new and known is None:
-                    return []
-                pins = {**found, **(known or {})} if is_new else {**(known or {}), **found}
-                news = sorted(name for name in found if pins[name] != (known or {}).get(name))
-                if news or known is None:
-                    self._write(pins)
-                return news
-        except OSError as error:
-            raise StorageFailedError(
-                f"{self._path.name} could not be written: {error.strerror}", errno=error.errno
-            ) from error
+        with (
+            storage_errors(f"{self._path.name} could not be written"),
+            locked(self._home, self._path.with_suffix(".lock").name),
+        ):
+            self._look()
+            known = self._pins
+            if is_new and known is None:
+                return []
+            pins = {**found, **(known or {})} if is_new else {**(known or {}), **found}
+            news = sorted(name for name in found if pins[name] != (known or {}).get(name))
+            if news or known is None:
+                self._write(pins)
+            return news
 
     def _write(self, pins: dict[str, str]) -> None:
         data = json.dumps(dict(sorted(pins.items())), indent=1).encode() + b"\n"

@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 from tinydb.storages import Storage
 
-from parachuted.errors import StorageFailedError
+from parachuted.errors import StorageFailedError, storage_errors
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Journal(Storage):
         self._fd = -1
         self._length = self._changes = 0
         self._in_doubt = False
-        with _refusals(path), contextlib.ExitStack() as undo:
+        with storage_errors(f"the disk refused {path.name}"), contextlib.ExitStack() as undo:
             undo.callback(self._close_file)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._temporary.unlink(missing_ok=True)
@@ -200,7 +200,7 @@ class Journal(Storage):
         """Make durable as one what the tables hold already."""
         if self._fd < 0:
             raise StorageFailedError(f"{self.path.name} is closed")
-        with _refusals(self.path):
+        with storage_errors(f"the disk refused {self.path.name}"):
             if self._in_doubt:
                 self._rewrite()
             else:
@@ -295,16 +295,6 @@ class Journal(Storage):
         except OSError:  # a file system without hard links
             aside.write_bytes(self.path.read_bytes())
         return aside
-
-
-@contextlib.contextmanager
-def _refusals(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageFailedError(
-            f"the disk refused {path.name}: {error.strerror}", errno=error.errno
-        ) from error
 
 
 def _line(text: str) -> bytes:

@@ -28,6 +28,7 @@ from parachuted.errors import (
     NotFoundError,
     ParachuteError,
     StorageFailedError,
+    storage_errors,
 )
 from parachuted.home_files.private import UntrustedFileError, locked, read_private, replace_private
 from parachuted.state import StateStore
@@ -192,17 +193,16 @@ class Sealer:
     def _known_key(self) -> bytes:
         if self._key is None:
             try:
-                with locked(self._home, _LOCK):
+                with (
+                    storage_errors(f"{KEY_FILE} cannot be read or kept"),
+                    locked(self._home, _LOCK),
+                ):
                     text = read_private(self._home / KEY_FILE, _LARGEST_KEY, is_secret=True)
                     if text is None:
                         text = secrets.token_hex(_BYTES)
                         replace_private(self._home / KEY_FILE, text.encode())
             except UntrustedFileError as error:
                 raise StorageFailedError(f"suggestions cannot be sealed: {error}") from error
-            except OSError as error:
-                raise StorageFailedError(
-                    f"{KEY_FILE} cannot be read or kept: {error.strerror}", errno=error.errno
-                ) from error
             if _KEY.fullmatch(text.strip()) is None:
                 raise StorageFailedError(
                     f"{KEY_FILE} holds no key; remove it, and a new one is made"

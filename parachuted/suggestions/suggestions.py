@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -57,8 +56,7 @@ _Plan = TypeVar("_Plan", PlannedSuggestion, None)
 Sees: TypeAlias = Callable[[str], bool]
 _MOST_PENDING, _MOST_OF_ONE = 500, 100
 _LARGEST_AT_ONCE = 200_000
-_LONGEST_REASONING, _LONGEST_NAME = 4_000, 200
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_LONGEST_REASONING = 4_000
 
 
 def _sees_all(_path: str) -> bool:
