@@ -39,13 +39,6 @@ def test_settings_come_before_dropped_scripts_and_these_by_their_names(home: Pat
     ]
 
 
-def test_a_vault_folder_holds_no_hooks(home: Path, vault: Path):
-    write(vault / "hooks.yaml", ONE)
-    write(vault / "hooks" / "on-session-start.py", "")
-
-    assert load_hooks(home, vault=vault).hooks == []
-
-
 def test_nothing_is_read_from_the_vault_through_a_link(home: Path, vault: Path):
     write(vault / "h.yaml", ONE)
     (home / "hooks.yaml").symlink_to(vault / "h.yaml")
@@ -142,14 +135,6 @@ def test_a_folder_or_a_pipe_in_the_place_of_the_settings_holds_no_one_up(home: P
     (home / "hooks.yaml").unlink()
     (home / "hooks.yaml").mkdir()
     assert "write.before" in load_hooks(home).closed
-
-
-def test_a_mistake_is_reported_with_file_and_line(home: Path):
-    write(home / "hooks.yaml", "hooks:\n  nonsense: []\n")
-
-    assert load_hooks(home).problems == [
-        "hooks.yaml line 2: there is no event 'nonsense'; `parachute hooks docs` lists them",
-    ]
 
 
 def test_all_hooks_off_means_scripts_too(home: Path):

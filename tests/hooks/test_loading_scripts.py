@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.errors import NotFoundError
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.loading import read_script
 
@@ -26,28 +25,22 @@ def hook_of(path: Path) -> Hook:
     return found
 
 
-def test_a_python_script_runs_with_our_python_and_needs_no_first_line(tmp_path: Path):
-    path = drop(tmp_path, "on-session-start.py", "print(1)\n")
+@pytest.mark.parametrize(
+    ("name", "text", "mode", "interpreter"),
+    [
+        ("on-session-start.py", "print(1)\n", 0o644, (sys.executable,)),
+        ("on-session-end.sh", "echo\n", 0o644, ("/bin/sh",)),
+        ("on-file-modified.py", "#!/usr/bin/env python3\n", 0o755, ()),
+        ("on-file-modified.py", "print(1)\n", 0o755, (sys.executable,)),
+    ],
+    ids=["python", "shell", "by its first line", "executable without a first line"],
+)
+def test_a_script_runs_by_its_first_line_or_else_its_suffix(
+    tmp_path: Path, name: str, text: str, mode: int, interpreter: tuple[str, ...]
+):
+    path = drop(tmp_path, name, text, mode=mode)
 
-    assert hook_of(path).argv == (sys.executable, str(path))
-
-
-def test_a_shell_script_runs_with_the_shell(tmp_path: Path):
-    path = drop(tmp_path, "on-session-end.sh", "echo\n")
-
-    assert hook_of(path).argv == ("/bin/sh", str(path))
-
-
-def test_an_executable_script_runs_as_its_first_line_says(tmp_path: Path):
-    path = drop(tmp_path, "on-file-modified.py", "#!/usr/bin/env python3\n", mode=0o755)
-
-    assert hook_of(path).argv == (str(path),)
-
-
-def test_an_executable_python_script_without_a_first_line_still_runs_with_python(tmp_path: Path):
-    path = drop(tmp_path, "on-file-modified.py", "print(1)\n", mode=0o755)
-
-    assert hook_of(path).argv == (sys.executable, str(path))
+    assert hook_of(path).argv == (*interpreter, str(path))
 
 
 @pytest.mark.parametrize("name", ["on-file-modified", "on-file-modified.rb", "on-file-modified.js"])
@@ -105,6 +98,8 @@ def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path):
     "name",
     [
         "helpers.py",
+        "online.py",
+        "session-start.py",
         "README.md",
         ".on-session-start.py",
         "on-session-end.py~",
@@ -122,13 +117,6 @@ def test_a_folder_or_a_pipe_of_that_name_is_not_a_hook(tmp_path: Path):
 
     assert read_script(tmp_path / "on-session-start.py") is None
     assert read_script(tmp_path / "on-session-end.py") is None
-
-
-def test_a_name_that_means_no_event_is_reported(tmp_path: Path):
-    with pytest.raises(NotFoundError, match="there is no event 'nonsense'"):
-        read_script(drop(tmp_path, "on-nonsense.py"))
-    with pytest.raises(NotFoundError, match=r"TeammateIdle has no counterpart"):
-        read_script(drop(tmp_path, "on-TeammateIdle.py"))
 
 
 def test_a_link_to_nowhere_is_reported(tmp_path: Path):
