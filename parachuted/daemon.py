@@ -135,7 +135,6 @@ class Daemon:
 
     @property
     def port(self) -> int:
-        """The port of the API; 0 before it is open."""
         return self.watched.port
 
     def _make_tls_listener(self) -> TlsListener | None:

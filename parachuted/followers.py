@@ -75,7 +75,6 @@ class HomeUpkeep:
     problems: Problems
 
     async def run(self) -> None:
-        """Follow changes at once, until cancelled; save when keys were last used now and then."""
         loop = asyncio.get_running_loop()
         flushed_at = loop.time()
         ring = self.authenticator.ring

@@ -153,7 +153,6 @@ def stamp(moment: datetime) -> str:
 
 
 def line_of(event: AuditEvent, before: ChainPosition) -> tuple[bytes, ChainPosition]:
-    """The line, with its end, and its position in the chain."""
     document: dict[str, object] = {
         "seq": before.seq + 1,
         "timestamp": stamp(event.timestamp),

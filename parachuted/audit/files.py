@@ -99,7 +99,6 @@ class AuditFolder:
         )
 
     def days(self) -> list[str]:
-        """The days that have a file, oldest first."""
         try:
             with self._root.opened_folder(FOLDER) as folder:
                 return sorted(name[:10] for name in _names(folder) if self._day.fullmatch(name))
@@ -152,7 +151,6 @@ class ChainHeadFile:
         self._path = path
 
     def read(self) -> ChainHead | None:
-        """None when the file is missing or unreadable."""
         try:
             document = json.loads(self._path.read_bytes())
             sure, begun = (

@@ -99,7 +99,6 @@ def document_of(graph: AuditGraph) -> dict[str, Any]:
 
 
 def draw(graph: AuditGraph, span: str) -> list[str]:
-    """The lines of the picture; `span` names its period."""
     title = f"System activity, {span}"
     if not graph.edges:
         return [title, "", "Nothing happened."]

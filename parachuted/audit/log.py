@@ -86,7 +86,6 @@ class AuditLog:
             return self.trouble is None
 
     def close(self) -> None:
-        """Write what waits, as far as possible, and stop."""
         self._closing.set()
         self._awake.set()
         if self._thread.is_alive():

@@ -141,7 +141,6 @@ class AuditReader:
         return max(map(self.end_of, self._folder.days()), default=START)
 
     def end_of(self, day: str) -> ChainPosition:
-        """The last sound line of a day."""
         return next((line.link for line in self._backward_in(day) if line.is_sound), START)
 
     def first_seq(self, day: str) -> int:
@@ -168,7 +167,6 @@ class AuditReader:
             yield from merged
 
     def _backward_in(self, day: str) -> Iterator[ChainLine]:
-        """The audit's lines of a day, last first."""
         try:
             with self._folder.opened(day) as descriptor:
                 for raw in _backward(descriptor):

@@ -97,7 +97,6 @@ def _break_between(at: ChainPosition, run: _Run, removed: int) -> Iterator[str]:
 def _break_at_end(
     last: ChainPosition, before: ChainHead | None, after: ChainHead | None, notes: list[str]
 ) -> Iterator[str]:
-    """Compares with the recorded end of the chain before and after the pass."""
     if before is None or after is None:
         notes.append("the state folder does not say where the chain ends, so a cut is not found")
     elif last.seq < before.sure.seq:

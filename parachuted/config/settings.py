@@ -32,7 +32,6 @@ def is_open_to_others(settings: Settings) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens there."""
     return host == "localhost" or ip_address(host).is_loopback
 
 
@@ -74,7 +73,6 @@ def _outside_folders(text: str) -> str:
 
 
 def paired(text: str) -> dict[str, str]:
-    """The pairs of a setting, `a=b` between commas, as a mapping."""
     pairs = (part.partition("=") for part in listed(text))
     return {name.strip(): value.strip() for name, _equals, value in pairs}
 
@@ -366,7 +364,6 @@ def setting_text(settings: Settings, key: str) -> str:
 
 
 def describe_settings() -> list[SettingDescription]:
-    """Every setting, in the order in which a person reads them."""
     return list(_described(Settings, ""))
 
 

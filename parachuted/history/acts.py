@@ -76,7 +76,6 @@ class FinishedAct:
 
     @property
     def problem(self) -> str | None:
-        """What a person should know."""
         if not self.left:
             return None
         back = f"; `parachute undo {self.run}` takes it back" if self.run is not None else ""
@@ -139,7 +138,6 @@ class ActFinisher:
         return [one for one in found if one is not None]
 
     def forget(self, run: str) -> None:
-        """What that run wrote is taken back, and the rest of its acts with it."""
         for number, document, _last in self._history.acts():
             if document["kind"] == _KIND and document["author"]["run"] == run:
                 self._history.end_act(number)

@@ -181,7 +181,6 @@ class Restore:
             return self._store.replace(path, data, author, base=base or present, sees=sees)
 
     def _keep(self, path: VaultPath, digest: str) -> None:
-        """Ensure that the text is stored durably, also one that was only seen."""
         try:
             with self._objects.opened(digest):
                 return
@@ -210,7 +209,6 @@ def _named(path: VaultPath, versions: list[TextVersion], name: str) -> str:
 def _around(
     path: VaultPath, versions: list[TextVersion], run: str, *, after: bool, is_known: bool
 ) -> str:
-    """The version before the run's first write of the file, or after its last."""
     file = printable(path)
     places = [number for number, one in enumerate(versions) if one.run == run]
     if not places and not is_known:

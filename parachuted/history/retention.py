@@ -117,7 +117,6 @@ class Retention:
         return writes, runs
 
     def _each(self, sql: str, span: tuple[str, str], drop: Callable[[list[Any]], None]) -> int:
-        """Drop what the query finds, some at a time; returns how many those were."""
         with self._history.reading() as database:
             rows = [row[0] for row in database.execute(sql, (*span, *span))]
         dropped = 0
@@ -268,7 +267,6 @@ class HistoryPruning:
 
     @property
     def known(self) -> HistorySize | None:
-        """The size when it was last measured; None before the first time."""
         return self._size[1] if self._size is not None else None
 
     async def size(self) -> HistorySize:

@@ -19,8 +19,6 @@ _MOST_LINES = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevertResult:
-    """`kept` are later texts at its place that were kept."""
-
     path: VaultPath
     changed: bool
     kept: tuple[str, ...] = ()

@@ -73,7 +73,6 @@ class RunAccount:
 
     @property
     def net(self) -> dict[str, Digests]:
-        """For each changed file, the digests before the run's first write and after its last."""
         return net_of(self.written)
 
     @property
@@ -324,7 +323,6 @@ def net_of(writes: Iterable[Write | WriteResult]) -> dict[str, Digests]:
 
 
 def with_writes(document: Mapping[str, object], store: Store) -> dict[str, object]:
-    """The document of a run that ends now, with all that it wrote."""
     net = net_of(store.history.writes_by(str(document["id"])))
     return {
         **document,
@@ -374,7 +372,6 @@ class CallRun:
 
     @property
     def run(self) -> str | None:
-        """The run that is being written; None before the first write."""
         document = self._document
         return None if document is None else str(document["id"])
 

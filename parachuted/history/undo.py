@@ -116,7 +116,6 @@ class Undo:
         return {str(one["act"]["run"]) for one in documents if one["kind"] == UNDO}
 
     def _is_over(self, act: Operation) -> bool:
-        """Whether it has ended, or another undo has taken back the same since."""
         undone = [(self._history.run(one) or {}).get("undone") for one in act.takes_back]
         others = [one for one in undone if isinstance(one, dict) and one.get("run") != act.run]
         return bool(others) or has_ended(self._history.run(act.run))

@@ -210,7 +210,6 @@ class _Chain:
 
 
 def _accounted(document: Mapping[str, object]) -> list[FileDiff]:
-    """What the document of a run says of writes that are no longer in the history."""
     wrote: list[Mapping[str, str]] = document.get("wrote", [])  # type: ignore[assignment]
     return [
         FileDiff(
@@ -349,7 +348,6 @@ class _Tracing:
         return {number: same[place] for number, place in places.items() if place in same}
 
     def _find_again(self, older: _Version) -> dict[int, int]:
-        """Lines that an undo brought back, in an older text that has them."""
         found: dict[int, int] = {}
         for version, lost in self._restored:
             same = same_lines(older.lines, version.lines) if lost else {}

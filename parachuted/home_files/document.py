@@ -47,7 +47,6 @@ class YamlNode:
         return dict(self.entries or ()) if self.items is None else dict(enumerate(self.items))
 
     def plain(self) -> PlainValue:
-        """The same without the places; of a repeated key the last counts."""
         if self.entries is not None:
             return {key: node.plain() for key, node in self.entries}
         return [node.plain() for node in self.items] if self.items is not None else self.text

@@ -95,7 +95,6 @@ def _comments(text: str) -> list[str]:
 def _dump(
     document: object, *, like: str = "", has_start: bool = False, has_end: bool = False
 ) -> str:
-    """`like` is a text with the indentation to use."""
     yaml, text = _round_trip(), StringIO()
     yaml.explicit_start, yaml.explicit_end = has_start, has_end
     steps = [(len(found[2]) - len(found[1]), bool(found[3])) for found in _UNDER_KEY.finditer(like)]
@@ -123,7 +122,6 @@ def _round_trip() -> Any:  # noqa: ANN401  ruamel.yaml's own hints say no more
 
 
 def _changed(document: Any, changes: Changes) -> Any:  # noqa: ANN401
-    """The document with those values, which is changed in place where it is not None."""
     holder = _as_read({"root": document})
     for place, values in changes.items():
         target = holder
@@ -210,7 +208,6 @@ def _last_line(target: Any, key: str | int) -> tuple[Any, str | int, int]:  # no
 
 
 def _as_read(value: Any) -> Any:  # noqa: ANN401  a value of any shape
-    """The value as texts, as they are read."""
     from ruamel.yaml.comments import CommentedMap, CommentedSeq  # noqa: PLC0415
     from ruamel.yaml.scalarstring import DoubleQuotedScalarString, PlainScalarString  # noqa: PLC0415
 

@@ -44,7 +44,6 @@ def read_private(
 
 
 def mark_of(at: os.stat_result) -> tuple[int, ...]:
-    """What changes whenever the file does."""
     return at.st_dev, at.st_ino, at.st_mode, at.st_uid, at.st_size, at.st_mtime_ns, at.st_ctime_ns
 
 
@@ -108,7 +107,6 @@ def replace_private(path: Path, data: bytes, mode: int = 0o600) -> None:
 def why_untrusted(
     path: Path, at: os.stat_result, *, is_secret: bool = False, is_folder: bool = False
 ) -> str | None:
-    """Why what is at that path is not to be believed, or None."""
     if not (stat.S_ISDIR if is_folder else stat.S_ISREG)(at.st_mode):
         return f"{path} is not a {'folder' if is_folder else 'file'}"
     if at.st_uid not in {os.geteuid(), 0}:

@@ -112,7 +112,6 @@ def no_vault(vault: Path) -> str:
 
 
 def was_vault(home: Path, vault: Path) -> bool:
-    """Whether the home remembers a vault at that path."""
     place = vault.resolve()
     return _legacy(home, place).is_dir() or any(
         record.path == os.fspath(place) for record in _records(home)
@@ -251,7 +250,6 @@ def _new(home: Path, identity: str) -> _Record:
 
 
 def _legacy(home: Path, place: Path) -> Path:
-    """Where earlier versions kept the state of the vault at that path."""
     return home / "state" / hashlib.sha256(os.fsencode(place)).hexdigest()[:_HASH_CHARACTERS]
 
 

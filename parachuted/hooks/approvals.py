@@ -102,7 +102,6 @@ class HookApprovals:
             return self._differing({name: digest}, files, must_know=True)
 
     def review(self, files: Iterable[Path]) -> list[ScriptReview]:
-        """Each script, and what was approved of it."""
         with self._lock:
             self._look()
             known = self._pins or {}

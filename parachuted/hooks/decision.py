@@ -179,7 +179,6 @@ def _read_json(hook: Hook, text: str) -> HookAnswer:
 
 
 def outcome_of(hook: Hook, answer: HookAnswer) -> str:
-    """What its answer came to, in a word and a reason."""
     if answer.failure is not None:
         return f"{'blocked' if answer.blocks else 'failed'}: {answer.failure}"
     if answer.blocks is not None:

@@ -46,7 +46,6 @@ class HookEventListener:
         root_of: Callable[[str], str | None] = lambda _cause: None,
         report: Callable[[str, str | None], None] = lambda _subject, _problem: None,
     ) -> None:
-        """`root_of`: the file that a cause began with."""
         self._hooks, self._vault, self._objects, self._root_of = hooks, vault, objects, root_of
         self._report = report
         self._changes: dict[tuple[str, object], Change] = {}

@@ -92,7 +92,6 @@ class Hooks:
 
     @property
     def problems(self) -> Sequence[str]:
-        """What is wrong with the files in which hooks are declared."""
         return self._set.problems
 
     @property
@@ -131,7 +130,6 @@ class Hooks:
         return event in self.wanted
 
     async def ask(self, hook_event: HookEvent) -> HookDecision:
-        """Run all matching hooks at once, and combine their answers."""
         event = hook_event.event
         if event not in self.wanted:
             return ALLOWED
@@ -154,7 +152,6 @@ class Hooks:
         return decision
 
     def tell(self, hook_event: HookEvent) -> None:
-        """Run the matching hooks in the background."""
         if hook_event.event in self.wanted:
             self._put(hook_event, self._choose(hook_event))
 
@@ -202,7 +199,6 @@ class Hooks:
     async def run_one(
         self, hook_id: str, hook_event: HookEvent
     ) -> tuple[HookAnswer, HookRunRecord]:
-        """Run one hook, ignoring its matcher. Raises NotFoundError."""
         return await self._run(self._get(hook_id), hook_event)
 
     async def replay(self, record_id: str) -> HookRunRecord:
@@ -287,7 +283,6 @@ class Hooks:
         *,
         is_background: bool = False,
     ) -> tuple[HookAnswer, HookRunRecord]:
-        """Run it on the event's document, or on `stdin`."""
         stdin = encode(document(hook_event)) if stdin is None else stdin
         refusal = self._refusal(hook)
         ran = (
@@ -376,7 +371,6 @@ class Hooks:
             self._reporter.say(subject_of(hook.id), self._refusal(hook))
 
     def _refusal(self, hook: Hook) -> str | None:
-        """Why it may not run as it is now, or None."""
         is_checked = self._options.must_approve and hook.files
         return self._approvals.refusal_of(hook.files) if is_checked else None
 

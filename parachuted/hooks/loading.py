@@ -140,7 +140,6 @@ def _load_scripts(folder: Path, vault: Path | None) -> HookFile:
 
 
 def _guarded(names: Iterable[str]) -> list[str]:
-    """The events that scripts of these names are for."""
     found = []
     for name in names:
         try:

@@ -28,8 +28,6 @@ class HookError:
 
 @dataclass(slots=True, kw_only=True)
 class HookCounts:
-    """How often a hook has run since the daemon started, and how long it took."""
-
     runs: int = 0
     failures: int = 0
     last_ms: float | None = None
@@ -68,8 +66,6 @@ def subject_of(hook_id: str) -> str:
 
 
 class HookReporter:
-    """Counts the runs and passes on the problems of one home's hooks."""
-
     def __init__(
         self,
         clock: Callable[[], datetime],

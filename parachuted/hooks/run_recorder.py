@@ -102,13 +102,11 @@ class HookRunRecorder:
         return record
 
     def last(self, count: int) -> list[HookRun]:
-        """The latest, the newest first."""
         numbers = self._numbers[-count:] if count > 0 else []
         found = (self.get(f"h{number:08}") for number in reversed(numbers))
         return [record for record in found if record is not None]
 
     def get(self, record_id: str) -> HookRunRecord | None:
-        """None: there is none of that name, or not any more."""
         if not _ID.fullmatch(record_id):
             return None
         try:

@@ -73,7 +73,6 @@ class ConcurrencyLimit:
             turn.set_result(None)
 
     def _watch(self) -> None:
-        """From now on, for as long as anyone waits."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = (
@@ -191,8 +190,6 @@ async def _end(transport: asyncio.SubprocessTransport, output: _Output) -> None:
 
 
 class _Output(asyncio.SubprocessProtocol):
-    """What a program prints, by descriptor, and whether it has ended."""
-
     def __init__(self) -> None:
         self.texts = {1: bytearray(), 2: bytearray()}
         self.has_exited, self.is_closed = asyncio.Event(), asyncio.Event()

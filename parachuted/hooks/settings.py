@@ -219,7 +219,6 @@ class _Reader:
 
 
 def _files(written: _Command, places: Mapping[str, str]) -> Iterator[Path]:
-    """The scripts that it names, so that they can be pinned."""
     words = _words(written.command) if written.args is None else [written.command, *written.args]
     for word in words:
         yield from _named(word, places)

@@ -33,14 +33,13 @@ class WriteHooks:
         self._has_begun = False
 
     def begin(self) -> None:
-        """From now on hooks are asked. The loop must be free to run them."""
         self._has_begun = True
 
     def is_asked(self) -> bool:
         return self._has_begun and self._hooks.wants(EVENT)
 
     def ask(self, intent: WriteIntent) -> None:
-        """Put a write to the hooks. Raises HookRefusedError with their words."""
+        """Raises HookRefusedError with the hooks' words."""
         decision = self._hooks.ask_from_thread(self._occurrence(intent), self._loop)
         if not decision.allowed:
             raise HookRefusedError(

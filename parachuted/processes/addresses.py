@@ -80,7 +80,6 @@ def tls_address(host: str, port: int, names: Sequence[str]) -> str:
 
 
 def qr_rows(text: str) -> list[str]:
-    """The QR code of a text, a row each, its dark squares as 1."""
     import segno  # noqa: PLC0415  few keys are made
 
     return ["".join(map(str, row)) for row in segno.make(text, micro=False).matrix]

@@ -30,7 +30,6 @@ WITHOUT_AGENT_SDK = (
 
 
 def has_agent_sdk() -> bool:
-    """Whether the `claude` extra is installed, found without importing it."""
     return find_spec("claude_agent_sdk") is not None
 
 

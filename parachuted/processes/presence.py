@@ -29,7 +29,6 @@ def home_of(env: Mapping[str, str]) -> str:
 
 
 def absolute(path: str, env: Mapping[str, str]) -> str:
-    """The path from the root on, `~` taken for the person's home."""
     if path == "~" or path.startswith("~/"):
         path = (env.get("HOME") or os.path.expanduser("~")) + path[1:]
     return os.path.abspath(path)
@@ -113,7 +112,6 @@ def refuse_second(home: str, vault: str) -> None:
 
 
 def _locks(home: str, vault: str) -> Iterator[tuple[str, int, int, str]]:
-    """What a daemon locks: path, flags and kind, and what is said where another one has it."""
     yield (
         os.path.join(home, "run", _LOCK),
         os.O_RDWR | os.O_CREAT,

@@ -97,7 +97,6 @@ class Database:
                 connection.execute("PRAGMA synchronous = FULL")
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """The answer to a short question, from the connection that writes."""
         with self.writer() as connection:
             return connection.execute(sql, values).fetchall()
 
@@ -130,7 +129,6 @@ class Database:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has been used, and not been closed or set aside since."""
         return self._is_open.is_set()
 
     def exists(self) -> bool:
@@ -149,7 +147,6 @@ class Database:
         )
 
     def close(self) -> None:
-        """Close every connection for good."""
         with self._writing, self._lock:
             self._is_closed = True
             self._close()
@@ -293,7 +290,6 @@ class Database:
 
     @property
     def _mark(self) -> Path:
-        """Exists if the file was found damaged while in use."""
         return self._beside(".doubtful")
 
     @contextlib.contextmanager

@@ -133,7 +133,6 @@ class Journal(Storage):
                 records[key] = json.loads(text)
 
     def drop(self, table: str, key: str) -> bool:
-        """Remove the document at `key`; whether there was one."""
         with self.batch():
             old = self.of(table).get(key)
             if old is None:
@@ -143,7 +142,6 @@ class Journal(Storage):
             return True
 
     def read(self) -> Tables:
-        """A copy of everything, as TinyDB asks for it."""
         with self.lock:
             return {
                 name: {key: copied(document) for key, document in records.items()}
@@ -151,7 +149,6 @@ class Journal(Storage):
             }
 
     def write(self, data: Tables) -> None:
-        """Make everything equal `data`, as TinyDB asks for it."""
         with self.batch():
             for name, records in self._tables.items():
                 for key in records.keys() - data.get(name, {}).keys():
@@ -197,7 +194,6 @@ class Journal(Storage):
         self._fd = -1
 
     def _append(self, changes: Mapping[tuple[str, str], str]) -> None:
-        """Make durable as one what the tables hold already."""
         if self._fd < 0:
             raise StorageFailedError(f"{self.path.name} is closed")
         with storage_errors(f"the disk refused {self.path.name}"):

@@ -21,7 +21,6 @@ class Table:
         self._journal, self._name = journal, name
 
     def put(self, key: str, document: Mapping[str, object]) -> None:
-        """Set the record of `key`; TypeError or ValueError if it is not JSON."""
         self._journal.put(self._name, key, document)
 
     def get_record(self, key: str) -> Record | None:
@@ -30,7 +29,6 @@ class Table:
             return None if document is None else copied(document)
 
     def drop(self, key: str) -> bool:
-        """Remove the record of `key`; whether there was one."""
         return self._journal.drop(self._name, key)
 
     def items(self) -> list[tuple[str, Record]]:

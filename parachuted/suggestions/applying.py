@@ -64,7 +64,6 @@ class Acceptance:
 
 
 def acceptance_of(suggestions: Iterable[Suggestion]) -> list[Acceptance]:
-    """By agent and action, of what a person decided."""
     counts = Counter(
         (one.source_agent, one.action, one.status)
         for one in suggestions
@@ -225,7 +224,6 @@ class SuggestionApplier:
         raise SupersededError(why, conflict.ours, conflict.theirs)
 
     def _base(self, path: VaultPath, suggestion: Suggestion) -> tuple[bytes | None, str | None]:
-        """The text that it is decided on, which is kept for good."""
         try:
             with self._root.straight():
                 if self._root.size(path) > _LARGEST_TARGET:
@@ -363,7 +361,6 @@ class SuggestionResolver:
     def _superseded(
         self, record: SuggestionRecord, error: SupersededError, by: str
     ) -> SuggestionRecord:
-        """It cannot be done any more; both texts are shown."""
         texts = (
             ("What would stand there", _shown_text(error.ours)),
             ("What stands there now", _shown_text(error.theirs)),

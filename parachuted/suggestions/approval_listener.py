@@ -51,7 +51,6 @@ class ApprovalListener:
         self._end = bus.subscribe(self._hear)
 
     async def run(self) -> None:
-        """Look at all files once, then at those that change, until cancelled."""
         try:
             await self._suggestions.settle()
         except StorageFailedError as error:  # whoever resolves one tries again
@@ -65,7 +64,6 @@ class ApprovalListener:
             self._came.clear()
 
     async def quiet(self) -> None:
-        """Wait until all events are handled."""
         while self._acts or not self._idle.is_set():
             await self._idle.wait()
             await asyncio.sleep(0)

@@ -125,7 +125,6 @@ def text_after(
 
 
 def edit_of(action: SuggestionAction, payload: Mapping[str, object], before: bytes) -> Edit:
-    """The edit of a text that is to be `before`, or to be rebased."""
     edit = (
         ReplaceAll(data=_binary(payload) if "base64" in payload else str(payload["text"]).encode())
         if payload.keys() & {"text", "base64"}

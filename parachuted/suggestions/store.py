@@ -127,7 +127,6 @@ class SuggestionRecord:
         return record_of(suggestion, self.file, shown)
 
     def check(self, state: State) -> None:
-        """Raises EditRefusedError where that state cannot follow."""
         if state not in TRANSITIONS.get(self.state, ()):
             one = self.suggestion
             was = "is just being applied" if self.applying else f"was {one.status} already"
@@ -149,7 +148,6 @@ class SuggestionRecord:
 
 
 def record_of(suggestion: Suggestion, file: str, shown: SuggestionPreview) -> SuggestionRecord:
-    """One with the body that follows from it."""
     body = body_of(suggestion, shown)
     return SuggestionRecord(suggestion=suggestion, file=file, shown=shown, body=body)
 
@@ -347,14 +345,12 @@ class SuggestionStore:
         )
 
     def is_ours(self, file: SuggestionFile) -> bool:
-        """Whether the file is as we once wrote it, boxes aside, by its seal."""
         return file.suggestion is not None and self._sealer.holds(
             file.seal, file.suggestion, file.shown
         )
 
 
 def shown_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPreview:
-    """What a person is to see of what it would do: all of it, one way or the other."""
     before, after = planned.before or b"", planned.after or b""
     if any(b"\0" in text or not is_utf8(text) for text in (before, after)):
         return SuggestionPreview(diff=f"(no text: {len(before)} bytes become {len(after)})")
@@ -368,7 +364,6 @@ def shown_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPr
 
 
 def holds_private(*texts: bytes) -> bool:
-    """Whether a part of one of these notes is for no agent."""
     return any(may_be_private(one) and without_private(one) is not one for one in texts)
 
 

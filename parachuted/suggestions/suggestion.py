@@ -93,7 +93,6 @@ class Suggestion:
 
     @property
     def effect(self) -> Mapping[str, object]:
-        """The payload that counts: as it was proposed, or as a person changed it."""
         return self.payload if self.modifications is None else self.modifications
 
 
@@ -172,7 +171,6 @@ class SuggestionFile:
 
 
 def body_of(suggestion: Suggestion, shown: SuggestionPreview) -> str:
-    """All that stands below the frontmatter."""
     words = _lines(shown.words[:_MOST_WORDS]) if shown.words else []
     reasons = _lines(suggestion.reasoning.strip() or "(no reason was given)")
     at = f"{suggestion.timestamp:%Y-%m-%d %H:%M} UTC"
@@ -251,7 +249,6 @@ def normal(body: str) -> str:
 
 
 def title_of(suggestion: Suggestion) -> str:
-    """What it would do, in a few words."""
     several = stands_for(suggestion)
     if several is not None:
         return f"{len(several)} suggestions at once"
@@ -298,7 +295,6 @@ def _boxes(body: str) -> tuple[frozenset[str], str]:
 
 
 def _is_below(suggestion: Suggestion) -> bool:
-    """Whether the payload is too much for a frontmatter."""
     return len(json.dumps(dict(suggestion.payload))) > _LARGEST_INLINE
 
 

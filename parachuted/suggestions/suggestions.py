@@ -109,7 +109,6 @@ class Suggestions:
         return self.record(name, sees=sees).suggestion
 
     def record(self, name: str, *, sees: Sees = _sees_all) -> SuggestionRecord:
-        """The same with what is shown of it."""
         record = self.store.get(name)
         if record is None or not self.is_seen(record.suggestion, sees):
             raise unknown(name)
@@ -136,7 +135,6 @@ class Suggestions:
         )
 
     def parts_of(self, suggestion: Suggestion) -> list[Suggestion]:
-        """Itself, or those for which it stands."""
         names = stands_for(suggestion)
         if names is None:
             return [suggestion]
@@ -291,7 +289,6 @@ class Suggestions:
         )
 
     async def changes_watch(self, name: str) -> bool:
-        """Whether it would have another set of notes watched."""
         planned = await asyncio.to_thread(self._resolver.applier.plan, self.get(name))
         return changes_watch(planned.before, planned.after)
 
@@ -329,7 +326,6 @@ class Suggestions:
         return record
 
     async def place(self, name: str, path: str) -> None:
-        """A person gave its file another name."""
         async with self._hand(name):
             record = replace(self.record(name), file=path)
             await self._whole(lambda: self.store.keep(record))

@@ -72,7 +72,6 @@ class Budget:
         self._reserved.pop(str(task.run), None)
 
     def exceeded(self, started: Collection[Task] = ()) -> ExceededLimit | None:
-        """The budget over time that is used up, if any."""
         more = len(self._uncounted(started))
         for budget, span in _SPANS.items():
             limit = getattr(self.limits, budget)
@@ -81,7 +80,6 @@ class Budget:
         return None
 
     def causes_left(self, task: Task, started: Collection[Task] = ()) -> tuple[str, ...]:
-        """The task's causes that may still have a run."""
         more = [cause for one in self._uncounted(started) for cause in one.causes]
         limit = self.limits.runs_per_cause
         return tuple(

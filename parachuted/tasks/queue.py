@@ -37,7 +37,6 @@ class Causes:
         state.on_undone(self._load)
 
     def open(self, cause: Cause) -> None:
-        """Remember a cause; idempotent."""
         if self._table.get_record(cause.id) is None:
             row = {"kind": cause.kind, "path": cause.path, "files": cause.files}
             self._table.put(cause.id, {**row, "at": cause.at.isoformat()})
@@ -55,7 +54,6 @@ class Causes:
         return None if found is None else printable(found.path)
 
     def that_may_wake(self, watcher: str, causes: Iterable[str]) -> tuple[str, ...]:
-        """Those of the causes that have not woken the watcher yet."""
         return tuple(cause for cause in causes if watcher not in self._woken.get(cause, ()))
 
     def wake(self, watcher: str, causes: Iterable[str]) -> None:
@@ -67,7 +65,6 @@ class Causes:
                 woken.add(watcher)
 
     def rename(self, watcher: str, now: str) -> None:
-        """A watcher has another path."""
         for cause, woken in self._woken.items():
             if watcher in woken:
                 self.wake(now, (cause,))
@@ -107,14 +104,12 @@ class QuietWindow:
 
 
 class UpstreamOrder(Protocol):
-    async def prepare(self) -> None:
-        """Update the order, if declarations have changed."""
+    async def prepare(self) -> None: ...
 
     def blockers(self, watchers: Collection[str]) -> Mapping[str, str]:
         """For each of these watchers that is downstream of another of them, one such."""
 
-    def downstream(self, path: str) -> Iterable[str]:
-        """The watchers of that note."""
+    def downstream(self, path: str) -> Iterable[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +212,6 @@ class Queue:
         return task
 
     def rename(self, watcher: str, now: str) -> None:
-        """A watcher has another path: its waiting task follows."""
         task, other = self.queued(watcher), self.queued(now)
         if task is not None and other is not None:
             self._drop(task)
@@ -254,7 +248,6 @@ class Queue:
         return self._waiting.get(task.watcher)
 
     def next_due(self, now: datetime) -> datetime | None:
-        """When the next task that is not due yet will be."""
         return min(
             (
                 task.due_at

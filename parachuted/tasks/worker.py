@@ -56,12 +56,10 @@ class Worker:
 
     @property
     def paused(self) -> bool:
-        """Whether a person has stopped new runs."""
         return self._control.get_record("paused") is not None
 
     @property
     def busy(self) -> bool:
-        """Whether an agent is at work."""
         return bool(self._active)
 
     def pause(self) -> None:

@@ -63,8 +63,6 @@ class Redactor:
 
 
 class RedactedLines(logging.Formatter):
-    """A log's lines without secrets, be they in a message, a field or a traceback."""
-
     def __init__(self, lines: logging.Formatter) -> None:
         super().__init__()
         self._lines = lines
