@@ -48,10 +48,7 @@ class SettingsListing:
         places = setting_places(self._home, self._env, self._flags)
         return [
             ListedSetting(
-                key=one.key,
-                kind=one.kind,
-                default=one.default,
-                means=one.means,
+                **one._asdict(),
                 value=setting_text(self._running, one.key),
                 next=setting_text(coming, one.key),
                 source=places.get(one.key),

@@ -97,14 +97,7 @@ class Restore:
                 self._stood_at[digest] = stood
             try:
                 restored = await run_uninterrupted(
-                    self._put,
-                    path,
-                    digest,
-                    what,
-                    base=base,
-                    sees=sees,
-                    refuse=refuse,
-                    requester=requester,
+                    self._put, path, digest, what, base, sees, refuse, requester
                 )
                 if restored.run is not None:
                     await self._store.notice([path])
@@ -117,7 +110,6 @@ class Restore:
         path: VaultPath,
         digest: str,
         what: str,
-        *,
         base: str | None,
         sees: Callable[[str], bool],
         refuse: RefuseText,

@@ -17,7 +17,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -237,22 +237,9 @@ def suggestion_of(proposal: Proposal, at: datetime) -> Suggestion:
 
 
 def _suggestion(proposal: Proposal, payload: Mapping[str, object], at: datetime) -> Suggestion:
-    return Suggestion(
-        id=f"s{secrets.token_hex(5)}",
-        source_agent=proposal.source_agent,
-        source_session=proposal.source_session,
-        timestamp=at,
-        action=proposal.action,
-        target_module=str(proposal.target_module),
-        target_id=proposal.target_id,
-        payload=payload,
-        reasoning=proposal.reasoning,
-        path=proposal.path,
-        base=proposal.base,
-        run=proposal.run,
-        causes=proposal.causes,
-        origin="stranger" if proposal.is_strangers else "agent",
-    )
+    values = asdict(proposal) | {"payload": payload, "timestamp": at}
+    values["origin"] = "stranger" if values.pop("is_strangers") else "agent"
+    return Suggestion(id=f"s{secrets.token_hex(5)}", **values)
 
 
 SUGGEST = (

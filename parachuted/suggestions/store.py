@@ -216,11 +216,10 @@ class SuggestionStore:
         store: Store,
         state: StateStore,
         sealer: Sealer,
-        clock: Callable[[], datetime],
         size: Callable[[VaultPath], int],
     ) -> None:
         """`size`: how many bytes a file of the vault has."""
-        self._store, self._sealer, self._clock, self._size = store, sealer, clock, size
+        self._store, self._sealer, self._size = store, sealer, size
         self._table, self._over = state.table("suggestions"), state.table("suggestions_over")
         self._lock = threading.Lock()
         self._records: dict[str, SuggestionRecord] = {}

@@ -83,7 +83,7 @@ class Suggestions:
         self._vault = vault
         self._strangers, self._auto_approve_rate = strangers or Strangers(), auto_approve_rate
         self.store = SuggestionStore(
-            store=vault, state=state, sealer=Sealer(home), clock=vault.clock, size=vault.root.size
+            store=vault, state=state, sealer=Sealer(home), size=vault.root.size
         )
         self._resolver = SuggestionResolver(vault, self.store)
         self._reports = SuggestionReports(

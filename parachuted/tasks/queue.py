@@ -174,31 +174,29 @@ class Queue:
     ) -> tuple[Task, bool]:
         """Queue a review, or add to the one that waits; returns whether it is new."""
         present = self.queued(watcher)
-        first = at if present is None else min(present.first_at, at)
+        task = present or Task(
+            id=self._free_id(at),
+            watcher=watcher,
+            state="queued",
+            causes=(),
+            parents=(),
+            first_at=at,
+            last_at=at,
+            due_at=at,
+        )
+        first = min(task.first_at, at)
         quiet = timedelta(seconds=self._window.quiet_s)
         longest = timedelta(seconds=self._window.longest_s)
         due = min(at + quiet, first + longest) if wait else at
-        if present is None:
-            task = Task(
-                id=self._free_id(at),
-                watcher=watcher,
-                state="queued",
-                causes=_joined(causes),
-                parents=_joined(parents),
-                first_at=first,
-                last_at=at,
-                due_at=due,
-            )
-        else:
-            task = replace(
-                present,
-                causes=_joined(present.causes, causes),
-                parents=_joined(present.parents, parents),
-                first_at=first,
-                last_at=at,
-                due_at=max(due, present.due_at) if present.attempts else due,
-                reason=None if present.id in self._parked else present.reason,
-            )
+        task = replace(
+            task,
+            causes=_joined(task.causes, causes),
+            parents=_joined(task.parents, parents),
+            first_at=first,
+            last_at=at,
+            due_at=max(due, task.due_at) if task.attempts else due,
+            reason=None if task.id in self._parked else task.reason,
+        )
         self._parked.discard(task.id)
         self._put(task)
         return task, present is None
