@@ -127,7 +127,7 @@ class AuditFolder:
         append(self._root, FOLDER, self.name(day), lines, durably=durably)
 
     def remove(self, day: str) -> None:
-        """Remove a day's file, and what earlier versions moved out of it."""
+        """Also what earlier versions moved out of it."""
         with self._root.opened_folder(FOLDER) as folder:
             for name in _names(folder):
                 if name.startswith(f"{day}{self._machine}.torn-"):

@@ -51,8 +51,6 @@ class AuditEdge:
 
 @dataclass(slots=True)
 class AuditGraph:
-    """`recent` are the latest calls, newest first. `partial`: not everything was counted."""
-
     edges: dict[str, dict[str, AuditEdge]] = field(default_factory=dict)
     recent: list[AuditEntry] = field(default_factory=list)
     partial: bool = False

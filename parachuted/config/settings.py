@@ -125,8 +125,6 @@ _Patterns = Annotated[str, Field(max_length=10_000), AfterValidator(_patterns)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """Under which names the API may be asked, and by which web pages."""
-
     hosts: Annotated[
         _HostNames,
         "Host names that the API answers to besides this machine's addresses, separated by commas.",
@@ -154,8 +152,6 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """Who does the work, and what one run of it may take."""
-
     backend: Annotated[
         Literal["auto", "claude", "offline"],
         "What does the work: claude, no model (offline), or what is available (auto).",
@@ -225,8 +221,6 @@ class ConversationSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BubbleSettings:
-    """When a change becomes a task."""
-
     quiet_s: Annotated[
         _Seconds, "The seconds without another change after which a task begins."
     ] = 2.0
@@ -237,8 +231,6 @@ class BubbleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSettings:
-    """When the vault is looked through."""
-
     full_every_s: Annotated[
         _Seconds,
         "The seconds between two scans of the whole vault, which find changes that no event "
@@ -248,8 +240,6 @@ class ScanSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
-    """How changes in the vault are heard of."""
-
     engine: Annotated[
         Literal["auto", "watchfiles"],
         "What reports changes: the best of this system (auto: inotify on Linux), or watchfiles.",
@@ -258,15 +248,11 @@ class WatchSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSettings:
-    """What is kept of what was done."""
-
     keep_days: Annotated[_Days, "The days that the audit is kept; 0 for ever."] = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySettings:
-    """What is kept of the earlier texts of files, by which writes are explained and taken back."""
-
     keep_days: Annotated[
         _Days, "The days that earlier texts, and who wrote them, are kept; 0 for ever."
     ] = 90
@@ -278,8 +264,6 @@ class HistorySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookSettings:
-    """When scripts of yours run, and what happens when one fails."""
-
     must_approve: Annotated[
         bool,
         "Whether a script that was changed waits for `parachute hooks approve` before it runs "
@@ -295,8 +279,6 @@ class HookSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleSettings:
-    """How modules run, and which of them serves an interface that several provide."""
-
     providers: Annotated[
         _Providers,
         "Which module serves an interface that several provide, such as BrainInterface=brain, "
@@ -306,8 +288,6 @@ class ModuleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionSettings:
-    """When a suggestion need not wait for you."""
-
     auto_approve_rate: Annotated[
         _Percent,
         "The percentage of an agent's suggestions that you approved, from which on its next ones "

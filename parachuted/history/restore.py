@@ -27,9 +27,7 @@ from parachuted.vault import (
 
 _LARGEST_MERGED = 4 << 20
 RefuseText: TypeAlias = Callable[[VaultPath, bytes, VaultPath], None]
-"""Is given a path, the text that it would get, and where that note is now; raises a ParachuteError
-where that may not be written.
-"""
+"""Takes a path, its new text, and where that note is now; raises ParachuteError to refuse it."""
 
 
 def _refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None: ...

@@ -49,7 +49,7 @@ class HistorySize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What a pass dropped. `over_bytes`: by how much what must stay exceeds the limit."""
+    """`over_bytes`: by how much what must stay exceeds the limit."""
 
     writes: int
     runs: int

@@ -111,7 +111,6 @@ class Undo:
                     await self._announce(act, progress.what, reverted)
 
     def unfinished(self) -> set[str]:
-        """The runs of the undos that `finish_all` is to go on with."""
         documents = (document for _number, document, _last in self._history.acts())
         return {str(one["act"]["run"]) for one in documents if one["kind"] == UNDO}
 
@@ -123,7 +122,6 @@ class Undo:
     async def _announce(
         self, act: Operation, what: str, reverted: Sequence[RevertResult]
     ) -> UndoResult:
-        """Have the files looked at, and publish what was undone, also before a crash."""
         paths = {write.path: None for write in self._history.writes_by(act.run)}
         await self._store.notice(paths)
         kept, runs, printed = _kept(reverted), act.takes_back, tuple(map(printable, paths))
@@ -304,7 +302,6 @@ def runs_of_session(
 
 
 def _keeping(history: History, note: VaultPath) -> dict[str, dict[str, object]]:
-    """The calls by which the module that made the note keeps it, by run, the oldest first."""
     names = dict.fromkeys(one.run for one in trail_of(history, note) if one.run is not None)
     calls = {
         name: document

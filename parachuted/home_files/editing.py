@@ -106,7 +106,6 @@ def _dump(
 
 
 def _round_trip() -> Any:  # noqa: ANN401  ruamel.yaml's own hints say no more
-    """All but an empty value is the text that it is written as."""
     from ruamel.yaml import YAML  # noqa: PLC0415  loaded where a file is changed
     from ruamel.yaml.resolver import VersionedResolver  # noqa: PLC0415
 
@@ -195,7 +194,6 @@ def _put_comment_below(target: Any, key: str | int, below: str) -> None:  # noqa
 
 
 def _is_block(value: object) -> bool:
-    """Whether it is a text of lines of its own, whose last one has no comment beside it."""
     return getattr(value, "style", None) in {"|", ">"}
 
 

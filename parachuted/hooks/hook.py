@@ -21,9 +21,7 @@ BLOCKING = frozenset(kind.name for kind in CATALOG.values() if kind.blocks)
 """The events that come before the act, so that a hook can stop it."""
 
 NEVER_CLOSED = "stop.before"
-"""The blocking event that goes on though a hook of it cannot be asked: no broken hook keeps an
-agent from ending.
-"""
+"""The blocking event that no broken hook closes: an agent may always end."""
 
 DEFAULT_TIMEOUT_S = 30.0
 

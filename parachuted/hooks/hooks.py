@@ -181,13 +181,11 @@ class Hooks:
                     return _STOPPING
 
     async def run(self) -> None:
-        """Tell the facts that wait, until this is cancelled; what runs then is ended."""
         async with asyncio.TaskGroup() as group:
             for number in range(_WORKERS):
                 group.create_task(self._work(), name=f"hooks-{number}")
 
     async def close(self) -> None:
-        """Refuse all who wait in threads, and drop queued events."""
         self._is_closed = True
         while not self._waiting.empty():
             self._waiting.get_nowait()
@@ -218,7 +216,6 @@ class Hooks:
         return record
 
     def review(self, name: str) -> list[ScriptReview]:
-        """The scripts of the hook with that id, and what was approved. Raises NotFoundError."""
         return self._approvals.review(self._get(name).files)
 
     def approve(

@@ -84,7 +84,6 @@ class HookReporter:
         self._report(subject, problem)
 
     def forget_all_but(self, subjects: Collection[str]) -> None:
-        """What was wrong with any other subject is over: it no longer exists."""
         for subject in self._reported.difference(subjects):
             self.say(subject, None)
 

@@ -16,9 +16,6 @@ from parachuted.home_files.private import as_private
 from parachuted.hooks.runner import ProcessResult
 from parachuted.texts.times import Time, time_of
 
-FOLDER = "hooks"
-"""Its name among what is derived from a vault."""
-
 log = logging.getLogger(__name__)
 
 _KEPT = 200

@@ -27,7 +27,7 @@ class WriteHooks:
         clock: Callable[[], datetime],
         root_of: Callable[[str], str | None] = lambda _cause: None,
     ) -> None:
-        """`root_of`: the file that a cause began with, called in the writing thread."""
+        """`root_of` is called in the writing thread."""
         self._hooks, self._vault, self._loop, self._clock = hooks, vault, loop, clock
         self._root_of = root_of
         self._has_begun = False

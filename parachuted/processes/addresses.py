@@ -39,7 +39,6 @@ def listening_sockets(host: str, port: int) -> list[socket.socket]:
 
 
 def is_any(host: str) -> bool:
-    """Whether what listens there listens on every address of this machine."""
     return host in {"", "0.0.0.0", "::"}  # noqa: S104  it is compared, nothing listens there
 
 

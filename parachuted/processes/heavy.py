@@ -41,7 +41,6 @@ async def load_heavy(part: str) -> ModuleType:
 
 
 def load_heavy_here(part: str) -> ModuleType:
-    """The same in a thread that may wait."""
     if part == "claude" and not has_agent_sdk():
         raise AgentUnavailableError(WITHOUT_AGENT_SDK)
     return importlib.import_module(HEAVY[part])

@@ -144,7 +144,6 @@ def _wait_for(path: str, flags: int, kind: int, taken: str) -> int:
 
 
 def _folders_above(vault: str) -> list[str]:
-    """The vault's parents that can be read, the nearest first."""
     found, folder = [], os.path.dirname(os.path.realpath(vault))
     while folder != os.path.dirname(folder):
         if os.access(folder, os.R_OK):
@@ -161,7 +160,6 @@ def _is_held(path: str) -> bool:
 
 
 def _locked(path: str, flags: int, kind: int) -> int | None:
-    """A descriptor that holds the lock on `path`, or None when someone else does."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)

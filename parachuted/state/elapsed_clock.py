@@ -91,7 +91,6 @@ class ElapsedClock:
     """Kept in a file so that it goes on after a restart. Threads may share it."""
 
     def __init__(self, path: Path, read: Callable[[], ClockReading] | None = None) -> None:
-        """A file that is missing or unreadable starts it at the wall clock's time."""
         self._path, self._read = path, read if read is not None else system_clocks()
         self._lock = threading.Lock()
         self._kept = self._mark = _load(path)
@@ -116,7 +115,7 @@ class ElapsedClock:
         return passed >= _KEPT_EVERY_S or mark.latest - kept.latest > passed + _JUMP_S
 
     def keep(self) -> None:
-        """Write it down. Blocks. Raises OSError."""
+        """Blocks. Raises OSError."""
         self.now()
         with self._lock:
             mark = self._mark

@@ -90,7 +90,6 @@ class SuggestionRecord:
         return "applying" if self.applying is not None else self.suggestion.status
 
     def begun(self, run: str, by: str, payload: Mapping[str, object] | None) -> SuggestionRecord:
-        """As it is while that run applies it, with that payload in place of its own."""
         self.check("applying")
         suggestion = replace(self.suggestion, resolved_by=by, modifications=payload)
         return replace(self, suggestion=suggestion, applying=run)
@@ -218,7 +217,6 @@ class SuggestionStore:
         sealer: Sealer,
         size: Callable[[VaultPath], int],
     ) -> None:
-        """`size`: how many bytes a file of the vault has."""
         self._store, self._sealer, self._size = store, sealer, size
         self._table, self._over = state.table("suggestions"), state.table("suggestions_over")
         self._lock = threading.Lock()
@@ -309,7 +307,6 @@ class SuggestionStore:
         return said
 
     def write_notice(self, path: VaultPath, words: str) -> None:
-        """Write words into a file that is not the suggestion's own, and clear its boxes."""
         for _ in range(_ATTEMPTS):
             with suppress(ConflictError):
                 present = self._store.read(path, keep=True)

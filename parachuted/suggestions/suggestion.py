@@ -21,7 +21,6 @@ from parachuted.vault.compose import compose_note
 SuggestionAction: TypeAlias = Literal["create", "update", "delete", "link"]
 Status: TypeAlias = Literal["pending", "approved", "rejected", "modified", "superseded"]
 ACTIONS: tuple[SuggestionAction, ...] = get_args(SuggestionAction)
-STATUSES: tuple[Status, ...] = get_args(Status)
 USER, AUTO, ORCHESTRATOR, KEY = "user", "auto", "orchestrator:", "key:"
 
 
@@ -308,7 +307,7 @@ def _fenced(text: str, kind: str) -> list[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines of a text that anyone may have written: none can end its quotation or fence."""
+    """None of them can end the quotation or fence that a stranger's text stands in."""
     return [_plain(line) for line in _BREAKS.split(text)]
 
 

@@ -115,7 +115,6 @@ class Suggestions:
         return record
 
     def is_seen(self, suggestion: Suggestion, sees: Sees) -> bool:
-        """Whether every file that it is about exists for a caller who `sees` these."""
         return all(sees(path) for path in self.paths_of(suggestion))
 
     def paths_of(self, suggestion: Suggestion) -> list[str]:
@@ -331,7 +330,6 @@ class Suggestions:
             await self._whole(lambda: self.store.keep(record))
 
     async def show_again(self, name: str) -> None:
-        """Write its file where it is missing: a person may have ticked one that came by now."""
         async with self._hand(name):
             record = self.record(name)
             await self._whole(lambda: self.store.put_up(record, only_new=True))
@@ -366,8 +364,6 @@ class Suggestions:
                     await self._settled(record.suggestion.id)
 
     async def _settled(self, name: str) -> SuggestionRecord:
-        """Nothing else has it in hand, so what is still being applied was cut short."""
-
         def report(record: SuggestionRecord) -> None:
             if not record.suggestion.is_pending:
                 self._reports.resolved(record.suggestion, None)

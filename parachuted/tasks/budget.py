@@ -16,8 +16,6 @@ _SPANS = {"runs_per_hour": timedelta(hours=1), "runs_per_day": timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCountLimits:
-    """The most runs in any hour, in any day (24 hours), and for one cause."""
-
     runs_per_hour: int
     runs_per_day: int
     runs_per_cause: int

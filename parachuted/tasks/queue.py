@@ -151,7 +151,6 @@ class Queue:
         state.on_undone(self._load)
 
     def on_change(self, call: Callable[[], None]) -> None:
-        """Call this whenever a task comes, goes or gets another start time."""
         self._changed = call
 
     def all(self) -> list[Task]:
@@ -298,7 +297,6 @@ class Queue:
         return {cause for task in self._tasks.values() for cause in task.causes}
 
     def _free_id(self, at: datetime) -> str:
-        """One that no task has: thousands may come at one moment."""
         while (found := new_id("t", at)) in self._tasks:
             pass
         return found
