@@ -34,6 +34,7 @@ _OURS: Mapping[str, str] = MappingProxyType(
     }
 )
 _CLAUDE_NAME = re.compile(r"(?:[A-Z][a-z]+){1,4}")
+_LEFTOVERS = ("~", ".bak", ".orig", ".swp", ".tmp", ".md", ".txt")
 _DOTTED = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*)+")
 
 
@@ -53,7 +54,7 @@ def parse_event(name: str) -> str:
 
 def parse_script_name(name: str) -> str | None:
     """The event that a script `on-<event>` is for; None if it is not a hook. NotFoundError."""
-    if not name.startswith("on-"):
+    if not name.startswith("on-") or name.endswith(_LEFTOVERS):
         return None
     spelled = name.removeprefix("on-")
     stem = spelled.rpartition(".")[0] or spelled

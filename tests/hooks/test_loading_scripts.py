@@ -11,6 +11,8 @@ import pytest
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.loading import read_script
 
+NO_VAULT = Path("/elsewhere")
+
 
 def drop(folder: Path, name: str, text: str = "", *, mode: int = 0o644) -> Path:
     path = folder / name
@@ -20,7 +22,7 @@ def drop(folder: Path, name: str, text: str = "", *, mode: int = 0o644) -> Path:
 
 
 def hook_of(path: Path) -> Hook:
-    found = read_script(path)
+    found = read_script(path, NO_VAULT)
     assert found is not None
     return found
 
@@ -50,7 +52,7 @@ def test_any_other_program_runs_when_it_is_executable(tmp_path: Path, name: str)
 
     path.chmod(0o644)
     with pytest.raises(ValueError, match="it is not executable; `chmod"):
-        read_script(path)
+        read_script(path, NO_VAULT)
 
 
 def test_a_script_is_a_hook_by_its_name_and_pinned_by_its_content(tmp_path: Path):
@@ -108,19 +110,19 @@ def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path):
     ],
 )
 def test_what_lies_beside_the_hooks_is_left_alone(tmp_path: Path, name: str):
-    assert read_script(drop(tmp_path, name, mode=0o755)) is None
+    assert read_script(drop(tmp_path, name, mode=0o755), NO_VAULT) is None
 
 
 def test_a_folder_or_a_pipe_of_that_name_is_not_a_hook(tmp_path: Path):
     (tmp_path / "on-session-start.py").mkdir()
     os.mkfifo(tmp_path / "on-session-end.py")
 
-    assert read_script(tmp_path / "on-session-start.py") is None
-    assert read_script(tmp_path / "on-session-end.py") is None
+    assert read_script(tmp_path / "on-session-start.py", NO_VAULT) is None
+    assert read_script(tmp_path / "on-session-end.py", NO_VAULT) is None
 
 
 def test_a_link_to_nowhere_is_reported(tmp_path: Path):
     (tmp_path / "on-session-start.py").symlink_to(tmp_path / "gone")
 
     with pytest.raises(ValueError, match="cannot be read"):
-        read_script(tmp_path / "on-session-start.py")
+        read_script(tmp_path / "on-session-start.py", NO_VAULT)
