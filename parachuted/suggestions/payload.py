@@ -125,17 +125,10 @@ def text_after(
 
 
 def edit_of(action: SuggestionAction, payload: Mapping[str, object], before: bytes) -> Edit:
-    edit = (
-        ReplaceAll(data=_binary(payload) if "base64" in payload else str(payload["text"]).encode())
-        if payload.keys() & {"text", "base64"}
-        else _edit(action, payload)
-    )
-    return edit if "base64" in payload else edit_with_private(edit, before)
-
-
-def _binary(payload: Mapping[str, object]) -> bytes:
+    if "base64" not in payload:
+        return edit_with_private(_text_edit(action, payload), before)
     try:
-        return base64.b64decode(str(payload["base64"]), validate=True)
+        return ReplaceAll(data=base64.b64decode(str(payload["base64"]), validate=True))
     except binascii.Error as error:
         raise EditRefusedError("base64 is not valid") from error
 
@@ -149,9 +142,7 @@ def _watched(data: bytes | None) -> object:
     return declared_watch(data)[0] if data is not None else ()
 
 
-def _edit(
-    action: SuggestionAction, payload: Mapping[str, object]
-) -> AppendToSection | ReplaceSection | SetFrontmatterKey:
+def _text_edit(action: SuggestionAction, payload: Mapping[str, object]) -> Edit:
     if action == "link":
         to, label = str(payload["to"]).strip(), str(payload.get("label", "")).strip()
         if any(mark in to + label for mark in ("[[", "]]", "|", "\n", "\r")):
@@ -162,6 +153,8 @@ def _edit(
         return AppendToSection(
             section=str(payload.get("section", LINKS)), content=link, create=True
         )
+    if "text" in payload:
+        return ReplaceAll(data=str(payload["text"]).encode())
     if "key" in payload:
         return SetFrontmatterKey(key=str(payload["key"]), value=payload["value"])  # type: ignore[arg-type]  # checked above
     section, content = str(payload["section"]), str(payload["content"])
