@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -180,11 +180,7 @@ def build_hooks(watched: WatchedVault, causes: Causes, env: Mapping[str, str]) -
         clock=watched.clock,
         report=watched.problems.set,
         env=env,
-        options=HookOptions(
-            concurrency=chosen.concurrency,
-            fails_closed=chosen.fails_closed,
-            must_approve=chosen.must_approve,
-        ),
+        options=HookOptions(**asdict(chosen)),
         on_error=publish_error,
     )
     loop, root_of = asyncio.get_running_loop(), causes.root_of
@@ -205,12 +201,7 @@ def build_hooks(watched: WatchedVault, causes: Causes, env: Mapping[str, str]) -
 def build_vault(watched: WatchedVault, for_writes: WriteHooks, elapsed: ElapsedClock) -> VaultParts:
     """The store asks hooks before it writes, and the file watcher notices what it wrote."""
     settings, clock, root, bus = watched.settings, watched.clock, watched.root, watched.bus
-    detector, problems, index, state = (
-        watched.detector,
-        watched.problems,
-        watched.index,
-        watched.state,
-    )
+    detector, index = watched.detector, watched.index
     audit = AuditLog(
         AuditFolder(root, make_machine_name(watched.home)),
         ChainHeadFile(watched.folder / AUDIT_HEAD),
@@ -235,14 +226,14 @@ def build_vault(watched: WatchedVault, for_writes: WriteHooks, elapsed: ElapsedC
         watched.folder / "search.db",
         root,
         index,
-        lambda *problem: loop.call_soon_threadsafe(problems.set, *problem),
+        lambda *problem: loop.call_soon_threadsafe(watched.problems.set, *problem),
         caught_up=trim_memory,
         is_noticing=lambda: detector.is_noticing,
     )
     strangers = Strangers(listed(settings.agent.untrusted))
     suggestions = Suggestions(
         store,
-        state=state,
+        state=watched.state,
         home=watched.home,
         bus=bus,
         audit=audit,
@@ -389,7 +380,6 @@ def limits_of_run(settings: Settings) -> RunLimits:
 
 
 def most_cost_usd(settings: Settings, chosen: BackendChoice) -> float:
-    """What one run may cost at most."""
     return 0.0 if chosen.backend.name == "offline" else settings.agent.max_cost_usd
 
 
@@ -403,9 +393,7 @@ def build_modules(
     latest: Callable[[], datetime],
     env: Mapping[str, str],
 ) -> ModuleParts:
-    """The modules and other people's MCP servers, in containers alike; the agents that can be
-    asked for, and what modules reach of the daemon, these too. git and pip see a part of `env`.
-    """
+    """Modules, other people's MCP servers and agents. git and pip see a part of `env`."""
     home, folder, user_home = watched.home, watched.settings.vault, Path.home()
     sandboxes = agents.chosen.sandboxes
     trust = ModuleApprovals(home, folder, env=env, reserved=RESERVED)

@@ -47,8 +47,8 @@ _SWITCH_S = 0.0005
 
 
 def _tune_process() -> None:
-    """Threads for writers that wait for a hook, beside those that answer what the hook itself asks;
-    and a short switch interval, so that busy threads do not keep the loop waiting.
+    """Threads for writers that wait for a hook, beside those that answer what the hook asks; and a
+    short switch interval, so that busy threads do not keep the loop waiting.
     """
     asyncio.get_running_loop().set_default_executor(
         ThreadPoolExecutor(_THREADS, thread_name_prefix="daemon")
@@ -71,9 +71,8 @@ class Daemon:
         watched: WatchedVault | None = None,
     ) -> None:
         """Call it on the event loop. Raises DaemonError when another daemon has the home or the
-        vault.
-
-        Hooks, git and pip see a part of `env`. `watched` is the vault where it is open already.
+        vault. Hooks, git and pip see a part of `env`. `watched` is the vault where it is open
+        already.
         """
         _tune_process()
         env = os.environ if env is None else env
@@ -136,11 +135,9 @@ class Daemon:
 
     @property
     def port(self) -> int:
-        """The port of the API; 0 before it is open."""
         return self.watched.port
 
     def _make_tls_listener(self) -> TlsListener | None:
-        """What opens the port of TLS; None where the settings name none."""
         watched = self.watched
         if not watched.settings.tls.port:
             return None
@@ -192,9 +189,7 @@ class Daemon:
             log.info("stopped")
 
     async def _sweep_sandboxes(self) -> None:
-        """Remove what an earlier daemon left. Docker is asked only if there is something: to ask
-        takes time and memory.
-        """
+        """Remove what an earlier daemon left; Docker is slow, and asked only if need be."""
         sandboxes = self.agents.chosen.sandboxes
         if sandboxes is None or not await asyncio.to_thread(sandboxes.has_left_something):
             return
@@ -294,10 +289,7 @@ class Daemon:
         trim_memory()
 
     async def _set_auth_mode(self, mode: Mode) -> None:
-        """Save it in config.yaml, and apply it.
-
-        Raises ConfigError, and changes nothing, if it would let everyone in.
-        """
+        """Save and apply it. Raises ConfigError if it would let everyone in."""
         if mode == "disabled" and is_open_to_others(self.watched.settings):
             raise ConfigError(
                 ["auth_mode may not be disabled while other machines reach the daemon"]

@@ -1,8 +1,4 @@
-"""Errors: what can go wrong, by name.
-
-A message defaults to the class's docstring. HTTP statuses and exit codes are given by `api` and
-`cli`, which also say what to do.
-"""
+"""Errors: what can go wrong, by name. A message defaults to the class's docstring."""
 
 from __future__ import annotations
 
@@ -18,7 +14,6 @@ class ParachuteError(Exception):
 
     @property
     def message(self) -> str:
-        """The sentence for a person."""
         return str(self)
 
     @classmethod

@@ -1,6 +1,4 @@
-"""Followers: what follows each change of the vault, in which order, and what is checked from time
-to time: the disk, and the files of the home.
-"""
+"""Followers: what follows each change of the vault, in order, and what is checked now and then."""
 
 from __future__ import annotations
 
@@ -39,15 +37,12 @@ _STATE_IS_GONE = (
 
 @dataclass(frozen=True, slots=True)
 class DiskUpkeep:
-    """Reports a disk that refuses writes and a state folder that was deleted, and rescues what
-    other programs still wrote into files that were replaced.
-    """
+    """Reports a disk that refuses writes and a deleted state folder, and rescues late writes."""
 
     watched: WatchedVault
     vault: VaultParts
 
     async def run(self) -> None:
-        """Check once a second, until cancelled."""
         watched, vault, report = self.watched, self.vault, self.watched.problems.set
         for number in itertools.count():
             await next_beat(_DISK_EVERY_S)
@@ -80,7 +75,6 @@ class HomeUpkeep:
     problems: Problems
 
     async def run(self) -> None:
-        """Follow changes at once, until cancelled; save when keys were last used now and then."""
         loop = asyncio.get_running_loop()
         flushed_at = loop.time()
         ring = self.authenticator.ring

@@ -1,6 +1,4 @@
-"""HTTP routes: all that a daemon answers over HTTP, each group of routes with the parts that it
-uses.
-"""
+"""HTTP routes: all that a daemon answers, each group of routes with the parts that it uses."""
 
 from __future__ import annotations
 
@@ -45,8 +43,6 @@ class DaemonControl:
 
 
 class HttpRoutes:
-    """The routes of one daemon."""
-
     def __init__(
         self,
         watched: WatchedVault,

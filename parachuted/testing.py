@@ -57,9 +57,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """The model asks for a tool, by the name that it sees or, where it is offered one such, by the
-    end of that.
-    """
+    """The model asks for a tool, by the name that it sees or the end of one that it is offered."""
 
     name: str
     input: object
@@ -70,11 +68,9 @@ Block: TypeAlias = Text | ToolUse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A model's answer; `usage` overrides the tokens it reports, `cut` breaks the stream before its
-    last event.
-
-    `stop_reason` replaces the usual one, such as by `refusal`. `error` is an event of the stream,
-    sent in place of the rest of it: after `error_after` events, or half of them.
+    """A model's answer. `usage` overrides the tokens it reports, `cut` breaks the stream before its
+    last event, `stop_reason` replaces the usual one, such as by `refusal`. `error` is sent in place
+    of the rest of the stream: after `error_after` events, or half of them.
     """
 
     blocks: tuple[Block, ...]

@@ -20,7 +20,6 @@ from parachuted.agents.offline import OfflineBackend
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError
-from parachuted.home_files.vault_state import state_folder
 from parachuted.vault import ObjectStore
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
@@ -226,15 +225,3 @@ async def test_what_changed_while_the_daemon_was_off_and_its_snapshot_was_lost_i
 
         assert daemon_rig.reported("run.finished") == []
         assert "snapshot" in daemon_rig.daemon.watched.problems.open
-
-
-async def test_the_state_of_a_vault_is_found_by_its_real_place(home, vault, tmp_path):
-    (tmp_path / "link").symlink_to(vault)
-    (tmp_path / "other").mkdir()
-
-    assert (
-        state_folder(home, tmp_path / "link")
-        == state_folder(home, vault)
-        != state_folder(home, tmp_path / "other")
-    )
-    assert state_folder(home, vault).is_relative_to(home / "state")

@@ -82,12 +82,14 @@ def test_every_shipped_script_is_described_and_can_be_run():
     assert all(os.access(shipped / name, os.X_OK) for name in reported)
 
 
-def test_every_key_of_the_settings_is_known_and_each_block_of_them_has_no_mistake(user: Path):
+def test_every_key_of_the_settings_is_known_and_each_block_of_them_has_no_mistake(
+    user: Path, vault: Path
+):
     home = user / ".parachute"
     for text in blocks("yaml"):
         (home / "hooks.yaml").write_text(text)
         (home / "hooks.yaml").chmod(0o600)
-        found = load_hooks(home, places={"HOME": str(user)})
+        found = load_hooks(home, vault=vault, places={"HOME": str(user)})
         assert found.problems == []
         assert found.hooks
     keys = [
@@ -103,7 +105,7 @@ def test_every_key_of_the_settings_is_known_and_each_block_of_them_has_no_mistak
     pairs = ", ".join(f"{key}: {values.get(key, 'x')}" for key in keys)
     (home / "hooks.yaml").write_text(f"hooks:\n  write.before:\n    - {{type: command, {pairs}}}\n")
 
-    assert load_hooks(home).problems == []
+    assert load_hooks(home, vault=vault, places={}).problems == []
 
 
 async def test_the_first_hook_does_what_it_says(hooks: Hooks, user: Path, vault: Path):

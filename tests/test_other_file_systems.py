@@ -61,7 +61,7 @@ def walked(vault: Path, ignore: str = "") -> tuple[VaultIndex, ScanFindings]:
 
 def test_a_home_that_is_in_the_vault_by_other_letters_has_no_hooks(disk):
     write(Path("/users/me/Notes/.parachute/hooks.yaml"), HOOKS)
-    found = load_hooks(Path("/users/me/notes/.parachute"), vault=Path("/users/me/Notes"))
+    found = load_hooks(Path("/users/me/notes/.parachute"), vault=Path("/users/me/Notes"), places={})
 
     assert found.hooks == []
     assert any("lies in the vault" in problem for problem in found.problems) == (disk != "ext4")

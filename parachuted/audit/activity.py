@@ -1,7 +1,5 @@
-"""The activity log: what was talked about, a line of JSON for each exchange, one file a day of UTC.
-
-`.parachute/activity/2026-11-23.jsonl` in the vault; days of the older layout, in `Daily/.activity`,
-are read as well.
+"""The activity log in `.parachute/activity` (earlier `Daily/.activity`): a line of JSON an
+exchange, one file a day of UTC.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from datetime import date, datetime
 
 from parachuted.access.notes import Activity
 from parachuted.audit.files import append, opened
-from parachuted.errors import EditRefusedError, StorageFailedError
+from parachuted.errors import EditRefusedError, StorageFailedError, storage_errors
 from parachuted.texts.times import time_of
 from parachuted.texts.visible import one_line
 from parachuted.vault import VaultRoot
@@ -27,16 +25,13 @@ _LARGEST = 32 << 20
 
 
 class ActivityLog:
-    """The log of one vault. Its calls read or write the disk."""
+    """The log of one vault. Blocks on the disk."""
 
     def __init__(self, root: VaultRoot) -> None:
         self._root = root
 
     def append(self, activity: Activity, at: datetime) -> None:
-        """Add a line, on the disk when this returns. Raises EditRefusedError, StorageFailedError.
-
-        `at` is aware; its day of UTC names the file.
-        """
+        """Add a line durably. Raises EditRefusedError, StorageFailedError. `at` has a zone."""
         if len(activity.summary) > _LONGEST_SUMMARY:
             raise EditRefusedError(
                 f"a summary of an activity has at most {_LONGEST_SUMMARY:,} characters"
@@ -50,13 +45,12 @@ class ActivityLog:
             "summary": activity.summary,
         }
         line = json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        with _storage_errors("the activity log could not be written"):
+        with storage_errors("the activity log could not be written"):
             append(self._root, FOLDER, f"{time_of(at)[:10]}.jsonl", line, durably=True)
 
     def read(self, day: str) -> list[Activity]:
-        """What was logged that day, oldest first; lines that cannot be read are left out.
-
-        Raises EditRefusedError for what is not a day such as 2026-11-23, and StorageFailedError.
+        """What was logged that day, oldest first, but for lines that cannot be read. Raises
+        EditRefusedError for what is not a day such as 2026-11-23, and StorageFailedError.
         """
         try:
             is_day = date.fromisoformat(day).isoformat() == day
@@ -70,7 +64,7 @@ class ActivityLog:
     def _read(self, place: str, name: str) -> Iterator[Activity]:
         data = b""
         with (
-            _storage_errors(f"{place}/{name} could not be read"),
+            storage_errors(f"{place}/{name} could not be read"),
             contextlib.suppress(FileNotFoundError),
             opened(self._root, place, name) as descriptor,
         ):
@@ -100,11 +94,3 @@ def _activity(entry: dict[str, object]) -> Activity:
 
 def _word(text: str | None) -> str | None:
     return None if text is None else one_line(text, _LONGEST_WORD)
-
-
-@contextlib.contextmanager
-def _storage_errors(says: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageFailedError(f"{says}: {error.strerror}", errno=error.errno) from error

@@ -1,7 +1,5 @@
 """Audit chain: an event as a line that holds the hash of the line before, so that a later change
-shows.
-
-A line's hash is the SHA-256 of the line as it would be without it, byte for byte.
+shows. A line's hash is the SHA-256 of the line as it would be without it, byte for byte.
 """
 
 from __future__ import annotations
@@ -40,9 +38,7 @@ _MARGIN = 512
 
 
 def clean(text: str, most: int) -> str:
-    """At most `most` characters of the text, with secrets removed and invisible characters escaped
-    as in a Python string.
-    """
+    """At most `most` characters, secrets removed and invisible characters escaped as in Python."""
     if len(text) <= most and text.isascii() and text.isalnum() and text.islower():
         return text  # such as an id or a digest, which no secret looks like
     window = text[: most + 2 * _MARGIN]
@@ -51,9 +47,7 @@ def clean(text: str, most: int) -> str:
 
 @lru_cache(maxsize=8192)  # names of routes, keys and notes are the same again and again
 def _clean(window: str, most: int, *, is_cut: bool) -> str:
-    """What follows the window may be the rest of a secret, so a text that shrank is shown only up
-    to half the margin.
-    """
+    """What follows the window may be the rest of a secret, so next to one the margin is cut."""
     cleaned = _SECRETS.sub(SECRET, window)
     if not (cleaned.isascii() and cleaned.isprintable()):
         cleaned = _UNSEEN.sub(_escaped, cleaned)
@@ -85,11 +79,8 @@ EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 
 
 class AuditEvent(NamedTuple):
-    """One thing that happened: first the fields of the specification, then ours.
-
-    `duration_ms` is in milliseconds, `paths` are of the vault, `names` the values of a route's
-    placeholders, `before` and `after` digests of a write, `write` the number of its record in the
-    history.
+    """`duration_ms` is in milliseconds, `names` are the values of a route's placeholders, `before`
+    and `after` digests, `write` the number of a write's record in the history.
     """
 
     timestamp: datetime
@@ -120,38 +111,26 @@ class AuditRecorder(Protocol):
     refusal: str | None
     """Why nothing may be changed just now, since it could not be recorded; None while it can."""
 
-    def record(self, event: AuditEvent) -> None:
-        """Take an event."""
+    def record(self, event: AuditEvent) -> None: ...
 
 
 class NullAuditRecorder:
     refusal: str | None = None
 
-    def record(self, event: AuditEvent) -> None:
-        """Drop it."""
+    def record(self, event: AuditEvent) -> None: ...
 
 
 MOST_LINE_BYTES = 128 << 10
 _ID, _TEXT, _PATH = 200, 300, 512
 _MOST_TEXTS = {"para_ids_involved": 32, "paths": 20, "names": 8, "causes": 8}
-_MOST = {
-    "para_ids_involved": _ID,
-    "status": 0,
-    "request_id": _ID,
-    "run": _ID,
-    "before": _ID,
-    "after": _ID,
-    "write": 0,
-}
-_MOST |= {"details": _TEXT, "paths": _PATH, "names": _ID, "causes": _ID}
+_MOST = dict.fromkeys(("para_ids_involved", "status", "request_id", "run", "before", "after"), _ID)
+_MOST |= {"write": 0, "details": _TEXT, "paths": _PATH, "names": _ID, "causes": _ID}
 _MOST_SEQ = 10**19
 _TAIL = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class ChainPosition(NamedTuple):
-    """The number of a line and its hash."""
-
     seq: int
     hash: str
 
@@ -160,7 +139,7 @@ START = ChainPosition(0, "0" * 64)
 
 
 class ChainLine(NamedTuple):
-    """A line that was read. `is_sound`: its hash matches its bytes."""
+    """`is_sound`: its hash matches its bytes."""
 
     link: ChainPosition
     prev: str
@@ -169,12 +148,11 @@ class ChainLine(NamedTuple):
 
 
 def stamp(moment: datetime) -> str:
-    """A moment in UTC in the format of the lines, in which texts sort as moments do."""
+    """A moment as the lines have it, so that texts sort as moments do."""
     return time_of(moment, "microseconds")
 
 
 def line_of(event: AuditEvent, before: ChainPosition) -> tuple[bytes, ChainPosition]:
-    """The line, with its end, and its position in the chain."""
     document: dict[str, object] = {
         "seq": before.seq + 1,
         "timestamp": stamp(event.timestamp),

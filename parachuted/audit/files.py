@@ -1,8 +1,6 @@
-"""Audit files: lines of JSON in a folder of the vault, with a file per day and machine, and where
-the audit's chain ends.
-
-A program that may write in the vault may have made a link of anything in it, so all is opened by
-descriptor and no link is followed.
+"""Audit files: lines of JSON in the vault, a file per day and machine, and where the audit's chain
+ends. Programs that write in the vault may have made links, so all is opened by descriptor and no
+link is followed.
 """
 
 from __future__ import annotations
@@ -51,10 +49,7 @@ def opened(root: VaultRoot, folder: str, name: str, flags: int = os.O_RDONLY) ->
 
 
 def append(root: VaultRoot, folder: str, name: str, lines: bytes, *, durably: bool) -> None:
-    """Append whole lines, all of them or none. Raises OSError.
-
-    A line that a kill cut short is ended first, so that these stand on their own.
-    """
+    """Append whole lines, all or none, after ending one that a kill cut short. OSError."""
     with opened(root, folder, name, _APPEND) as descriptor:
         size = os.fstat(descriptor).st_size
         os.fchmod(descriptor, _OWN)
@@ -82,9 +77,7 @@ def machine_name(home: Path) -> str:
 
 
 def make_machine_name(home: Path) -> str:
-    """The same, chosen at the first call: the host's name and a suffix that distinguishes hosts of
-    one name. OSError.
-    """
+    """The same, chosen at the first call: the host's name and a random suffix. OSError."""
     known = machine_name(home)
     if known:
         return known
@@ -98,9 +91,7 @@ class AuditFolder:
     """One machine's files. All methods raise OSError, also where a link is in the way."""
 
     def __init__(self, root: VaultRoot, machine: str) -> None:
-        """`machine`: as `machine_name` has it; "" for the files of earlier versions, which all
-        machines shared.
-        """
+        """`machine`: as `machine_name` has it; "" for the files of earlier versions."""
         self._root = root
         self._machine = f".{machine}" if machine else ""
         self._day = re.compile(
@@ -108,7 +99,6 @@ class AuditFolder:
         )
 
     def days(self) -> list[str]:
-        """The days that have a file, oldest first."""
         try:
             with self._root.opened_folder(FOLDER) as folder:
                 return sorted(name[:10] for name in _names(folder) if self._day.fullmatch(name))
@@ -119,13 +109,10 @@ class AuditFolder:
         return f"{day}{self._machine}.jsonl"
 
     def earlier(self) -> AuditFolder:
-        """The files of earlier versions, which had no machine's name."""
         return AuditFolder(self._root, "")
 
     def take_over_earlier(self) -> None:
-        """Give the files of earlier versions this machine's name, so that their chain goes on in
-        its own files.
-        """
+        """Name the files of earlier versions as ours, so that their chain goes on."""
         with self._root.opened_folder(FOLDER) as folder:
             for name in sorted(_names(folder)):
                 if (found := _EARLIER.fullmatch(name)) is not None:
@@ -140,7 +127,7 @@ class AuditFolder:
         append(self._root, FOLDER, self.name(day), lines, durably=durably)
 
     def remove(self, day: str) -> None:
-        """Remove a day's file, and what earlier versions moved out of it."""
+        """Also what earlier versions moved out of it."""
         with self._root.opened_folder(FOLDER) as folder:
             for name in _names(folder):
                 if name.startswith(f"{day}{self._machine}.torn-"):
@@ -150,10 +137,7 @@ class AuditFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainHead:
-    """The end of the chain: lines up to `sure` are in the files; those up to `begun` may be.
-
-    `write`: the last record of a write.
-    """
+    """Lines up to `sure` are in the files, those up to `begun` may be; `write` is the last one."""
 
     sure: ChainPosition = START
     begun: ChainPosition = START
@@ -161,13 +145,12 @@ class ChainHead:
 
 
 class ChainHeadFile:
-    """Stores the end of the chain in the state folder, which nothing in the vault can change."""
+    """Keeps the end of the chain in the state folder, which nothing in the vault can change."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self) -> ChainHead | None:
-        """None when the file is missing or unreadable."""
         try:
             document = json.loads(self._path.read_bytes())
             sure, begun = (
@@ -179,9 +162,7 @@ class ChainHeadFile:
             return None
 
     def write(self, head: ChainHead) -> None:
-        """Written in place and with a fixed size, so that a full disk does not refuse it.
-        OSError.
-        """
+        """In place and at a fixed size, so that a full disk does not refuse it. OSError."""
         text = json.dumps({"sure": head.sure, "begun": head.begun, "write": head.write})
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, _OWN)
         try:

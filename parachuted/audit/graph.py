@@ -23,10 +23,7 @@ _BAR, _MOST_ENDPOINTS, _MOST_RECENT = 24, 3, 8
 
 @dataclass(slots=True)
 class AuditEdge:
-    """All calls of one source to one module.
-
-    Durations in milliseconds, of the `timed` alone: a stream lasts as long as it is read.
-    """
+    """All calls of one source to one module, in milliseconds; a stream is not timed."""
 
     count: int = 0
     failed: int = 0
@@ -49,27 +46,18 @@ class AuditEdge:
 
     @property
     def mean_ms(self) -> float:
-        """0.0 without timed calls."""
         return self.total_ms / self.timed if self.timed else 0.0
 
 
 @dataclass(slots=True)
 class AuditGraph:
-    """Sources, the modules that they called, and the latest calls, newest first.
-
-    `partial`: not everything was counted.
-    """
-
     edges: dict[str, dict[str, AuditEdge]] = field(default_factory=dict)
     recent: list[AuditEntry] = field(default_factory=list)
     partial: bool = False
 
 
 def graph_of(entries: Iterable[AuditEntry], most: int = 1_000_000) -> AuditGraph:
-    """The graph of these entries, newest first.
-
-    The audit's own notes do not count, and a run counts when it ends.
-    """
+    """The graph of these entries, without the audit's own notes and the starts of runs."""
     graph = AuditGraph()
     for number, entry in enumerate(entries):
         if number == most:
@@ -85,7 +73,6 @@ def graph_of(entries: Iterable[AuditEntry], most: int = 1_000_000) -> AuditGraph
 
 
 def source_name(entry: AuditEntry) -> str:
-    """Who did it, in words for a person."""
     kind, name = entry.source_type, entry.source_id
     if kind in _NAMES:
         return _NAMES[kind] if name in _PLAIN else f"{_NAMES[kind]} ({name})"
@@ -110,7 +97,6 @@ def document_of(graph: AuditGraph) -> dict[str, Any]:
 
 
 def draw(graph: AuditGraph, span: str) -> list[str]:
-    """The lines of the picture; `span` names its period."""
     title = f"System activity, {span}"
     if not graph.edges:
         return [title, "", "Nothing happened."]
@@ -129,7 +115,6 @@ def draw(graph: AuditGraph, span: str) -> list[str]:
 
 
 def _source(source: str, edges: dict[str, AuditEdge], wide: int, most: int) -> list[str]:
-    """A box, and an arrow to each module."""
     rule = "─" * len(source)
     lines = [f"┌─{rule}─┐", f"│ {source} │", f"└┬{rule}─┘"]
     ordered = sorted(edges.items(), key=lambda item: -item[1].count)

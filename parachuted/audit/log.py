@@ -1,8 +1,5 @@
-"""Audit log: accepts events from any thread at once and writes them as lines in a thread of its
-own.
-
-What cannot be written waits, up to a bound; beyond it events are counted, and the count is itself
-an event.
+"""Audit log: takes events from any thread and writes them as lines in a thread of its own. What
+cannot be written waits; beyond a bound events are counted, and the count is itself an event.
 """
 
 from __future__ import annotations
@@ -29,13 +26,7 @@ _RETRY_S, _DURABLE_S, _TEND_S = 1.0, 1.0, 30.0
 
 
 class AuditLog:
-    """Writes the audit.
-
-    `trouble` says why lines wait, `refusal` the same where no change may be made meanwhile.
-
-    `broken` says how the files differ from how they were left; `verify` finds all that is wrong
-    with them.
-    """
+    """`trouble`, `refusal`: why lines, or changes, wait; `broken`: what a start found changed."""
 
     def __init__(
         self,
@@ -49,12 +40,8 @@ class AuditLog:
         gather_s: float = 0.05,
         most_waiting: int = 16_384,
     ) -> None:
-        """`keep_days`: days whose files are kept; 0 for ever.
-
-        `written`: the newest record of a write, where no audit was kept before.
-
-        `elapsed` is the time by which files grow old, where that is not `clock`: no jump of the
-        wall clock may move it.
+        """`keep_days`: 0 for ever. `written`: the newest record of a write, where there is no audit
+        yet. `elapsed`: the time by which files grow old, which no jump of the wall clock moves.
         """
         self.folder, self.head, self._clock, self._keep_days = folder, head, clock, keep_days
         self._elapsed = elapsed or clock
@@ -73,12 +60,10 @@ class AuditLog:
         self._thread = threading.Thread(target=self._work, name="audit", daemon=True)
 
     def start(self) -> None:
-        """Check that the files are as they were left, and start to write."""
         self._awake.set()
         self._thread.start()
 
     def record(self, event: AuditEvent) -> None:
-        """Queue an event: a microsecond, from any thread."""
         if len(self._queue) >= self._most_waiting:
             with self._counting:
                 self._dropped += 1
@@ -101,7 +86,6 @@ class AuditLog:
             return self.trouble is None
 
     def close(self) -> None:
-        """Write what waits, as far as possible, and stop."""
         self._closing.set()
         self._awake.set()
         if self._thread.is_alive():
@@ -154,9 +138,7 @@ class AuditLog:
                     self._queue.popleft()
 
     def _begin(self) -> ChainHead:
-        """The end of the chain: the end of the files, unless that differs from what this machine
-        recorded; then the chain goes on from there, and `verify` finds the difference.
-        """
+        """The end of the files, or what this machine recorded where that differs."""
         known, found = self.head.read(), AuditReader(self.folder).end()
         if known is not None and found.seq < known.sure.seq:
             earlier = AuditReader(self.folder.earlier()).end()
@@ -175,7 +157,6 @@ class AuditLog:
         return ChainHead(sure=end, begun=end, write=self.written)
 
     def _write(self, events: Sequence[AuditEvent]) -> None:
-        """Write these, all of one day."""
         before = self._standing or self._begin()
         lines, end = _lines_of(events, before.sure)
         is_durable = self._closing.is_set() or time.monotonic() >= self._durable_at
@@ -232,7 +213,7 @@ class AuditLog:
 def _lines_of(
     events: Sequence[AuditEvent], end: ChainPosition
 ) -> tuple[list[bytes], ChainPosition]:
-    """What cannot be encoded is our own error, and must not keep the others from being written."""
+    """An event that cannot be encoded is our own error, and must not keep the others back."""
     lines = []
     for event in events:
         try:

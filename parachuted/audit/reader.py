@@ -1,6 +1,4 @@
-"""Audit reader: finds lines of the audit, newest first, reading no more of the files than
-necessary.
-"""
+"""Audit reader: finds lines, newest first, reading no more of the files than necessary."""
 
 from __future__ import annotations
 
@@ -33,10 +31,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """A recorded event, in the fields of the specification, then ours.
-
-    `duration_ms` is in milliseconds, `timestamp` in UTC.
-    """
+    """A recorded event. `duration_ms` is in milliseconds, `timestamp` in UTC."""
 
     seq: int
     timestamp: Time
@@ -66,11 +61,7 @@ _ENTRY = TypeAdapter(AuditEntry)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which entries.
-
-    `source` is a kind of source or the name of a source, `path` a file or a folder with everything
-    below it. None: any.
-    """
+    """`source` is a kind or a name, `path` a file, or a folder with all below. None: any."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -95,7 +86,6 @@ class AuditFilter:
         )
 
     def may_be_in(self, day: str) -> bool:
-        """Whether that day's file could hold a match."""
         return (self.since is None or day >= stamp(self.since)[:10]) and (
             self.until is None or day <= stamp(self.until)[:10]
         )
@@ -124,9 +114,7 @@ class AuditReader:
         before: int | None = None,
         most: int = MOST_LOOKED_AT,
     ) -> AuditPage:
-        """At most `limit` matching entries with a number below `before`, found among `most`
-        lines.
-        """
+        """At most `limit` matches with a number below `before`, found among `most` lines."""
         events: list[AuditEntry] = []
         looked_at, cursor = 0, None
         for line in self._backward(wanted):
@@ -149,13 +137,10 @@ class AuditReader:
                 yield entry
 
     def end(self) -> ChainPosition:
-        """The end of the chain in the files: the highest number of a sound line at the end of a
-        file.
-        """
+        """The highest number of a sound line at the end of a file."""
         return max(map(self.end_of, self._folder.days()), default=START)
 
     def end_of(self, day: str) -> ChainPosition:
-        """The last sound line of a day."""
         return next((line.link for line in self._backward_in(day) if line.is_sound), START)
 
     def first_seq(self, day: str) -> int:
@@ -168,10 +153,7 @@ class AuditReader:
         return line.link.seq if line is not None else 0
 
     def _backward(self, wanted: AuditFilter) -> Iterator[ChainLine]:
-        """All lines of the days that may hold matches, newest first.
-
-        Days that overlap, after a clock was set, are merged.
-        """
+        """All lines that may match, newest first; days that overlap are merged."""
         days = [day for day in self._folder.days() if wanted.may_be_in(day)]
         while days:
             overlapping = [days.pop()]
@@ -185,7 +167,6 @@ class AuditReader:
             yield from merged
 
     def _backward_in(self, day: str) -> Iterator[ChainLine]:
-        """The lines of a day, last first; others than the audit's are skipped."""
         try:
             with self._folder.opened(day) as descriptor:
                 for raw in _backward(descriptor):
@@ -196,9 +177,7 @@ class AuditReader:
 
 
 def entry_of(line: ChainLine) -> AuditEntry | None:
-    """The entry of a line; None for what our writer never wrote, since files in a vault may hold
-    anything.
-    """
+    """None for what our writer never wrote, since files in a vault may hold anything."""
     try:
         return _ENTRY.validate_python(line.document)
     except ValidationError:
@@ -206,11 +185,7 @@ def entry_of(line: ChainLine) -> AuditEntry | None:
 
 
 def moment_of(text: str, now: datetime) -> datetime:
-    """Parse `90s`, `15m`, `24h`, `7d`, `2w` (ago), a day, or an ISO time, in UTC unless it says
-    otherwise.
-
-    Raises ValueError.
-    """
+    """Parse `90s`, `15m`, `24h`, `7d`, `2w` (ago), a day, or an ISO time. ValueError."""
     ago = _AGO.fullmatch(text)
     try:
         if ago is not None:
@@ -224,10 +199,7 @@ def moment_of(text: str, now: datetime) -> datetime:
 
 
 def _backward(descriptor: int) -> Iterator[bytes]:
-    """The lines, last first, without their ends.
-
-    A longer line than the daemon writes comes in pieces, which are not lines of the audit.
-    """
+    """The lines, last first, without their ends; one that is too long comes in pieces."""
     at, chunk, rest = os.fstat(descriptor).st_size, _FIRST_CHUNK, b""
     while at:
         start = max(0, at - chunk)

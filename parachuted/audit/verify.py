@@ -1,9 +1,4 @@
-"""Audit verify: whether the lines are complete, unchanged and in order.
-
-Each line is compared with its own hash and with the line before, and the end of the files with
-where the state folder says that the chain stands. A kill leaves less than a line, which the daemon
-ends before it goes on; `audit.keep_days` leaves a line with the hash of the last line removed.
-"""
+"""Audit verify: whether the lines are complete, unchanged and in order."""
 
 from __future__ import annotations
 
@@ -42,9 +37,8 @@ class _Run:
 
 
 def verify(folder: AuditFolder, head: ChainHeadFile) -> ChainVerification:
-    """Check all files.
-
-    Blocks on the disk, also while the daemon goes on writing. OSError.
+    """Compare each line with its hash and the line before, and the end of the files with the
+    recorded one. Blocks on the disk, also while the daemon goes on writing. OSError.
     """
     before, days, lines = head.read(), folder.days(), 0
     findings, notes, runs, removed = list[str](), list[str](), list[_Run](), 0
@@ -103,7 +97,6 @@ def _break_between(at: ChainPosition, run: _Run, removed: int) -> Iterator[str]:
 def _break_at_end(
     last: ChainPosition, before: ChainHead | None, after: ChainHead | None, notes: list[str]
 ) -> Iterator[str]:
-    """Compares with the recorded end of the chain before and after the pass."""
     if before is None or after is None:
         notes.append("the state folder does not say where the chain ends, so a cut is not found")
     elif last.seq < before.sure.seq:
@@ -129,7 +122,7 @@ def _removed_by(line: ChainLine) -> int:
 
 
 def _lines(folder: AuditFolder, day: str) -> Iterator[tuple[str, bytes]]:
-    """Place and bytes of each line; what is longer than the daemon's lines comes in pieces."""
+    """Place and bytes of each line; one that is too long comes in pieces."""
     try:
         with folder.opened(day) as descriptor, open(descriptor, "rb", closefd=False) as file:
             lines = iter(lambda: file.readline(MOST_LINE_BYTES + 1), b"")

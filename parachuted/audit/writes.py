@@ -1,6 +1,4 @@
-"""Audit of writes: each write of the vault as an event, the daemon's own and those found on the
-disk.
-"""
+"""Audit of writes: each write of the vault as an event, our own and those found on the disk."""
 
 from __future__ import annotations
 
@@ -20,10 +18,7 @@ _GONE = "gone"
 
 
 class WriteAudit:
-    """Records writes.
-
-    The daemon's own write is recorded when it is made, so it is skipped when it is detected.
-    """
+    """The daemon's own write is recorded when it is made, and skipped when it is detected."""
 
     def __init__(self, recorder: AuditRecorder, clock: Callable[[], datetime]) -> None:
         self._recorder, self._clock = recorder, clock
@@ -31,7 +26,6 @@ class WriteAudit:
         self._lock = threading.Lock()
 
     def wrote(self, write: Write) -> None:
-        """Record one of our writes, in the thread that made it."""
         now = time.monotonic()
         with self._lock:
             self._ours[write.path, write.after or _GONE] = self._ours[write.path, None] = now
@@ -40,18 +34,14 @@ class WriteAudit:
         self._record(write, is_late=False)
 
     def catch_up(self, history: History, after: int) -> int:
-        """Record the writes after that number, which a killed daemon could not. Blocks;
-        StorageFailedError.
-        """
+        """Record what a killed daemon could not. StorageFailedError."""
         owed = history.done_after(after)
         for write in owed:
             self._record(write, is_late=True)
         return len(owed)
 
     def noticed(self, changes: Iterable[Change]) -> None:
-        """Record changes on the disk: those that we did not make, a person or a program of theirs
-        did. One that the history explains may be detected before `wrote` is called for it.
-        """
+        """Record what others did; ours may be seen before `wrote` is called."""
         now = self._clock()
         with self._lock:
             theirs = [
@@ -67,9 +57,7 @@ class WriteAudit:
             self._recorder.record(event._replace(before=before, after=after))
 
     def _is_ours(self, change: Change) -> bool:
-        """Files that are not notes are detected without a digest: then a very recent write of the
-        daemon's explains the change. Under the lock.
-        """
+        """A file without a digest counts as ours for seconds after a write of it."""
         digest = change.new.digest if change.new is not None else None
         if change.new is not None and digest is None:
             return time.monotonic() - self._ours.get((change.path, None), -_SOON_S) < _SOON_S

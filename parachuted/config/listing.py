@@ -1,6 +1,4 @@
-"""Listing: every setting as a running daemon has it and as its next start will, and where that
-comes from.
-"""
+"""Listing: every setting as a running daemon has it and as its next start will, and its source."""
 
 from __future__ import annotations
 
@@ -14,10 +12,9 @@ from parachuted.config.settings import Settings, describe_settings, setting_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSetting:
-    """One setting. `value` is what the daemon runs with, `next` what its next start will take.
-
-    `source`: the line of config.yaml, the variable or the option that says so; None: the default
-    holds. `editable`: whether config.yaml decides, and no variable or option goes before it.
+    """`value` is what the daemon runs with, `next` what its next start will take. `source`: the
+    line of config.yaml, the variable or the option that says so; None: the default. `editable`: no
+    variable or option goes before config.yaml.
     """
 
     key: str
@@ -46,17 +43,12 @@ class SettingsListing:
         self._flags = {key: value for key, value in flags.items() if key in known}
 
     def all(self) -> list[ListedSetting]:
-        """Every setting, in the order in which a person reads them. Raises ConfigError where the
-        next start would refuse them.
-        """
+        """Every setting, in order. Raises ConfigError where the next start would refuse them."""
         coming = load_settings(self._home, self._env, self._flags)
         places = setting_places(self._home, self._env, self._flags)
         return [
             ListedSetting(
-                key=one.key,
-                kind=one.kind,
-                default=one.default,
-                means=one.means,
+                **one._asdict(),
                 value=setting_text(self._running, one.key),
                 next=setting_text(coming, one.key),
                 source=places.get(one.key),
@@ -66,8 +58,5 @@ class SettingsListing:
         ]
 
     def set(self, key: str, value: str) -> None:
-        """Write it into config.yaml for the next start; an empty value restores the default.
-
-        Raises ConfigError, having changed nothing, and StorageFailedError.
-        """
+        """Write it for the next start; empty: the default. ConfigError, StorageFailedError."""
         set_setting(self._home, key, value)

@@ -1,8 +1,5 @@
-"""Load: settings from config.yaml, the environment and the command line, where later ones override
-earlier ones.
-
-Nothing is read as anything but text here, so YAML's own ideas of `10:30`, `no` and `010` never
-arise; settings have types of their own.
+"""Load: settings from config.yaml, the environment and the command line, where later ones win. All
+is read as text, so YAML's own ideas of `10:30`, `no` and `010` never arise.
 """
 
 from __future__ import annotations
@@ -38,10 +35,7 @@ def config_file(home: Path) -> HomeFile:
 
 
 def read_file(home: Path) -> str:
-    """The text of `home`'s config.yaml, empty if there is none.
-
-    Raises ConfigError if it cannot be read.
-    """
+    """The text of config.yaml, empty if there is none. Raises ConfigError."""
     try:
         return config_file(home).read() or ""
     except UntrustedFileError as error:
@@ -49,19 +43,12 @@ def read_file(home: Path) -> str:
 
 
 def read_entries(text: str) -> list[tuple[str, YamlNode]]:
-    """The values in the file's order, with their keys, dotted where they are in a section.
-
-    Raises ConfigError if it cannot be read.
-    """
+    """The values in the file's order, with their dotted keys. Raises ConfigError."""
     return [(key, node) for key, node in _walk(_read(text)) if node.entries is None]
 
 
 def set_entry(text: str, key: str, value: str) -> str:
-    """The file's text with `key` set to `value` (empty: to null, so that the default holds), and
-    nothing else changed.
-
-    Raises ConfigError if that cannot be done by program.
-    """
+    """The text with `key` set (empty: to null, for the default). Raises ConfigError."""
     root = _read(text)
     section, _, name = key.rpartition(".")
     is_dotted = root is not None and key in root.children
@@ -140,11 +127,9 @@ def home_folder(env: Mapping[str, str]) -> Path:
 
 
 def load_settings(home: Path, env: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
-    """The settings of `home`'s config.yaml, under those of PARACHUTE_* variables, under those of
-    `flags` (by dotted key).
-
-    Below all of them are ANTHROPIC_BASE_URL, and VAULT_PATH and PORT, as an older server read them.
-    An empty variable and a flag that is None are not given. Raises ConfigError with all mistakes.
+    """config.yaml, under PARACHUTE_* variables, under `flags` (by dotted key); below all,
+    ANTHROPIC_BASE_URL, VAULT_PATH and PORT. Empty variables and flags that are None do not count.
+    Raises ConfigError with all mistakes.
     """
     return _settings(home, _layers(home, env, flags))
 
@@ -152,20 +137,15 @@ def load_settings(home: Path, env: Mapping[str, str], flags: Mapping[str, object
 def setting_places(
     home: Path, env: Mapping[str, str], flags: Mapping[str, object]
 ) -> dict[str, str]:
-    """Where the value of each setting that is not a default's comes from, by dotted key: a line of
-    config.yaml, a variable, or an option of the command.
-    """
+    """Where each setting that is not a default comes from: a line, a variable or an option."""
     layers = _layers(home, env, flags)
     places = {key: place for layer in layers for key, place in layer.places.items()}
     return {key: place for key, place in places.items() if place != _BY_DEFAULT}
 
 
 def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
-    """Set one key in `home`'s config.yaml, keeping comments, order and quotes, and return what the
-    file then says.
-
-    An empty value brings the default back. Raises ConfigError, having written nothing, if the file
-    would be wrong, and StorageFailedError if the disk refuses.
+    """Set one key (empty: back to the default), keeping comments, order and quotes; returns what
+    the file then says. Raises ConfigError, having written nothing, and StorageFailedError.
     """
     if dotted_key not in _KEYS:
         raise ConfigError([_unknown(dotted_key, _KEYS)])
@@ -282,9 +262,7 @@ def _from_file(home: Path, env: Mapping[str, str]) -> _Layer:
 def _from_entries(
     entries: Sequence[tuple[str, YamlNode]], env: Mapping[str, str], *, new_key: str | None = None
 ) -> _Layer:
-    """The layer of a file's entries; `new_key` is not in the file yet, so that its line is not
-    named.
-    """
+    """`new_key` is not in the file yet, so its line is not named."""
     layer = _Layer()
     lines: dict[str, int] = {}
     for key, node in entries:

@@ -32,7 +32,6 @@ def is_open_to_others(settings: Settings) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens there."""
     return host == "localhost" or ip_address(host).is_loopback
 
 
@@ -42,27 +41,13 @@ def _web_address(url: str) -> str:
     return url
 
 
-def _host_names(text: str) -> str:
-    if not all(_HOST_NAME.fullmatch(name) for name in listed(text)):
-        raise ValueError(
-            "should be names such as notes.example, with commas between them and no port"
-        )
-    return text
+def _each(pattern: str, should_be: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not all(re.fullmatch(pattern, part) for part in listed(text)):
+            raise ValueError(f"should be {should_be}")
+        return text
 
-
-def _origins(text: str) -> str:
-    if not all(_ORIGIN.fullmatch(origin) for origin in listed(text)):
-        raise ValueError(
-            "should be origins such as https://notes.example, with commas between them and "
-            "nothing after the name or port"
-        )
-    return text
-
-
-def _pairs(text: str) -> str:
-    if not all(_PAIR.fullmatch(pair) for pair in listed(text)):
-        raise ValueError("should be pairs such as BrainInterface=brain, with commas between them")
-    return text
+    return AfterValidator(check)
 
 
 def _patterns(text: str) -> str:
@@ -88,7 +73,6 @@ def _outside_folders(text: str) -> str:
 
 
 def paired(text: str) -> dict[str, str]:
-    """The pairs of a setting, `a=b` between commas, as a mapping."""
     pairs = (part.partition("=") for part in listed(text))
     return {name.strip(): value.strip() for name, _equals, value in pairs}
 
@@ -98,16 +82,14 @@ def listed(text: str) -> list[str]:
 
 
 def _folder(path: str | Path) -> Path:
-    """By our own import of Path, for pydantic keeps one of its own, which a test's file system in
-    memory cannot replace.
-    """
+    """By our own import of Path: a test's file system in memory cannot replace pydantic's."""
     return Path(path)
 
 
 _LOGIN = re.compile(r"(://)[^/\s@]+@")
-_PAIR = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63} *= *[a-z][a-z0-9-]{0,63}")
-_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?|[0-9A-Fa-f:]{2,39}")
-_ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(:[0-9]{1,5})?")
+_PAIR = r"[A-Za-z][A-Za-z0-9_]{0,63} *= *[a-z][a-z0-9-]{0,63}"
+_HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?|[0-9A-Fa-f:]{2,39}"
+_ORIGIN = r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(:[0-9]{1,5})?"
 _Text = Annotated[str, Field(min_length=1, max_length=1_000)]
 _Count = Annotated[int, Field(ge=1, le=1_000_000)]
 _Days = Annotated[int, Field(ge=0, le=36_500)]
@@ -120,9 +102,22 @@ _Host = Annotated[str, AfterValidator(_address)]
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 _Level = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]
 _Mode = Literal["remote", "always", "disabled"]
-_HostNames = Annotated[str, Field(max_length=10_000), AfterValidator(_host_names)]
-_Origins = Annotated[str, Field(max_length=10_000), AfterValidator(_origins)]
-_Providers = Annotated[str, Field(max_length=10_000), AfterValidator(_pairs)]
+_Listing = Annotated[str, Field(max_length=10_000)]
+_HostNames = Annotated[
+    _Listing,
+    _each(_HOST_NAME, "names such as notes.example, with commas between them and no port"),
+]
+_Origins = Annotated[
+    _Listing,
+    _each(
+        _ORIGIN,
+        "origins such as https://notes.example, with commas between them and nothing after the "
+        "name or port",
+    ),
+]
+_Providers = Annotated[
+    _Listing, _each(_PAIR, "pairs such as BrainInterface=brain, with commas between them")
+]
 _Url = Annotated[str, AfterValidator(_web_address)]
 _Folders = Annotated[str, Field(max_length=10_000), AfterValidator(_outside_folders)]
 _Patterns = Annotated[str, Field(max_length=10_000), AfterValidator(_patterns)]
@@ -130,8 +125,6 @@ _Patterns = Annotated[str, Field(max_length=10_000), AfterValidator(_patterns)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """Under which names the API may be asked, and by which web pages. With commas between them."""
-
     hosts: Annotated[
         _HostNames,
         "Host names that the API answers to besides this machine's addresses, separated by commas.",
@@ -159,8 +152,6 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """Who does the work, and what one run of it may take."""
-
     backend: Annotated[
         Literal["auto", "claude", "offline"],
         "What does the work: claude, no model (offline), or what is available (auto).",
@@ -193,9 +184,7 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSettings:
-    """How many runs there may be, over which tasks wait, and what they may cost; conversations
-    have a budget of their own.
-    """
+    """How many runs there may be, over which tasks wait, and what they may cost."""
 
     runs_per_hour: Annotated[_Count, "The most runs in one hour."] = 60
     runs_per_cause: Annotated[_Count, "The runs that one person's change may lead to."] = 100
@@ -232,8 +221,6 @@ class ConversationSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BubbleSettings:
-    """When a change becomes a task."""
-
     quiet_s: Annotated[
         _Seconds, "The seconds without another change after which a task begins."
     ] = 2.0
@@ -244,8 +231,6 @@ class BubbleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSettings:
-    """When the vault is looked through."""
-
     full_every_s: Annotated[
         _Seconds,
         "The seconds between two scans of the whole vault, which find changes that no event "
@@ -255,8 +240,6 @@ class ScanSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
-    """How changes in the vault are heard of."""
-
     engine: Annotated[
         Literal["auto", "watchfiles"],
         "What reports changes: the best of this system (auto: inotify on Linux), or watchfiles.",
@@ -265,15 +248,11 @@ class WatchSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSettings:
-    """What is kept of what was done."""
-
     keep_days: Annotated[_Days, "The days that the audit is kept; 0 for ever."] = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySettings:
-    """What is kept of the earlier texts of files, by which writes are explained and taken back."""
-
     keep_days: Annotated[
         _Days, "The days that earlier texts, and who wrote them, are kept; 0 for ever."
     ] = 90
@@ -285,8 +264,6 @@ class HistorySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookSettings:
-    """When scripts of yours run, and what happens when one fails."""
-
     must_approve: Annotated[
         bool,
         "Whether a script that was changed waits for `parachute hooks approve` before it runs "
@@ -302,8 +279,6 @@ class HookSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleSettings:
-    """How modules run, and which of them serves an interface that several provide."""
-
     providers: Annotated[
         _Providers,
         "Which module serves an interface that several provide, such as BrainInterface=brain, "
@@ -313,8 +288,6 @@ class ModuleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionSettings:
-    """When a suggestion need not wait for you."""
-
     auto_approve_rate: Annotated[
         _Percent,
         "The percentage of an agent's suggestions that you approved, from which on its next ones "
@@ -324,9 +297,7 @@ class SuggestionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings, and `notes` on what was met on the way: older names, and keys that mean nothing
-    any more.
-    """
+    """All settings, and `notes` on older names, and keys that mean nothing any more."""
 
     vault: Annotated[Path, PlainValidator(_folder), "The folder of notes."] = Path("~/Parachute")
     host: Annotated[
@@ -355,9 +326,7 @@ class Settings:
 
 
 class SettingDescription(NamedTuple):
-    """One setting for a person: its dotted key, its kind of value, its default as text, and a
-    sentence.
-    """
+    """One setting for a person: key, kind of value, default as text, and a sentence."""
 
     key: str
     kind: str
@@ -366,7 +335,7 @@ class SettingDescription(NamedTuple):
 
 
 def setting_text(settings: Settings, key: str) -> str:
-    """The value of the setting of that dotted key; a login in an address is never shown."""
+    """The value of that setting as text, without the login in an address."""
     value: object = settings
     for name in key.split("."):
         value = getattr(value, name)
@@ -375,7 +344,6 @@ def setting_text(settings: Settings, key: str) -> str:
 
 
 def describe_settings() -> list[SettingDescription]:
-    """Every setting, in the order in which a person reads them."""
     return list(_described(Settings, ""))
 
 

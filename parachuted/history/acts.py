@@ -1,10 +1,4 @@
-"""Acts: writes of several files that are one, such as a move and the links that follow it.
-
-What is to be written is recorded before the first write and forgotten after the last. What a killed
-daemon left is finished at the next start, by the same author and in the same run: what was written
-already is not written again, what others saved meanwhile is merged or stays. The links that follow
-a move are worked out from each note as it is by then; a move is remembered while some of them stay.
-"""
+"""Acts: writes of several files that are one, such as a move and the links that follow it."""
 
 from __future__ import annotations
 
@@ -43,9 +37,8 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActStep:
-    """One write: the kept text of digest `base` at `path` becomes that of digest `after` (None:
-    there is no file). With a `source` the file comes from there, as it is, and the steps after it
-    are of notes whose links follow; their texts need not be kept.
+    """One write: the text of digest `base` at `path` becomes that of `after` (None: no file). With
+    a `source` the file is moved from there, and the steps after it are of notes whose links follow.
     """
 
     path: str
@@ -56,9 +49,7 @@ class ActStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """`what` says it to a person. `are_all`: whether who moves a file sees all files of the
-    vault.
-    """
+    """`what` says it to a person. `are_all`: whether its author sees all files of the vault."""
 
     what: str
     author: Author
@@ -67,7 +58,6 @@ class Act:
 
     @property
     def move(self) -> ActStep | None:
-        """The step that the links follow."""
         return self.steps[0] if self.steps[0].source is not None else None
 
 
@@ -76,10 +66,7 @@ _ACT = TypeAdapter(Act)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedAct:
-    """What came of finishing one: the files that were written, and why others were not.
-
-    `is_waiting`: the next start tries again.
-    """
+    """What was written, and why the rest was not. `is_waiting`: the next start tries again."""
 
     what: str
     run: str | None
@@ -89,7 +76,6 @@ class FinishedAct:
 
     @property
     def problem(self) -> str | None:
-        """What a person should know."""
         if not self.left:
             return None
         back = f"; `parachute undo {self.run}` takes it back" if self.run is not None else ""
@@ -102,9 +88,7 @@ class FinishedAct:
 
 @contextmanager
 def recorded_act(store: Store, act: Act) -> Iterator[None]:
-    """Around the writes of an act; only the end of the process leaves it recorded. Blocks on the
-    disk. Raises StorageFailedError.
-    """
+    """Around the writes of an act; only a kill leaves it recorded. StorageFailedError."""
     number = begin_act(store, act)
     try:
         yield
@@ -126,9 +110,7 @@ def end_act(store: Store, number: int) -> None:
 def follow_links(
     store: Store, rewrites: LinkRewrites, path: VaultPath, was: str, author: Author
 ) -> tuple[WriteResult, int]:
-    """Have the links of the note, which was at `was` before the move, mean what they meant; also
-    says how many cannot. Blocks on the disk.
-    """
+    """Have the links of the note that was at `was` mean what they did; counts the others."""
     for _attempt in range(_ATTEMPTS):
         note = parse_note(store.read(path, keep=True).data)
         data, left = rewrites.rewritten(note, was)
@@ -138,9 +120,9 @@ def follow_links(
 
 
 class ActFinisher:
-    """Finishes acts. Blocks on the disk.
-
-    `files` lists the files of the vault.
+    """Finishes what a killed daemon left, by the same author in the same run. What was written
+    already is not written again; what others saved since is merged or stays. `files` lists the
+    vault's.
     """
 
     def __init__(
@@ -152,20 +134,16 @@ class ActFinisher:
         self._files = files
 
     def finish_all(self) -> list[FinishedAct]:
-        """All that the last life left; where the disk refuses, an act waits for the next start."""
         found = [self.finish(number) for number, _document, _last in self._history.acts()]
         return [one for one in found if one is not None]
 
     def forget(self, run: str) -> None:
-        """What that run wrote is taken back, and the rest of its acts with it."""
         for number, document, _last in self._history.acts():
             if document["kind"] == _KIND and document["author"]["run"] == run:
                 self._history.end_act(number)
 
     def finish(self, number: int) -> FinishedAct | None:
-        """Do what is left of it. One of which nothing was done is forgotten. None: there is no such
-        act, or it is none of writes.
-        """
+        """Do what is left of it, if anything was done. None: it is no act of writes."""
         found = {one: (document, last) for one, document, last in self._history.acts()}
         if number not in found or found[number][0]["kind"] != _KIND:
             return None
@@ -210,9 +188,7 @@ class ActFinisher:
     def _follow(
         self, act: Act, _waiting: Sequence[ActStep], written: list[VaultPath], left: list[str]
     ) -> bool:
-        """Have links follow the file, as each note is now: whether some stay all the same, and are
-        to be looked at again.
-        """
+        """Have links follow, as each note is now; whether some still have to."""
         move, root = act.steps[0], self._store.root
         source, target = VaultPath(str(move.source)), VaultPath(move.path)
         if root.is_there(source) or not root.is_there(target):

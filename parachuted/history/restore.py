@@ -1,7 +1,4 @@
-"""Restore: brings back a file as it was in an earlier version, or before or after a run.
-
-A run of its own, so that it can be taken back.
-"""
+"""Restore: brings back a file as it was in a version, or before or after a run, as a run itself."""
 
 from __future__ import annotations
 
@@ -30,9 +27,7 @@ from parachuted.vault import (
 
 _LARGEST_MERGED = 4 << 20
 RefuseText: TypeAlias = Callable[[VaultPath, bytes, VaultPath], None]
-"""Is given a path, the text that it would get, and where that note is now; raises a ParachuteError
-where that may not be written.
-"""
+"""Takes a path, its new text, and where that note is now; raises ParachuteError to refuse it."""
 
 
 def _refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None: ...
@@ -40,10 +35,8 @@ def _refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None: ..
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """What was done: undoing `run` reverts it (None: the file already had that text), `version` is
-    the requested digest.
-
-    `merged`: somebody wrote meanwhile, and that was kept.
+    """Undoing `run` reverts it (None: the file had that text already). `merged`: somebody wrote
+    meanwhile, and that was kept.
     """
 
     path: VaultPath
@@ -55,12 +48,7 @@ class RestoreResult:
 
 
 class Restore:
-    """Restores texts.
-
-    It wakes no watcher that has seen both the current text and the restored one.
-
-    `stood_at` receives the time of a restored text, by its digest.
-    """
+    """`stood_at` gets a restored text's time, so that it wakes no watcher that saw both texts."""
 
     def __init__(self, store: Store, *, stood_at: MutableMapping[str, datetime]) -> None:
         self._store, self._objects, self._history = store, store.objects, store.history
@@ -81,14 +69,10 @@ class Restore:
         requester: Requester | None = None,
     ) -> RestoreResult:
         """Give the file the text that it had before (or `after`) the run, or in the version whose
-        digest begins so.
-
-        `base` is the digest of the text that is meant to be replaced (None: whatever is there):
-        when another is there by now, both changes of it are brought together. What the file said
-        where they do not see it (`sees`), before it was moved, does not exist for them. Raises
-        NotFoundError, EditRefusedError when that is not to be had, and ConflictError, with both
-        texts, when the file has changed in the same place; what `refuse` raises of the text of a
-        note.
+        digest begins so. `base` is the digest of the text to be replaced (None: whatever is there);
+        where another is there by now, both changes are merged. Earlier paths that the caller does
+        not see (`sees`) do not exist for it. Raises NotFoundError, EditRefusedError, ConflictError
+        with both texts, and what `refuse` raises of a note's text.
         """
 
         def versions() -> list[TextVersion]:
@@ -111,14 +95,7 @@ class Restore:
                 self._stood_at[digest] = stood
             try:
                 restored = await run_uninterrupted(
-                    self._put,
-                    path,
-                    digest,
-                    what,
-                    base=base,
-                    sees=sees,
-                    refuse=refuse,
-                    requester=requester,
+                    self._put, path, digest, what, base, sees, refuse, requester
                 )
                 if restored.run is not None:
                     await self._store.notice([path])
@@ -131,7 +108,6 @@ class Restore:
         path: VaultPath,
         digest: str,
         what: str,
-        *,
         base: str | None,
         sees: Callable[[str], bool],
         refuse: RefuseText,
@@ -195,7 +171,6 @@ class Restore:
             return self._store.replace(path, data, author, base=base or present, sees=sees)
 
     def _keep(self, path: VaultPath, digest: str) -> None:
-        """Ensure that the text is stored durably, also one that was only seen."""
         try:
             with self._objects.opened(digest):
                 return
@@ -224,7 +199,6 @@ def _named(path: VaultPath, versions: list[TextVersion], name: str) -> str:
 def _around(
     path: VaultPath, versions: list[TextVersion], run: str, *, after: bool, is_known: bool
 ) -> str:
-    """The version before the run's first write of the file, or after its last."""
     file = printable(path)
     places = [number for number, one in enumerate(versions) if one.run == run]
     if not places and not is_known:

@@ -1,9 +1,5 @@
-"""Retention: limits the history by age and by size.
-
-What is the last copy of anything that may be wanted is never dropped.
-
-Nothing depends on the pass being finished: rows go before the texts that only they name, each file
-by itself, so a pass that is killed leaves what the next one would have left, or more.
+"""Retention: limits the history by age and size, never dropping the last copy of what may be
+wanted. Rows go before the texts that only they name, so a pass that is killed loses nothing.
 """
 
 from __future__ import annotations
@@ -33,9 +29,7 @@ _CHUNK = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionLimits:
-    """The days after which the history is dropped, and the megabytes of texts that it may take; 0:
-    no limit.
-    """
+    """Days that the history is kept, and megabytes that its texts may take; 0: no limit."""
 
     days: int = 90
     megabytes: int = 1024
@@ -43,9 +37,7 @@ class RetentionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySize:
-    """The size of the history: texts and their bytes, those of texts that were only seen, those of
-    the record, and its start.
-    """
+    """`seen_bytes` are of texts that were only seen, `record_bytes` of the database."""
 
     texts: int
     text_bytes: int
@@ -57,10 +49,7 @@ class HistorySize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What a pass dropped: writes, runs, texts and their bytes.
-
-    `over_bytes`: by how much the rest, which must stay, exceeds the limit.
-    """
+    """`over_bytes`: by how much what must stay exceeds the limit."""
 
     writes: int
     runs: int
@@ -108,11 +97,9 @@ class Retention:
         )
 
     def prune(self, wanted: Iterable[str]) -> Pruned:
-        """One pass.
-
-        `wanted` are the digests of the texts on the disk now, and of those that others may yet
-        want: bases of open reviews, of suggestions, of runs at work. Blocks on the disk. Raises
-        StorageFailedError, OSError, having dropped a part.
+        """One pass. `wanted` are the digests of texts on the disk now and of those that reviews,
+        suggestions and runs may yet want. Blocks. Raises StorageFailedError, OSError, having
+        dropped a part.
         """
         now = self._clock()
         too_old = now - timedelta(days=self.keep.days) if self.keep.days else None
@@ -120,11 +107,8 @@ class Retention:
         return self._drop_texts(now, too_old, set(wanted), writes=writes, runs=runs)
 
     def _drop_rows(self, too_old: datetime, horizon: datetime) -> tuple[int, int]:
-        """What was written, done and seen before that, but for what belongs to a run that goes on.
-
-        Only what came before everything that is to be kept: a row that was dated by a clock gone
-        wrong is as old as its neighbours. Dates after `horizon` are such a clock's, and show
-        nothing.
+        """Rows before that, but for a run that goes on. A row that a wrong clock dated is as old as
+        its neighbours, and dates after `horizon` are such a clock's.
         """
         span = (too_old.isoformat(), horizon.isoformat())
         writes = self._each(_OLD_WRITES, span, self._history.drop_writes)
@@ -133,7 +117,6 @@ class Retention:
         return writes, runs
 
     def _each(self, sql: str, span: tuple[str, str], drop: Callable[[list[Any]], None]) -> int:
-        """Drop what the query finds, some at a time; returns how many those were."""
         with self._history.reading() as database:
             rows = [row[0] for row in database.execute(sql, (*span, *span))]
         dropped = 0
@@ -173,9 +156,7 @@ class Retention:
         return Pruned(writes=writes, runs=runs, texts=texts, text_bytes=freed, over_bytes=over)
 
     def _named_texts(self, wanted: set[str]) -> tuple[dict[str, float], set[str]]:
-        """The texts that writes name, with when that was last; and those that may not go: each may
-        be the only copy, or be wanted yet.
-        """
+        """The texts that writes name, with when that was last; and those that may not go."""
         with self._history.reading() as database:
             named = {digest: _moment(at) for digest, at in database.execute(_NAMED)}
             held = {
@@ -234,11 +215,7 @@ _TIMES_ITS_COST = 20
 
 
 class HistoryPruning:
-    """Prunes in the background.
-
-    `wanted` gives the digests of texts that must stay; `report` is called with problems for a
-    person.
-    """
+    """Prunes in the background. `wanted` gives the digests of texts that must stay."""
 
     def __init__(
         self,
@@ -266,10 +243,7 @@ class HistoryPruning:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def prune(self) -> Pruned | None:
-        """One pass now; None when the disk refused, which is reported.
-
-        A cancelled caller returns when the pass has ended, soon.
-        """
+        """One pass now; None when the disk refused. A cancelled caller waits for its end."""
         wanted = await self._wanted()
         running = asyncio.get_running_loop().run_in_executor(None, self._retention.prune, wanted)
         try:
@@ -293,14 +267,10 @@ class HistoryPruning:
 
     @property
     def known(self) -> HistorySize | None:
-        """The size of the history when it was last measured; None before the first time."""
         return self._size[1] if self._size is not None else None
 
     async def size(self) -> HistorySize:
-        """The size of the history: up to a minute old where measuring takes long, else current.
-
-        Raises StorageFailedError, OSError.
-        """
+        """At most a minute old where measuring takes long. Raises StorageFailedError, OSError."""
         loop = asyncio.get_running_loop()
         if self._size is None or loop.time() > self._size[0]:
             started = loop.time()
@@ -321,8 +291,7 @@ class KeptTexts:
     objects: ObjectStore
 
     async def needed(self) -> set[str]:
-        """The digests of the vault's texts, and of those that reviews and suggestions compare with.
-
+        """Digests of the vault's texts and of those that suggestions and reviews compare with.
         Reviews come last: a text that changes meanwhile is among theirs by then.
         """
         needed: set[str] = set()
@@ -334,13 +303,10 @@ class KeptTexts:
         return needed | self.reviews.digests()
 
     def forget_unneeded(self) -> None:
-        """Drop the texts that no review compares with. Blocks; call it before changes are
-        followed.
-        """
+        """Drop the texts that no review needs. Blocks; call it before changes are followed."""
         present = set[str]().union(*map(self._digests, self.index.all_folders()))
         self.objects.forget_seen(present | self.reviews.digests())
 
     def _digests(self, folder: str) -> set[str]:
-        """Of the notes directly in that folder."""
         entries = self.index.entries(folder).values()
         return {entry.digest for entry in entries if entry.digest is not None}

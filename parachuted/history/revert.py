@@ -19,8 +19,6 @@ _MOST_LINES = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevertResult:
-    """The effect of reverting a write; `kept` are later texts at its place that were kept."""
-
     path: VaultPath
     changed: bool
     kept: tuple[str, ...] = ()
@@ -29,9 +27,8 @@ class RevertResult:
 def revert(
     write: Write, store: Store, author: Author, *, at: VaultPath | None = None
 ) -> RevertResult:
-    """Undo one write; `at` is where the file is now, if it has moved since.
-
-    Raises StorageFailedError; NotFoundError when the text before it is no longer kept.
+    """Undo one write; `at` is where the file is now. Raises StorageFailedError, and NotFoundError
+    when the text before it is no longer kept.
     """
     path = at if at is not None else VaultPath(write.path)
     for _ in range(_ATTEMPTS):
@@ -45,10 +42,8 @@ def revert(
 def revert_move(
     came: Write, gone: Write, store: Store, author: Author
 ) -> tuple[RevertResult, RevertResult]:
-    """Undo a move, of whose two writes one says where the file came to and the other where it was.
-
-    What was written there since moves back too. A file that is where it came to no longer stays
-    where it is. Raises StorageFailedError.
+    """Undo a move, whose two writes say where the file came to and where it was. What was written
+    there since moves back too. Raises StorageFailedError.
     """
     target, source = VaultPath(came.path), VaultPath(gone.path)
     try:
@@ -98,11 +93,8 @@ def _taken_out(before: bytes, after: bytes, present: bytes) -> MergeResult:
 
 
 def _without_what_still_stands(before: bytes, after: bytes, present: bytes) -> tuple[bytes, bool]:
-    """The present text with each passage that the write put in, and that still stands once and
-    whole, taken out; whether that was all.
-
-    A three-way merge alone sees a clash as soon as the lines next to a passage changed, as they do
-    when the next run adds its own.
+    """The present text without each passage of the write that still stands once and whole; whether
+    that was all. A merge alone sees a clash as soon as the lines next to a passage changed.
     """
     old, new, now = (text.splitlines(keepends=True) for text in (before, after, present))
     if max(len(old), len(new), len(now)) > _MOST_LINES:

@@ -51,13 +51,7 @@ _COSTS = ("cost_usd", "input_tokens", "output_tokens")
 
 @dataclass(slots=True, kw_only=True)
 class RunAccount:
-    """One run.
-
-    `changes` is what it reviews, `written` what it wrote so far, `agent` who works: a curator, or a
-    module's agent.
-
-    `cost` is of all its attempts.
-    """
+    """One run: `changes` is what it reviews, `agent` who works, `cost` that of all its attempts."""
 
     task: Task
     backend: str
@@ -79,7 +73,6 @@ class RunAccount:
 
     @property
     def net(self) -> dict[str, Digests]:
-        """For each changed file, the digests before the run's first write and after its last."""
         return net_of(self.written)
 
     @property
@@ -159,9 +152,9 @@ class RunAccounts:
 
 
 def is_bookkeeping(history: History, document: Mapping[str, Any]) -> bool:
-    """Whether a person would not name it beside the others: a call of a module's code or a client
-    that changed nothing, what such a call wrote into a file again, and an answer of a module's
-    agent that changed nothing in the course of something else.
+    """Whether a list for a person leaves it out: a call of a module's code or a client that changed
+    nothing or wrote a file again, and an answer of a module's agent, within something else, that
+    changed nothing.
     """
     by, is_idle = str(document["agent"]), document["outcome"] == "unchanged"
     is_agents = "/" in by and not by.startswith(CLIENT)
@@ -176,9 +169,7 @@ def is_bookkeeping(history: History, document: Mapping[str, Any]) -> bool:
 
 
 def _is_same_call(document: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> bool:
-    """Whether both are of one call, and wrote the same file; while a run is being written, it is
-    known by the file it began with.
-    """
+    """Whether both are of one call and wrote the same file, or began with it."""
     if earlier is None or any(document[name] != earlier[name] for name in ("agent", "reason")):
         return False
     one, other = (
@@ -195,10 +186,8 @@ def save(
     watcher: str | None = None,
     is_durable: bool = True,
 ) -> None:
-    """Keep a run's document.
-
-    What a person, a connected client or a module's own code did counts in no budget of agents.
-    Raises StorageFailedError.
+    """Keep a run's document. What a person, a client or a module's own code did counts in no
+    budget. Raises StorageFailedError.
     """
     agent = str(document.get("agent"))
     is_persons = (agent in BRINGS_BACK or agent.startswith(_WITHOUT_COST)) and document[
@@ -257,12 +246,8 @@ def _brief(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One operation.
-
-    `takes_back` are the runs that it undoes; undoing the operation puts them in force again.
-
-    `watcher` is the file that it is about. All methods block on the disk, and raise
-    StorageFailedError.
+    """A person's act as a run, about the file `watcher`. Undoing it puts the runs that it
+    `takes_back` in force again. Methods block on the disk, and raise StorageFailedError.
     """
 
     by: str
@@ -288,10 +273,7 @@ class Operation:
         save(store.history, self._document(), is_durable=is_durable)
 
     def end(self, store: Store, reason: str, *, is_durable: bool = True) -> dict[str, object]:
-        """Record the end; without `is_durable` a power cut may take that back, and no write.
-
-        Returns the document.
-        """
+        """Record the end; returns the document. A power cut may undo it unless `is_durable`."""
         document = with_writes({**self._document(), "reason": reason}, store)
         save(store.history, document, is_durable=is_durable)
         return document
@@ -319,7 +301,7 @@ def new_act(
     carries: bool = False,
     requester: Requester | None = None,
 ) -> Operation:
-    """An operation that starts now; with `carries` it is a new cause for those whom it wakes."""
+    """An operation that starts now; with `carries` it is a new cause for those that it wakes."""
     return Operation(
         by=by,
         run=new_id("r", at),
@@ -333,9 +315,7 @@ def new_act(
 
 
 def net_of(writes: Iterable[Write | WriteResult]) -> dict[str, Digests]:
-    """For each file that these writes, oldest first, changed, its digests before the first of them
-    and after the last.
-    """
+    """For each file that these writes, oldest first, changed: its digests before and after."""
     net: dict[str, Digests] = {}
     for write in writes:
         net[write.path] = (net.get(write.path, (write.before,))[0], write.after)
@@ -343,7 +323,6 @@ def net_of(writes: Iterable[Write | WriteResult]) -> dict[str, Digests]:
 
 
 def with_writes(document: Mapping[str, object], store: Store) -> dict[str, object]:
-    """The document of a run that ends now, with all that it wrote."""
     net = net_of(store.history.writes_by(str(document["id"])))
     return {
         **document,
@@ -379,17 +358,11 @@ def _asked_for(request: WorkRequest) -> str:
 
 
 class CallRun:
-    """One call: a request, a tool call, an event, a schedule.
-
-    `is_over`: the call has ended, and only what it began goes on.
-
-    Nothing is recorded before its first write, which makes the record durable with it. What work
-    that outlives the call writes is a run of its own, for each time that it writes. Threads may
-    share it.
+    """One request, tool call, event or schedule. Nothing is recorded before its first write. After
+    `is_over`, each write is a run of its own. Threads may share it.
     """
 
     def __init__(self, store: Store, what: str, caller: Caller) -> None:
-        """`what` names the call, `caller` is its caller's."""
         self._store, self._what, self._caller = store, what, caller
         self._lock = threading.Lock()
         self._document: dict[str, object] | None = None
@@ -399,7 +372,6 @@ class CallRun:
 
     @property
     def run(self) -> str | None:
-        """The run that is being written; None before the first write."""
         document = self._document
         return None if document is None else str(document["id"])
 
@@ -411,9 +383,7 @@ class CallRun:
     @contextmanager
     def writing(self, by: str, path: str, reason: str = "") -> Iterator[None]:
         """Around a write of that file by that author; a run with a `reason` is recorded also where
-        nothing changes. Blocks on the disk.
-
-        Raises StorageFailedError.
+        nothing changes. Raises StorageFailedError.
         """
         with self._lock:
             if self._document is None:
@@ -429,7 +399,7 @@ class CallRun:
                     self._end()
 
     def close(self) -> None:
-        """The call is over. Blocks on the disk where it wrote. Raises StorageFailedError."""
+        """Blocks on the disk where it wrote. Raises StorageFailedError."""
         with self._lock:
             self.is_over = True
             if not self._writers:

@@ -1,7 +1,5 @@
-"""Undo: reverts a run and every run that followed from it, keeping what people wrote since.
-
-An undo is a run of its own, so an undo of an undo brings back what the first one took, and so on to
-any depth.
+"""Undo: reverts a run and every run that followed from it, keeping what people wrote since. An undo
+is a run of its own, so it can be undone in turn, to any depth.
 """
 
 from __future__ import annotations
@@ -51,11 +49,7 @@ FindRuns: TypeAlias = Callable[[], list[dict[str, object]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoResult:
-    """What was undone: the runs, newest first, the changed files, and, by file, later texts that
-    were kept.
-
-    `undo` is the undo's own run.
-    """
+    """`runs`: newest first; `kept`: later texts, by file; `undo`: the undo's own run."""
 
     runs: tuple[str, ...]
     paths: tuple[str, ...]
@@ -65,9 +59,7 @@ class UndoResult:
 
 @dataclass(slots=True, kw_only=True)
 class _UndoProgress:
-    """How far an undo is: `step` is the number of the write that it is taking back, `last` that of
-    the last write before that.
-    """
+    """`step` is the number of the write being reverted, `last` of the last write before."""
 
     act: Operation
     what: str
@@ -83,40 +75,31 @@ _PROGRESS = TypeAdapter(_UndoProgress)
 
 
 class Undo:
-    """Undoes runs.
-
-    An undo is a person's operation and wakes no watcher: they have seen both texts.
-    """
+    """An undo is a person's operation and wakes no watcher: they have seen both texts."""
 
     def __init__(self, store: Store, bus: Bus) -> None:
         self._store, self._history, self._bus = store, store.history, bus
         self._turn = asyncio.Lock()
 
     async def undo(self, run: str, *, requester: Requester | None = None) -> UndoResult:
-        """Undo a run and what followed from it, except for what was undone before. One at a time.
-
-        Raises NotFoundError for an unknown run, EditRefusedError when it was undone already or is
-        not over.
+        """Undo a run and what followed, except for what was undone before. Raises NotFoundError,
+        EditRefusedError when it was undone already or is not over.
         """
         return await self.undo_all(partial(self.followed, run), run, requester=requester)
 
     async def undo_all(
         self, find: FindRuns, what: str, *, requester: Requester | None = None
     ) -> UndoResult:
-        """Undo the runs whose documents `find` returns, newest first, at least one, as one undo.
-
-        `find` is called in a thread, when no other undo goes on. `what` is the one of these runs
-        that the others followed from, or the note whose runs they are. Raises what `undo` and
-        `find` raise.
+        """Undo the runs whose documents `find` returns, newest first, as one undo. `find` is called
+        in a thread, while no other undo goes on. `what`: the run that the others followed from, or
+        the note whose runs they are. Raises what `undo` and `find` raise.
         """
         async with self._turn:
             act, reverted = await run_uninterrupted(self._take_back, find, what, requester)
             return await self._announce(act, what, reverted)
 
     async def finish_all(self) -> None:
-        """At the start: go on with the undos that the last life did not end. Raises
-        StorageFailedError.
-        """
+        """At the start: go on with the undos that the last life left. Raises StorageFailedError."""
         for number, document, _last in await asyncio.to_thread(self._history.acts):
             if document["kind"] == UNDO:
                 async with self._turn:
@@ -128,12 +111,10 @@ class Undo:
                     await self._announce(act, progress.what, reverted)
 
     def unfinished(self) -> set[str]:
-        """The runs of the undos that `finish_all` is to go on with."""
         documents = (document for _number, document, _last in self._history.acts())
         return {str(one["act"]["run"]) for one in documents if one["kind"] == UNDO}
 
     def _is_over(self, act: Operation) -> bool:
-        """Whether it has ended, or another undo has taken back the same since."""
         undone = [(self._history.run(one) or {}).get("undone") for one in act.takes_back]
         others = [one for one in undone if isinstance(one, dict) and one.get("run") != act.run]
         return bool(others) or has_ended(self._history.run(act.run))
@@ -141,7 +122,6 @@ class Undo:
     async def _announce(
         self, act: Operation, what: str, reverted: Sequence[RevertResult]
     ) -> UndoResult:
-        """Have the files looked at, and tell what was undone, also before a crash."""
         paths = {write.path: None for write in self._history.writes_by(act.run)}
         await self._store.notice(paths)
         kept, runs, printed = _kept(reverted), act.takes_back, tuple(map(printable, paths))
@@ -183,7 +163,6 @@ class Undo:
             raise
 
     def _finish(self, progress: _UndoProgress) -> tuple[Operation, list[RevertResult]]:
-        """Take back what is not yet, and record the end."""
         act, what, names = progress.act, progress.what, progress.act.takes_back
         reverted = [
             item
@@ -203,8 +182,8 @@ class Undo:
         return act, reverted
 
     def _steps_left(self, progress: _UndoProgress) -> Iterator[tuple[Write, Write | None]]:
-        """The steps that are not done, each recorded before it is: a step writes once, so the
-        undo's writes tell whether the one that a crash cut short was done.
+        """The steps that are not done, each recorded first: a step writes once, so the undo's
+        writes tell whether the one that a crash cut short was done.
         """
         steps = self._steps(progress.act.takes_back)
         if progress.step:
@@ -217,16 +196,12 @@ class Undo:
             yield step
 
     def take_back(self, runs: Iterable[str]) -> list[RevertResult]:
-        """Revert every write of these runs, newest first; what cannot be reverted is reported as
-        kept. Blocks on the disk.
-        """
+        """Revert all writes of these runs, newest first, as far as possible. Blocks."""
         by = Author(by=UNDO)
         return [item for came, gone in self._steps(runs) for item in self._revert(came, gone, by)]
 
     def _steps(self, runs: Iterable[str]) -> Iterator[tuple[Write, Write | None]]:
-        """The writes, newest first; the two of a move as one step: where the file came to, and
-        where it was.
-        """
+        """The writes, newest first; the two of a move are one step: to where, from where."""
         writes = (write for run in runs for write in self._history.writes_by(run))
         for write in sorted(writes, key=lambda write: -write.id):
             other = self._history.other_half(write)
@@ -248,10 +223,7 @@ class Undo:
             return [RevertResult(path=path, changed=False, kept=(error.message,))]
 
     def followed(self, run: str) -> list[dict[str, object]]:
-        """The run and all that its writes woke, directly or not, newest first.
-
-        Raises as `undo` does.
-        """
+        """The run and all that its writes led to, newest first. Raises as `undo` does."""
         document = self._history.run(run)
         if document is None:
             raise NotFoundError(f"there is no run {run}; `parachute runs` lists them")
@@ -273,10 +245,7 @@ class Undo:
 
 
 def cascade_of(document: Mapping[str, object], history: History) -> list[dict[str, object]]:
-    """The document's run and those that it led to, newest first.
-
-    Clocks may have been set, so the order of names means nothing.
-    """
+    """The run and those that it led to, newest first, whatever the clocks were set to."""
     related = history.runs_of_causes(causes_of(document))
     children: dict[str, list[str]] = {}
     for one in related:
@@ -307,11 +276,9 @@ _MODULE = "module:"
 def runs_of_session(
     history: History, note: VaultPath, recorded: Iterable[str] = ()
 ) -> list[dict[str, object]]:
-    """The documents of the runs that a conversation led to, that wrote something and are not
-    undone, the newest first. What only keeps the conversation itself is not among them.
-
-    `recorded` are runs that its module knows of by itself. Raises NotFoundError where no module
-    wrote that note, EditRefusedError while one of the runs is at work.
+    """The runs that a conversation led to, that wrote something and are not undone, newest first,
+    without those that keep the conversation itself. `recorded` are runs that its module knows of.
+    Raises NotFoundError where no module wrote that note, EditRefusedError while a run is at work.
     """
     keeping = _keeping(history, note)
     if not keeping:
@@ -335,7 +302,6 @@ def runs_of_session(
 
 
 def _keeping(history: History, note: VaultPath) -> dict[str, dict[str, object]]:
-    """The calls by which the module that made the note keeps it, by run, the oldest first."""
     names = dict.fromkeys(one.run for one in trail_of(history, note) if one.run is not None)
     calls = {
         name: document

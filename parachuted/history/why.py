@@ -1,7 +1,5 @@
-"""Why: which write put a line where it is, and what led to that write.
-
-The method is that of `git blame`: from the present text back through every text the history holds,
-following each line while it stays the same.
+"""Why: which write put a line where it is, and what led to that write. As `git blame`: back through
+every kept text, following each line while it stays the same.
 """
 
 from __future__ import annotations
@@ -34,11 +32,8 @@ SHORT = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileVersion:
-    """A version of a file: `version` is its digest (None: there was no file), `at` when it came
-    about, where that is known.
-
-    `added` and `removed` count lines against the version before, where both texts are kept; `kept`:
-    it can be restored.
+    """`version` is its digest (None: there was no file). `added` and `removed` count lines against
+    the version before, where both texts are kept; `kept`: it can be restored.
     """
 
     version: str | None
@@ -56,8 +51,8 @@ class FileVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileHistory:
-    """The latest versions of a file, newest first, of `count` in all; `since`: when the newest was
-    made of those no longer kept.
+    """The latest versions, newest first, of `count` in all; `since`: when the newest was made of
+    those no longer kept.
     """
 
     path: VaultPath
@@ -68,10 +63,8 @@ class FileHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDiff:
-    """What runs changed in one file: from the digest before to the one after, without what others
-    wrote in between; `source` is where it was before, when it moved.
-
-    Where others wrote in between, a file has several. `diff` says so when a text is no longer kept.
+    """What runs changed in one file, without what others wrote in between (then a file has
+    several); `source`: where it was before a move. `diff` says so when a text is no longer kept.
     """
 
     path: VaultPath
@@ -89,10 +82,7 @@ class HistoryQueries:
         self._store, self._objects, self._history = store, store.objects, store.history
 
     def versions(self, path: VaultPath) -> list[TextVersion]:
-        """All known versions of the file, oldest first.
-
-        Raises NotFoundError when the file does not exist and never did.
-        """
+        """All known versions, oldest first. NotFoundError when the file never existed."""
         present: str | None = None
         try:
             present = self._store.read(path).digest
@@ -116,10 +106,7 @@ class HistoryQueries:
         return FileHistory(path=path, versions=found, count=len(seen), since=since)
 
     def runs(self, run: str, *, cascade: bool) -> list[dict[str, object]]:
-        """The documents of the run, with `cascade` of those that followed too, newest first.
-
-        Raises NotFoundError.
-        """
+        """The run, with `cascade` what followed too, newest first. NotFoundError."""
         document = self._history.run(run)
         if document is None:
             raise NotFoundError(
@@ -128,9 +115,7 @@ class HistoryQueries:
         return cascade_of(document, self._history) if cascade else [document]
 
     def diff(self, documents: Iterable[Mapping[str, object]]) -> list[FileDiff]:
-        """What these runs wrote, file by file; from the run's own document where the history no
-        longer has the writes.
-        """
+        """What these runs wrote, by file; from their documents once writes are gone."""
         found: list[FileDiff] = []
         writes: list[Write] = []
         for document in documents:
@@ -143,7 +128,6 @@ class HistoryQueries:
     def _change(
         self, version: TextVersion, before: TextVersion | None, sees: Callable[[str], bool]
     ) -> FileVersion:
-        """What a version differs from is compared with where it is seen too."""
         text = self._text(version.digest)
         last = b"" if before is None and version.kind == "created" else None
         if before is not None and sees(before.path):
@@ -166,9 +150,7 @@ class HistoryQueries:
         )
 
     def _net(self, writes: Sequence[Write]) -> list[FileDiff]:
-        """Each chain of writes of which one begins where the last ended, as one difference; a move
-        takes its chain along.
-        """
+        """Each unbroken chain of writes as one difference, along moves."""
         chains: dict[str, list[_Chain]] = {}
         for write in writes:
             other = self._history.other_half(write)
@@ -228,7 +210,6 @@ class _Chain:
 
 
 def _accounted(document: Mapping[str, object]) -> list[FileDiff]:
-    """What the document of a run says of writes that are no longer in the history."""
     wrote: list[Mapping[str, str]] = document.get("wrote", [])  # type: ignore[assignment]
     return [
         FileDiff(
@@ -255,11 +236,7 @@ _Lines = Sequence[bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineOrigin:
-    """One line of the current text: its number from 1, and who wrote it; `run` names the agent's
-    run.
-
-    `by` is "earlier" for what is older than the history: anyone may have written that.
-    """
+    """A line of the current text, from 1. `by` is "earlier" for what is older than the history."""
 
     number: int
     text: str
@@ -270,9 +247,7 @@ class LineOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Version:
-    """A text of the file, and its author; None: unknown, since the text before it is no longer
-    kept.
-    """
+    """A text of the file, and its author; None: unknown, since the text before it is not kept."""
 
     digest: str | None
     lines: _Lines
@@ -287,10 +262,8 @@ class Why:
         self._store, self._objects, self._history = store, store.objects, store.history
 
     def lines(self, path: VaultPath) -> list[LineOrigin]:
-        """The origin of each line of the file, wherever the file was then.
-
-        What preceded the first known write is a person's, unless older records were dropped. Blocks
-        on the disk.
+        """The origin of each line, wherever the file was then. What preceded the first known write
+        is a person's, unless older records were dropped. Blocks on the disk.
         """
         content = self._store.read(path)
         present = _lines_of(content.data)
@@ -298,9 +271,7 @@ class Why:
         return [_origin(number, line, origins.get(number)) for number, line in enumerate(present)]
 
     def chain(self, run: str) -> list[Mapping[str, object]]:
-        """The documents of the runs that led to that one, nearest first, back to the one that a
-        person's change woke.
-        """
+        """The runs that led to that one, nearest first, back to a person's change."""
         found: list[Mapping[str, object]] = []
         names, known = [run], {run}
         while names and len(found) < _LONGEST_CHAIN:
@@ -315,10 +286,7 @@ class Why:
         return found
 
     def _versions(self, path: VaultPath, digest: str, present: _Lines) -> list[_Version]:
-        """The known texts of the file, oldest first.
-
-        One that is no longer kept hides who wrote what came with the next.
-        """
+        """The known texts, oldest first. A missing one hides the author of the next."""
         trail = trail_of(self._history, path, digest)
         is_hidden = len(trail) > _MOST_VERSIONS or any(
             self._history.pruned(one) for one in {path, *(one.path for one in trail)}
@@ -370,10 +338,7 @@ class _Tracing:
     def _step_back(
         self, places: Mapping[int, int], newer: _Version, older: _Version
     ) -> dict[int, int]:
-        """Follow lines into the text before; those that are not there came with the newer one.
-
-        An undo brings back older ones.
-        """
+        """Follow lines into the text before; others are new, or brought back."""
         same = same_lines(older.lines, newer.lines)
         came = {number: place for number, place in places.items() if place not in same}
         if came and newer.origin is not None and newer.origin.by in BRINGS_BACK:
@@ -383,7 +348,6 @@ class _Tracing:
         return {number: same[place] for number, place in places.items() if place in same}
 
     def _find_again(self, older: _Version) -> dict[int, int]:
-        """Lines that an undo brought back, in an older text that has them."""
         found: dict[int, int] = {}
         for version, lost in self._restored:
             same = same_lines(older.lines, version.lines) if lost else {}
@@ -393,9 +357,7 @@ class _Tracing:
 
 
 def _followed_by(versions: Sequence[_Version], version: _Version) -> list[_Version]:
-    """A text that comes back takes out what lay between, so that its lines are again who wrote them
-    first.
-    """
+    """A text that comes back drops what lay between: its lines are again who wrote them first."""
     place = next(
         (number for number, known in enumerate(versions) if known.digest == version.digest), None
     )

@@ -1,6 +1,4 @@
-"""Home files: keys.yaml, hooks.yaml, modules.yaml and config.yaml, which people edit too, and the
-folders of vaults' states. Trust.
-"""
+"""Home files: the YAML files of the home, which people edit too, and the folders of states."""
 
 from parachuted.home_files.document import PlainValue, YamlNode, YamlRejectedError, read_document
 from parachuted.home_files.editing import (

@@ -1,7 +1,4 @@
-"""Bundled folders: what the package carries besides code.
-
-In a checkout they stand beside the package, in a wheel inside it; only this file knows which.
-"""
+"""Bundled folders: what the package carries besides code, in a checkout beside it, else inside."""
 
 from __future__ import annotations
 
@@ -16,9 +13,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def bundled_folder(name: BundledFolder, package: Path = _PACKAGE) -> Path:
-    """Where the shipped folder of that name is; raises NotFoundError when the installation lacks
-    it.
-    """
+    """Where the shipped folder is; raises NotFoundError when the installation lacks it."""
     inside = package / "bundle"
     folder = (inside if inside.is_dir() else package.parent) / name
     if not folder.is_dir():
@@ -27,10 +22,7 @@ def bundled_folder(name: BundledFolder, package: Path = _PACKAGE) -> Path:
 
 
 def make_vault(vault: Path) -> str:
-    """Make a vault from the template; what is there already is left as it is.
-
-    Raises ParachuteError when it cannot be made.
-    """
+    """Make a vault from the template, unless something is there. Raises ParachuteError."""
     if vault.is_dir() and any(vault.iterdir()):
         return f"{vault} is there already, and is left as it is."
     try:

@@ -1,7 +1,5 @@
-"""Document: YAML as texts, lists and mappings that know their lines, within fixed limits.
-
-Only the stream of events is read, so no object is built, no alias is followed, and a date, a
-number or `no` stays the text it was.
+"""Document: YAML as texts, lists and mappings that know their lines, within fixed limits. Only
+events are read, so no object is built, no alias is followed, and `no` stays a text.
 """
 
 from __future__ import annotations
@@ -31,9 +29,7 @@ class YamlRejectedError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlNode:
-    """A value. `line`, from 1, is that of its key, where it has one; `word` is a scalar as it is
-    written without quotes.
-    """
+    """`line`, from 1, is that of its key, if any; `word` is a scalar as written without quotes."""
 
     line: int
     text: str | None = None
@@ -51,17 +47,15 @@ class YamlNode:
         return dict(self.entries or ()) if self.items is None else dict(enumerate(self.items))
 
     def plain(self) -> PlainValue:
-        """The same without the places; of a repeated key the last counts."""
         if self.entries is not None:
             return {key: node.plain() for key, node in self.entries}
         return [node.plain() for node in self.items] if self.items is not None else self.text
 
 
 def read_document(text: str, *, limit: int = MAX_BYTES, is_strict: bool = False) -> YamlNode | None:
-    """What the text says; None when it says nothing. Raises YamlRejectedError.
-
-    `is_strict` refuses a repeated key, and what may have been cut off, which could lack what
-    narrows a right: the last line needs its end, and a text that begins with `---` needs `...`.
+    """None when it says nothing. Raises YamlRejectedError. `is_strict` refuses repeated keys, and
+    what may be cut off and so lack what narrows a right: the last line needs its end, and a text
+    that begins with `---` needs `...`.
     """
     if is_strict and not text.endswith("\n"):
         raise YamlRejectedError("it is cut off: its last line has no end")

@@ -1,8 +1,7 @@
 """Editing: a change of some values in a YAML text or a home file, by ruamel.yaml's round trip.
 
-Comments, order and quotes stay; spaces, indentation and line ends are written in one form. The
-result is read again and compared with what was meant, so a text that is written in an unusual way
-is refused, not damaged.
+Comments, order and quotes stay. The result is read again and compared with what was meant, so a
+text that is written in an unusual way is refused, not damaged.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from parachuted.errors import StorageFailedError
+from parachuted.errors import storage_errors
 from parachuted.home_files.document import BOM, YamlRejectedError, read_document
 from parachuted.home_files.private import (
     UntrustedFileError,
@@ -45,10 +44,9 @@ class CannotEditError(ValueError):
 
 
 def edit_document(text: str, changes: Changes, *, limit: int) -> str:
-    """The text with those values set, or `REMOVED`, by the place of the mapping or list they are
-    in; a number past the end of a list appends. What is missing on the way to a place is made.
-
-    Raises CannotEditError, and YamlRejectedError for a text that cannot be read.
+    """The text with those values set, or `REMOVED`, by the place of their mapping or list, which is
+    made if missing; a number past the end of a list appends. Raises CannotEditError,
+    YamlRejectedError.
     """
     root = read_document(text, limit=limit)
     expected = _changed(_as_read(root.plain() if root is not None else None), changes)
@@ -97,7 +95,6 @@ def _comments(text: str) -> list[str]:
 def _dump(
     document: object, *, like: str = "", has_start: bool = False, has_end: bool = False
 ) -> str:
-    """`like` is a text with the indentation to use."""
     yaml, text = _round_trip(), StringIO()
     yaml.explicit_start, yaml.explicit_end = has_start, has_end
     steps = [(len(found[2]) - len(found[1]), bool(found[3])) for found in _UNDER_KEY.finditer(like)]
@@ -109,7 +106,6 @@ def _dump(
 
 
 def _round_trip() -> Any:  # noqa: ANN401  ruamel.yaml's own hints say no more
-    """All but an empty value is the text that it is written as."""
     from ruamel.yaml import YAML  # noqa: PLC0415  loaded where a file is changed
     from ruamel.yaml.resolver import VersionedResolver  # noqa: PLC0415
 
@@ -125,7 +121,6 @@ def _round_trip() -> Any:  # noqa: ANN401  ruamel.yaml's own hints say no more
 
 
 def _changed(document: Any, changes: Changes) -> Any:  # noqa: ANN401
-    """The document with those values, which is changed in place where it is not None."""
     holder = _as_read({"root": document})
     for place, values in changes.items():
         target = holder
@@ -199,14 +194,11 @@ def _put_comment_below(target: Any, key: str | int, below: str) -> None:  # noqa
 
 
 def _is_block(value: object) -> bool:
-    """Whether it is a text of lines of its own, whose last one has no comment beside it."""
     return getattr(value, "style", None) in {"|", ">"}
 
 
 def _last_line(target: Any, key: str | int) -> tuple[Any, str | int, int]:  # noqa: ANN401
-    """Where ruamel.yaml keeps the comment after an entry: the innermost last one's holder and key,
-    and the place among its tokens.
-    """
+    """Where ruamel.yaml keeps the comment after an entry: holder, key, and which token."""
     while isinstance(target[key], list | dict) and target[key] and not target[key].fa.flow_style():
         target = target[key]
         key = len(target) - 1 if isinstance(target, list) else next(reversed(target))
@@ -214,7 +206,6 @@ def _last_line(target: Any, key: str | int) -> tuple[Any, str | int, int]:  # no
 
 
 def _as_read(value: Any) -> Any:  # noqa: ANN401  a value of any shape
-    """The value as texts, as they are read."""
     from ruamel.yaml.comments import CommentedMap, CommentedSeq  # noqa: PLC0415
     from ruamel.yaml.scalarstring import DoubleQuotedScalarString, PlainScalarString  # noqa: PLC0415
 
@@ -253,33 +244,24 @@ class HomeFile:
         return mark_at(self.path)
 
     def read(self) -> str | None:
-        """Its text; None: there is none.
-
-        Raises UntrustedFileError where others could have changed it or, where it is secret, read
-        it.
-        """
+        """None: there is none. UntrustedFileError where others could have changed or read it."""
         return self._read(self.path, self.limit)
 
     def change(self, edit: Callable[[str | None], str]) -> None:
-        """Replace its text, in one step, by what `edit` makes of it; nothing when that is the same.
-
-        Raises UntrustedFileError, also when it would be too large, StorageFailedError, and what
-        `edit` raises, having changed nothing.
+        """Replace its text, in one step, by what `edit` makes of it. Raises UntrustedFileError,
+        also when it would be too large, StorageFailedError, and what `edit` raises, having changed
+        nothing.
         """
-        try:
-            with locked(self._home, f"{self.path.name}.lock"):
-                before = self.read()
-                text = edit(before)
-                if text == before:
-                    return
-                if len(text.encode()) > self.limit:
-                    raise UntrustedFileError(
-                        f"{self.path.name} would be larger than {self.limit // 1024} KB; remove "
-                        "entries that are no longer needed"
-                    )
-                self._home.chmod(0o700)
-                replace_private(self.path.resolve(), text.encode())
-        except OSError as error:
-            raise StorageFailedError(
-                f"{self.path.name} could not be written: {error.strerror}", errno=error.errno
-            ) from error
+        name = self.path.name
+        with storage_errors(f"{name} could not be written"), locked(self._home, f"{name}.lock"):
+            before = self.read()
+            text = edit(before)
+            if text == before:
+                return
+            if len(text.encode()) > self.limit:
+                raise UntrustedFileError(
+                    f"{name} would be larger than {self.limit // 1024} KB; remove entries that are "
+                    "no longer needed"
+                )
+            self._home.chmod(0o700)
+            replace_private(self.path.resolve(), text.encode())

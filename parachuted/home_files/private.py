@@ -1,6 +1,4 @@
-"""Private: files of the home, replaced whole or not at all, and trusted only where no other user
-could have written them.
-"""
+"""Private: files of the home, replaced whole, and trusted only if no other user can write them."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ class UntrustedFileError(Exception):
 def read_private(
     path: Path, limit: int, *, is_secret: bool = False, may_be_shared: bool = False
 ) -> str | None:
-    """A file that others can't have changed, unless it may be shared, nor, where it is secret,
-    read; None: there is none. Raises UntrustedFileError.
+    """A file that others can't have changed (unless it may be shared) nor read (where it is
+    secret); None: there is none. Raises UntrustedFileError.
     """
     try:
         with open(path, "rb", opener=without_waiting) as file:
@@ -46,7 +44,6 @@ def read_private(
 
 
 def mark_of(at: os.stat_result) -> tuple[int, ...]:
-    """What changes whenever the file does."""
     return at.st_dev, at.st_ino, at.st_mode, at.st_uid, at.st_size, at.st_mtime_ns, at.st_ctime_ns
 
 
@@ -88,10 +85,7 @@ def locked(home: Path, name: str) -> Iterator[None]:
 
 
 def replace_private(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Put `data` in the place of that file, or of none, durably, with that mode.
-
-    OSError when the disk refuses.
-    """
+    """Put `data` in the place of that file, or of none, durably. OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
@@ -113,7 +107,6 @@ def replace_private(path: Path, data: bytes, mode: int = 0o600) -> None:
 def why_untrusted(
     path: Path, at: os.stat_result, *, is_secret: bool = False, is_folder: bool = False
 ) -> str | None:
-    """Why what is at that path is not to be believed, or None."""
     if not (stat.S_ISDIR if is_folder else stat.S_ISREG)(at.st_mode):
         return f"{path} is not a {'folder' if is_folder else 'file'}"
     if at.st_uid not in {os.geteuid(), 0}:

@@ -1,10 +1,8 @@
-"""Vault state: which folder of the home holds what is derived from a vault.
+"""Vault state: which folder of the home holds what is derived from a vault, by an id in the vault.
 
-It goes by an id that the vault keeps, not by the vault's path.
-
-So a vault that was moved, renamed or restored keeps its history. The id is a hint, not a proof,
-since anyone who writes in the vault can change it: where id, path and folder do not agree, nothing
-is shared and a person is asked. Kept cheap to import, as `presence` is.
+So a vault that was moved or restored keeps its history. Anyone who writes in the vault can change
+the id: where id, path and folder do not agree, a person is asked. Cheap to import, as `presence`
+is.
 """
 
 from __future__ import annotations
@@ -53,10 +51,7 @@ class VaultUnclearError(DaemonError):
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """What the home knows of a vault.
-
-    `folder` is its state; `mark` tells its folder from another at the same path ("": unknown).
-    """
+    """`folder` is its state; `mark` tells the vault from another at the same path ("": unknown)."""
 
     folder: Path
     id: str
@@ -65,11 +60,9 @@ class _Record:
 
 
 def state_folder(home: Path, vault: Path) -> Path:
-    """The vault's state folder in `home`, made at the first call; the vault's id is written where
-    it is missing.
-
-    Raises VaultUnclearError when the vault may be a copy of another or not the one that was there,
-    and DaemonError when the disk refuses.
+    """The vault's state folder, made at the first call; the vault's id is written where it is
+    missing. Raises VaultUnclearError when the vault may be a copy or another, and DaemonError when
+    the disk refuses.
     """
     place = vault.resolve()
     try:
@@ -82,9 +75,7 @@ def state_folder(home: Path, vault: Path) -> Path:
 
 
 def known_state_folder(home: Path, vault: Path) -> Path | None:
-    """The same as far as it is known; nothing is written, and None is returned where it is unknown
-    or unclear.
-    """
+    """The same, read only; None where it is unknown or unclear."""
     try:
         record = _recognize(home, vault.resolve())
     except (VaultUnclearError, OSError):
@@ -93,7 +84,7 @@ def known_state_folder(home: Path, vault: Path) -> Path | None:
 
 
 def same_vault(vault: Path) -> Callable[[int], bool]:
-    """Whether a folder, of which it is given a descriptor, holds the id that the vault has now."""
+    """Whether a folder, by its descriptor, holds the id that the vault has now."""
     identity = _read_id(vault)
 
     def is_same(folder: int) -> bool:
@@ -112,7 +103,6 @@ def refuse_unfit(home: Path, vault: Path) -> None:
 
 
 def no_vault(vault: Path) -> str:
-    """What to say where the vault's folder is not there."""
     name = shlex.quote(os.fspath(vault))
     return (
         f"there is no vault at {vault}. If its disk is not mounted, mount it; if it was moved, "
@@ -122,7 +112,6 @@ def no_vault(vault: Path) -> str:
 
 
 def was_vault(home: Path, vault: Path) -> bool:
-    """Whether the home remembers a vault at that path."""
     place = vault.resolve()
     return _legacy(home, place).is_dir() or any(
         record.path == os.fspath(place) for record in _records(home)
@@ -130,10 +119,7 @@ def was_vault(home: Path, vault: Path) -> bool:
 
 
 def separate(home: Path, vault: Path) -> None:
-    """Answer: an unclear vault is one of its own, with its own past if it had one.
-
-    Raises ParachuteError where nothing is unclear.
-    """
+    """An unclear vault is one of its own. Raises ParachuteError where nothing is unclear."""
     place = _unclear(home, vault)
     legacy, records = _legacy(home, place), _records(home)
     if legacy.is_dir() and all(record.folder != legacy for record in records):
@@ -151,10 +137,7 @@ def separate(home: Path, vault: Path) -> None:
 
 
 def adopt(home: Path, vault: Path) -> None:
-    """Answer: an unclear vault is the one that the home remembers, and keeps its past.
-
-    Raises ParachuteError where nothing is unclear.
-    """
+    """An unclear vault is the one that the home remembers. Raises as `separate`."""
     place = _unclear(home, vault)
     identity, records = _read_id(place), _records(home)
     known = next((record for record in records if record.id == identity), None)
@@ -164,10 +147,7 @@ def adopt(home: Path, vault: Path) -> None:
 
 
 def _recognize(home: Path, place: Path) -> _Record:
-    """What the home knows of the vault, or a record with an empty path if it is new.
-
-    Raises VaultUnclearError.
-    """
+    """What the home knows of the vault; an empty path if it is new. Raises VaultUnclearError."""
     records, identity, mark = _records(home), _read_id(place), _mark(place)
     known = next((record for record in records if record.id == identity), None)
     here = next((record for record in records if record.path == os.fspath(place)), None)
@@ -200,9 +180,7 @@ def _recognize(home: Path, place: Path) -> _Record:
 
 
 def _keep(home: Path, place: Path, record: _Record, *, is_new_id: bool = False) -> Path:
-    """Make the two agree: the home's record names the vault's place, and the vault holds the
-    record's id.
-    """
+    """Make the home's record name the vault's place, and the vault hold the record's id."""
     record.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     now = replace(record, path=os.fspath(place), mark=_mark(place))
     if now not in (known := _records(home)):
@@ -272,14 +250,11 @@ def _new(home: Path, identity: str) -> _Record:
 
 
 def _legacy(home: Path, place: Path) -> Path:
-    """Where earlier versions kept the state of the vault at that path."""
     return home / "state" / hashlib.sha256(os.fsencode(place)).hexdigest()[:_HASH_CHARACTERS]
 
 
 def _mark(place: Path) -> str:
-    """What tells the folder from another one at its path, as far as something does: the root
-    folders of two disks look alike.
-    """
+    """What tells the folder from another at its path; root folders of two disks look alike."""
     if not place.is_dir() or place.is_mount():
         return ""
     at = place.stat()
@@ -305,9 +280,7 @@ def _write_record(record: _Record) -> None:
 
 
 def _read_id(vault: Path | int) -> str | None:
-    """The id of the vault, of a path or a descriptor; None when it has none, and "" when the file
-    holds something else.
-    """
+    """The id of the vault at a path or descriptor; None: it has none, "": the file holds no id."""
     try:
         with (
             _control_folder(vault) as folder,
@@ -323,10 +296,7 @@ def _read_id(vault: Path | int) -> str | None:
 
 
 def _fill_control_folder(vault: Path, identity: str, *, is_new_id: bool) -> None:
-    """Write what is missing in it.
-
-    OSError when the disk refuses, or when a link stands in the way.
-    """
+    """Write what is missing. OSError, also when a link stands in the way."""
     with contextlib.suppress(FileExistsError):
         (vault / CONTROL_FOLDER).mkdir()
     with _control_folder(vault) as folder:

@@ -1,6 +1,4 @@
-"""Programs that a person installs to observe events and to object to actions, in Claude
-Code's protocol.
-"""
+"""Programs that a person installs to observe events and object to acts, as in Claude Code."""
 
 from parachuted.hooks.approvals import HookApprovals
 from parachuted.hooks.decision import HookAnswer, HookDecision

@@ -1,9 +1,7 @@
 """The approved scripts, by the SHA-256 of their content, in the home's hook-approvals.json.
 
-The home is trusted, so a new script is pinned when first seen. A pinned script that changed does
-not run until a person approves it, so an agent that manages to write to it gains nothing. What is
-declared in the vault, such as an MCP server, is pinned the same way, and runs only once a person
-has approved it.
+A new script in the home is pinned when first seen; one that changed waits for a person. What is
+declared in the vault, such as an MCP server, runs only once a person has approved it.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.errors import OutdatedError, StorageFailedError
+from parachuted.errors import OutdatedError, StorageFailedError, storage_errors
 from parachuted.home_files.private import (
     UntrustedFileError,
     locked,
@@ -52,8 +50,8 @@ class _UnfitError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptReview:
-    """A script of a hook. `hash` names it as it is now, null where it may not run; `diff` is from
-    what was approved, or from nothing where that was not kept.
+    """`hash` names the script as it is now, null where it may not run; `diff` is from what was
+    approved, or from nothing where that was not kept.
     """
 
     path: str
@@ -77,10 +75,8 @@ class HookApprovals:
         self._mark: _Mark | None = None
 
     def refusal_of(self, files: Iterable[Path]) -> str | None:
-        """Why a hook with these scripts does not run, or None.
-
-        Pins new scripts. Usually costs one stat each. An empty new script is not pinned yet. A
-        missing file that was never pinned is ignored: it may not be a script.
+        """Why a hook with these scripts does not run, or None; pins new ones, but no empty one.
+        Usually costs one stat each. A missing file that was never pinned may not be a script.
         """
         with self._lock:
             self._look()
@@ -98,9 +94,7 @@ class HookApprovals:
             return None if self._pins is not None else self._unreadable
 
     def objection(self, name: str, digest: str, files: Iterable[Path]) -> str | None:
-        """Why what is declared as `name`, with these scripts, does not run, or None: nothing of it
-        is pinned but by `approve`.
-        """
+        """Why what is declared as `name` does not run, or None: only `approve` pins it."""
         with self._lock:
             self._look()
             if self._pins is not None and name not in self._pins:
@@ -108,7 +102,6 @@ class HookApprovals:
             return self._differing({name: digest}, files, must_know=True)
 
     def review(self, files: Iterable[Path]) -> list[ScriptReview]:
-        """Each script, and what was approved of it."""
         with self._lock:
             self._look()
             known = self._pins or {}
@@ -125,10 +118,8 @@ class HookApprovals:
         shown: Mapping[str, str] | None = None,
     ) -> list[str]:
         """Let these scripts, and what is `declared` with its digest, run as they are now; returns
-        those for which that is news. Raises StorageFailedError, and OutdatedError where they
-        are not all, and just as, `shown` says: digests by path. None: whatever they are.
-
-        One that is not there, or that others may write to, stays refused.
+        those for which that is news. Unfit ones stay refused. Raises StorageFailedError, and
+        OutdatedError where they are not all, and just as, `shown` says: digests by path.
         """
         with self._lock:
             self._look()
@@ -141,9 +132,7 @@ class HookApprovals:
             return self._pin(found)
 
     def digests(self, files: Iterable[Path]) -> dict[str, str]:
-        """What these files hold now, by path; one that is not there, or that others may write to,
-        is left out.
-        """
+        """What these files hold now, by path, without missing ones or those others may change."""
         found: dict[str, str] = {}
         with self._lock:
             for file in files:
@@ -180,24 +169,22 @@ class HookApprovals:
         )
 
     def _pin(self, found: Mapping[str, str], *, is_new: bool = False) -> list[str]:
-        """Write them down; returns those that differ from before. `is_new`: only what has no pin,
-        and not over pins that cannot be read. Raises StorageFailedError.
+        """Write them down; returns those that are news. `is_new`: only what has no pin, and not
+        over pins that cannot be read. Raises StorageFailedError.
         """
-        try:
-            with locked(self._home, self._path.with_suffix(".lock").name):
-                self._look()
-                known = self._pins
-                if is_new and known is None:
-                    return []
-                pins = {**found, **(known or {})} if is_new else {**(known or {}), **found}
-                news = sorted(name for name in found if pins[name] != (known or {}).get(name))
-                if news or known is None:
-                    self._write(pins)
-                return news
-        except OSError as error:
-            raise StorageFailedError(
-                f"{self._path.name} could not be written: {error.strerror}", errno=error.errno
-            ) from error
+        with (
+            storage_errors(f"{self._path.name} could not be written"),
+            locked(self._home, self._path.with_suffix(".lock").name),
+        ):
+            self._look()
+            known = self._pins
+            if is_new and known is None:
+                return []
+            pins = {**found, **(known or {})} if is_new else {**(known or {}), **found}
+            news = sorted(name for name in found if pins[name] != (known or {}).get(name))
+            if news or known is None:
+                self._write(pins)
+            return news
 
     def _write(self, pins: dict[str, str]) -> None:
         data = json.dumps(dict(sorted(pins.items())), indent=1).encode() + b"\n"
@@ -220,7 +207,7 @@ class HookApprovals:
         self._mark = mark
 
     def _keep_texts(self, pins: Mapping[str, str]) -> None:
-        """Keep what is approved, to compare a later script with it; what cannot be kept is not."""
+        """Keep what is approved, if possible, to compare a later script with it."""
         wanted = {digest.removeprefix("sha256:"): Path(path) for path, digest in pins.items()}
         with contextlib.suppress(OSError):
             self._texts.mkdir(mode=0o700, exist_ok=True)
@@ -245,9 +232,7 @@ class HookApprovals:
         )
 
     def _digest(self, path: Path) -> str:
-        """The content's digest, cached by stat once a change can no longer leave that unchanged.
-        Raises _UnfitError.
-        """
+        """Cached by stat once a change can no longer leave that unchanged. Raises _UnfitError."""
         try:
             with open(path, "rb", opener=without_waiting) as file:
                 at = os.fstat(file.fileno())

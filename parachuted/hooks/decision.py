@@ -24,11 +24,7 @@ _NO_REASON = "{} objects, and does not say why"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswer:
-    """One hook's answer.
-
-    `blocks` is its objection; `failure` is what went wrong with it, which stops nothing by itself.
-    `message` is for the person.
-    """
+    """`blocks` is its objection, `failure` stops nothing by itself, `message` is for the person."""
 
     hook: str
     blocks: str | None = None
@@ -42,11 +38,7 @@ class HookAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookDecision:
-    """Whether the action may go on, and what the hooks add to it.
-
-    `context` is for the model, and `sources` are the files that it comes from. `stop` ends
-    everything that would follow, with `reason`.
-    """
+    """`context` is for the model, from the files `sources`. `stop` ends all that would follow."""
 
     allowed: bool = True
     reason: str = ""
@@ -69,23 +61,17 @@ class HookParticipant(Protocol):
     @property
     def event(self) -> str: ...
 
-    def wants(self, hook_event: HookEvent) -> bool:
-        """Whether it is to be asked about that one."""
-        ...
+    def wants(self, hook_event: HookEvent) -> bool: ...
 
     async def answer(self, hook_event: HookEvent) -> HookAnswer:
-        """What it says, within a limited time.
-
-        Raises nothing: whatever goes wrong is the answer's `failure`.
-        """
+        """Within a limited time. Raises nothing: what goes wrong is the answer's `failure`."""
         ...
 
 
 def combine(event: str, answers: Sequence[HookAnswer]) -> HookDecision:
-    """One decision from all answers, in the order of the hooks' declaration.
-
-    A refusal wins. Of several changed inputs the last counts. An objection after a tool's call is
-    context for the model. At the end of a turn, `continue: false` agrees to the end.
+    """One decision from all answers, in the order of declaration. A refusal wins; of several
+    changed inputs the last counts. An objection after a tool's call is context for the model. At
+    the end of a turn, `continue: false` agrees to the end.
     """
     blocks = [answer.blocks for answer in answers if answer.blocks is not None]
     stops = [answer.stop_reason for answer in answers if answer.stop_reason is not None]
@@ -107,7 +93,7 @@ def combine(event: str, answers: Sequence[HookAnswer]) -> HookDecision:
 
 
 def is_too_late(event: str) -> bool:
-    """Whether an objection to it reaches neither who acts nor the model."""
+    """Whether an objection to it reaches neither the actor nor the model."""
     return event not in _HANDED_ON
 
 
@@ -122,9 +108,7 @@ class _Specific(BaseModel):
 
 
 class _Said(_Specific):
-    """The fields of the JSON object that have a meaning here. What Claude Code has in an object of
-    its own may stand beside the others.
-    """
+    """The JSON object; what Claude Code has in an object of its own may stand beside the others."""
 
     goes_on: bool = Field(True, alias="continue")  # noqa: FBT003  the field's default
     stop_reason: str | None = Field(None, alias="stopReason")
@@ -135,10 +119,9 @@ class _Said(_Specific):
 
 
 def read_answer(hook: Hook, ran: ProcessResult, *, fails_closed: bool = False) -> HookAnswer:
-    """The hook's answer.
-
-    `fails_closed`: a hook of a blocking event that ran and failed objects, unless its settings say
-    otherwise. One that could not be started always objects, since the action was not checked.
+    """The hook's answer. `fails_closed`: one of a blocking event that ran and failed objects,
+    unless its settings say otherwise. One that could not be started always objects: the act was not
+    checked.
     """
     printed, failure = _text(ran.stdout), None
     answer = HookAnswer(hook=hook.id)
@@ -166,8 +149,8 @@ def _failed(
     what: str,
     fails_closed: bool,  # noqa: FBT001  a setting
 ) -> HookAnswer:
-    """The answer with its failure: an objection where the hook is to fail closed. A no that it gave
-    all the same is a no. No broken hook keeps an agent from stopping.
+    """The answer with its failure: an objection where the hook is to fail closed, or gave one all
+    the same. No broken hook keeps an agent from stopping.
     """
     failure = f"{hook.id} {what}"
     closes = fails_closed if hook.blocks_on_failure is None else hook.blocks_on_failure
@@ -196,7 +179,6 @@ def _read_json(hook: Hook, text: str) -> HookAnswer:
 
 
 def outcome_of(hook: Hook, answer: HookAnswer) -> str:
-    """What its answer came to, in a word and a reason."""
     if answer.failure is not None:
         return f"{'blocked' if answer.blocks else 'failed'}: {answer.failure}"
     if answer.blocks is not None:

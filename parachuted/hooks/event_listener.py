@@ -1,7 +1,5 @@
-"""Passes bus events to the hooks that match, with their cause and what changed.
-
-The bus does not wait, and comparing texts takes time, so this happens off the loop, in event order,
-and only for events that a hook matches.
+"""Passes bus events to the hooks that match, with their cause and what changed, in order and off
+the loop, since the bus does not wait and comparing texts takes time.
 """
 
 from __future__ import annotations
@@ -48,9 +46,6 @@ class HookEventListener:
         root_of: Callable[[str], str | None] = lambda _cause: None,
         report: Callable[[str, str | None], None] = lambda _subject, _problem: None,
     ) -> None:
-        """`root_of`: the file that a cause began with; `report` takes a subject, and what is wrong
-        with it or None.
-        """
         self._hooks, self._vault, self._objects, self._root_of = hooks, vault, objects, root_of
         self._report = report
         self._changes: dict[tuple[str, object], Change] = {}
@@ -62,9 +57,7 @@ class HookEventListener:
 
     @contextlib.contextmanager
     def about(self, changes: Sequence[Change]) -> Iterator[None]:
-        """What is published within tells of these changes: an event has no place for the text that
-        was there before.
-        """
+        """Events published within are of these changes: they lack the earlier text."""
         self._changes = {
             (f"file.{change.kind}", printable(change.path)): change for change in changes
         }
@@ -114,7 +107,6 @@ class HookEventListener:
         self._wake.set()
 
     def _next(self) -> tuple[Event, Change | None]:
-        """The oldest, which waits no longer."""
         event, change = self._waiting.popleft()
         self._held -= len(change.data or b"") if change is not None else 0
         return event, change
@@ -148,9 +140,7 @@ class HookEventListener:
         )
 
     def _compare(self, change: Change) -> tuple[Mapping[str, object], Mapping[str, object]]:
-        """The note's frontmatter, and what a change changed, as far as the texts are kept. Blocks
-        on the disk.
-        """
+        """The frontmatter, and what changed, as far as the texts are kept. Blocks on the disk."""
         old, new = (None if at is None else at.digest for at in (change.old, change.new))
         try:
             before, after = self._text(old), self._text(new) if change.data is None else change.data

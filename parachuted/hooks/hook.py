@@ -1,8 +1,4 @@
-"""Hooks: one program that runs on an event, and the names of events.
-
-Ours are dotted words, as in the catalogue. A script or settings block written for Claude Code keeps
-its own name for the same event.
-"""
+"""Hooks: one program that runs on an event, and the names of events, ours and Claude Code's."""
 
 from __future__ import annotations
 
@@ -25,9 +21,7 @@ BLOCKING = frozenset(kind.name for kind in CATALOG.values() if kind.blocks)
 """The events that come before the act, so that a hook can stop it."""
 
 NEVER_CLOSED = "stop.before"
-"""The blocking event that goes on though a hook of it cannot be asked: no broken hook keeps an
-agent from ending.
-"""
+"""The blocking event that no broken hook closes: an agent may always end."""
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -40,13 +34,13 @@ _OURS: Mapping[str, str] = MappingProxyType(
     }
 )
 _CLAUDE_NAME = re.compile(r"(?:[A-Z][a-z]+){1,4}")
+_LEFTOVERS = ("~", ".bak", ".orig", ".swp", ".tmp", ".md", ".txt")
 _DOTTED = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*)+")
 
 
 def parse_event(name: str) -> str:
-    """Our name for an event in settings, in either vocabulary. Raises NotFoundError.
-
-    An unknown dotted name may be a module's, so it is accepted, except in the core's own families.
+    """Our name for an event in settings. Raises NotFoundError. An unknown dotted name may be a
+    module's, so it is accepted, except in the core's own families.
     """
     if name in CATALOG or ("-" not in name and name in _OURS):
         return _OURS.get(name, name)
@@ -59,12 +53,8 @@ def parse_event(name: str) -> str:
 
 
 def parse_script_name(name: str) -> str | None:
-    """The event that a script is for, by its file name; None if it is not a hook.
-
-    `on-<event>` with any suffix or none: the event with dots or dashes, or in Claude Code's
-    spelling. Raises NotFoundError.
-    """
-    if not name.startswith("on-"):
+    """The event that a script `on-<event>` is for; None if it is not a hook. NotFoundError."""
+    if not name.startswith("on-") or name.endswith(_LEFTOVERS):
         return None
     spelled = name.removeprefix("on-")
     stem = spelled.rpartition(".")[0] or spelled
@@ -78,9 +68,7 @@ def parse_script_name(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookOptions:
-    """How many hooks may run at once, whether all that fail stop the act, and whether a script that
-    changed waits for approval.
-    """
+    """How many run at once, whether each failure stops the act, and if changed scripts wait."""
 
     concurrency: int = 8
     fails_closed: bool = False
@@ -89,11 +77,8 @@ class HookOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """What to run and when.
-
-    Either `command`, a line for the shell, or `argv`, run without a shell. `event` is our name.
-    `files` are the scripts whose content is pinned. `blocks_on_failure` is None where the settings
-    do not say, so that the general setting decides.
+    """Either `command`, a line for the shell, or `argv`. `event` is our name, `files` are the
+    scripts whose content is pinned. `blocks_on_failure` None: the general setting decides.
     """
 
     id: str

@@ -1,7 +1,5 @@
-"""Something that has happened or is about to, and the JSON object in which a hook receives it.
-Pure.
-
-The object carries our fields, and beside them those that a script written for Claude Code reads.
+"""Something that has happened or is about to, and the JSON object in which a hook receives it: our
+fields, and beside them those that a script written for Claude Code reads. Pure.
 """
 
 from __future__ import annotations
@@ -43,10 +41,8 @@ _DEEPEST = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
-    """What a hook receives.
-
-    In `data`, `path` and `watcher` are relative to the vault; other paths are absolute. `caller`
-    is what a module that takes part acts with; programs are not given it.
+    """What a hook receives. In `data`, `path` and `watcher` are relative to the vault; other paths
+    are absolute. `caller` is what a participating module acts with; programs are not given it.
     """
 
     event: str
@@ -62,9 +58,7 @@ class HookEvent:
 
     @property
     def subject(self) -> str | None:
-        """What a matcher is compared with; None if the event has no subject and matchers do not
-        apply.
-        """
+        """What a matcher is compared with; None: matchers do not apply."""
         if self.event in _SUBJECTS:
             value = self.data.get(_SUBJECTS[self.event] or "")
         elif self.event.startswith(_OF_MODULES):
@@ -110,18 +104,13 @@ def document(hook_event: HookEvent) -> dict[str, object]:
 
 
 def encode(found: Mapping[str, object]) -> bytes:
-    """The object as hooks read it: one line of UTF-8.
-
-    A lone surrogate, as in a name that is not UTF-8, becomes its JSON escape.
-    """
+    """One line of UTF-8. A lone surrogate, as in a name that is no UTF-8, becomes its escape."""
     text = json.dumps(found, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def event_data(data: Mapping[str, object], vault: Path) -> dict[str, object]:
-    """The same with whole paths, as a script can use them; `path` and `watcher` stay as they are
-    called in the vault.
-    """
+    """The same with whole paths, for scripts; `path` and `watcher` stay as the vault calls them."""
     found = dict(data)
     for name in _PLACES:
         if isinstance(place := found.get(name), str) and place:
@@ -139,11 +128,8 @@ def cause_data(
     root: str | None = None,
     depth: int | None = None,
 ) -> dict[str, object]:
-    """What it followed from.
-
-    `id` and `root` are of the first cause and of the file that began it, where that is known.
-
-    `depth` counts the agents between the person's act and this: 0 is the act itself.
+    """What it followed from: the first cause, and the file that began it, if known. `depth` counts
+    the agents between the person's act and this.
     """
     return {
         "id": causes[0] if causes else None,

@@ -1,8 +1,4 @@
-"""Asks hooks before an action, informs them of events, and records the outcome.
-
-Nothing here waits longer than a hook's own limit. Events are delivered in the background, in order,
-while the queue has room.
-"""
+"""Asks hooks before an act, informs them of events, and records the outcome."""
 
 from __future__ import annotations
 
@@ -53,10 +49,7 @@ _STOPPING = HookDecision(
 
 class Hooks:
     """The hooks of one home, for one vault. All on the loop's thread but for `ask_from_thread`.
-
     `wanted`: the events that a hook is for, or that are refused while its hooks cannot be read.
-
-    `report` takes a subject and what is wrong with it, or None; `on_error` each failure of a hook.
     """
 
     def __init__(
@@ -71,7 +64,7 @@ class Hooks:
         options: HookOptions = _OPTIONS,
         on_error: Callable[[HookError], None] | None = None,
     ) -> None:
-        """`runs` is the folder of what is recorded."""
+        """`runs` is the folder of what is recorded; `on_error` takes each failure of a hook."""
         self._home, self._vault, self._clock, self._options = home, vault, clock, options
         self._runner, self._approvals = HookRunner(options.concurrency), HookApprovals(home)
         self.recorder = HookRunRecorder(runs)
@@ -90,10 +83,7 @@ class Hooks:
 
     @property
     def listed(self) -> tuple[HookStatus, ...]:
-        """All hooks and their state, in the order of declaration.
-
-        Reads the pinned files.
-        """
+        """All hooks and their state, in the order of declaration. Reads the pinned files."""
         return tuple(self._reporter.status_of(one, self._refusal(one)) for one in self.declared)
 
     @property
@@ -102,7 +92,6 @@ class Hooks:
 
     @property
     def problems(self) -> Sequence[str]:
-        """What is wrong with the files in which hooks are declared."""
         return self._set.problems
 
     @property
@@ -110,9 +99,7 @@ class Hooks:
         return tuple(self._reporter.errors)
 
     def look(self) -> None:
-        """Read the hooks again if their files have changed; a few system calls when they have
-        not.
-        """
+        """Read the hooks again if their files have changed; a few system calls otherwise."""
         mark = look(self._home)
         if mark == self._mark:
             return
@@ -143,7 +130,6 @@ class Hooks:
         return event in self.wanted
 
     async def ask(self, hook_event: HookEvent) -> HookDecision:
-        """Run all matching hooks at once, and combine their answers."""
         event = hook_event.event
         if event not in self.wanted:
             return ALLOWED
@@ -166,17 +152,13 @@ class Hooks:
         return decision
 
     def tell(self, hook_event: HookEvent) -> None:
-        """Run the matching hooks in the background."""
         if hook_event.event in self.wanted:
             self._put(hook_event, self._choose(hook_event))
 
     def ask_from_thread(
         self, hook_event: HookEvent, loop: asyncio.AbstractEventLoop
     ) -> HookDecision:
-        """The same as `ask`, from a thread that is not the loop's; the loop is to run meanwhile.
-
-        RuntimeError on the loop's own thread.
-        """
+        """The same as `ask` while the loop runs elsewhere. RuntimeError on the loop's thread."""
         if not self.wants(hook_event.event):
             return ALLOWED
         if _is_on_loop():
@@ -199,13 +181,11 @@ class Hooks:
                     return _STOPPING
 
     async def run(self) -> None:
-        """Tell the facts that wait, until this is cancelled; what runs then is ended."""
         async with asyncio.TaskGroup() as group:
             for number in range(_WORKERS):
                 group.create_task(self._work(), name=f"hooks-{number}")
 
     async def close(self) -> None:
-        """Refuse all who wait in threads, and drop queued events."""
         self._is_closed = True
         while not self._waiting.empty():
             self._waiting.get_nowait()
@@ -217,14 +197,10 @@ class Hooks:
     async def run_one(
         self, hook_id: str, hook_event: HookEvent
     ) -> tuple[HookAnswer, HookRunRecord]:
-        """Run one hook, ignoring its matcher. Raises NotFoundError."""
         return await self._run(self._get(hook_id), hook_event)
 
     async def replay(self, record_id: str) -> HookRunRecord:
-        """Run a hook again on its recorded input.
-
-        Raises NotFoundError when the run or the hook does not exist.
-        """
+        """Run a hook again on its recorded input. Raises NotFoundError."""
         old = self.recorder.get(record_id)
         if old is None:
             raise NotFoundError(
@@ -240,7 +216,6 @@ class Hooks:
         return record
 
     def review(self, name: str) -> list[ScriptReview]:
-        """The scripts of the hook with that id, and what was approved. Raises NotFoundError."""
         return self._approvals.review(self._get(name).files)
 
     def approve(
@@ -248,10 +223,8 @@ class Hooks:
         names: Iterable[str] | None = None,
         shown: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Pin hooks as they are now: those with these ids, or all.
-
-        Returns the newly pinned files. Raises NotFoundError, and OutdatedError where their
-        scripts are not all, and just as, `shown` says: digests by path. None: whatever they are.
+        """Pin hooks as they are now: those with these ids, or all; returns the newly pinned files.
+        Raises NotFoundError, and as `HookApprovals.approve`.
         """
         hooks = self._set.hooks if names is None else list(map(self._get, names))
         found = self._approvals.approve(
@@ -307,7 +280,6 @@ class Hooks:
         *,
         is_background: bool = False,
     ) -> tuple[HookAnswer, HookRunRecord]:
-        """Run it on the event's document, or on `stdin`."""
         stdin = encode(document(hook_event)) if stdin is None else stdin
         refusal = self._refusal(hook)
         ran = (
@@ -391,14 +363,11 @@ class Hooks:
                 self._reporter.say(_WAITING, None)
 
     def _check_approvals(self) -> None:
-        """Say at once which hooks are not going to run; what is seen for the first time is pinned
-        by this.
-        """
+        """Say at once which hooks will not run; this pins what is seen for the first time."""
         for hook in self._set.hooks:
             self._reporter.say(subject_of(hook.id), self._refusal(hook))
 
     def _refusal(self, hook: Hook) -> str | None:
-        """Why it may not run as it is now, or None."""
         is_checked = self._options.must_approve and hook.files
         return self._approvals.refusal_of(hook.files) if is_checked else None
 

@@ -1,8 +1,5 @@
-"""Loads the hooks of a home, from hooks.yaml and from the scripts in the hooks folder, whose names
-alone make them hooks, with every problem found.
-
-The home is trusted: a file that others could write is not read, nor one inside the vault, which
-agents write to.
+"""Loads the hooks of a home, from hooks.yaml and the scripts in its hooks folder, with every
+problem. A file that others could write, or one inside the vault, is not read.
 """
 
 from __future__ import annotations
@@ -37,24 +34,21 @@ SCRIPTS = "hooks"
 
 _LIMIT = 64 * 1024
 _LOOKED_AT = 4_096
-_LEFTOVERS = ("~", ".bak", ".orig", ".swp", ".tmp", ".md", ".txt")
 _INTERPRETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {".py": (sys.executable,), ".sh": ("/bin/sh",)}
 )
 _COMMENT = re.compile(r"\s*(?:#+|//+|--|\"{3}|'{3})\s*(.*?)\s*(?:\"{3}|'{3})?\s*")
 
 
-def load_hooks(
-    home: Path, *, vault: Path | None = None, places: Mapping[str, str] | None = None
-) -> HookFile:
-    """Load them.
-
-    `vault` is where commands start and where no hook is read from; `places` are the values of
+def load_hooks(home: Path, *, vault: Path, places: Mapping[str, str]) -> HookFile:
+    """`vault` is where commands start and where no hook is read from; `places` are the values of
     `$HOME` and similar variables in commands.
     """
-    known = {"PARACHUTE_HOME": str(home), **(places or {})}
-    if vault is not None:
-        known |= {"PARACHUTE_VAULT": str(vault), "CLAUDE_PROJECT_DIR": str(vault)}
+    known = {
+        **places,
+        "PARACHUTE_HOME": str(home),
+        **dict.fromkeys(("PARACHUTE_VAULT", "CLAUDE_PROJECT_DIR"), str(vault)),
+    }
     settings = _load_settings(home / SETTINGS, vault, known)
     scripts = _load_scripts(home / SCRIPTS, vault)
     problems = settings.problems + scripts.problems
@@ -78,15 +72,11 @@ def look(home: Path) -> tuple[object, ...]:
     return mark_at(home / SETTINGS), mark_at(folder), *marks
 
 
-def read_script(path: Path, vault: Path | None = None) -> Hook | None:
-    """The hook that the file defines, or None.
-
-    Raises ValueError for a defective one, NotFoundError where its name means no event. An
-    executable is started directly; a Python or shell script needs neither the executable bit nor a
-    first line.
+def read_script(path: Path, vault: Path) -> Hook | None:
+    """The hook that the file defines, or None. ValueError for a defective one, NotFoundError where
+    its name means no event. A Python or shell script needs no executable bit nor first line.
     """
-    event = None if path.name.endswith(_LEFTOVERS) else parse_script_name(path.name)
-    if event is None:
+    if (event := parse_script_name(path.name)) is None:
         return None
     try:
         at = path.stat()
@@ -108,7 +98,7 @@ def read_script(path: Path, vault: Path | None = None) -> Hook | None:
     )
 
 
-def _load_settings(path: Path, vault: Path | None, places: Mapping[str, str]) -> HookFile:
+def _load_settings(path: Path, vault: Path, places: Mapping[str, str]) -> HookFile:
     """The content of hooks.yaml; one that is not to be read guards all that can be guarded."""
     try:
         found = read_settings(read_private(path, _LIMIT) or "", places=places)
@@ -123,7 +113,7 @@ def _load_settings(path: Path, vault: Path | None, places: Mapping[str, str]) ->
     return found
 
 
-def _load_scripts(folder: Path, vault: Path | None) -> HookFile:
+def _load_scripts(folder: Path, vault: Path) -> HookFile:
     try:
         names = sorted(os.listdir(folder))  # noqa: PTH208  names alone are wanted
         why = why_untrusted(folder, folder.stat(), is_folder=True) or _why_in(vault, folder)
@@ -148,19 +138,18 @@ def _load_scripts(folder: Path, vault: Path | None) -> HookFile:
 
 
 def _guarded(names: Iterable[str]) -> list[str]:
-    """The events that scripts of these names are for."""
     found = []
     for name in names:
         try:
-            event = None if name.endswith(_LEFTOVERS) else parse_script_name(name)
+            event = parse_script_name(name)
         except NotFoundError:
             continue
         found += [event] if event is not None else []
     return found
 
 
-def _why_in(vault: Path | None, path: Path) -> str | None:
-    if vault is not None and is_in(path.resolve(), vault.resolve()):
+def _why_in(vault: Path, path: Path) -> str | None:
+    if is_in(path.resolve(), vault.resolve()):
         return f"{path} lies in the vault, and what is there is never a hook"
     return None
 

@@ -1,7 +1,5 @@
-"""Which hooks match an event.
-
-A matcher is `*` or nothing (everything), names joined by `|`, or a regular expression in RE2's
-syntax, found anywhere in the subject in time linear in its length.
+"""Which hooks match an event: a matcher is `*` or nothing (everything), names joined by `|`, or a
+regular expression of RE2's, found anywhere in the subject in time linear in its length.
 """
 
 from __future__ import annotations
@@ -18,10 +16,8 @@ _GLOB = re.compile(r"^\*.|\*\*|/\*|/\?")
 
 
 def compile_hook(hook: Hook) -> Callable[[HookEvent], bool]:
-    """What decides whether the hook is to run.
-
-    A tool matches by the name that it has here and by the one that the model sees, a file by a
-    name in its path. Raises ValueError, with the reason, where the hook can never match.
+    """What decides whether the hook runs: a tool matches by either name, a file by a name in its
+    path. Raises ValueError, with the reason, where the hook can never match.
     """
     test = _compile_matcher(hook.matcher)
 

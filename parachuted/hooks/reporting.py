@@ -28,8 +28,6 @@ class HookError:
 
 @dataclass(slots=True, kw_only=True)
 class HookCounts:
-    """How often a hook has run since the daemon started, and how long it took."""
-
     runs: int = 0
     failures: int = 0
     last_ms: float | None = None
@@ -38,10 +36,7 @@ class HookCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookStatus:
-    """A hook, and how often it has run since the daemon started. `problem`: why it does not run.
-
-    `command`, and what names files of this machine in the problem: for those who may administer.
-    """
+    """`problem`: why it does not run; that and `command` are for those who may administer."""
 
     name: str
     events: tuple[str, ...]
@@ -71,11 +66,6 @@ def subject_of(hook_id: str) -> str:
 
 
 class HookReporter:
-    """Counts the runs and passes on the problems of one home's hooks.
-
-    `report` takes a subject and what is wrong with it, or None; `on_error` each failure of a hook.
-    """
-
     def __init__(
         self,
         clock: Callable[[], datetime],
@@ -94,7 +84,6 @@ class HookReporter:
         self._report(subject, problem)
 
     def forget_all_but(self, subjects: Collection[str]) -> None:
-        """What was wrong with any other subject is over: it no longer exists."""
         for subject in self._reported.difference(subjects):
             self.say(subject, None)
 
@@ -115,10 +104,7 @@ class HookReporter:
         )
 
     def note_run(self, hook_id: str, event: str, took_ms: float, failure: str | None) -> None:
-        """Count a run; log its failure, or that the hook works again.
-
-        Never reported about the hooks' own events, which would loop.
-        """
+        """Count a run, and report how it went; of the hooks' own events that would loop."""
         counts = self._counts.setdefault(hook_id, HookCounts())
         counts.runs += 1
         counts.failures += failure is not None

@@ -1,7 +1,5 @@
-"""The last runs of hooks, with input and output, to inspect and to run again.
-
-One small file a run, in the machine's private home, since they hold texts of notes. None is the
-only copy of anything: a crash may lose the latest, and an unreadable file is ignored.
+"""The last runs of hooks, with input and output, to inspect and to run again: one small file a run,
+in the private home, since they hold texts of notes. A crash may lose the latest.
 """
 
 from __future__ import annotations
@@ -18,9 +16,6 @@ from parachuted.home_files.private import as_private
 from parachuted.hooks.runner import ProcessResult
 from parachuted.texts.times import Time, time_of
 
-FOLDER = "hooks"
-"""Its name among what is derived from a vault."""
-
 log = logging.getLogger(__name__)
 
 _KEPT = 200
@@ -30,7 +25,7 @@ _ID = re.compile("h([0-9]{8,})")
 
 @dataclass(frozen=True, kw_only=True)
 class HookRun:
-    """A run of a hook. `decision`: what its answer came to, in a word and a reason."""
+    """`decision`: what its answer came to, in a word and a reason."""
 
     id: str
     hook: str
@@ -45,9 +40,7 @@ class HookRun:
 
 @dataclass(frozen=True, kw_only=True)
 class HookRunRecord(HookRun):
-    """The same with what went in and what came out, each at most 64 KB; `cut` names those that were
-    longer.
-    """
+    """The same with what went in and came out, each at most 64 KB; `cut` names longer ones."""
 
     stdin: str
     stdout: str
@@ -76,10 +69,7 @@ class HookRunRecorder:
         ran: ProcessResult,
         decision: str,
     ) -> HookRunRecord:
-        """Record a run, and forget the oldest.
-
-        A disk error is only logged: the hook has run already.
-        """
+        """Record a run, and forget the oldest. A disk error is only logged: the hook has run."""
         number = self._numbers[-1] + 1 if self._numbers else 1
         texts = {"stdin": stdin, "stdout": ran.stdout, "stderr": ran.stderr}
         record = HookRunRecord(
@@ -109,13 +99,11 @@ class HookRunRecorder:
         return record
 
     def last(self, count: int) -> list[HookRun]:
-        """The latest, the newest first."""
         numbers = self._numbers[-count:] if count > 0 else []
         found = (self.get(f"h{number:08}") for number in reversed(numbers))
         return [record for record in found if record is not None]
 
     def get(self, record_id: str) -> HookRunRecord | None:
-        """One run; None: there is none of that name, or not any more."""
         if not _ID.fullmatch(record_id):
             return None
         try:

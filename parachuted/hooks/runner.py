@@ -1,13 +1,4 @@
-"""Runs a hook's program within its limits, in a session of its own, and says why one could not be
-started.
-
-What it leaves running in its process group is ended with it. A descendant that made a session of
-its own is not followed: a hook runs as the person who installed it.
-
-How many run at once is limited, without deadlock: a hook that is asked about a write may write
-itself and so trigger another hook. When the limit is reached and nothing ends for a while, the last
-arrivals run anyway: the others may be waiting for one of them.
-"""
+"""Runs a hook's program within its limits, in a session of its own, whose group ends with it."""
 
 from __future__ import annotations
 
@@ -35,7 +26,8 @@ _NOT_FOUND = (126, 127)  # how a shell, and `env` in a first line, say that noth
 
 class ConcurrencyLimit:
     """So many at a time, first come first served; after `patience_s` in which none ended, as many
-    again. All on one loop.
+    again, the last first: a hook asked about a write may write itself, and others then wait for its
+    hooks. All on one loop.
     """
 
     def __init__(self, count: int, *, patience_s: float = _PATIENCE_S) -> None:
@@ -46,7 +38,6 @@ class ConcurrencyLimit:
 
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Run one hook within the limit, while the block lasts."""
         if self._taken < self._count:
             self._taken += 1
         else:
@@ -82,7 +73,6 @@ class ConcurrencyLimit:
             turn.set_result(None)
 
     def _watch(self) -> None:
-        """From now on, for as long as anyone waits."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = (
@@ -99,10 +89,8 @@ class ConcurrencyLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessResult:
-    """The result of a program.
-
-    `exit_code`: negative for a signal; None if there is none, and `problem` says why. Of each
-    output the first 8 MB. `was_started`: false where the program or its interpreter never ran.
+    """`exit_code`: negative for a signal; None with a `problem`. Of each output the first 8 MB.
+    `was_started`: false where the program or its interpreter never ran.
     """
 
     exit_code: int | None
@@ -119,10 +107,7 @@ def not_started(problem: str) -> ProcessResult:
 
 
 class HookRunner:
-    """Runs up to `concurrency` programs at a time; of those in the background at most half as many.
-
-    All on one loop.
-    """
+    """Up to `concurrency` programs at a time, in the background half as many. All on one loop."""
 
     def __init__(self, concurrency: int = 8) -> None:
         self._places = ConcurrencyLimit(concurrency)
@@ -139,10 +124,8 @@ class HookRunner:
         is_background: bool = False,
         refusal: Callable[[], str | None] = lambda: None,
     ) -> ProcessResult:
-        """Run the program and its arguments until it ends or reaches its limit.
-
-        When cancelled, the program is ended first. `env` is its whole environment; `refusal` is
-        asked when its turn comes, and returns why it must not start.
+        """Run the program until it ends or reaches its limit. When cancelled, it is ended first.
+        `env` is its whole environment; `refusal` is asked when its turn comes.
         """
         program = words[0] if "/" in words[0] else shutil.which(words[0], path=env.get("PATH", ""))
         if program is None:
@@ -207,8 +190,6 @@ async def _end(transport: asyncio.SubprocessTransport, output: _Output) -> None:
 
 
 class _Output(asyncio.SubprocessProtocol):
-    """What a program prints, by descriptor, and whether it has ended."""
-
     def __init__(self) -> None:
         self.texts = {1: bytearray(), 2: bytearray()}
         self.has_exited, self.is_closed = asyncio.Event(), asyncio.Event()

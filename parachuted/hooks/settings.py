@@ -1,10 +1,7 @@
-"""Settings: hooks.yaml read as hooks, in both shapes, with every mistake and its line.
+"""Settings: hooks.yaml read as hooks, with every mistake and its line; the others go on working.
 
-A mistake leaves the other hooks working.
-
-A flat list of hooks under each event is ours; a list of groups, each a matcher and its hooks, is
-Claude Code's. They may be mixed, and a whole settings file of Claude Code's may be pasted. An
-unknown key is a problem, but the rest of its hook holds: a guard with a strange key still guards.
+Under each event stands a list of hooks (our shape), or of groups with a matcher and hooks (Claude
+Code's, whose whole settings file may be pasted). An unknown key does not disarm its hook.
 """
 
 from __future__ import annotations
@@ -51,10 +48,7 @@ _LINE = re.compile(r"[\s();<>|&]")
 
 
 class _Command(BaseModel):
-    """One hook, as it is written.
-
-    Texts become what they should be, since the reader knows nothing but texts.
-    """
+    """One hook as it is written. Texts become what they should be: all that is read is text."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -74,11 +68,8 @@ class _Command(BaseModel):
 
 @dataclass(slots=True, kw_only=True)
 class HookFile:
-    """The hooks in the order of declaration, and all problems, a sentence each.
-
-    `closed` are the events with a hook that cannot be started as it is declared, each with why.
-
-    `is_off`: it switches off every hook, dropped scripts too.
+    """`problems`: a sentence each; `closed`: the events with a hook that cannot be started as it is
+    declared, each with why; `is_off`: every hook is switched off, scripts too.
     """
 
     hooks: list[Hook] = field(default_factory=list)
@@ -88,9 +79,7 @@ class HookFile:
 
 
 def read_settings(text: str, *, places: Mapping[str, str]) -> HookFile:
-    """The hooks of that text, and in a sentence each what is wrong, with its line.
-
-    `places` are what `$HOME` and the like stand for, so that a script named that way is found.
+    """`places` are what `$HOME` and the like stand for, so that scripts named that way are found.
     Raises YamlRejectedError when nothing can be read.
     """
     root = read_document(_json_as_yaml(text))
@@ -133,9 +122,7 @@ class _Reader:
         self.found.problems.append(f"line {node.line}: {what}")
 
     def _close(self, event: str, hook: YamlNode, at: YamlNode, what: str) -> None:
-        """Say what is wrong with a hook that cannot be started, so that its event has a guard that
-        cannot be asked; one that is async guards nothing.
-        """
+        """Say what is wrong, and close the event, which this hook guards unless it is async."""
         self._say(at, what)
         if ("async", "true") not in {(key, value.text) for key, value in hook.entries or ()}:
             self.found.closed.setdefault(event, self.found.problems[-1])
@@ -232,19 +219,15 @@ class _Reader:
 
 
 def _files(written: _Command, places: Mapping[str, str]) -> Iterator[Path]:
-    """The scripts that it names, so that they can be pinned."""
     words = _words(written.command) if written.args is None else [written.command, *written.args]
     for word in words:
         yield from _named(word, places)
 
 
 def _named(word: str, places: Mapping[str, str]) -> Iterator[Path]:
-    """The file that the word names, or those that it names as a shell's line: but for the system's
-    own programs.
-
-    Those change with every update, and who could change them could change anything. What is spelled
-    as a path counts where there is nothing now, too: it may have been pinned, and what is laid down
-    there later is looked at before it runs.
+    """The files that the word, or the shell's line, names, but for the system's programs, which
+    change with every update. A path to nothing counts: what is put there later is looked at before
+    it runs.
     """
     try:
         path = Path(places.get("PARACHUTE_VAULT", "/"), _expand(word, places))
@@ -259,10 +242,7 @@ def _named(word: str, places: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _expand(word: str, places: Mapping[str, str]) -> str:
-    """The word with `$NAME`, `${NAME}` and a leading `~/` replaced, for the names that are known.
-
-    Never for a shell.
-    """
+    """`$NAME`, `${NAME}` and a leading `~/` replaced, where known. Never for a shell."""
     spelled = _PLACE.sub(lambda found: places.get(found[1] or found[2], found[0]), word)
     is_at_home = spelled.startswith("~/") and "HOME" in places
     return f"{places['HOME']}{spelled[1:]}" if is_at_home else spelled

@@ -1,6 +1,4 @@
-"""Runs hooks on a sample of an event, to show their input, output and decision before the event
-happens and without further effect. Values that are passed in replace the sample's.
-"""
+"""Runs hooks on a sample of an event, to show input, output and decision without further effect."""
 
 from __future__ import annotations
 
@@ -98,10 +96,7 @@ _BY_KIND: Mapping[str, object] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookTrial:
-    """The result of trying an event's hooks.
-
-    `allowed`: whether the action would go on; `passed_over`: the hooks whose matcher did not match.
-    """
+    """`allowed`: whether the act would go on; `passed_over`: hooks whose matcher did not match."""
 
     event: str
     allowed: bool
@@ -141,10 +136,7 @@ async def try_hooks(
     given: Mapping[str, object] | None = None,
     only: str | None = None,
 ) -> HookTrial:
-    """Run the hooks that match an `event`, or the one called `only` whatever its matcher.
-
-    Raises NotFoundError for an unknown event or hook.
-    """
+    """Run the hooks that match, or the one called `only` whatever its matcher. NotFoundError."""
     name = parse_event(event)
     hook_event = make_sample(name, vault=vault, at=at, given=given)
     declared = [hook for hook in hooks.declared if hook.event == name]

@@ -16,10 +16,7 @@ EVENT = "write.before"
 
 
 class WriteHooks:
-    """What the store asks.
-
-    No hook is asked before `begin`: what a start puts right was agreed to in an earlier life.
-    """
+    """What the store asks, from `begin` on: what a start puts right was agreed to before."""
 
     def __init__(
         self,
@@ -30,20 +27,19 @@ class WriteHooks:
         clock: Callable[[], datetime],
         root_of: Callable[[str], str | None] = lambda _cause: None,
     ) -> None:
-        """`root_of`: the file that a cause began with, called in the writing thread."""
+        """`root_of` is called in the writing thread."""
         self._hooks, self._vault, self._loop, self._clock = hooks, vault, loop, clock
         self._root_of = root_of
         self._has_begun = False
 
     def begin(self) -> None:
-        """From now on hooks are asked. The loop must be free to run them."""
         self._has_begun = True
 
     def is_asked(self) -> bool:
         return self._has_begun and self._hooks.wants(EVENT)
 
     def ask(self, intent: WriteIntent) -> None:
-        """Put a write to the hooks. Raises HookRefusedError with their words."""
+        """Raises HookRefusedError with the hooks' words."""
         decision = self._hooks.ask_from_thread(self._occurrence(intent), self._loop)
         if not decision.allowed:
             raise HookRefusedError(

@@ -14,9 +14,7 @@ _ELSEWHERE = ("192.0.2.1", 9)  # an address that stands for any other; nothing i
 
 def listening_sockets(host: str, port: int) -> list[socket.socket]:
     """A socket for each address of the host, all on one port, 0 for a free one. They take
-    connections before the server is ready to answer.
-
-    Raises DaemonError when it cannot be used.
+    connections before the server is ready. Raises DaemonError when it cannot be used.
     """
     made: list[socket.socket] = []
     try:
@@ -41,7 +39,6 @@ def listening_sockets(host: str, port: int) -> list[socket.socket]:
 
 
 def is_any(host: str) -> bool:
-    """Whether what listens there listens on every address of this machine."""
     return host in {"", "0.0.0.0", "::"}  # noqa: S104  it is compared, nothing listens there
 
 
@@ -66,8 +63,8 @@ def own_address() -> str:
 
 
 def page_address(host: str, port: int, names: Sequence[str]) -> str:
-    """Where another machine opens the web page: at the first of the names that a proxy answers
-    to, else where the daemon listens; empty where only this machine reaches it.
+    """Where another machine opens the page: at the first name of a proxy, else where the daemon
+    listens; empty where only this machine reaches it.
     """
     if names:
         return f"https://{names[0]}/"
@@ -82,7 +79,6 @@ def tls_address(host: str, port: int, names: Sequence[str]) -> str:
 
 
 def qr_rows(text: str) -> list[str]:
-    """The QR code of a text, a row each, its dark squares as 1."""
     import segno  # noqa: PLC0415  few keys are made
 
     return ["".join(map(str, row)) for row in segno.make(text, micro=False).matrix]

@@ -1,6 +1,4 @@
-"""Modules that are loaded at first use because they cost more time and memory than all the
-rest.
-"""
+"""Modules that are loaded at first use, since they cost more time and memory than all the rest."""
 
 from __future__ import annotations
 
@@ -32,30 +30,24 @@ WITHOUT_AGENT_SDK = (
 
 
 def has_agent_sdk() -> bool:
-    """Whether the `claude` extra is installed, found without importing it."""
     return find_spec("claude_agent_sdk") is not None
 
 
 async def load_heavy(part: str) -> ModuleType:
-    """Import a part named in the table, away from the event loop; never what another run is only
-    half through with importing.
-
-    Raises AgentUnavailableError for the `claude` backend where its extra is not installed.
+    """Import a part named in the table, off the event loop; never one that is half imported. Raises
+    AgentUnavailableError for `claude` where its extra is not installed.
     """
     return await asyncio.to_thread(load_heavy_here, part)
 
 
 def load_heavy_here(part: str) -> ModuleType:
-    """The same in a thread that may wait."""
     if part == "claude" and not has_agent_sdk():
         raise AgentUnavailableError(WITHOUT_AGENT_SDK)
     return importlib.import_module(HEAVY[part])
 
 
 def expect_heavy(part: str) -> None:
-    """Begin to import a part that will be needed in a moment, and do not wait for it: a thread
-    takes the time that would be a run's.
-    """
+    """Begin to import, in a thread, a part that will be needed in a moment."""
     if HEAVY[part] not in sys.modules:
         threading.Thread(target=_load_ahead, args=(part,), name=f"load {part}", daemon=True).start()
 

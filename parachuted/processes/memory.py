@@ -10,10 +10,7 @@ _TRIM_AFTER_S = 2.0
 
 
 def trim_memory() -> None:
-    """Return freed memory, which glibc keeps until it is asked (malloc_trim(3)).
-
-    Blocks: it walks over all that is free.
-    """
+    """Return freed memory, which glibc keeps until it is asked (malloc_trim(3)). Blocks."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

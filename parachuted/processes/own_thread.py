@@ -1,8 +1,4 @@
-"""Own thread: a blocking call in a thread of its own.
-
-The loop's pool of threads may be full of those who wait for hooks; what a hook's end depends on
-must not wait for one of them to be free.
-"""
+"""Own thread: a blocking call outside the pool, which may be full of threads waiting for hooks."""
 
 from __future__ import annotations
 
@@ -17,10 +13,7 @@ _Result = TypeVar("_Result")
 
 
 async def in_own_thread(call: Callable[[], _Result]) -> _Result:
-    """Call, and wait for what it answers or raises.
-
-    Who is cancelled meanwhile leaves it to end by itself.
-    """
+    """Call, and wait for its answer or error. A cancelled caller leaves it to end by itself."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[_Result] = loop.create_future()
 

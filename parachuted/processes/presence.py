@@ -1,11 +1,8 @@
-"""Presence: which daemon runs for a home, and that only one runs per home and per vault with all
-its folders.
+"""Presence: which daemon runs for a home, and that only one runs per home and per vault.
 
-Kept cheap to import: it is all that `parachute status` needs to know before it asks. A lock held
-for life is the proof; the record beside it only says whom to ask. A vault is locked for its daemon
-alone, and the folders that it lies in are locked so that others may share them: a daemon on a
-folder of another's vault, or on a folder that holds one, finds a lock in its way, whatever home it
-has.
+A lock held for life is the proof; the record beside it says whom to ask. A vault is locked for its
+daemon alone, and the folders above it so that others may share them, so a daemon on a folder within
+or above another's vault finds a lock. Cheap to import, for `parachute status`.
 """
 
 from __future__ import annotations
@@ -32,7 +29,6 @@ def home_of(env: Mapping[str, str]) -> str:
 
 
 def absolute(path: str, env: Mapping[str, str]) -> str:
-    """The path from the root on, `~` taken for the person's home."""
     if path == "~" or path.startswith("~/"):
         path = (env.get("HOME") or os.path.expanduser("~")) + path[1:]
     return os.path.abspath(path)
@@ -42,10 +38,7 @@ class Presence:
     """Held by the daemon while it lives; released by the system however it ends."""
 
     def __init__(self, home: str, vault: str) -> None:
-        """Take the locks.
-
-        Raises DaemonError when another daemon has one of them, or when they cannot be taken.
-        """
+        """Raises DaemonError when another daemon has a lock, or when it cannot be taken."""
         self._run = os.path.join(home, "run")
         self._held: list[int] = []
         try:
@@ -63,9 +56,7 @@ class Presence:
             ) from error
 
     def announce(self, record: dict[str, object]) -> None:
-        """Say whom to ask: pid, host, port, vault, version, started, and the token that the command
-        shows.
-        """
+        """Say whom to ask: pid, host, port, vault, version, started, and the command's token."""
         target = os.path.join(self._run, _RECORD)
         with open(f"{target}.tmp", "w", encoding="utf-8", opener=_private) as file:
             os.fchmod(file.fileno(), 0o600)
@@ -73,7 +64,6 @@ class Presence:
         os.replace(f"{target}.tmp", target)
 
     def release(self) -> None:
-        """Give both locks back."""
         self._forget()
         self._let_go()
 
@@ -92,10 +82,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def running_daemon(home: str) -> dict[str, object] | None:
-    """The record of the daemon that runs for this home, or None.
-
-    A record whose lock is free is a dead daemon's.
-    """
+    """The record of this home's daemon, or None. One whose lock is free is a dead daemon's."""
     run = os.path.join(home, "run")
     try:
         if not _is_held(os.path.join(run, _LOCK)):
@@ -116,9 +103,7 @@ def is_locked(home: str) -> bool:
 
 
 def refuse_second(home: str, vault: str) -> None:
-    """Raise the DaemonError that `Presence` would, as far as it is known already: long before a
-    daemon is built.
-    """
+    """Raise the DaemonError that `Presence` would, long before a daemon is built."""
     for lock in _locks(home, vault):
         try:
             os.close(_wait_for(*lock))
@@ -127,7 +112,6 @@ def refuse_second(home: str, vault: str) -> None:
 
 
 def _locks(home: str, vault: str) -> Iterator[tuple[str, int, int, str]]:
-    """What a daemon locks: path, flags and kind, and what is said where another one has it."""
     yield (
         os.path.join(home, "run", _LOCK),
         os.O_RDWR | os.O_CREAT,
@@ -150,9 +134,7 @@ def _locks(home: str, vault: str) -> Iterator[tuple[str, int, int, str]]:
 
 
 def _wait_for(path: str, flags: int, kind: int, taken: str) -> int:
-    """The lock's descriptor. A process that checks whether a daemon runs holds it for a moment too,
-    so one refusal is none. Raises DaemonError.
-    """
+    """The lock's descriptor, or DaemonError: a process that only checks holds it for a moment."""
     deadline = time.monotonic() + _PROBED_S
     while (descriptor := _locked(path, flags, kind)) is None:
         if time.monotonic() > deadline:
@@ -162,9 +144,6 @@ def _wait_for(path: str, flags: int, kind: int, taken: str) -> int:
 
 
 def _folders_above(vault: str) -> list[str]:
-    """The folders that the vault lies in, the nearest first, as far as they can be read: no daemon
-    of ours is at work on another one.
-    """
     found, folder = [], os.path.dirname(os.path.realpath(vault))
     while folder != os.path.dirname(folder):
         if os.access(folder, os.R_OK):
@@ -181,7 +160,6 @@ def _is_held(path: str) -> bool:
 
 
 def _locked(path: str, flags: int, kind: int) -> int | None:
-    """A descriptor that holds the lock on `path`, or None when someone else does."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)

@@ -1,14 +1,12 @@
-"""Reaper: ends a process with everything that it started.
-
-A process group is not enough: a descendant may have left it. Each carries a mark in its
-environment, or hangs on the tree. On a system without /proc only the group is ended.
+"""Reaper: ends a process with all that it started, by group, or by a mark in the environment and by
+descent, since a descendant may have left its group.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,41 +20,26 @@ def signal_group(leader: int, number: int) -> None:
         os.killpg(leader, number)
 
 
-def kill_family(leader: int, mark: str) -> None:
-    """End the session of `leader`, its descendants, and whatever has `mark` in its environment;
-    reads all of /proc.
-    """
+def kill_family(mark: str) -> None:
+    """End all with `mark` in their environment, and their descendants; none without /proc."""
     for _ in range(_ROUNDS):
-        family = find_family(leader, mark)
+        family = find_family(mark)
         if not family:
             return
-        _kill(family)
+        for pid in family:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
 
-def find_family(leader: int, mark: str) -> set[int]:
-    """Find the live processes that belong to `leader`, itself included; empty where there is no
-    /proc.
-    """
-    seen = list(processes())
-    family = {
-        pid
-        for pid, _parent, _group, session, _lives in seen
-        if leader in (pid, session) or _has_mark(pid, mark)
-    }
+def find_family(mark: str) -> set[int]:
+    parents = dict(_processes())
+    family = {pid for pid in parents if _has_mark(pid, mark)}
     grown = True
     while grown:
-        grown = False
-        for pid, parent, *_ in seen:
-            if parent in family and pid not in family:
-                family.add(pid)
-                grown = True
-    return {pid for pid, *_, is_alive in seen if is_alive} & family - {os.getpid()}
-
-
-def _kill(family: Iterable[int]) -> None:
-    for pid in family:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+        children = {pid for pid, parent in parents.items() if parent in family} - family
+        family |= children
+        grown = bool(children)
+    return family - {os.getpid()}
 
 
 def _has_mark(pid: int, mark: str) -> bool:
@@ -65,11 +48,8 @@ def _has_mark(pid: int, mark: str) -> bool:
     return False
 
 
-def processes() -> Iterator[tuple[int, int, int, int, bool]]:
-    """Every process there is: itself, its parent, its group, its session, whether it lives.
-
-    Nothing where there is no /proc.
-    """
+def _processes() -> Iterator[tuple[int, int]]:
+    """Each process that lives, and its parent."""
     try:
         names = os.listdir("/proc")  # noqa: PTH208  names alone are wanted
     except OSError:
@@ -78,7 +58,8 @@ def processes() -> Iterator[tuple[int, int, int, int, bool]]:
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123  a Path for each costs as much again
-                    state, parent, group, session = file.read().rpartition(b")")[2].split()[:4]
+                    state, parent = file.read().rpartition(b")")[2].split()[:2]
             except (OSError, ValueError):
                 continue  # it ended meanwhile
-            yield int(name), int(parent), int(group), int(session), state not in (b"Z", b"X")
+            if state not in (b"Z", b"X"):
+                yield int(name), int(parent)

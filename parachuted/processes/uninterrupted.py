@@ -15,10 +15,8 @@ _Result = TypeVar("_Result")
 async def run_uninterrupted(
     call: Callable[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs
 ) -> _Result:
-    """Call in a thread.
-
-    A caller that is cancelled goes only when the call has ended: nothing may write after the store
-    has closed.
+    """Call in a thread. A caller that is cancelled leaves only when the call has ended: nothing may
+    write after the store has closed.
     """
     running = asyncio.get_running_loop().run_in_executor(
         None, functools.partial(contextvars.copy_context().run, call, *args, **kwargs)

@@ -29,9 +29,7 @@ _STEPS = 20_000  # of SQLite's virtual machine, between two looks at the clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseStatus:
-    """`version` is that of the schema, None until the file is open; `size` in bytes, with its
-    journal.
-    """
+    """`version` is the schema's, None until the file is open; `size` in bytes, with its journal."""
 
     file: str
     version: int | None
@@ -39,16 +37,13 @@ class DatabaseStatus:
     problem: str | None
 
 
-class _OtherVersionError(Exception):
-    """A derived file has the schema of another version of the program."""
+class _OtherVersionError(Exception): ...
 
 
 class Database:
-    """Opens its file at the first use. Threads may share it.
-
-    Methods raise StorageFailedError when the disk refuses. A damaged file is set aside under
-    another name and a new one is made; `problem` says so. What fails in the middle of work is
-    found by the check of the next start, or by `on_damage`.
+    """Opens its file at the first use. Threads may share it. Methods raise StorageFailedError when
+    the disk refuses. A damaged file is set aside and a new one made, as `problem` says; damage in
+    the middle of work is found by the next start's check, or by `on_damage`.
     """
 
     def __init__(
@@ -62,10 +57,9 @@ class Database:
         on_open: Callable[[sqlite3.Connection], object] = lambda _connection: None,
     ) -> None:
         """`label` and `loss` are for messages: what the file is, and what is lost without it.
-
-        `migrations` are the statements that lead to each schema version, in rising order.
-        `is_derived`: the content can be made again, so it is not synced, a file of another version
-        is replaced, and only the last damaged one is kept.
+        `migrations`: the statements that lead to each schema version, in rising order.
+        `is_derived`: the content can be made again, so it is not synced, and a file of another
+        version is replaced.
         """
         self.path = path
         self.problem: str | None = None
@@ -103,14 +97,13 @@ class Database:
                 connection.execute("PRAGMA synchronous = FULL")
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """The answer to a short question, from the connection that writes."""
         with self.writer() as connection:
             return connection.execute(sql, values).fetchall()
 
     @contextlib.contextmanager
     def reading(self, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
-        """A connection that only reads, in one transaction, for at most so long; it makes no
-        writer wait. Waits as long for the file to be made.
+        """A connection that only reads, in one transaction, for at most so long. Blocks no writer;
+        waits as long for the file to be made.
         """
         if not self._is_open.wait(seconds or 0):
             raise StorageFailedError(f"{self._label} is not ready yet; try again in a moment")
@@ -136,14 +129,12 @@ class Database:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has been used, and not been closed or set aside since."""
         return self._is_open.is_set()
 
     def exists(self) -> bool:
         return self.path.exists()
 
     def status(self) -> DatabaseStatus:
-        """The state of the file. Blocks on the disk."""
         size = 0
         for suffix in ("", "-wal"):
             with contextlib.suppress(OSError):
@@ -156,7 +147,6 @@ class Database:
         )
 
     def close(self) -> None:
-        """Close every connection for good."""
         with self._writing, self._lock:
             self._is_closed = True
             self._close()
@@ -204,9 +194,7 @@ class Database:
         return connection
 
     def _must_check(self) -> bool:
-        """Small files take no time; a large one is checked if damage was found, or its last use
-        had no end. A derived one is not, since its damage costs little.
-        """
+        """A large file is checked only after damage, or, if not derived, an unclean end."""
         return (
             self.path.stat().st_size < _SMALL
             or self._mark.exists()
@@ -302,7 +290,6 @@ class Database:
 
     @property
     def _mark(self) -> Path:
-        """Exists if the file was found damaged while in use."""
         return self._beside(".doubtful")
 
     @contextlib.contextmanager
@@ -328,7 +315,6 @@ class Database:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that is written in it is kept, or none."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

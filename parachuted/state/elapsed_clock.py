@@ -1,10 +1,9 @@
 """Elapsed clock: time for limits and retention, which no change of the wall clock makes run faster
 than real time.
 
-The rule, in `advance`: within one boot of the machine it moves with the system's uptime alone,
-suspended time included. Across a reboot only the wall clock knows how long the machine was off; it
-is believed beyond the furthest time that it ever showed, and for two days at most. So a clock that
-jumps can make a limit hold longer, and never shorter.
+Within one boot it follows the uptime, suspension included. Across a reboot the wall clock is
+believed beyond the furthest time that it ever showed, for two days at most: a jump can make a limit
+hold longer, never shorter.
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ _LARGEST = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """The machine's clocks at one moment: which boot it is, seconds since then, and the wall clock
-    in seconds since 1970.
-    """
+    """Which boot it is, seconds since then, and the wall clock in seconds since 1970."""
 
     boot: str
     uptime: float
@@ -40,11 +37,8 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElapsedMark:
-    """What is known at a reading: `elapsed` is the time for limits, `latest` the furthest that the
-    wall clock can have shown by then.
-
-    Both are seconds since 1970, and equal to the wall clock's on a machine whose clock was never
-    changed.
+    """`elapsed` is the time for limits, `latest` the furthest that the wall clock can have shown,
+    both in seconds since 1970.
     """
 
     boot: str
@@ -54,9 +48,7 @@ class ElapsedMark:
 
 
 def advance(mark: ElapsedMark | None, reading: ClockReading) -> ElapsedMark:
-    """The mark at this reading, which follows `mark`; None is the first reading of all, which is
-    taken at its word.
-    """
+    """The mark at this reading, which follows `mark`; None: the first reading of all."""
     if mark is None:
         return ElapsedMark(
             boot=reading.boot, uptime=reading.uptime, elapsed=reading.wall, latest=reading.wall
@@ -76,10 +68,7 @@ def advance(mark: ElapsedMark | None, reading: ClockReading) -> ElapsedMark:
 
 
 def system_clocks() -> Callable[[], ClockReading]:
-    """A reader of this machine's clocks.
-
-    Where the system does not name its boots, each process counts as a boot of its own.
-    """
+    """A reader of this machine's clocks. Without names of boots, each process counts as one."""
     try:
         boot = _BOOT_ID.read_text("ascii").strip()
     except OSError:
@@ -89,9 +78,7 @@ def system_clocks() -> Callable[[], ClockReading]:
 
 
 def follow_clock(clock: Callable[[], datetime]) -> Callable[[], ClockReading]:
-    """A reader that takes `clock` for a machine's uptime and wall clock alike: for tests that move
-    time themselves.
-    """
+    """A reader that takes `clock` for both uptime and wall clock: for tests that move time."""
 
     def read() -> ClockReading:
         now = clock().timestamp()
@@ -101,13 +88,9 @@ def follow_clock(clock: Callable[[], datetime]) -> Callable[[], ClockReading]:
 
 
 class ElapsedClock:
-    """The time for limits of one vault, kept in a file so that it goes on after a restart.
-
-    Threads may share it.
-    """
+    """Kept in a file so that it goes on after a restart. Threads may share it."""
 
     def __init__(self, path: Path, read: Callable[[], ClockReading] | None = None) -> None:
-        """A file that is missing or unreadable starts it at the wall clock's time."""
         self._path, self._read = path, read if read is not None else system_clocks()
         self._lock = threading.Lock()
         self._kept = self._mark = _load(path)
@@ -123,9 +106,7 @@ class ElapsedClock:
 
     @property
     def is_due(self) -> bool:
-        """Whether `keep` has something new to write: a minute has passed, or the wall clock has
-        jumped ahead.
-        """
+        """Whether to `keep`: a minute has passed, or the wall clock has jumped ahead."""
         self.now()
         mark, kept = self._mark, self._kept
         if mark is None or kept is None or mark.boot != kept.boot:
@@ -134,7 +115,7 @@ class ElapsedClock:
         return passed >= _KEPT_EVERY_S or mark.latest - kept.latest > passed + _JUMP_S
 
     def keep(self) -> None:
-        """Write it down. Blocks. Raises OSError."""
+        """Blocks. Raises OSError."""
         self.now()
         with self._lock:
             mark = self._mark

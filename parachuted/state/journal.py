@@ -1,9 +1,7 @@
-"""Journal: TinyDB's storage of all tables in one file, a line per batch, replayed when it is
-opened.
+"""Journal: TinyDB's storage of all tables in one file, replayed when it is opened.
 
-A line is `crc32 json`, where the json lists changes as `[table, key, document or null]`. Only
-appended to, so that one change costs one write and one fdatasync whatever the file holds; written
-again from memory when most of it is dead or in doubt.
+A line is `crc32 json`, a batch of changes as `[table, key, document or null]`. Only appended to, so
+that a change costs one write and one fdatasync; written again when most of it is dead or in doubt.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import TypeAlias
 
 from tinydb.storages import Storage
 
-from parachuted.errors import StorageFailedError
+from parachuted.errors import StorageFailedError, storage_errors
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ _HIGH_WATER = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalDisk:
-    """Disk: the system calls that change a journal, named so that each can be made to fail."""
+    """The system calls that change a journal, named so that each can be made to fail."""
 
     open: Callable[[Path, int, int], int] = os.open
     write: Callable[[int, bytes], int] = os.write
@@ -68,19 +66,13 @@ class _Replay:
 
 
 class Journal(Storage):
-    """An open journal and the tables that it holds.
-
-    One lock is for reading and changing them, and is held during a batch.
-    """
+    """One lock is for reading and changing the tables, and is held during a batch."""
 
     def __init__(
         self, path: Path, *, disk: JournalDisk = SYSTEM, high_water: int = _HIGH_WATER
     ) -> None:
-        """Open or begin the journal at `path`, and mend it if need be; StorageFailedError if the
-        disk refuses.
-
-        `high_water` is the length in bytes past which it is rewritten while in use, if four
-        fifths of it are dead.
+        """Open or begin the journal, and mend it. StorageFailedError. `high_water`: the length in
+        bytes past which it is rewritten while in use, if four fifths of it are dead.
         """
         self.path = path
         self.lock = threading.RLock()
@@ -93,7 +85,7 @@ class Journal(Storage):
         self._fd = -1
         self._length = self._changes = 0
         self._in_doubt = False
-        with _refusals(path), contextlib.ExitStack() as undo:
+        with storage_errors(f"the disk refused {path.name}"), contextlib.ExitStack() as undo:
             undo.callback(self._close_file)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._temporary.unlink(missing_ok=True)
@@ -101,21 +93,17 @@ class Journal(Storage):
             undo.pop_all()
 
     def on_undone(self, call: Callable[[], None]) -> None:
-        """Call this after changes were undone: for who keeps in memory what follows from them."""
+        """Call this after changes were undone: for what is kept in memory beside them."""
         self._undone.append(call)
 
     def of(self, table: str) -> dict[str, Document]:
-        """The documents of `table` by key, as they are: to be read under `lock`, and not to be
-        changed.
-        """
+        """The documents of `table`, to be read under `lock`, and not to be changed."""
         return self._tables.get(table, {})
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Make the changes within durable as one, or undo them all; one within another is part of
-        the outer one.
-
-        Raises StorageFailedError at the end of the outermost, if the disk refuses.
+        """Make the changes within durable as one, or undo them all, nested ones with the outermost.
+        StorageFailedError at its end, if the disk refuses.
         """
         with self.lock:
             start = len(self._made)
@@ -135,9 +123,7 @@ class Journal(Storage):
                     self._made.clear()
 
     def put(self, table: str, key: str, document: Mapping[str, object]) -> None:
-        """Set the document at `key`, as JSON would keep it; TypeError or ValueError if it
-        cannot.
-        """
+        """Set the document at `key`; TypeError or ValueError if JSON cannot hold it."""
         text = _encoded(dict(document))
         with self.batch():
             records = self._tables.setdefault(table, {})
@@ -147,7 +133,6 @@ class Journal(Storage):
                 records[key] = json.loads(text)
 
     def drop(self, table: str, key: str) -> bool:
-        """Remove the document at `key`; whether there was one."""
         with self.batch():
             old = self.of(table).get(key)
             if old is None:
@@ -157,7 +142,6 @@ class Journal(Storage):
             return True
 
     def read(self) -> Tables:
-        """A copy of everything, as TinyDB asks for it."""
         with self.lock:
             return {
                 name: {key: copied(document) for key, document in records.items()}
@@ -165,7 +149,6 @@ class Journal(Storage):
             }
 
     def write(self, data: Tables) -> None:
-        """Make everything equal `data`, as TinyDB asks for it."""
         with self.batch():
             for name, records in self._tables.items():
                 for key in records.keys() - data.get(name, {}).keys():
@@ -211,10 +194,9 @@ class Journal(Storage):
         self._fd = -1
 
     def _append(self, changes: Mapping[tuple[str, str], str]) -> None:
-        """Make durable as one what the tables hold already."""
         if self._fd < 0:
             raise StorageFailedError(f"{self.path.name} is closed")
-        with _refusals(self.path):
+        with storage_errors(f"the disk refused {self.path.name}"):
             if self._in_doubt:
                 self._rewrite()
             else:
@@ -309,16 +291,6 @@ class Journal(Storage):
         except OSError:  # a file system without hard links
             aside.write_bytes(self.path.read_bytes())
         return aside
-
-
-@contextlib.contextmanager
-def _refusals(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageFailedError(
-            f"the disk refused {path.name}: {error.strerror}", errno=error.errno
-        ) from error
 
 
 def _line(text: str) -> bytes:

@@ -47,8 +47,8 @@ _MAY_BE_SPARED: frozenset[SuggestionAction] = frozenset({"create", "update"})
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What a person made of one agent's suggestions of one kind; `rate`: what was approved as it
-    was, of all that was decided on, 0 to 1; what a person had to change counts half.
+    """What a person made of one agent's suggestions of one kind. `rate`, 0 to 1, is the approved
+    share of those decided on; one that was modified counts half.
     """
 
     agent: str
@@ -64,10 +64,6 @@ class Acceptance:
 
 
 def acceptance_of(suggestions: Iterable[Suggestion]) -> list[Acceptance]:
-    """By agent and action.
-
-    Undecided suggestions, and those that another agent decided, do not count.
-    """
     counts = Counter(
         (one.source_agent, one.action, one.status)
         for one in suggestions
@@ -88,10 +84,8 @@ def needs_no_asking(
     known: Iterable[Acceptance],
     rate: float,
 ) -> bool:
-    """Whether it may be applied at once: nearly all of its kind were approved, and its text is
-    trusted.
-
-    `rate` 0 is never. A change to watch patterns is always asked.
+    """Whether to apply it at once: nearly all of its kind were approved (`rate` 0: never), its text
+    is trusted, and no watch pattern changes.
     """
     if (
         rate <= 0
@@ -126,10 +120,7 @@ class SuggestionApplier:
         self._root, self._store = root, store
 
     def plan(self, suggestion: Suggestion) -> PlannedSuggestion:
-        """What it would do, on the text that it was decided on.
-
-        Raises EditRefusedError, NotFoundError, PathRefusedError.
-        """
+        """On the text that it was decided on. EditRefusedError, NotFoundError, PathRefusedError."""
         path = self._straight(suggestion.path)
         before, base = self._base(path, suggestion)
         after = _text_after(suggestion, before)
@@ -140,10 +131,8 @@ class SuggestionApplier:
         return PlannedSuggestion(before=before, after=after, base=base)
 
     def apply(self, suggestion: Suggestion, author: Author) -> WriteResult | None:
-        """Do it; None: it was so already.
-
-        Raises SupersededError, and what the store raises when the disk refuses or a hook objects;
-        then nothing was done.
+        """Do it; None: it was so already. Raises SupersededError, and what the store raises when
+        the disk refuses or a hook objects; then nothing was done.
         """
         path = self._straight(suggestion.path)
         with self._root.straight():
@@ -218,9 +207,7 @@ class SuggestionApplier:
         author: Author,
         why: str,
     ) -> WriteResult:
-        """Do it to the file as it is now, which got more in the same place; SupersededError with
-        that reason where it changes more than that.
-        """
+        """Do it to the file as it is now, where that only grew. Raises SupersededError."""
         try:
             if "text" not in suggestion.effect:
                 edit = edit_of(suggestion.action, suggestion.effect, base)
@@ -237,7 +224,6 @@ class SuggestionApplier:
         raise SupersededError(why, conflict.ours, conflict.theirs)
 
     def _base(self, path: VaultPath, suggestion: Suggestion) -> tuple[bytes | None, str | None]:
-        """The text that it is decided on, which is kept for good."""
         try:
             with self._root.straight():
                 if self._root.size(path) > _LARGEST_TARGET:
@@ -274,7 +260,7 @@ class SuggestionApplier:
 
 
 def _text_after(suggestion: Suggestion, before: bytes | None) -> bytes | None:
-    """What is to stand there, which says whose words led to it. Raises what `text_after` raises."""
+    """What is to stand there, marked where strangers' words led to it. Raises as `text_after`."""
     after = text_after(suggestion.action, suggestion.effect, before)
     if after is None or after == before or not suggestion.is_strangers:
         return after
@@ -282,10 +268,7 @@ def _text_after(suggestion: Suggestion, before: bytes | None) -> bytes | None:
 
 
 class SuggestionResolver:
-    """Applies suggestions and keeps how they ended. Blocks on the disk.
-
-    `trouble` says why the file of one could not be written.
-    """
+    """Applies and keeps how they ended. Blocks. `trouble`: why a file was not written."""
 
     def __init__(self, vault: Store, store: SuggestionStore) -> None:
         self._vault, self._store = vault, store
@@ -299,7 +282,7 @@ class SuggestionResolver:
         payload: Mapping[str, object] | None,
         requester: Requester | None = None,
     ) -> SuggestionRecord:
-        """In a thread. `payload`: what a person would have in place of its own."""
+        """`payload`: what a person would have in place of its own."""
         now = self._vault.clock()
         run, causes = new_id("r", now), record.suggestion.causes or (new_id("c", now),)
         author = Author(by=f"suggestion:{record.suggestion.id}", run=run, causes=causes)
@@ -316,9 +299,7 @@ class SuggestionResolver:
         return self._done(begun, author, written, requester)
 
     def settle(self, record: SuggestionRecord) -> SuggestionRecord:
-        """At the start, of one that was just being applied: it was, if its run wrote; else it
-        waits again.
-        """
+        """At the start: one that was being applied was, if its run wrote; else it waits again."""
         writes = self._vault.history.writes_by(str(record.applying))
         if writes:
             return self._done(record, writes[0].author, None)
@@ -333,7 +314,6 @@ class SuggestionResolver:
         written: WriteResult | None,
         requester: Requester | None = None,
     ) -> SuggestionRecord:
-        """It was applied: record the run, then that it is over."""
         suggestion, run, by = record.suggestion, str(author.run), record.suggestion.resolved_by
         writes = self._vault.history.writes_by(run)
         says = "it said that already"
@@ -348,7 +328,6 @@ class SuggestionResolver:
         return self.close(record, status, by or USER, says, requester, applied_run=applied_run)
 
     def _save_run(self, suggestion: Suggestion, author: Author, writes: Sequence[Write]) -> None:
-        """Record the run that applied it, which counts in no budget of agents."""
         path, now, vault = printable(suggestion.path), self._vault.clock(), self._vault
         named = {
             "id": suggestion.id,
@@ -382,7 +361,6 @@ class SuggestionResolver:
     def _superseded(
         self, record: SuggestionRecord, error: SupersededError, by: str
     ) -> SuggestionRecord:
-        """It cannot be done any more; both texts are shown."""
         texts = (
             ("What would stand there", _shown_text(error.ours)),
             ("What stands there now", _shown_text(error.theirs)),

@@ -1,8 +1,6 @@
-"""Acts when a person ticks a box in a suggestion's file; other edits have no effect. Withdraws what
-is about a note, or what a module has an id for, that was deleted.
-
-Only a person's tick counts, in the file that the daemon wrote, with everything but its boxes
-unchanged. Anything else is answered by a note in the file.
+"""Acts when a person ticks a box in a suggestion's file, which must otherwise be as the daemon
+wrote it; answers other ticks by a note in the file. Withdraws what is about something that was
+deleted.
 """
 
 from __future__ import annotations
@@ -53,7 +51,6 @@ class ApprovalListener:
         self._end = bus.subscribe(self._hear)
 
     async def run(self) -> None:
-        """Look at all files once, then at those that change, until cancelled."""
         try:
             await self._suggestions.settle()
         except StorageFailedError as error:  # whoever resolves one tries again
@@ -67,7 +64,6 @@ class ApprovalListener:
             self._came.clear()
 
     async def quiet(self) -> None:
-        """Wait until all events are handled."""
         while self._acts or not self._idle.is_set():
             await self._idle.wait()
             await asyncio.sleep(0)
@@ -118,9 +114,7 @@ class ApprovalListener:
                 await self._suggestions.say(name, f"It could not be done: {error.message}", file)
 
     async def _found_elsewhere(self, file: SuggestionFile, path: str) -> SuggestionRecord | None:
-        """The suggestion of a file at another path: renamed and recognised by its seal, or not one
-        of this vault's.
-        """
+        """The suggestion of a file at another path, if it was renamed or its seal holds."""
         store, suggestion = self._suggestions.store, file.suggestion
         if suggestion is None:
             return None
@@ -139,9 +133,7 @@ class ApprovalListener:
         return None
 
     async def _look_through(self) -> None:
-        """All files, at the start: what was ticked meanwhile, what the state forgot, what was kept
-        and not written yet.
-        """
+        """At the start: what was ticked, forgotten or not written yet."""
         for path in await asyncio.to_thread(self._files):
             await self._guarded(partial(self.noticed, path))
         for record in self._suggestions.store.all():
@@ -178,9 +170,7 @@ class ApprovalListener:
             await self._suggestions.place(record.suggestion.id, path)
 
     async def _gone(self, path: str, by: str) -> None:
-        """Who removes the file of a suggestion that waits does not want it; what did not come from
-        a person brings it back.
-        """
+        """A person who removes the file rejects the suggestion; others' removals are undone."""
         record, store = self._suggestions.store.at(path), self._suggestions.store
         if record is None or not record.suggestion.is_pending:
             return

@@ -1,9 +1,5 @@
-"""An agent that filters and batches other agents' suggestions before a person sees them.
-
-It can only narrow: it approves what it could have written itself, with the payload unchanged, and
-adds nothing; what it cannot see does not exist for it. A suggestion that untrusted text led to can
-only be approved within the trusted paths, since reading it limits the orchestrator's writes to
-those.
+"""An agent that filters and batches other agents' suggestions before a person sees them. It
+approves only what it could have written itself, unchanged, and sees what its grant sees.
 """
 
 from __future__ import annotations
@@ -42,11 +38,9 @@ RESOLVE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorScope:
-    """Who decides, and within what: `sees` and `writes` are its own grant's, `lane` what it may
-    write even after strangers' text.
-
-    `of` are the agents whose suggestions it receives; `*` among them: all. What it is shown of a
-    suggestion that strangers' text led to sets the `taint`.
+    """`sees` and `writes` are its own grant's, `lane` what it may write even after strangers' text.
+    It receives the suggestions of the agents `of`, or all (`*`); reading one that strangers' text
+    led to sets the `taint`.
     """
 
     agent: str
@@ -64,9 +58,7 @@ class Orchestrator:
         self._suggestions, self._run = suggestions, run
 
     def waiting(self) -> list[Suggestion]:
-        """Those that it receives: of the agents that are its own to filter, for files that it may
-        read, and never of itself.
-        """
+        """Of the agents that are its own to filter, for files that it may read, never of itself."""
         return [
             one
             for one in self._suggestions.all(status="pending", sees=self._run.sees)
@@ -76,11 +68,8 @@ class Orchestrator:
     async def orchestrate(
         self, ids: Sequence[str], action: Act, *, reasoning: str = ""
     ) -> tuple[list[Suggestion], dict[str, str]]:
-        """Approve or reject each of them, or put them together.
-
-        Those that were resolved, or the batch, and why others were not, by id.
-
-        Raises what filing a batch raises.
+        """Approve, reject or batch them. Returns those that were resolved, or the batch, and why
+        others were not, by id. Raises what filing a batch raises.
         """
         if action == "batch":
             found = [self._received(name) for name in ids]

@@ -17,7 +17,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -116,11 +116,8 @@ _RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
 def text_after(
     action: SuggestionAction, payload: Mapping[str, object], before: bytes | None
 ) -> bytes | None:
-    """What the file holds when that is done to a file that holds `before`; None: no file.
-
-    A text that was proposed by who was not shown what is private gets that back.
-
-    Raises EditRefusedError and NotFoundError as edits do.
+    """What a file that holds `before` holds afterwards; None: no file. Private parts that were not
+    shown come back. Raises EditRefusedError and NotFoundError as edits do.
     """
     if action == "delete":
         return None
@@ -128,26 +125,16 @@ def text_after(
 
 
 def edit_of(action: SuggestionAction, payload: Mapping[str, object], before: bytes) -> Edit:
-    """The edit of a text that is to be `before`, or to be rebased."""
-    edit = (
-        ReplaceAll(data=_binary(payload) if "base64" in payload else str(payload["text"]).encode())
-        if payload.keys() & {"text", "base64"}
-        else _edit(action, payload)
-    )
-    return edit if "base64" in payload else edit_with_private(edit, before)
-
-
-def _binary(payload: Mapping[str, object]) -> bytes:
+    if "base64" not in payload:
+        return edit_with_private(_text_edit(action, payload), before)
     try:
-        return base64.b64decode(str(payload["base64"]), validate=True)
+        return ReplaceAll(data=base64.b64decode(str(payload["base64"]), validate=True))
     except binascii.Error as error:
         raise EditRefusedError("base64 is not valid") from error
 
 
 def changes_watch(before: bytes | None, after: bytes | None) -> bool:
-    """Whether it would change what a note watches: an agent would read, and be woken by, notes that
-    were never approved.
-    """
+    """Whether the note would watch others, which an agent would read without approval."""
     return _watched(before) != _watched(after)
 
 
@@ -155,9 +142,7 @@ def _watched(data: bytes | None) -> object:
     return declared_watch(data)[0] if data is not None else ()
 
 
-def _edit(
-    action: SuggestionAction, payload: Mapping[str, object]
-) -> AppendToSection | ReplaceSection | SetFrontmatterKey:
+def _text_edit(action: SuggestionAction, payload: Mapping[str, object]) -> Edit:
     if action == "link":
         to, label = str(payload["to"]).strip(), str(payload.get("label", "")).strip()
         if any(mark in to + label for mark in ("[[", "]]", "|", "\n", "\r")):
@@ -168,6 +153,8 @@ def _edit(
         return AppendToSection(
             section=str(payload.get("section", LINKS)), content=link, create=True
         )
+    if "text" in payload:
+        return ReplaceAll(data=str(payload["text"]).encode())
     if "key" in payload:
         return SetFrontmatterKey(key=str(payload["key"]), value=payload["value"])  # type: ignore[arg-type]  # checked above
     section, content = str(payload["section"]), str(payload["content"])
@@ -197,10 +184,7 @@ def module_of(path: str) -> str:
 
 
 def batch_of(several: Sequence[Suggestion], proposal: Proposal, at: datetime) -> Suggestion:
-    """One that stands for several. Of the proposal, agent, reasoning, run and causes count.
-
-    Raises EditRefusedError.
-    """
+    """One for several, by the proposal's agent, reasoning, run and causes. EditRefusedError."""
     if not _FEWEST <= len(several) <= _MOST_AT_ONCE or any(
         not one.is_pending or stands_for(one) is not None for one in several
     ):
@@ -246,22 +230,9 @@ def suggestion_of(proposal: Proposal, at: datetime) -> Suggestion:
 
 
 def _suggestion(proposal: Proposal, payload: Mapping[str, object], at: datetime) -> Suggestion:
-    return Suggestion(
-        id=f"s{secrets.token_hex(5)}",
-        source_agent=proposal.source_agent,
-        source_session=proposal.source_session,
-        timestamp=at,
-        action=proposal.action,
-        target_module=str(proposal.target_module),
-        target_id=proposal.target_id,
-        payload=payload,
-        reasoning=proposal.reasoning,
-        path=proposal.path,
-        base=proposal.base,
-        run=proposal.run,
-        causes=proposal.causes,
-        origin="stranger" if proposal.is_strangers else "agent",
-    )
+    values = asdict(proposal) | {"payload": payload, "timestamp": at}
+    values["origin"] = "stranger" if values.pop("is_strangers") else "agent"
+    return Suggestion(id=f"s{secrets.token_hex(5)}", **values)
 
 
 SUGGEST = (
@@ -274,18 +245,12 @@ SUGGEST = (
 
 
 class ProposalSink(Protocol):
-    async def propose(self, proposal: Proposal) -> Suggestion:
-        """File one."""
-        ...
+    async def propose(self, proposal: Proposal) -> Suggestion: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestingRun:
-    """Who suggests.
-
-    `sees` are the files that exist for the agent; `is_tainted` is asked at each call, since it
-    changes with what was read; `read` holds the digests of what it read, by path.
-    """
+    """Who suggests. `sees`: files that exist for the agent; `read`: digests of those it read."""
 
     agent: str
     sees: Callable[[str], bool]
@@ -313,10 +278,7 @@ _SCHEMA: dict[str, object] = {
 
 
 def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
-    """The tool `suggest_change` for one run.
-
-    What is wrong with its arguments is answered as text.
-    """
+    """The tool `suggest_change` for one run. Wrong arguments are answered as text."""
 
     async def call(arguments: Mapping[str, object]) -> ToolResult:
         try:

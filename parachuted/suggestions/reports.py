@@ -1,4 +1,4 @@
-"""Suggestion reports: the audit and the bus, as suggestions are filed and resolved."""
+"""Suggestion reports: records each step of a suggestion in the audit and publishes it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from parachuted.vault import Requester, printable
 
 
 class SuggestionReports:
-    """Records each step of a suggestion in the audit and publishes it."""
-
     def __init__(
         self,
         bus: Bus,

@@ -1,9 +1,7 @@
 """Stores the records of suggestions and writes their files.
 
-A seal in the file proves that it is what was proposed, by a key that agents, modules and devices
-lack: HMAC-SHA256 (RFC 2104) over the suggestion and all that a person is shown of it.
-
-Blocks on the disk; callers make sure that only one of them works on a suggestion at a time.
+Blocks on the disk; callers work on a suggestion one at a time. A seal in the file, HMAC-SHA256 over
+the suggestion and all that a person is shown of it, proves that it is what was proposed.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from parachuted.errors import (
     NotFoundError,
     ParachuteError,
     StorageFailedError,
+    storage_errors,
 )
 from parachuted.home_files.private import UntrustedFileError, locked, read_private, replace_private
 from parachuted.state import StateStore
@@ -78,10 +77,7 @@ approved at once.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionRecord:
-    """A suggestion with its file.
-
-    `body` is what we last wrote below the frontmatter, `applying` the run that is just doing it.
-    """
+    """`body` was last written below the frontmatter; `applying` is the run that is at it."""
 
     suggestion: Suggestion
     file: str
@@ -94,7 +90,6 @@ class SuggestionRecord:
         return "applying" if self.applying is not None else self.suggestion.status
 
     def begun(self, run: str, by: str, payload: Mapping[str, object] | None) -> SuggestionRecord:
-        """As it is while that run applies it, with that payload in place of its own."""
         self.check("applying")
         suggestion = replace(self.suggestion, resolved_by=by, modifications=payload)
         return replace(self, suggestion=suggestion, applying=run)
@@ -131,7 +126,6 @@ class SuggestionRecord:
         return record_of(suggestion, self.file, shown)
 
     def check(self, state: State) -> None:
-        """Raises EditRefusedError where that state cannot follow."""
         if state not in TRANSITIONS.get(self.state, ()):
             one = self.suggestion
             was = "is just being applied" if self.applying else f"was {one.status} already"
@@ -153,13 +147,12 @@ class SuggestionRecord:
 
 
 def record_of(suggestion: Suggestion, file: str, shown: SuggestionPreview) -> SuggestionRecord:
-    """One with the body that follows from it."""
     body = body_of(suggestion, shown)
     return SuggestionRecord(suggestion=suggestion, file=file, shown=shown, body=body)
 
 
 def record_from(row: Mapping[str, Any]) -> SuggestionRecord:
-    """The record again. Raises ValueError, KeyError or TypeError for what is none."""
+    """Raises ValueError, KeyError or TypeError for what is no record."""
     shown = SuggestionPreview(
         diff=row["diff"],
         text=row["text"],
@@ -177,20 +170,14 @@ def record_from(row: Mapping[str, Any]) -> SuggestionRecord:
 
 
 class Sealer:
-    """Makes seals and checks them.
-
-    The key is made when it is first needed. Blocks on the disk then.
-    """
+    """Makes and checks seals. The key is made when it is first needed, which blocks on the disk."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._key: bytes | None = None
 
     def seal(self, suggestion: Suggestion, shown: str) -> str:
-        """The seal, as 64 hexadecimal digits.
-
-        Raises StorageFailedError when the key cannot be read or kept.
-        """
+        """As 64 hexadecimal digits. StorageFailedError when the key cannot be read or kept."""
         message = json.dumps(
             [to_document(suggestion), shown], sort_keys=True, separators=(",", ":")
         ).encode()
@@ -203,17 +190,16 @@ class Sealer:
     def _known_key(self) -> bytes:
         if self._key is None:
             try:
-                with locked(self._home, _LOCK):
+                with (
+                    storage_errors(f"{KEY_FILE} cannot be read or kept"),
+                    locked(self._home, _LOCK),
+                ):
                     text = read_private(self._home / KEY_FILE, _LARGEST_KEY, is_secret=True)
                     if text is None:
                         text = secrets.token_hex(_BYTES)
                         replace_private(self._home / KEY_FILE, text.encode())
             except UntrustedFileError as error:
                 raise StorageFailedError(f"suggestions cannot be sealed: {error}") from error
-            except OSError as error:
-                raise StorageFailedError(
-                    f"{KEY_FILE} cannot be read or kept: {error.strerror}", errno=error.errno
-                ) from error
             if _KEY.fullmatch(text.strip()) is None:
                 raise StorageFailedError(
                     f"{KEY_FILE} holds no key; remove it, and a new one is made"
@@ -229,11 +215,9 @@ class SuggestionStore:
         store: Store,
         state: StateStore,
         sealer: Sealer,
-        clock: Callable[[], datetime],
         size: Callable[[VaultPath], int],
     ) -> None:
-        """`size`: how many bytes a file of the vault has."""
-        self._store, self._sealer, self._clock, self._size = store, sealer, clock, size
+        self._store, self._sealer, self._size = store, sealer, size
         self._table, self._over = state.table("suggestions"), state.table("suggestions_over")
         self._lock = threading.Lock()
         self._records: dict[str, SuggestionRecord] = {}
@@ -255,16 +239,11 @@ class SuggestionStore:
             return self._records.get(name)
 
     def is_over(self, name: str) -> bool:
-        """Whether there was one of that name, which was resolved so long ago that no more is known
-        of it.
-        """
+        """Whether there was one of that name, resolved too long ago to be kept."""
         return self._over.get_record(name) is not None
 
     def keep(self, record: SuggestionRecord) -> None:
-        """Keep it, and of those that were resolved long ago no more than some thousands.
-
-        Raises StorageFailedError.
-        """
+        """Keep it, and the latest thousands of those resolved. Raises StorageFailedError."""
         name = record.suggestion.id
         self._table.put(name, record.to_json())
         with self._lock:
@@ -285,10 +264,9 @@ class SuggestionStore:
         only_new: bool = False,
         seen: SuggestionFile | None = None,
     ) -> None:
-        """Write its file, and create it if the suggestion waits and has none; `only_new`: do no
-        more than that. One that says something else than what was `seen` stays.
-
-        Others' edits of the file are kept in the history.
+        """Write its file, or create it if the suggestion waits and has none (`only_new`: no more
+        than that). One that no longer says what was `seen` stays. Others' edits are kept in the
+        history.
         """
         path, suggestion = VaultPath(record.file), record.suggestion
         is_private = (
@@ -321,9 +299,7 @@ class SuggestionStore:
     def say(
         self, record: SuggestionRecord, words: str, seen: SuggestionFile | None = None
     ) -> SuggestionRecord:
-        """Write words into its file, boxes empty, where it still says what was `seen`: boxes that
-        were ticked since are another decision.
-        """
+        """Write words into its file, boxes empty, unless it changed since it was `seen`."""
         said = record_of(record.suggestion, record.file, replace(record.shown, words=words))
         said = replace(said, applying=record.applying)
         self.keep(said)
@@ -331,7 +307,6 @@ class SuggestionStore:
         return said
 
     def write_notice(self, path: VaultPath, words: str) -> None:
-        """Write words into a file that is not the suggestion's own, and clear its boxes."""
         for _ in range(_ATTEMPTS):
             with suppress(ConflictError):
                 present = self._store.read(path, keep=True)
@@ -360,22 +335,18 @@ class SuggestionStore:
         return read_file(data) if len(data) <= _LARGEST_FILE else None  # it may have grown
 
     def is_as_written(self, file: SuggestionFile, record: SuggestionRecord) -> bool:
-        """Whether the file says what we wrote, boxes aside: now, or before words for a person were
-        put into it that a crash or a full disk kept out of the file.
-        """
+        """Whether the file says what we wrote, boxes aside, by its record or its seal."""
         return file.suggestion == record.suggestion and (
             file.shown == normal(record.body) or self.is_ours(file)
         )
 
     def is_ours(self, file: SuggestionFile) -> bool:
-        """Whether the file is as we once wrote it, boxes aside, by its seal."""
         return file.suggestion is not None and self._sealer.holds(
             file.seal, file.suggestion, file.shown
         )
 
 
 def shown_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPreview:
-    """What a person is to see of what it would do: all of it, one way or the other."""
     before, after = planned.before or b"", planned.after or b""
     if any(b"\0" in text or not is_utf8(text) for text in (before, after)):
         return SuggestionPreview(diff=f"(no text: {len(before)} bytes become {len(after)})")
@@ -389,7 +360,6 @@ def shown_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPr
 
 
 def holds_private(*texts: bytes) -> bool:
-    """Whether a part of one of these notes is for no agent."""
     return any(may_be_private(one) and without_private(one) is not one for one in texts)
 
 

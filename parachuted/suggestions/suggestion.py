@@ -21,19 +21,14 @@ from parachuted.vault.compose import compose_note
 SuggestionAction: TypeAlias = Literal["create", "update", "delete", "link"]
 Status: TypeAlias = Literal["pending", "approved", "rejected", "modified", "superseded"]
 ACTIONS: tuple[SuggestionAction, ...] = get_args(SuggestionAction)
-STATUSES: tuple[Status, ...] = get_args(Status)
 USER, AUTO, ORCHESTRATOR, KEY = "user", "auto", "orchestrator:", "key:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What is proposed, and by whom.
-
-    `path` is the file of the vault, `payload` what is to stand there; see `payload.py`.
-
-    `base` is the digest of the text that it was decided on (None: of what stands there now), `run`
-    and `causes` what led to it, `is_strangers` whether strangers' text did. `target_module` None:
-    told from the path.
+    """What is proposed, and by whom. `payload` is as in `payload.py`; `base` the digest of the text
+    that it was decided on (None: what stands there now); `run` and `causes` led to it;
+    `is_strangers`: strangers' text did. `target_module` None: told from the path.
     """
 
     source_agent: str
@@ -61,11 +56,9 @@ def is_about(suggestion: Suggestion, gone: str) -> bool:
 @with_config(ConfigDict(coerce_numbers_to_str=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """A proposal with a name, and its resolution. First the fields of the specification, then ours.
-
-    `resolved_by`: `user`, `auto`, `orchestrator:<agent>`, or `key:<name>` for a key that may write
-    some files alone. `applied_run`: the run that an undo takes back. `outcome`: a sentence on what
-    came of it.
+    """A proposal with a name, and its resolution. `resolved_by`: `user`, `auto`,
+    `orchestrator:<agent>`, or `key:<name>`. `applied_run`: the run that an undo takes back.
+    `outcome`: a sentence on what came of it.
     """
 
     id: str
@@ -99,15 +92,12 @@ class Suggestion:
 
     @property
     def effect(self) -> Mapping[str, object]:
-        """The payload that counts: as it was proposed, or as a person changed it."""
         return self.payload if self.modifications is None else self.modifications
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSuggestion:
-    """What a suggestion would do: the texts before and after, None where there is no file, and the
-    digest that it is based on.
-    """
+    """The texts before and after (None: no file), and the digest that it is based on."""
 
     before: bytes | None
     after: bytes | None
@@ -115,9 +105,7 @@ class PlannedSuggestion:
 
 
 def stands_for(suggestion: Suggestion) -> tuple[str, ...] | None:
-    """The ids of those for which it stands, where an orchestrator put several together; None: it
-    stands for itself.
-    """
+    """The ids of those that an orchestrator put together; None: it stands for itself."""
     names = suggestion.payload.get("suggestions")
     return tuple(map(str, names)) if isinstance(names, list) else None
 
@@ -132,7 +120,7 @@ def to_document(suggestion: Suggestion) -> dict[str, object]:
 
 
 def from_document(document: Mapping[str, object]) -> Suggestion:
-    """The suggestion again. Raises ValueError for what is none."""
+    """Raises ValueError for what is no suggestion."""
     return _SUGGESTION.validate_python(dict(document))
 
 
@@ -155,10 +143,8 @@ _VERBS = {"create": "Create", "update": "Update", "delete": "Delete", "link": "L
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionPreview:
-    """What a person is to see below the boxes: the difference, the new text where the difference
-    was cut, and what became of it.
-
-    `is_private`: something of it is for no agent.
+    """What a person is to see below the boxes: the difference, the new text where that was cut, and
+    what became of it. `is_private`: something of it is for no agent.
     """
 
     diff: str
@@ -170,11 +156,7 @@ class SuggestionPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionFile:
-    """A file as it was read.
-
-    `suggestion` is what its frontmatter says, None where that is not a suggestion; `shown` all
-    below it, boxes empty.
-    """
+    """As it was read. `suggestion` None: its frontmatter is none; `shown`: the rest, unticked."""
 
     suggestion: Suggestion | None
     seal: str
@@ -188,7 +170,6 @@ class SuggestionFile:
 
 
 def body_of(suggestion: Suggestion, shown: SuggestionPreview) -> str:
-    """All that stands below the frontmatter."""
     words = _lines(shown.words[:_MOST_WORDS]) if shown.words else []
     reasons = _lines(suggestion.reasoning.strip() or "(no reason was given)")
     at = f"{suggestion.timestamp:%Y-%m-%d %H:%M} UTC"
@@ -249,7 +230,7 @@ def read_file(data: bytes) -> SuggestionFile:
 
 
 def with_words(data: bytes, words: str) -> bytes:
-    """A file that is none of ours, with words for a person above its text and its boxes empty."""
+    """A file that is not ours, with words for a person above its text and its boxes empty."""
     start = parse_note(data).body.start
     body = data[start:].decode("utf-8", "surrogateescape")
     quoted = "\n".join(f"> **{line}**" for line in _lines(words[:_MOST_WORDS]))
@@ -262,14 +243,11 @@ def with_words(data: bytes, words: str) -> bytes:
 
 
 def normal(body: str) -> str:
-    """The text as every editor leaves it: line ends, blanks at the ends of lines and of the text
-    told apart from nothing.
-    """
+    """The text as every editor leaves it: line ends, trailing blanks and blank ends removed."""
     return "\n".join(line.rstrip() for line in body.replace("\r\n", "\n").split("\n")).strip("\n")
 
 
 def title_of(suggestion: Suggestion) -> str:
-    """What it would do, in a few words."""
     several = stands_for(suggestion)
     if several is not None:
         return f"{len(several)} suggestions at once"
@@ -301,10 +279,7 @@ def _suggestion(values: Mapping[str, object], body: str) -> Suggestion | None:
 
 
 def _boxes(body: str) -> tuple[frozenset[str], str]:
-    """The boxes that are ticked, and the text with them empty.
-
-    Below the first fence or heading of the second level there is none.
-    """
+    """The ticked boxes above the first fence or `## ` heading, and the text with them empty."""
     ticked: set[str] = set()
     lines = body.split("\n")
     for number, line in enumerate(lines):
@@ -319,7 +294,6 @@ def _boxes(body: str) -> tuple[frozenset[str], str]:
 
 
 def _is_below(suggestion: Suggestion) -> bool:
-    """Whether the payload is too much for a frontmatter."""
     return len(json.dumps(dict(suggestion.payload))) > _LARGEST_INLINE
 
 
@@ -333,9 +307,7 @@ def _fenced(text: str, kind: str) -> list[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text that anyone may have written: none of them can end the quotation or the
-    fence that it stands in.
-    """
+    """None of them can end the quotation or fence that a stranger's text stands in."""
     return [_plain(line) for line in _BREAKS.split(text)]
 
 
@@ -347,9 +319,7 @@ def _plain(text: str) -> str:
 
 
 def _unseen(text: str) -> str:
-    """Characters that turn writing round or take no room, by which a text can look like another one
-    (Boucher and Anderson, 2021).
-    """
+    """Characters by which a text can look like another one (Boucher and Anderson, 2021)."""
     found = Counter(
         one
         for one in text

@@ -1,15 +1,12 @@
-"""Changes that agents and modules propose, filed as notes and applied once on approval.
-
-Ticking a box in an editor, the command, the API and a bot's button are one act. The change is made
-by the one writer, as a run that can be undone. The vault gives no authority: a file's content
-counts only if it is what was proposed.
+"""Changes that agents and modules propose, filed as notes and applied once on approval. Ticking a
+box, the command, the API and a bot's button are one act. A file's content counts only if it is what
+was proposed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -59,8 +56,7 @@ _Plan = TypeVar("_Plan", PlannedSuggestion, None)
 Sees: TypeAlias = Callable[[str], bool]
 _MOST_PENDING, _MOST_OF_ONE = 500, 100
 _LARGEST_AT_ONCE = 200_000
-_LONGEST_REASONING, _LONGEST_NAME = 4_000, 200
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_LONGEST_REASONING = 4_000
 
 
 def _sees_all(_path: str) -> bool:
@@ -68,10 +64,7 @@ def _sees_all(_path: str) -> bool:
 
 
 class Suggestions:
-    """All suggestions of one vault.
-
-    Its methods are called on the event loop, one suggestion at a time being in one hand.
-    """
+    """All suggestions of one vault. Called on the event loop; one act at a time on each."""
 
     def __init__(
         self,
@@ -84,15 +77,13 @@ class Suggestions:
         strangers: Strangers | None = None,
         auto_approve_rate: float = 0.0,
     ) -> None:
-        """`strangers` says which files hold strangers' text.
-
-        `auto_approve_rate`: from which rate of acceptance (0 to 1) an agent's `create` and `update`
-        are done at once; 0 is never.
+        """`auto_approve_rate`: from which rate of acceptance (0 to 1) an agent's `create` and
+        `update` are done at once; 0 is never.
         """
         self._vault = vault
         self._strangers, self._auto_approve_rate = strangers or Strangers(), auto_approve_rate
         self.store = SuggestionStore(
-            store=vault, state=state, sealer=Sealer(home), clock=vault.clock, size=vault.root.size
+            store=vault, state=state, sealer=Sealer(home), size=vault.root.size
         )
         self._resolver = SuggestionResolver(vault, self.store)
         self._reports = SuggestionReports(
@@ -118,14 +109,12 @@ class Suggestions:
         return self.record(name, sees=sees).suggestion
 
     def record(self, name: str, *, sees: Sees = _sees_all) -> SuggestionRecord:
-        """The same with what is shown of it."""
         record = self.store.get(name)
         if record is None or not self.is_seen(record.suggestion, sees):
             raise unknown(name)
         return record
 
     def is_seen(self, suggestion: Suggestion, sees: Sees) -> bool:
-        """Whether every file that it is about exists for who `sees` these."""
         return all(sees(path) for path in self.paths_of(suggestion))
 
     def paths_of(self, suggestion: Suggestion) -> list[str]:
@@ -136,9 +125,7 @@ class Suggestions:
         return [*(one.path for one in parts), *[""] * forgotten]
 
     def is_strangers(self, suggestion: Suggestion) -> bool:
-        """Whether showing it shows strangers' text: its own words, or lines of the files that it is
-        about. Blocks on the disk.
-        """
+        """Whether it shows strangers' text: its own words, or lines of its files. Blocks."""
         return any(
             one.is_strangers
             or self._strangers.is_place(one.path)
@@ -147,7 +134,6 @@ class Suggestions:
         )
 
     def parts_of(self, suggestion: Suggestion) -> list[Suggestion]:
-        """Itself, or those for which it stands."""
         names = stands_for(suggestion)
         if names is None:
             return [suggestion]
@@ -155,21 +141,16 @@ class Suggestions:
         return [record.suggestion for record in found if record is not None]
 
     def acceptance(self) -> list[Acceptance]:
-        """What a person made of each agent's suggestions, by action."""
         return acceptance_of(record.suggestion for record in self.store.all())
 
     def bases(self) -> set[str]:
-        """Digests of the texts that pending suggestions were decided on: they are needed until
-        these are resolved.
-        """
+        """Digests of the texts that pending suggestions were decided on, which must be kept."""
         return {one.base for one in self.all(status="pending") if one.base is not None}
 
     async def propose(self, proposal: Proposal) -> Suggestion:
-        """File a proposal; one that waits already, word for word, is answered by that one.
-
-        Raises EditRefusedError for what is none or changes nothing, PathRefusedError for what is a
-        program's, NotFoundError where the file is missing, ActRefusedError when too many wait, or
-        a hook objects to the file, StorageFailedError.
+        """File a proposal; one that waits already, word for word, is answered by that one. Raises
+        EditRefusedError for what is none or changes nothing, PathRefusedError, NotFoundError,
+        ActRefusedError when too many wait or a hook objects to the file, StorageFailedError.
         """
         made = suggestion_of(proposal, self._vault.clock())
         async with self._filing:
@@ -184,10 +165,8 @@ class Suggestions:
         return suggestion
 
     async def propose_several(self, names: Sequence[str], proposal: Proposal) -> Suggestion:
-        """File one that stands for several that wait: who approves it approves each of them, and
-        nothing else.
-
-        Of the proposal, its agent, reasoning, run and causes count. Raises NotFoundError,
+        """File one that stands for several that wait: who approves it approves each of them. Of the
+        proposal, its agent, reasoning, run and causes count. Raises NotFoundError,
         EditRefusedError, ActRefusedError, StorageFailedError.
         """
         several = [self.record(name) for name in dict.fromkeys(names)]
@@ -207,9 +186,7 @@ class Suggestions:
     async def _file(
         self, made: Suggestion, plan: Callable[[], tuple[SuggestionRecord, _Plan]]
     ) -> tuple[SuggestionRecord, _Plan]:
-        """It is kept before its file is written: a crash in between leaves one whose file is made
-        at the next start.
-        """
+        """Keep it, then write its file: after a crash in between the next start does."""
         self._refuse_flood(made)
 
         def file() -> tuple[SuggestionRecord, _Plan]:
@@ -237,12 +214,9 @@ class Suggestions:
     async def approve(
         self, name: str, *, by: str = USER, requester: Requester | None = None
     ) -> Suggestion:
-        """Do what it suggests, once.
-
-        Merged where the file moved on; where that clashes, it is superseded and nothing is done.
-
-        Raises NotFoundError, EditRefusedError when it is resolved already, ActRefusedError when a
-        hook objects (it then waits still), StorageFailedError.
+        """Do what it suggests, once, merged where the file moved on; where that clashes, it is
+        superseded. Raises NotFoundError, EditRefusedError when it is resolved already,
+        ActRefusedError when a hook objects (it then waits still), StorageFailedError.
         """
         if (names := stands_for(self.get(name))) is None:
             return await self._apply(name, None, by, requester)
@@ -258,10 +232,7 @@ class Suggestions:
         by: str = USER,
         requester: Requester | None = None,
     ) -> Suggestion:
-        """Do it as a person would have it: with this payload in place of its own.
-
-        Raises as `approve`, and for a payload that is none.
-        """
+        """Do it with this payload in place of its own. Raises as `approve`, and for a bad one."""
         changed = check_payload(self.get(name).action, payload)
         return await self._apply(name, changed, by, requester)
 
@@ -275,17 +246,12 @@ class Suggestions:
     async def reject(
         self, name: str, *, by: str = USER, reason: str = "", requester: Requester | None = None
     ) -> Suggestion:
-        """Let it be.
-
-        Raises NotFoundError, EditRefusedError when it is resolved already, StorageFailedError.
-        """
+        """Raises NotFoundError, EditRefusedError when it is resolved, StorageFailedError."""
         says = reason.strip()[:_LONGEST_REASONING] or "nothing was changed"
         return await self._close(name, "rejected", by, says, requester)
 
     async def withdraw(self, gone: str) -> None:
-        """End those that wait and are about what is gone: a note, by its path, or what has that
-        para-id. Raises StorageFailedError.
-        """
+        """End those that wait and are about what is gone, a path or para-id. StorageFailedError."""
         says = f"{printable(gone)} was deleted, so nothing was changed"
         for one in self.all(status="pending"):
             if is_about(one, gone):
@@ -299,9 +265,8 @@ class Suggestions:
         only: Collection[str] | None = None,
         requester: Requester | None = None,
     ) -> tuple[list[Suggestion], dict[str, str]]:
-        """Approve each that waits, or `only` these of them, the oldest first.
-
-        Answers those that were resolved, and why others were not, by id.
+        """Approve each that waits, or `only` these, the oldest first. Returns those that were
+        resolved, and why others were not, by id.
         """
         done, failed = list[Suggestion](), dict[str, str]()
         for one in self.all(status="pending")[::-1]:
@@ -323,7 +288,6 @@ class Suggestions:
         )
 
     async def changes_watch(self, name: str) -> bool:
-        """Whether it would have another set of notes watched."""
         planned = await asyncio.to_thread(self._resolver.applier.plan, self.get(name))
         return changes_watch(planned.before, planned.after)
 
@@ -361,13 +325,11 @@ class Suggestions:
         return record
 
     async def place(self, name: str, path: str) -> None:
-        """A person gave its file another name."""
         async with self._hand(name):
             record = replace(self.record(name), file=path)
             await self._whole(lambda: self.store.keep(record))
 
     async def show_again(self, name: str) -> None:
-        """Write its file, where it is not there: a person may have ticked one that came by now."""
         async with self._hand(name):
             record = self.record(name)
             await self._whole(lambda: self.store.put_up(record, only_new=True))
@@ -395,17 +357,13 @@ class Suggestions:
                 await self._whole(partial(self._resolver.save, over))
 
     async def settle(self) -> None:
-        """At the start: those that the last daemon was just applying were applied, if their run
-        wrote; else they wait again. Raises StorageFailedError.
-        """
+        """At the start: finish what the last daemon was applying. StorageFailedError."""
         for record in self.store.all():
             if record.applying is not None:
                 async with self._hand(record.suggestion.id):
                     await self._settled(record.suggestion.id)
 
     async def _settled(self, name: str) -> SuggestionRecord:
-        """Nothing else has it in hand, so what is still being applied was cut short."""
-
         def report(record: SuggestionRecord) -> None:
             if not record.suggestion.is_pending:
                 self._reports.resolved(record.suggestion, None)

@@ -1,7 +1,4 @@
-"""Budget: how many runs are allowed, per cause and over time.
-
-An hour and a day are of elapsed time, which no clock's jump moves.
-"""
+"""Budget: how many runs are allowed, per cause, and per hour and day of elapsed time."""
 
 from __future__ import annotations
 
@@ -19,8 +16,6 @@ _SPANS = {"runs_per_hour": timedelta(hours=1), "runs_per_day": timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCountLimits:
-    """The most runs in any hour, in any day (24 hours), and for one cause."""
-
     runs_per_hour: int
     runs_per_day: int
     runs_per_cause: int
@@ -36,8 +31,6 @@ class RunCounts(RunCountLimits):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExceededLimit:
-    """Which budget is used up, and its limit."""
-
     budget: str
     limit: int
 
@@ -46,12 +39,9 @@ class ExceededLimit:
 
 
 class Budget:
-    """Counts the runs in the history, so that a restart forgets nothing, and by when they began in
-    elapsed time, which is kept beside it.
-
-    `started` are tasks whose runs have started, counted also while the history does not hold them
-    yet. So are reserved places: callers check and reserve without waiting in between, on the event
-    loop, so that no two get the same place.
+    """Counts the runs in the history, so that a restart forgets nothing. `started` are tasks whose
+    runs may not be in it yet; they count, as reserved places do. Callers check and reserve without
+    waiting in between, on the event loop.
     """
 
     def __init__(
@@ -67,26 +57,19 @@ class Budget:
         self._reserved: dict[str, Task] = {}
 
     def reserve(self, task: Task) -> None:
-        """Reserve a run, which will be in the history.
-
-        Raises StorageFailedError; joins the state's open batch.
-        """
+        """Raises StorageFailedError; joins the state's open batch."""
         self._start(task)
         self._reserved[str(task.run)] = task
 
     def leave_out(self, task: Task) -> None:
-        """A run that is about to begin counts in no budget over time: another one pays for it.
-
-        Raises StorageFailedError; joins the state's open batch.
-        """
+        """The same for a run that counts in no budget over time: another one pays for it."""
         self._start(task, is_left_out=True)
 
     def give_back(self, task: Task) -> None:
-        """Release the reservation: the run is in the history by now, or does not start."""
+        """The run is in the history by now, or does not start."""
         self._reserved.pop(str(task.run), None)
 
     def exceeded(self, started: Collection[Task] = ()) -> ExceededLimit | None:
-        """The budget over time that is used up, if any."""
         more = len(self._uncounted(started))
         for budget, span in _SPANS.items():
             limit = getattr(self.limits, budget)
@@ -95,7 +78,6 @@ class Budget:
         return None
 
     def causes_left(self, task: Task, started: Collection[Task] = ()) -> tuple[str, ...]:
-        """The task's causes that may still have a run."""
         more = [cause for one in self._uncounted(started) for cause in one.causes]
         limit = self.limits.runs_per_cause
         return tuple(
@@ -105,7 +87,6 @@ class Budget:
         )
 
     def cause_exceeded(self) -> ExceededLimit:
-        """The message when no cause of a task has a run left."""
         return ExceededLimit(budget="runs_per_cause", limit=self.limits.runs_per_cause)
 
     def counts(self) -> RunCounts:
@@ -123,9 +104,7 @@ class Budget:
         self._starts.put(str(task.run), {"at": now.timestamp(), **more})
 
     def _in(self, span: timedelta) -> int:
-        """Runs in the history that started in the last such span: by date, or, where a clock's jump
-        put these wrong, by elapsed time.
-        """
+        """Runs of the last such span by date, or by elapsed time where dates are wrong."""
         now = self._elapsed()
         starts = dict(self._starts.items())
         left_out = {run for run, row in starts.items() if row.get("is_left_out")}

@@ -17,9 +17,7 @@ _FORGOTTEN_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What started it: `kind` is `change` or `request`, `path` the first file concerned, `files`
-    their number.
-    """
+    """`kind` is `change` or `request`, `path` the first file concerned, `files` their number."""
 
     id: str
     kind: str
@@ -29,10 +27,7 @@ class Cause:
 
 
 class Causes:
-    """The causes that may wake a watcher, and whom each has woken.
-
-    Changes join the state's open batch.
-    """
+    """Which watchers each cause has woken. Changes join the state's open batch."""
 
     def __init__(self, state: StateStore) -> None:
         self._table = state.table("causes")
@@ -42,7 +37,6 @@ class Causes:
         state.on_undone(self._load)
 
     def open(self, cause: Cause) -> None:
-        """Remember a cause; idempotent."""
         if self._table.get_record(cause.id) is None:
             row = {"kind": cause.kind, "path": cause.path, "files": cause.files}
             self._table.put(cause.id, {**row, "at": cause.at.isoformat()})
@@ -60,13 +54,10 @@ class Causes:
         return None if found is None else printable(found.path)
 
     def that_may_wake(self, watcher: str, causes: Iterable[str]) -> tuple[str, ...]:
-        """Those of the causes that have not woken the watcher yet."""
         return tuple(cause for cause in causes if watcher not in self._woken.get(cause, ()))
 
     def wake(self, watcher: str, causes: Iterable[str]) -> None:
-        """Remember that these causes have woken the watcher; also unknown ones, or they would go
-        round for ever.
-        """
+        """They have woken the watcher; also unknown ones, or they would go round for ever."""
         for cause in causes:
             woken = self._woken.setdefault(cause, set())
             if watcher not in woken:
@@ -74,7 +65,6 @@ class Causes:
                 woken.add(watcher)
 
     def rename(self, watcher: str, now: str) -> None:
-        """A watcher has another path."""
         for cause, woken in self._woken.items():
             if watcher in woken:
                 self.wake(now, (cause,))
@@ -107,34 +97,25 @@ LONGEST_BACK_OFF_S = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuietWindow:
-    """How long a task waits for further changes: `quiet_s` after the last change, `longest_s` after
-    the first, in seconds.
-    """
+    """How long a task waits, in seconds: after the last change, and at most after the first."""
 
     quiet_s: float
     longest_s: float
 
 
 class UpstreamOrder(Protocol):
-    """Who is upstream of whom."""
-
-    async def prepare(self) -> None:
-        """Update the order, if declarations have changed."""
+    async def prepare(self) -> None: ...
 
     def blockers(self, watchers: Collection[str]) -> Mapping[str, str]:
         """For each of these watchers that is downstream of another of them, one such."""
 
-    def downstream(self, path: str) -> Iterable[str]:
-        """The watchers of that note."""
+    def downstream(self, path: str) -> Iterable[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A watcher has something to review.
-
-    `parents` are the runs whose writes woke it; `reason` says what it waits for.
-
-    `run` is the run that works on it, also while that waits to be tried again.
+    """A watcher has something to review. `parents`: the runs whose writes woke it; `run`: the run
+    that works on it, also while that waits to be tried again; `reason`: what it waits for.
     """
 
     id: str
@@ -151,7 +132,7 @@ class Task:
 
 
 class Queue:
-    """The tasks of one vault: for each watcher at most one that waits and one that runs."""
+    """For each watcher at most one task that waits and one that runs."""
 
     def __init__(
         self, state: StateStore, causes: Causes, window: QuietWindow, order: UpstreamOrder
@@ -170,7 +151,6 @@ class Queue:
         state.on_undone(self._load)
 
     def on_change(self, call: Callable[[], None]) -> None:
-        """Call this whenever a task comes, goes or gets another start time."""
         self._changed = call
 
     def all(self) -> list[Task]:
@@ -191,44 +171,37 @@ class Queue:
         at: datetime,
         wait: bool,
     ) -> tuple[Task, bool]:
-        """Queue a review, or add to the one that waits; returns whether it is new.
-
-        `wait`: for quiet, since a person may go on typing.
-        """
+        """Queue a review, or add to the one that waits; returns whether it is new."""
         present = self.queued(watcher)
-        first = at if present is None else min(present.first_at, at)
+        task = present or Task(
+            id=self._free_id(at),
+            watcher=watcher,
+            state="queued",
+            causes=(),
+            parents=(),
+            first_at=at,
+            last_at=at,
+            due_at=at,
+        )
+        first = min(task.first_at, at)
         quiet = timedelta(seconds=self._window.quiet_s)
         longest = timedelta(seconds=self._window.longest_s)
         due = min(at + quiet, first + longest) if wait else at
-        if present is None:
-            task = Task(
-                id=self._free_id(at),
-                watcher=watcher,
-                state="queued",
-                causes=_joined(causes),
-                parents=_joined(parents),
-                first_at=first,
-                last_at=at,
-                due_at=due,
-            )
-        else:
-            task = replace(
-                present,
-                causes=_joined(present.causes, causes),
-                parents=_joined(present.parents, parents),
-                first_at=first,
-                last_at=at,
-                due_at=max(due, present.due_at) if present.attempts else due,
-                reason=None if present.id in self._parked else present.reason,
-            )
+        task = replace(
+            task,
+            causes=_joined(task.causes, causes),
+            parents=_joined(task.parents, parents),
+            first_at=first,
+            last_at=at,
+            due_at=max(due, task.due_at) if task.attempts else due,
+            reason=None if task.id in self._parked else task.reason,
+        )
         self._parked.discard(task.id)
         self._put(task)
         return task, present is None
 
     def withdraw(self, watcher: str) -> Task | None:
-        """Nothing is left to review: drop the waiting task, unless its run has started and must be
-        ended properly.
-        """
+        """Nothing is left to review: drop the waiting task, unless its run has started."""
         task = self.queued(watcher)
         if task is None or task.run is not None:
             return None
@@ -236,7 +209,6 @@ class Queue:
         return task
 
     def rename(self, watcher: str, now: str) -> None:
-        """A watcher has another path: its waiting task follows."""
         task, other = self.queued(watcher), self.queued(now)
         if task is not None and other is not None:
             self._drop(task)
@@ -251,14 +223,12 @@ class Queue:
             self._put(replace(task, watcher=now))
 
     async def prepare(self) -> None:
-        """Compute who has to wait for whom; call it before `ready`."""
+        """Compute which tasks wait for others; call it before `ready`."""
         await self._order.prepare()
         self._waiting = None
 
     def ready(self, now: datetime) -> Iterator[Task]:
-        """The tasks that may start now, in order; a generator, since a started task may make others
-        wait.
-        """
+        """The tasks that may start now; a generator, since a started one may make others wait."""
         for task in self.all():
             is_due = (
                 task.state == "queued" and task.id not in self._parked and self._is_due(task, now)
@@ -267,9 +237,7 @@ class Queue:
                 yield self._tasks[task.id]
 
     def waits_for(self, task: Task) -> str | None:
-        """The watcher it has to wait for, if any: one upstream that the same cause has woken, a
-        running one that it watches, or itself.
-        """
+        """The watcher it waits for: one upstream of its cause, one it watches, or itself."""
         if task.state == "running":
             return None
         if self._waiting is None:
@@ -277,7 +245,6 @@ class Queue:
         return self._waiting.get(task.watcher)
 
     def next_due(self, now: datetime) -> datetime | None:
-        """When the next task that is not due yet will be."""
         return min(
             (
                 task.due_at
@@ -288,19 +255,14 @@ class Queue:
         )
 
     def begin(self, task: Task, run: str, causes: Sequence[str]) -> Task:
-        """Start the task in that run, for these of its causes, which will not wake the watcher
-        again.
-        """
+        """Start it in that run, for these of its causes, which will not wake the watcher again."""
         self._causes.wake(task.watcher, causes)
         running = replace(task, state="running", run=run, causes=tuple(causes), reason=None)
         self._put(running)
         return running
 
     def put_back(self, task: Task, *, due_at: datetime, reason: str | None) -> Task:
-        """The task was started and could not be finished; it is tried again.
-
-        One that came for the watcher meanwhile joins it.
-        """
+        """It could not be finished and is tried again; one that came meanwhile joins it."""
         later = self.queued(task.watcher)
         back = replace(
             task, state="queued", due_at=due_at, attempts=task.attempts + 1, reason=reason
@@ -317,11 +279,7 @@ class Queue:
         return back
 
     def set_reason(self, task: Task, reason: str | None, *, until_change: bool = False) -> None:
-        """Say what a queued task waits for.
-
-        `until_change`: until something new comes for it, and no other task waits for it. Lost at a
-        restart.
-        """
+        """Say what it waits for. `until_change`: for something new; lost at a restart."""
         if task.reason != reason:
             self._tasks[task.id] = replace(task, reason=reason)
         if until_change:
@@ -339,22 +297,16 @@ class Queue:
         return {cause for task in self._tasks.values() for cause in task.causes}
 
     def _free_id(self, at: datetime) -> str:
-        """One that no task has: thousands may come at one moment."""
         while (found := new_id("t", at)) in self._tasks:
             pass
         return found
 
     def _is_due(self, task: Task, now: datetime) -> bool:
-        """Whether its moment has come; one farther ahead than any was set by a clock that has been
-        put right since.
-        """
+        """A moment too far ahead was set by a clock that has been put right since."""
         return task.due_at <= now or task.due_at - now > self._longest
 
     def _work_out_waiting(self) -> dict[str, str]:
-        """For each watcher whose task has to wait, whom it waits for.
-
-        One pass, since there may be thousands.
-        """
+        """For each watcher whose task waits, the one it waits for, in one pass over thousands."""
         found: dict[str, str] = {}
         for group in dict.fromkeys(self._watchers_by_cause()):
             found.update(self._order.blockers(group))

@@ -25,17 +25,12 @@ _BACK_OFF_S = (10.0, 60.0, 300.0, 900.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """How a run ended, and why."""
-
     result: Literal["changed", "unchanged", "suggested", "failed"]
     reason: str
 
 
 class Worker:
-    """Starts tasks when they are ready.
-
-    `perform` does the work of a running task and returns once its writes are detected.
-    """
+    """`perform` does the work of a running task and returns once its writes are detected."""
 
     def __init__(
         self,
@@ -61,12 +56,10 @@ class Worker:
 
     @property
     def paused(self) -> bool:
-        """Whether a person has stopped new runs."""
         return self._control.get_record("paused") is not None
 
     @property
     def busy(self) -> bool:
-        """Whether an agent is at work."""
         return bool(self._active)
 
     def pause(self) -> None:
@@ -78,9 +71,7 @@ class Worker:
         self._wake.set()
 
     async def run(self) -> None:
-        """Work until cancelled; running agents are then cancelled too, and their tasks
-        stay queued.
-        """
+        """Work until cancelled; running agents are then cancelled too, their tasks stay queued."""
         async with asyncio.TaskGroup() as group:
             while True:
                 self._wake.clear()
@@ -127,9 +118,7 @@ class Worker:
         active.add_done_callback(self._ended)
 
     def _tell_once(self, over: ExceededLimit, task: Task) -> None:
-        """A budget over time is used up for all alike: only the first waiting task is reported,
-        until there is room again.
-        """
+        """Report a budget over time with the first waiting task only, until there is room again."""
         self._stuck = True
         if self._over != over:
             self._over = over
@@ -167,9 +156,7 @@ class Worker:
             )
 
     async def _try_later(self, task: Task, reason: str, least_s: float = 0.0) -> None:
-        """Put the task back, for `least_s` at least; while the disk refuses even that, it stays a
-        running one.
-        """
+        """Put it back, for `least_s` at least; while the disk refuses that, it stays running."""
         usual_s = _BACK_OFF_S[min(task.attempts, len(_BACK_OFF_S) - 1)]
         wait = timedelta(seconds=max(usual_s, min(least_s, LONGEST_BACK_OFF_S)))
         while True:
@@ -189,12 +176,7 @@ class Worker:
         self._wake.set()
 
     async def _rest(self, now: datetime) -> None:
-        """Until a task comes, goes, or falls due; while one waits for a budget or the disk, until
-        that may have room again.
-
-        `now` is the moment at which tasks were last asked whether they are due: one that has fallen
-        due since is not passed over.
-        """
+        """Until a task comes, goes or falls due after `now`, or for a while if one is stuck."""
         due = self._queue.next_due(now)
         waits = [(due - self._clock()).total_seconds()] if due is not None else []
         if self._stuck:

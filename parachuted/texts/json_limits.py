@@ -1,8 +1,5 @@
-"""JSON limits: how much untrusted JSON may hold, checked before anything is built from it.
-
-A parser makes an object of every `[]`: 8 MB of them are 2.7 million, and take seconds in which
-nothing else runs. The scan counts bytes, piece by piece, so that another thread has its turn
-between two of them.
+"""JSON limits: how much untrusted JSON may hold, checked before anything is built from it: a parser
+takes seconds for 8 MB of `[]`. Bytes are counted piece by piece, so other threads have their turn.
 """
 
 from __future__ import annotations
@@ -16,11 +13,8 @@ _OPENING = b"[{"
 
 
 def check_json(data: bytes, *, most_values: int = MOST_VALUES, most_depth: int = MOST_DEPTH) -> int:
-    """How many values it holds, about.
-
-    Raises ValueError where there are more, or they are nested deeper, than that.
-
-    Whether it is JSON at all is for its parser to say.
+    """About how many values it holds; ValueError where they are too many or too deep. Whether it is
+    JSON at all is for its parser to say.
     """
     opening, commas = data.count(b"[") + data.count(b"{"), data.count(b",")
     if opening + commas < most_values and opening <= most_depth:

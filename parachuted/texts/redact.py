@@ -19,9 +19,7 @@ _SHAPES = re.compile(
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """`text` without these secrets, and without what looks like a key, a token or the header that
-    carries one.
-    """
+    """`text` without these secrets, and without what looks like a key, a token or its header."""
     for secret in secrets:
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, SHOWN)
@@ -34,10 +32,7 @@ def _replaced(found: re.Match[str]) -> str:
 
 
 class Redactor:
-    """Covers known secrets in what passes in pieces, wherever the pieces' borders are.
-
-    As long afterwards as before.
-    """
+    """Covers known secrets in what passes in pieces, wherever their borders are."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = [secret.encode() for secret in secrets if len(secret) >= _SHORTEST]
@@ -68,14 +63,9 @@ class Redactor:
 
 
 class RedactedLines(logging.Formatter):
-    """A log's lines without secrets: whatever brought one, a message, a field or an error's
-    traceback.
-    """
-
     def __init__(self, lines: logging.Formatter) -> None:
         super().__init__()
         self._lines = lines
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line."""
         return redact(self._lines.format(record))

@@ -28,8 +28,8 @@ _T = TypeVar("_T")
 
 
 def time_of(at: datetime, timespec: str = "auto") -> str:
-    """That moment, as precise as `timespec` of `isoformat` says; `at` has a zone. In the calendar's
-    first and last hours, where UTC may be beyond it, the nearest that there is.
+    """That moment, which has a zone, as precise as `timespec` of `isoformat` says. In the
+    calendar's first and last hours, where UTC may be beyond it, the nearest that there is.
     """
     try:
         at = at.astimezone(UTC)
@@ -40,9 +40,7 @@ def time_of(at: datetime, timespec: str = "auto") -> str:
 
 
 def moment_text(value: date | time) -> str:
-    """A moment whose zone is known in that way; a day, a time of day and a moment without a zone as
-    ISO 8601 has them.
-    """
+    """The same for a moment whose zone is known; others, days and times of day as ISO 8601."""
     return (
         time_of(value)
         if isinstance(value, datetime) and value.tzinfo is not None
@@ -51,7 +49,7 @@ def moment_text(value: date | time) -> str:
 
 
 def moment(seconds: float) -> str:
-    """The moment so many seconds after 1970. A file may claim a year that no calendar has."""
+    """The moment so many seconds after 1970; a file may claim a year that no calendar has."""
     try:
         return time_of(datetime.fromtimestamp(seconds, UTC))
     except (OverflowError, ValueError, OSError):
@@ -85,5 +83,4 @@ def _spelled(value: object, *, is_time: bool) -> object:
 
 
 def utc_now() -> datetime:
-    """The time, in UTC."""
     return datetime.now(UTC)

@@ -1,9 +1,7 @@
 """Visible: untrusted text in a form that a person can judge before agreeing to something.
 
-On a screen of ours each line begins with a label, and what a stranger wrote stands behind `label |
-`, on lines of its own. It is one paragraph: blanks are one blank, line ends are blanks, what is
-invisible is spelled out, and what is long is cut. So it can neither push what follows out of sight
-nor look like a line of ours, on a screen of any width.
+On our screens it stands behind `label | `, as one paragraph, with the invisible spelled out, cut
+where it is long: so it can neither push what follows out of sight nor look like a line of ours.
 """
 
 from __future__ import annotations
@@ -44,9 +42,7 @@ _DEFAULT_IGNORABLE = (
 
 
 def is_ignorable(character: str) -> bool:
-    """Whether text looks the same without that character: it is default-ignorable in Unicode, or
-    controls format.
-    """
+    """Whether text looks the same without it: default-ignorable in Unicode, or a format control."""
     number = ord(character)
     return unicodedata.category(character) == "Cf" or any(
         first <= number <= last for first, last in _DEFAULT_IGNORABLE
@@ -54,9 +50,7 @@ def is_ignorable(character: str) -> bool:
 
 
 def visible(text: str, keep: str = "") -> str:
-    """The text with an escape such as <backslash>u202e for each invisible character, but for
-    those in `keep`.
-    """
+    """With an escape such as <backslash>u202e for each invisible character not in `keep`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(one if one in keep or not _is_hidden(one) else _spelled(one) for one in text)
@@ -84,9 +78,7 @@ def quoted(label: str, text: str, most: int = MOST_CHARACTERS) -> str:
 
 
 def quoted_lines(text: str, most_lines: int) -> list[str]:
-    """A stranger's text whose lines matter, such as a note: each line is marked, blanks within it
-    stay, and what hides is spelled out.
-    """
+    """A stranger's text whose lines matter, such as a note: each is marked, blanks stay."""
     lines = text.removesuffix("\n").split("\n")
     shown = [
         f"  {_MARK}{visible(line, keep=chr(9)).expandtabs(4)}".rstrip()
@@ -97,9 +89,7 @@ def quoted_lines(text: str, most_lines: int) -> list[str]:
 
 
 def wrapped(line: str, columns: int = USUAL_COLUMNS) -> list[str]:
-    """The line in pieces that a screen of so many columns shows without breaking them itself: those
-    that follow are marked as its own. It is parted at blanks where there are any.
-    """
+    """The line in pieces that fit so many columns, parted at blanks; later ones are marked, too."""
     of_note, of_stranger = "  " + _MARK, " " * _LABEL + _MARK
     is_quoted = line[_LABEL:].startswith(_MARK)
     begins = (

@@ -1,8 +1,5 @@
-"""YAML events: the stream of a text's events, within fixed limits.
-
-A fifty-kilobyte line of `[` kills the process inside the C composer, and a few aliases make
-terabytes. So the composer is never reached, the stream is left at the first event over a limit, and
-every scalar stays the text it was.
+"""YAML events: the stream of a text's events, within fixed limits. Many `[` kill the process inside
+the C composer and aliases make terabytes, so that is never reached, and every scalar stays a text.
 """
 
 from __future__ import annotations
@@ -24,9 +21,7 @@ _TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"  # 1,000 levels, as PyY
 
 
 class YamlRefusal(Exception):  # noqa: N818  the rooms that read YAML have an error of their own each
-    """Why a text is not read, in words that follow its name ("the file"), and the line, from 1;
-    None: no single one.
-    """
+    """Why a text is not read, in words that follow its name ("the file"), and the line, from 1."""
 
     def __init__(self, kind: RefusalKind, reason: str, line: int | None = None) -> None:
         super().__init__(reason)
@@ -36,10 +31,9 @@ class YamlRefusal(Exception):  # noqa: N818  the rooms that read YAML have an er
 def parse_events(
     text: str, *, limit: int = MAX_BYTES, most: int = MAX_EVENTS, has_aliases: bool = False
 ) -> list[yaml.Event]:
-    """The events of one document, from its first node to its last; empty for an empty document.
-
-    `limit` is in characters, `most` in events. Raises YamlRefusal for what is malformed, too large,
-    too deep or too long, for a second document and, unless `has_aliases`, for an alias.
+    """The events of one document. `limit` is in characters, `most` in events. Raises YamlRefusal
+    for what is malformed, too large, deep or long, a second document and, unless `has_aliases`, an
+    alias.
     """
     if len(text) > limit:
         raise YamlRefusal("too-large", f"is larger than {limit // 1024} KB")

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pytest
 
-from parachuted.audit.chain import AuditEvent
 from parachuted.audit.writes import WriteAudit
 from parachuted.events.changes import ON_DISK, Change
 from parachuted.vault import (
@@ -18,21 +17,11 @@ from parachuted.vault import (
     VaultRoot,
 )
 from tests.audit.audit_rig import NOON
+from tests.suggestions.suggestion_rig import MemoryAudit
 
 NOTE = VaultPath("Projects/a.md")
 AGENT = Author(by="curator", run="r-1", causes=("c-1",))
 PERSONS = Author(by="person", causes=("c-2",))
-
-
-@dataclass
-class MemoryAudit:
-    """Keeps events in memory."""
-
-    events: list[AuditEvent] = field(default_factory=list)
-    refusal: str | None = None
-
-    def record(self, event: AuditEvent) -> None:
-        self.events.append(event)
 
 
 @dataclass

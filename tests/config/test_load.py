@@ -311,15 +311,6 @@ def test_setting_a_key_makes_the_home_and_the_file_for_their_owner_alone(tmp_pat
     assert sorted(path.name for path in home.iterdir()) == ["config.yaml", "run"]
 
 
-def test_setting_a_key_changes_its_line_alone(home):
-    write(home, "# mine\nport: 1   # why\n\nagent:\n  model: a # b\n")
-    set_setting(home, "port", "2")
-
-    assert (
-        home / "config.yaml"
-    ).read_text() == "# mine\nport: 2   # why\n\nagent:\n  model: a # b\n"
-
-
 @pytest.mark.parametrize(
     ("key", "value", "reported"),
     [

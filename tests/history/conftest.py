@@ -1,5 +1,6 @@
-"""The store of the vault's tests, whose writes are reverted here."""
+"""The stores of the vault's and the tools' tests, whose writes are reverted and explained here."""
 
+from tests.tools.conftest import tools_rig
 from tests.vault.conftest import store_rig
 
-__all__ = ["store_rig"]
+__all__ = ["store_rig", "tools_rig"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from parachuted.errors import NotFoundError
@@ -14,13 +11,6 @@ from parachuted.vault import Author, VaultPath
 from tests.tools.conftest import ToolsRig
 
 NOTE, OTHER = VaultPath("note.md"), VaultPath("other.md")
-
-
-@pytest.fixture
-def tools_rig(tmp_path: Path) -> Iterator[ToolsRig]:
-    tools_rig = ToolsRig(folder=tmp_path)
-    yield tools_rig
-    tools_rig.close()
 
 
 def by(run: str) -> Author:

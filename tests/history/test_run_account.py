@@ -196,14 +196,6 @@ def test_texts_that_are_no_unicode_are_kept_all_the_same(account_rig: RunAccount
     assert account_rig.document["reason"] == "\ud800"
 
 
-def test_a_document_that_is_saved_again_stays_one_run(account_rig: RunAccountRig):
-    account_rig.accounts.close(account(), RunOutcome(result="changed", reason=""), NOON)
-    save(account_rig.history, {**account_rig.document, "undone": {"with": "r9"}})
-
-    assert account_rig.history.count_runs() == 1
-    assert account_rig.document["undone"] == {"with": "r9"}
-
-
 def test_only_what_a_person_would_name_is_not_bookkeeping(account_rig: RunAccountRig):
     def run(
         name: str,

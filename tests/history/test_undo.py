@@ -114,17 +114,6 @@ async def test_what_followed_is_found_whatever_the_clock_said(tmp_path: Path):
     assert len((await curator_rig.undo.undo(run_of(curator_rig, "w"))).runs) == 3
 
 
-async def test_a_persons_later_edit_elsewhere_in_the_note_stays(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    await curator_rig.save("w", curator_rig.text("w").replace("- dig", "- water"))
-    undone = await curator_rig.undo.undo(run_of(curator_rig, "w"))
-
-    assert curator_rig.text("w") == watching(
-        "a.md", text=BODY.format("W").replace("- dig", "- water")
-    )
-    assert undone.kept == {}
-
-
 async def test_a_persons_later_edit_of_what_the_run_wrote_stays_and_is_reported(tmp_path: Path):
     curator_rig = await cascade(tmp_path)
     await curator_rig.save("w", curator_rig.text("w").replace("1 changed", "one, namely"))
@@ -134,15 +123,6 @@ async def test_a_persons_later_edit_of_what_the_run_wrote_stays_and_is_reported(
     assert list(undone.kept) == ["w.md"]
     assert "one, namely" in undone.kept["w.md"][0]
     assert curator_rig.text("u") == watching("v.md", text=BODY.format("U"))
-
-
-async def test_a_note_that_was_deleted_since_stays_deleted(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    await curator_rig.save("v", None)
-    undone = await curator_rig.undo.undo(run_of(curator_rig, "w"))
-
-    assert not (curator_rig.vault / "v.md").exists()
-    assert undone.paths == ("u.md", "w.md")
 
 
 async def test_several_writes_of_one_run_are_taken_back_from_the_last_to_the_first(tmp_path: Path):
@@ -282,16 +262,6 @@ async def test_what_is_in_force_again_can_be_undone_itself_and_the_undo_before_i
     ):
         await curator_rig.undo.undo(undo.undo)
     assert (await curator_rig.undo.undo(run_of(curator_rig, "w"))).paths == ("u.md", "v.md", "w.md")
-
-
-async def test_an_undo_of_an_undo_keeps_what_a_person_wrote_in_between(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    written = curator_rig.text("w")
-    undo = await curator_rig.undo.undo(run_of(curator_rig, "w"))
-    await curator_rig.save("w", curator_rig.text("w").replace("- dig", "- dig\n- water"))
-    await curator_rig.undo.undo(undo.undo)
-
-    assert curator_rig.text("w") == written.replace("- dig", "- dig\n- water")
 
 
 async def test_two_undos_at_once_are_one(tmp_path: Path):

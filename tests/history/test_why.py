@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,13 +14,6 @@ from parachuted.vault import UNDO, Author, VaultPath, digest_of
 from tests.tools.conftest import ToolsRig
 
 NOTE = VaultPath("note.md")
-
-
-@pytest.fixture
-def tools_rig(tmp_path: Path) -> Iterator[ToolsRig]:
-    tools_rig = ToolsRig(folder=tmp_path)
-    yield tools_rig
-    tools_rig.close()
 
 
 def writes(tools_rig: ToolsRig, run: str, text: str) -> None:

@@ -55,6 +55,17 @@ class EventListenerRig:
                 await asyncio.sleep(0.002)
         return self.reported.heard
 
+    def run_finished(self, run: str) -> None:
+        self.bus.publish(
+            "run.finished",
+            run=run,
+            watcher="w.md",
+            outcome="changed",
+            reason="",
+            paths=["w.md"],
+            cost_usd=0.0,
+        )
+
     def changed(self, change: Change) -> None:
         """As the daemon tells of one."""
         with self.listening.about([change]):
@@ -72,19 +83,8 @@ class EventListenerRig:
 @pytest.fixture
 async def listener_rig(tmp_path: Path) -> AsyncIterator[EventListenerRig]:
     bus, objects = Bus(lambda: NOON), ObjectStore(tmp_path / "objects")
-    reported, problems = (
-        EventHooks(
-            {
-                "file.created",
-                "file.modified",
-                "file.moved",
-                "file.deleted",
-                "run.finished",
-                "weather.changed",
-            }
-        ),
-        [],
-    )
+    kinds = {f"file.{kind}" for kind in ("created", "modified", "moved", "deleted")}
+    reported, problems = EventHooks({*kinds, "run.finished", "weather.changed"}), []
     listening = HookEventListener(
         bus,
         reported,
@@ -203,15 +203,7 @@ async def test_events_are_reported_in_their_order_and_only_those_that_are_wanted
 ):
     for number in range(100):
         listener_rig.changed(change(None, b"%d" % number, data=b"%d" % number))
-        listener_rig.bus.publish(
-            "run.finished",
-            run=f"r{number}",
-            watcher="w.md",
-            outcome="changed",
-            reason="",
-            paths=["w.md"],
-            cost_usd=0.0,
-        )
+        listener_rig.run_finished(f"r{number}")
         listener_rig.bus.publish("watch.removed", watcher="w.md")
     heard = await listener_rig.hears(200)
 
@@ -258,15 +250,7 @@ async def test_when_too_much_waits_the_oldest_goes_and_that_is_said_until_it_is_
     listener_rig: EventListenerRig,
 ):
     for number in range(1500):  # the loop is not given a turn in between
-        listener_rig.bus.publish(
-            "run.finished",
-            run=f"r{number}",
-            watcher="w.md",
-            outcome="changed",
-            reason="",
-            paths=[],
-            cost_usd=0.0,
-        )
+        listener_rig.run_finished(f"r{number}")
     heard = await listener_rig.hears(1000)
     async with asyncio.timeout(20):
         while len(listener_rig.problems) < 2:
@@ -281,15 +265,7 @@ async def test_when_too_much_waits_the_oldest_goes_and_that_is_said_until_it_is_
 
 async def test_after_the_end_nothing_is_reported(listener_rig: EventListenerRig):
     listener_rig.listening.close()
-    listener_rig.bus.publish(
-        "run.finished",
-        run="r",
-        watcher="w.md",
-        outcome="changed",
-        reason="",
-        paths=[],
-        cost_usd=0.0,
-    )
+    listener_rig.run_finished("r")
     await asyncio.sleep(0)
 
     assert listener_rig.reported.heard == []

@@ -11,7 +11,7 @@ import pytest
 
 from parachuted.hooks import HookError
 from parachuted.hooks.hook import Hook
-from parachuted.hooks.reporting import HookReporter, subject_of
+from parachuted.hooks.reporting import HookReporter
 
 NOW = datetime(2026, 1, 6, 12, tzinfo=UTC)
 
@@ -30,16 +30,6 @@ class Reports:
 @pytest.fixture
 def reports() -> Reports:
     return Reports()
-
-
-def test_a_failure_is_reported_until_the_hook_works_again(reports: Reports):
-    for failure in (None, "broke", None, None):
-        reports.reporter.note_run("a", "file.modified", 3.0, failure)
-
-    assert reports.problems == [(subject_of("a"), "broke"), (subject_of("a"), None)]
-    assert reports.errors == [
-        HookError(hook="a", message="broke", timestamp=NOW, event="file.modified")
-    ]
 
 
 @pytest.mark.parametrize("event", ["hook.failed", "vault.problem"])

@@ -31,16 +31,6 @@ hooks:
       command: "python -m parachute.hooks.activity_summary"
 """
 
-BOTH_SHAPES = """\
-hooks:
-  daily.entry.created:                 # the specification's flat shape
-    - {type: command, command: "python -m detect_mentions", timeout: 30}
-    - {type: command, command: "backup.sh", async: true}
-  PreToolUse:                          # Claude Code's shape, pasted as it is
-    - matcher: "update_context"
-      hooks: [{type: command, command: "check.sh"}]
-"""
-
 
 def read(text: str, **places: str) -> HookFile:
     return read_settings(text, places=places)
@@ -67,17 +57,6 @@ def test_the_specifications_own_example_is_read():
         ("session.end[0]", "session.end", False),
     ]
     assert found.hooks[0].command == "python -m parachute_brain.hooks.detect_mentions"
-
-
-def test_both_shapes_may_be_mixed():
-    found = read(BOTH_SHAPES)
-
-    assert found.problems == []
-    assert [(hook.id, hook.event, hook.matcher, hook.command) for hook in found.hooks] == [
-        ("daily.entry.created[0]", "daily.entry.created", None, "python -m detect_mentions"),
-        ("daily.entry.created[1]", "daily.entry.created", None, "backup.sh"),
-        ("PreToolUse[0].0", "tool.before", "update_context", "check.sh"),
-    ]
 
 
 def test_a_group_may_stand_beside_a_hook_under_one_event():
@@ -292,16 +271,6 @@ def test_all_hooks_can_be_switched_off_and_that_is_said():
     assert found.is_off
     assert found.problems == ["line 1: disableAllHooks is true, so no hook runs"]
     assert not read("disableAllHooks: false\n").is_off
-
-
-@pytest.mark.parametrize(
-    "switch", ["allowManagedHooksOnly", "allowedHttpHookUrls", "httpHookAllowedEnvVars"]
-)
-def test_claude_codes_switches_for_what_is_not_here_are_reported_and_do_no_harm(switch: str):
-    found = read(json.dumps({switch: [], "hooks": {"Stop": [{"command": "x"}]}}))
-
-    assert found.problems == [f"line 1: {switch!r} means nothing here"]
-    assert len(found.hooks) == 1
 
 
 @pytest.mark.parametrize(

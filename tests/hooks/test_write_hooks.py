@@ -138,20 +138,6 @@ async def test_a_hook_learns_what_would_be_written_by_whom_and_why(
     }
 
 
-async def test_a_hook_chooses_what_it_is_asked_about_by_place(
-    write_rig: WriteHooksRig,
-):
-    (write_rig.home / "hooks.yaml").write_text(
-        "hooks:\n  write.before:\n    - {type: command, command: 'exit 2', matcher: ^Daily/}\n"
-    )
-    (write_rig.home / "hooks.yaml").chmod(0o600)
-    write_rig.hooks.look()
-    assert write_rig.writes.is_asked()
-    await write_rig.edit()
-
-    assert write_rig.text() == TEXT.replace("old", "new")
-
-
 async def test_before_the_beginning_and_without_a_hook_no_one_is_asked(write_rig: WriteHooksRig):
     assert not write_rig.writes.is_asked()
     write_rig.script("exit 2")

@@ -83,7 +83,7 @@ def test_nothing_of_the_family_is_left(start, script, seconds):
         lambda: len(still_running(seconds)) >= (9 if "for" in script else script.count("sleep"))
     )
 
-    kill_family(process.pid, mark)
+    kill_family(mark)
 
     process.wait(timeout=30)
     wait_for(lambda: still_running(seconds) == set())
@@ -100,10 +100,10 @@ def test_the_group_is_ended_at_once(start, seconds):
 
 
 def test_strangers_and_we_ourselves_are_not_of_the_family(start):
-    process, _ = start("sleep $N")
+    process, mark = start("sleep $N")
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        family = find_family(process.pid, f"{MARK}=of nobody")
+        family = find_family(mark)
         assert process.pid in family
         assert not family & {stranger.pid, os.getpid(), os.getppid(), 1}
     finally:
@@ -116,4 +116,4 @@ def test_ending_what_has_ended_is_nothing(start):
     process.wait()
 
     signal_group(process.pid, signal.SIGKILL)
-    kill_family(process.pid, mark)
+    kill_family(mark)

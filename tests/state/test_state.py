@@ -71,8 +71,8 @@ def test_a_batch_spans_tables_and_is_undone_as_a_whole(tmp_path):
         state.table("reviews").put("a", {})
         raise ZeroDivisionError
 
-    assert not state.table("tasks").all()
-    assert not state.table("reviews").all()
+    assert not state.table("tasks").items()
+    assert not state.table("reviews").items()
 
 
 def test_threads_lose_no_change_of_each_other(tmp_path):

@@ -115,10 +115,3 @@ def test_only_enough_of_the_same_agent_and_action_spares_the_question(
 ):
     known = acceptance_of([*decided("approved", approved), *decided("rejected", rejected)])
     assert needs_no_asking(suggestion(**more), b"one", b"two", known, rate) is spared
-
-
-def test_what_is_watched_is_always_asked():
-    known = acceptance_of(decided("approved", 30))
-    assert not needs_no_asking(
-        suggestion(), b"# A\n", b"---\nwatch: [Daily/**]\n---\n# A\n", known, 0.5
-    )

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 from parachuted.errors import EditRefusedError, NotFoundError, StorageFailedError
 from parachuted.suggestions.store import KEY_FILE, Sealer, record_from, record_of, shown_of
-from parachuted.suggestions.suggestion import STATUSES, PlannedSuggestion, SuggestionPreview
+from parachuted.suggestions.suggestion import PlannedSuggestion, Status, SuggestionPreview
 from parachuted.vault import VaultPath
 from tests.suggestions.sample_suggestions import NOON, suggestion
 
@@ -125,7 +126,7 @@ def test_only_what_the_table_says_follows_a_state():
         (begun, {"approved", "modified", "superseded"}),
         (waits.over("rejected", "user", "no", NOON), set()),
     ):
-        for status in STATUSES[1:]:
+        for status in get_args(Status)[1:]:
             if status in following:
                 assert state.over(status, "user", "", NOON).state == status
             else:

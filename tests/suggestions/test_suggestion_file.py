@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -16,7 +15,6 @@ from parachuted.suggestions.suggestion import (
     from_document,
     normal,
     read_file,
-    stands_for,
     title_of,
     to_document,
     with_words,
@@ -25,6 +23,16 @@ from parachuted.suggestions.suggestion import (
 from tests.suggestions.sample_suggestions import NOON, suggestion
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
+
+
+RESOLVED = {
+    "status": "modified",
+    "resolved_by": "user",
+    "resolved_at": NOON,
+    "modifications": {"text": "x"},
+    "applied_run": "r-2",
+    "outcome": "y",
+}
 
 
 def written(made, shown=None) -> tuple[bytes, str]:
@@ -36,7 +44,8 @@ def written(made, shown=None) -> tuple[bytes, str]:
     "more",
     [
         {},
-        {"status": "approved", "resolved_by": "user", "resolved_at": NOON, "outcome": "done"},
+        RESOLVED,
+        {"target_id": "para:brain:a1b2c3d4e5f6", "base": None, "run": None, "causes": ()},
         {"payload": {"text": "x" * 60_000}},
     ],
 )
@@ -140,29 +149,6 @@ def test_its_name_says_when_and_what():
     )
 
 
-RESOLVED = {
-    "status": "modified",
-    "resolved_by": "user",
-    "resolved_at": NOON,
-    "modifications": {"text": "x"},
-    "applied_run": "r-2",
-    "outcome": "y",
-}
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {},
-        RESOLVED,
-        {"target_id": "para:brain:a1b2c3d4e5f6", "base": None, "run": None, "causes": ()},
-    ],
-)
-def test_it_is_the_same_after_json(more):
-    made = suggestion(**more)
-    assert from_document(json.loads(json.dumps(to_document(made)))) == made
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -180,13 +166,3 @@ def test_what_is_none_is_refused(change):
         from_document({**to_document(suggestion()), **change})
     with pytest.raises(ValueError, match="Field required"):
         from_document({})
-
-
-def test_what_counts_is_what_a_person_made_of_it_where_they_did():
-    assert suggestion().effect == {"text": "two\n"}
-    assert suggestion(modifications={"text": "three\n"}).effect == {"text": "three\n"}
-
-
-def test_one_that_stands_for_several_names_them():
-    assert stands_for(suggestion()) is None
-    assert stands_for(suggestion(payload={"suggestions": ["s1", "s2"]})) == ("s1", "s2")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import replace
 
 import pytest
 
@@ -351,13 +350,8 @@ async def test_once_a_person_agreed_often_enough_an_agents_updates_are_done_at_o
         "at once\n",
     )
     assert suggestion_rig.history.run(done.applied_run)["suggestion"]["resolved_by"] == "auto"
-    for payload, more in (
-        ({"text": "strange\n"}, {"is_strangers": True}),
-        ({"text": "another\n"}, {"source_agent": "another"}),
-        ({"key": "watch", "value": ["Daily/**"]}, {}),
-    ):
-        assert (await suggestion_rig.propose("a.md", payload, **more)).is_pending
-    assert (await suggestion_rig.propose("a.md", {}, "delete")).is_pending
+    watching = {"key": "watch", "value": ["Daily/**"]}
+    assert (await suggestion_rig.propose("a.md", watching)).is_pending
     assert suggestion_rig.text("a.md") == "at once\n"
 
 
@@ -384,17 +378,6 @@ async def test_a_crash_between_the_write_and_its_record_leaves_one_effect_and_on
     assert suggestion_rig.history.run(done.applied_run)["outcome"] == "changed"
     with pytest.raises(EditRefusedError, match="already"):
         await suggestion_rig.suggestions.approve(made.id)
-
-
-async def test_a_crash_before_the_write_leaves_it_waiting(suggestion_rig, monkeypatch):
-    suggestion_rig.write("a.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"text": "two\n"})
-    record = suggestion_rig.suggestions.record(made.id)
-    suggestion_rig.suggestions.store.keep(replace(record, applying="r-never-wrote"))
-    suggestion_rig.reopen()
-    await suggestion_rig.suggestions.settle()
-    assert (await suggestion_rig.suggestions.approve(made.id)).status == "approved"
-    assert suggestion_rig.text("a.md") == "two\n"
 
 
 async def test_who_gives_up_waiting_for_an_approval_leaves_it_whole(suggestion_rig):

@@ -63,11 +63,6 @@ def task(run: str | None, *causes: str) -> Task:
     )
 
 
-def test_a_fresh_budget_has_room(budget: Budget):
-    assert budget.exceeded() is None
-    assert (budget.counts().runs_last_hour, budget.counts().runs_last_day) == (0, 0)
-
-
 def test_an_hour_has_so_many_runs_and_the_next_has_room_again(
     budget: Budget, history: History, clock: Clock
 ):

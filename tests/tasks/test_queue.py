@@ -45,12 +45,6 @@ def test_each_further_change_begins_the_quiet_again_but_not_for_ever(queue: Queu
     assert ready(queue, 60) == ["x"]
 
 
-def test_what_an_agent_wrote_need_not_wait(queue: Queue):
-    add(queue, "x", wait=False)
-
-    assert ready(queue) == ["x"]
-
-
 def test_a_second_change_joins_the_task_that_waits(queue: Queue):
     first, is_new = queue.add("x", causes=["c1"], parents=[], at=at(0), wait=True)
     second, is_new_again = queue.add("x", causes=["c2", "c1"], parents=["r1"], at=at(1), wait=True)

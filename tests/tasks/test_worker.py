@@ -122,6 +122,18 @@ class WorkerRig:
         return counted
 
 
+class FullDisk:
+    """Refuses five writes once it is full."""
+
+    is_full, refusals = False, 0
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        if self.is_full and self.refusals < 5:
+            self.refusals += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.write(descriptor, data)
+
+
 @pytest.fixture
 def worker_rig(state: StateStore, tmp_path: Path) -> WorkerRig:
     return WorkerRig(state=state, history=History(tmp_path / "history.db"))
@@ -258,22 +270,14 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(worker_module, "_STORAGE_CHECK_S", 0.001)
-    refusals = itertools.count()
-    refusing = False
-
-    def write(descriptor: int, data: bytes) -> int:
-        if refusing and next(refusals) < 5:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return os.write(descriptor, data)
-
+    disk = FullDisk()
     worker_rig = WorkerRig(
-        state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)),
+        state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=disk.write)),
         history=History(tmp_path / "history.db"),
     )
 
     async def fail(_task: Task) -> RunOutcome:
-        nonlocal refusing
-        refusing = True
+        disk.is_full = True
         raise StorageFailedError("full")
 
     async with worker_rig.open(fail):
@@ -282,27 +286,20 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
             lambda: worker_rig.started and worker_rig.queue.queued("x") is not None
         )
 
-    assert next(refusals) > 5
+    assert disk.refusals == 5
 
 
 async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(worker_module, "_LOOK_AGAIN_S", 0.001)
-    refusals = itertools.count()
-    refusing = False
-
-    def write(descriptor: int, data: bytes) -> int:
-        if refusing and next(refusals) < 5:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return os.write(descriptor, data)
-
+    disk = FullDisk()
     worker_rig = WorkerRig(
-        state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)),
+        state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=disk.write)),
         history=History(tmp_path / "history.db"),
     )
     worker_rig.add("x")
-    refusing = True
+    disk.is_full = True
     async with worker_rig.open():
         await worker_rig.until(lambda: worker_rig.reported("task.finished"))
 

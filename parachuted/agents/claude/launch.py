@@ -142,7 +142,7 @@ def make_host_client(
     return AgentClient(
         options,
         toolbox,
-        partial(run_uninterrupted, kill_family, -1, f"{_MARK}={mark}"),
+        partial(run_uninterrupted, kill_family, f"{_MARK}={mark}"),
         token=endpoint.token if endpoint is not None else "",
         prompt_file=prompt,
     )

@@ -8,11 +8,11 @@ import asyncio
 import logging
 import sys
 
+import psutil
 import pytest
 
 from parachuted.agents.job import ConversationInput
 from parachuted.errors import AgentUnavailableError
-from parachuted.processes.reaper import find_family
 
 STUBBORN = "trap '' TERM INT HUP PIPE; while :; do sleep 60; done"
 NEVER_BEGIN = [
@@ -120,13 +120,20 @@ asyncio.run(main())
 """
 
 
+def lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 async def test_it_ends_with_us_when_we_are_killed(claude, tmp_path):
     daemon = await asyncio.create_subprocess_exec(sys.executable, "-c", DAEMON, str(tmp_path))
     async with asyncio.timeout(60):
         while not claude.left_over():
             await asyncio.sleep(0.01)
-        family = find_family(daemon.pid, "of nobody") - {daemon.pid}
+        family = psutil.Process(daemon.pid).children(recursive=True)
         daemon.kill()
         await daemon.wait()
-        while claude.left_over() or family & find_family(-1, "PARACHUTE_AGENT_RUN"):
+        while claude.left_over() or any(map(lives, family)):
             await asyncio.sleep(0.01)
