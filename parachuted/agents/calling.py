@@ -1,8 +1,4 @@
-"""Calls a tool for any backend, after checking its arguments.
-
-What an agent sends is data: an unknown name, a wrong type or 10 MB of content is answered with a
-sentence and changes nothing.
-"""
+"""Calling: calls a tool for any backend, after checking its arguments."""
 
 from __future__ import annotations
 
@@ -20,9 +16,6 @@ _SHOWN_PROBLEMS = 3
 
 
 async def call_tool(tools: Sequence[Tool], name: str, arguments: object) -> ToolResult:
-    """Call the tool of that name with checked arguments; whatever is wrong with them comes back as
-    an error result.
-    """
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is None:
         names = ", ".join(tool.name for tool in tools)
@@ -44,9 +37,7 @@ async def call_tool(tools: Sequence[Tool], name: str, arguments: object) -> Tool
 
 
 def find_excess(arguments: object) -> str | None:
-    """Say whether there is too much, or too deep a nest; no recursion, since the depth is the
-    sender's choice.
-    """
+    """Say whether there is too much, or too deep a nest; without recursion."""
     total = 0
     waiting: list[tuple[object, int]] = [(arguments, 0)]
     while waiting:

@@ -1,6 +1,4 @@
-"""Reports what is wrong with notes, with the vault's `.parachute/`, and with the audit, and what to
-do about it; it repairs nothing.
-"""
+"""Doctor: reports what is wrong with notes, `.parachute/` and the audit; it repairs nothing."""
 
 from __future__ import annotations
 
@@ -100,7 +98,6 @@ def check_control_folder(
 
 
 def conflict_copies(paths: Iterable[str]) -> list[LintWarning]:
-    """The conflict copies among these paths."""
     return [
         LintWarning(path=path, code="conflict-copy", message=_COPIED_NOTE)
         for path in sorted(paths)
@@ -123,7 +120,7 @@ def without_repeats(notes: Iterable[LintWarning]) -> list[LintWarning]:
 def check_watches(
     watches: WatchRegistry, declared: Iterable[WatchDeclaration]
 ) -> list[LintWarning]:
-    """What of these `watch:` lists cannot be read, and which patterns match nothing. Blocks."""
+    """What cannot be read, and which patterns match nothing. Blocks."""
     found = []
     for one in declared:
         problems = [("watch", message) for message in one.problems]
@@ -224,7 +221,6 @@ _OF_NOTES: Mapping[str, str] = {
 
 
 def finding_of_problem(subject: str, problem: str) -> DoctorFinding:
-    """One of the daemon or of the vault as a whole."""
     word = subject.partition(":")[0].partition(".")[0].partition(" ")[0]
     advice, remedy = _ADVICE.get(word, ("", None))
     return DoctorFinding(
@@ -238,6 +234,5 @@ def finding_of_problem(subject: str, problem: str) -> DoctorFinding:
 
 
 def finding_of_note(note: LintWarning) -> DoctorFinding:
-    """One of a single note."""
     advice = _OF_NOTES.get(note.code, "Open the file and mend what is named.")
     return DoctorFinding(about=note.code, problem=note.message, advice=advice, path=note.path)
