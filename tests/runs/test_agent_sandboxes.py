@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -126,16 +126,14 @@ class AgentSandboxRig:
 
 
 @pytest.fixture
-def sandbox_rig(tmp_path: Path) -> Iterator[AgentSandboxRig]:
-    module_rig = ModuleRig(tmp_path)
+def sandbox_rig(module_rig: ModuleRig, tmp_path: Path) -> AgentSandboxRig:
     module_rig.save("Work/a.md", "# A\n")
     module_rig.save("Private/b.md", "heliotrope\n")
     slots = FakeSlots(tmp_path)
     boxes = AgentSandboxes(
         sandboxes=slots, store=module_rig.store, index=module_rig.library.index, user_home=tmp_path
     )
-    yield AgentSandboxRig(module_rig=module_rig, slots=slots, boxes=boxes, taint=Taint())
-    module_rig.close()
+    return AgentSandboxRig(module_rig=module_rig, slots=slots, boxes=boxes, taint=Taint())
 
 
 async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_when_it_ends(

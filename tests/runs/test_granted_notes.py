@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from parachuted.access.caller import Caller, acting
@@ -26,14 +24,12 @@ MONDAY = (
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
     module_rig.save("Daily/monday.md", MONDAY)
     module_rig.save("Daily/tuesday.md", "# Tuesday\n")
     module_rig.save("Private/secret.md", "# Secret\n")
     module_rig.library.settled()
-    yield module_rig
-    module_rig.close()
+    return module_rig
 
 
 async def test_a_note_is_one_read_and_its_links_lead_only_where_the_caller_may_read(
