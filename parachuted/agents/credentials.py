@@ -13,7 +13,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -124,21 +124,18 @@ def keep_login(home: Path, name: str, secret: str) -> None:
 
 def find_credential(env: Mapping[str, str], vault: Path, user_home: Path) -> Credential | None:
     """The first usable login: the environment, the vault's login file, the user's."""
-    looked = _look(env, vault, user_home)
+    looked = describe_credentials(env, vault, user_home)
     return next((source.credential for source in looked if source.credential), None)
 
 
 def describe_credentials(
     env: Mapping[str, str], vault: Path, user_home: Path
 ) -> tuple[CredentialSource, ...]:
-    return tuple(_look(env, vault, user_home))
-
-
-def _look(env: Mapping[str, str], vault: Path, user_home: Path) -> Iterator[CredentialSource]:
-    for variable in VARIABLES:
-        yield _look_at_variable(env, variable)
-    for home, whose in ((vault, "the vault's"), (user_home, "your")):
-        yield _look_at_file(home, whose)
+    files = ((vault, "the vault's"), (user_home, "your"))
+    return (
+        *(_look_at_variable(env, variable) for variable in VARIABLES),
+        *(_look_at_file(home, whose) for home, whose in files),
+    )
 
 
 def _look_at_variable(env: Mapping[str, str], variable: str) -> CredentialSource:

@@ -1,8 +1,4 @@
-"""Digest: the section and History lines that the offline agent writes about what a note watches.
-Pure.
-
-The section ends with a marker holding a checksum, so an edit is noticed.
-"""
+"""Digest: what the offline agent writes about what a note watches. Pure."""
 
 from __future__ import annotations
 
@@ -64,10 +60,7 @@ def is_switched_off(note: ParsedNote) -> bool:
 def write_digest(
     watcher: str, extracts: Sequence[Extract], *, watched: int = 0, style: LinkStyle = "markdown"
 ) -> str:
-    """One bullet a note with its focus below; for many notes, by folder and without focus.
-
-    `watched` is the total, where `extracts` are not all.
-    """
+    """One bullet a note with its focus, many by folder. `watched` counts all there are."""
     shown = sorted(extracts, key=lambda extract: extract.path)[:MOST_NOTES]
     more = max(watched, len(extracts)) - len(shown)
     write = _folded if len(shown) > _FOLDED_FROM else _listed

@@ -27,10 +27,7 @@ class ConversationInput:
         self._is_closed = False
 
     def inject(self, text: str) -> bool:
-        """Say it to the agent as soon as it listens; False: the run has ended, or is about to.
-
-        Raises ActRefusedError for what is empty or too long, and where too much waits already.
-        """
+        """False: the run has ended, or is about to. Raises ActRefusedError."""
         if not text.strip() or len(text) > LONGEST_TEXT:
             raise ActRefusedError(f"a message should have 1 to {LONGEST_TEXT:,} characters")
         if self._is_closed:
@@ -79,6 +76,10 @@ class ToolResult:
     is_error: bool = False
     hook_refused: bool = False
     response: object = None
+
+    @classmethod
+    def refusal(cls, text: str) -> ToolResult:
+        return cls(text=text, is_error=True)
 
     @classmethod
     def of_error(cls, error: ParachuteError) -> ToolResult:
@@ -375,30 +376,18 @@ class AgentResult:
     warning: str | None = None
 
 
-Step: TypeAlias = (
-    TextStep
-    | ToolCallStep
-    | TextDelta
+PassingStep: TypeAlias = (
+    TextDelta
     | ThinkingDelta
     | ToolUseStep
     | SessionStep
     | UsageStep
     | QuestionStep
     | PermissionStep
-    | RunResult
-)
-
-
-PASSING_STEPS = (
-    TextDelta,
-    ThinkingDelta,
-    ToolUseStep,
-    SessionStep,
-    UsageStep,
-    QuestionStep,
-    PermissionStep,
 )
 """What is of use while a run goes on, and is not kept."""
+
+Step: TypeAlias = TextStep | ToolCallStep | PassingStep | RunResult
 
 
 class Backend(Protocol):

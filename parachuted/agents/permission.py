@@ -1,7 +1,4 @@
-"""Permission requests of agents at work. An unanswered request is denied.
-
-Their number is limited, and what was answered with never is not asked again.
-"""
+"""Permission requests of agents at work. An unanswered request is denied."""
 
 from __future__ import annotations
 

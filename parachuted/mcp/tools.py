@@ -1,8 +1,4 @@
-"""Tools: what a client may do, each declared once, however it is connected.
-
-The definitions are part of every prompt of every client, so they are short. What does the work is
-the client's granted vault, the routes of the API and the tools of modules.
-"""
+"""Tools: what a client may do. Their definitions are part of every prompt, so they are short."""
 
 from __future__ import annotations
 
@@ -119,7 +115,7 @@ class McpTools:
         found = [tool for tool in self.offered(client.identity) if tool.shown.name == name]
         known = (tool.shown.name for tool in (*self._fixed, *self._of_modules()))
         if not found and client.identity.has_paths and name in known:
-            return _refused(BEYOND_PATHS)
+            return ToolResult.refusal(BEYOND_PATHS)
         result = ToolResult(text=_CUT_SHORT, is_error=True)
         try:
             made = client.hooks.tools([_checked(tool, client, api) for tool in found])
@@ -222,10 +218,10 @@ def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
         except ParachuteError as error:
             return refused(error)
         except web.HTTPException as error:
-            return _refused(http_sentence(error))
+            return ToolResult.refusal(http_sentence(error))
         except Exception:
             log.exception("a tool failed", extra={"tool": tool.shown.name, "request_id": api.id})
-            return _refused("something unexpected; `parachute logs` has it")
+            return ToolResult.refusal("something unexpected; `parachute logs` has it")
         document = answer if isinstance(answer, Mapping) else {"result": answer}
         return ToolResult(text=json_bytes(document).decode(), response=document)
 
@@ -237,10 +233,6 @@ def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
         call=called,
         server=shown.module,
     )
-
-
-def _refused(text: str) -> ToolResult:
-    return ToolResult(text=text, is_error=True)
 
 
 def _brief(schema: Schema) -> Schema:

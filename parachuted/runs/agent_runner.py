@@ -1,8 +1,4 @@
-"""Agent runner: the one way by which any agent but a curator works.
-
-What cannot run here is refused before anything is spent. What an agent asks of another agent lies
-within its own grant.
-"""
+"""Agent runner: the one way by which any agent but a curator works, within its caller's grant."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Bounds: which vault files a module or its agent may read and write. Pure.
-
-Settings in dot-folders and the code in `Modules/` are refused whatever the permissions say.
-"""
+"""Bounds: which vault files a module or its agent may read and write. Pure."""
 
 from __future__ import annotations
 

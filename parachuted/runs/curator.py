@@ -196,9 +196,7 @@ class Curator:
     limits: RunLimits
 
     async def perform(self, task: Task) -> RunOutcome:
-        """Raises AgentUnavailableError when the agent could not begin, StorageFailedError or
-        OSError when the disk refuses: try later.
-        """
+        """Raises AgentUnavailableError, StorageFailedError or OSError: to be tried later."""
         asked = self.services.active_runs.moment
         await asyncio.to_thread(self._refuse_conflict, VaultPath(task.watcher))
         looked = await self.reviews.look(task.watcher)

@@ -290,9 +290,7 @@ class AgentSandboxes:
 
     @asynccontextmanager
     async def open(self, run: RequestedRun) -> AsyncIterator[Job]:
-        """The run's job, with the CLI's own tools over a private copy of what it was granted, which
-        is checked in when this is left without an error. Raises AgentUnavailableError.
-        """
+        """The job over a private copy, which is checked in when this is left without an error."""
         is_conversation, config = run.request.pool == "conversation", run.grant.sandbox
         async with self.sandboxes.prepare(is_conversation=is_conversation) as folder:
             checkout = Checkout(

@@ -199,9 +199,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentRun:
-    """The run that goes on here; while it calls a tool there is a `watch`. Its own module's tools
-    write what the module may; another one's only where it may write notes itself.
-    """
+    """While it calls a tool there is a `watch`; another module's tools write only what it may."""
 
     grant: Grant
     asker: Caller = field(default_factory=Caller)

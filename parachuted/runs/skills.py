@@ -19,6 +19,7 @@ from parachuted.access.strangers import Strangers, Taint
 from parachuted.agents.job import Tool, ToolResult
 from parachuted.errors import ParachuteError
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.tools.definitions import an_object
 from parachuted.vault import ParsedNote, VaultPath, VaultRoot, parse_note, printable, refusal
 
 FOLDERS = (".claude/skills", ".skills")
@@ -39,12 +40,7 @@ _DESCRIPTION = (
     "Get the instructions of one of your skills, by its name as it stands in the list. "
     "Do so before you begin on what it is about."
 )
-_SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "description": "The skill's name."}},
-    "required": ["name"],
-    "additionalProperties": False,
-}
+_NAMED = an_object("name", name={"type": "string", "description": "The skill's name."})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +99,12 @@ def skill_tool(skills: Sequence[Skill], taint: Taint) -> Tool:
             taint.read(f"the skill {skill.path}")
         return ToolResult(text=skill.text)
 
-    return Tool(name=TOOL, description=_DESCRIPTION, schema=_SCHEMA, call=call)
+    return Tool(
+        name=TOOL,
+        description=_DESCRIPTION,
+        schema={**_NAMED, "additionalProperties": False},
+        call=call,
+    )
 
 
 def _shown(skills: Sequence[Skill], taint: Taint) -> list[Skill]:

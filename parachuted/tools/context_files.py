@@ -1,8 +1,4 @@
-"""Context files: the tools of a curator.
-
-The grant is two lists of paths, fixed at the start of the run. Arguments come from a model that may
-have read untrusted text: mistakes are answered as text and change nothing.
-"""
+"""Context files: the tools of a curator, on two lists of paths that are fixed for the run."""
 
 from __future__ import annotations
 

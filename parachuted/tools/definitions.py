@@ -152,8 +152,7 @@ def agent_tools(owner: object, definitions: Iterable[ToolDefinition]) -> tuple[T
 def refused(error: ParachuteError) -> ToolResult:
     """In words for a model."""
     if isinstance(error, ConflictError):
-        text = f"{error.message}; read the note again, then decide again"
-        return ToolResult(text=text, is_error=True)
+        return ToolResult.refusal(f"{error.message}; read the note again, then decide again")
     return ToolResult.of_error(error)
 
 

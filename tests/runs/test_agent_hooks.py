@@ -29,8 +29,6 @@ def no(reason: str = "not today") -> HookDecision:
 
 
 class RecordingTool:
-    """A tool, and what it was given."""
-
     def __init__(self) -> None:
         self.given: list[Mapping[str, object]] = []
         schema = {

@@ -31,8 +31,6 @@ from tests.runs.task_rig import JOB, make_audit, make_hooks
 
 @dataclass
 class FakeSlots:
-    """Slots without an engine."""
-
     folder: Path
     says: str | None = None
 
@@ -106,8 +104,6 @@ class FakeRun:
 
 @dataclass
 class AgentSandboxRig:
-    """A yard with containers that are folders."""
-
     module_rig: ModuleRig
     slots: FakeSlots
     boxes: AgentSandboxes
@@ -164,7 +160,6 @@ async def test_a_run_that_fails_leaves_nothing(sandbox_rig: AgentSandboxRig):
 
 
 async def connected(sockets: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to the proxy."""
     at = os.open(sockets, os.O_RDONLY)
     try:
         return await asyncio.open_unix_connection(f"/proc/self/fd/{at}/proxy.sock")
@@ -173,7 +168,6 @@ async def connected(sockets: Path) -> tuple[asyncio.StreamReader, asyncio.Stream
 
 
 async def asked(sockets: Path, host: str) -> str:
-    """What the proxy answers to who wants to be connected."""
     reader, writer = await connected(sockets)
     writer.write(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
     answer = await reader.read()

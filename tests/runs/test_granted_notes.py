@@ -145,7 +145,6 @@ async def test_no_span_of_an_older_text_makes_a_note_watch_more_than_may_be_read
 
 @pytest.fixture
 def garden(module_rig):
-    """Beds, of which one is not the module's to read."""
     for number, crop in enumerate(("beans", "corn", "beans")):
         module_rig.save(
             f"Garden/bed{number}.md",

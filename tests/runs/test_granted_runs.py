@@ -29,8 +29,6 @@ MARK = b"---\norigin: stranger\n---\n"
 
 
 class Watch:
-    """A run whose lane is `Work/log.md`."""
-
     def __init__(self, *allows: str) -> None:
         self.taint, self.asked, self.changes = Taint(), [], []  # type: ignore[var-annotated]
         self.allows = set(allows)

@@ -24,8 +24,6 @@ def module_rig(module_rig: ModuleRig) -> ModuleRig:
 
 
 class Agent:
-    """A model's hands."""
-
     def __init__(self, module_rig: ModuleRig, *, may_write: bool = True) -> None:
         self.vault = module_rig.bounded(read=["Work/**"], write=["Work/**"])
         notes = NoteTools(vault=self.vault, writing=lambda _what, _path: nullcontext("r1"))

@@ -34,8 +34,6 @@ async def nothing() -> RunOutcome:
 
 
 class SmallRun(Run):
-    """A run whose work each test replaces."""
-
     cancelled = "nobody waits for it"
     is_final = True
 
@@ -66,8 +64,6 @@ class SmallRun(Run):
 
 
 class RunRig:
-    """With what a run works, and what it left."""
-
     refusal: str | None = None
 
     def __init__(self, folder: Path) -> None:
@@ -98,7 +94,6 @@ class RunRig:
         return await self.run.perform(since=self.active_runs.moment)
 
     def ends(self) -> list[tuple[str, str | None]]:
-        """How the audit says that it ended."""
         return [
             (event.target_endpoint, event.error)
             for event in self.audited

@@ -32,8 +32,6 @@ GRANT = build_grant(
 
 
 class FakeSuggestions:
-    """Takes suggestions, and gives them names."""
-
     id = "s-1"
 
     def __init__(self) -> None:

@@ -88,7 +88,6 @@ def git(vault: Path, *words: str) -> None:
 
 @pytest.fixture
 async def used(live: Live, vault: Path) -> Path:
-    """A vault that a daemon has worked on and left."""
     save(vault / "a.md", "# A\n")
     async with live() as daemon_rig:
         assert (await asked(daemon_rig, "/api/doctor"))["problems"] == {}

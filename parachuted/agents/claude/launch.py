@@ -244,9 +244,7 @@ def _through(endpoint: Endpoint, url: str) -> dict[str, str]:
 
 
 def _write_launcher(folder: Path) -> Path:
-    """What it starts ends with the daemon, where util-linux can arrange that, and is no target of
-    the terminal's signals.
-    """
+    """What it starts ends with the daemon, and is no target of the terminal's signals."""
     setpriv = "setpriv --pdeathsig KILL --" if shutil.which("setpriv") else ""
     setsid = "setsid" if shutil.which("setsid") else ""
     path, text = folder / "launch-claude", _LAUNCHER % f"{setsid} {setpriv}"

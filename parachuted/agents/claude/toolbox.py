@@ -75,9 +75,7 @@ class Toolbox:
     async def look_after(
         self, done: HookInput, _use: str | None, _context: HookContext
     ) -> HookJSONOutput:
-        """Tell what became of a call of the CLI's own tools, also where it failed: half of it may
-        be done. After any call, the run may be at its end.
-        """
+        """Also where a call of the CLI's own tools failed: half of it may be done."""
         name, arguments = done.get("tool_name"), done.get("tool_input")
         native, event = self._native, done.get("hook_event_name")
         if native is None or not isinstance(name, str) or name not in native.tools:

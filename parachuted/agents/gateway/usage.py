@@ -262,9 +262,7 @@ _GROUPS: dict[str, tuple[type[UsageTotals], str, str]] = {
 
 
 class UsageStore:
-    """Opens its file at its first use. Threads may share it; `elapsed` is in seconds since 1970.
-    Every method blocks on the disk, and raises StorageFailedError.
-    """
+    """Every method blocks on the disk, and raises StorageFailedError. Threads may share it."""
 
     def __init__(self, path: Path, elapsed: Callable[[], float]) -> None:
         self._elapsed = elapsed

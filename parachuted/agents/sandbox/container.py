@@ -98,9 +98,9 @@ class Container(asyncio.Protocol):
                     self.problem = _OUT_OF_MEMORY
         return self._code if self._code is not None else _KILLED
 
-    async def kill(self, problem: str | None = None) -> None:
+    async def kill(self) -> None:
         """End all that runs in it, and leave nothing of it. Raises AgentUnavailableError."""
-        self.problem, self._is_ending = self.problem or problem, True
+        self._is_ending = True
         async with self._ending:
             if self._is_gone:
                 return
@@ -110,9 +110,8 @@ class Container(asyncio.Protocol):
             self._is_gone = True
             self._end()
 
-    async def stop(self, problem: str | None = None) -> None:
+    async def stop(self) -> None:
         """End all that runs in it; its files can still be read. Raises AgentUnavailableError."""
-        self.problem = self.problem or problem
         async with self._ending:
             if self._ended.is_set():
                 return

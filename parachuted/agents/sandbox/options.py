@@ -29,9 +29,7 @@ LABEL, LIFE_LABEL = "org.parachuted.daemon", "org.parachuted.life"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
-    """`command` and `env` use the container's paths; `cli` is mounted at `CLI_IN_BOX`; its HOME is
-    filled with the archive `home`.
-    """
+    """`command` and `env` use the container's paths; its HOME is filled from `home`."""
 
     sandbox: RunSandbox
     command: tuple[str, ...]

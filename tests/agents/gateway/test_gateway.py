@@ -24,7 +24,6 @@ MILLION = 1_000_000
 
 
 def costing(usd: float) -> Reply:
-    """An answer of the cheap model at that price."""
     return Reply(
         blocks=(say("ok"),), usage={"input_tokens": round(usd * MILLION), "output_tokens": 0}
     )
