@@ -26,11 +26,7 @@ _STOPPED = "runs were ended while it began"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveRun:
-    """One run in progress.
-
-    `module` owns the agent, if one does; `may_go_on` tells whether the caller still has the right
-    to it. `reach` answers what it may read and write just now.
-    """
+    """`may_go_on`: its caller still may have it; `reach` is what it may read and write now."""
 
     run: str
     agent: str
@@ -52,10 +48,7 @@ class _Tracked:
 
 
 class ActiveRuns:
-    """The runs of one daemon.
-
-    Each has its own asyncio task, so ending a run does not cancel its caller.
-    """
+    """Each run has its own asyncio task, so ending it does not cancel its caller."""
 
     def __init__(self) -> None:
         self._tracked: dict[str, _Tracked] = {}
@@ -66,9 +59,7 @@ class ActiveRuns:
 
     @property
     def moment(self) -> int:
-        """For `perform`: a run that was asked for before this and ended since does not begin,
-        however long it is still put together.
-        """
+        """For `perform`: a run asked for before this and ended since does not begin."""
         return self._moment
 
     def all(self) -> list[ActiveRun]:
@@ -82,13 +73,7 @@ class ActiveRuns:
     async def perform(
         self, working: ActiveRun, work: Coroutine[Any, Any, _Result], *, since: int | None = None
     ) -> _Result:
-        """Do the work of that run, and answer what it comes to.
-
-        Raises what that raises, and AgentStoppedError when it was ended here.
-
-        `since`: the `moment` at which it was asked for; when runs such as this were ended after
-        that, it does not begin.
-        """
+        """Raises what the work raises, and AgentStoppedError when it was ended here."""
         if since is not None and (why := self._ended_since(since, working)) is not None:
             work.close()
             raise AgentStoppedError(why)
@@ -119,9 +104,7 @@ class ActiveRuns:
         raise errors[0] if errors else broke
 
     def hold(self, working: ActiveRun, end: Callable[[], None]) -> Callable[[], None]:
-        """Remember what outlasts a run, such as its process: `end` is called where the run would be
-        ended. Returns what forgets it.
-        """
+        """Remember what ends a run's process, and is called with it. Returns what forgets that."""
         held = (working, end)
         self._held.append(held)
 
@@ -132,9 +115,7 @@ class ActiveRuns:
         return forget
 
     def end(self, why: str, chosen: Chosen = lambda _working: True) -> tuple[str, ...]:
-        """End the chosen runs without waiting, and return their ids; `why` is the error that their
-        callers get.
-        """
+        """Without waiting; returns their ids. Their callers get the error `why`."""
         self._moment += 1
         self._ends.append((self._moment, why, chosen))
         return self._end(why, chosen)
@@ -150,9 +131,7 @@ class ActiveRuns:
         return tuple(tracked.working.run for tracked in ended)
 
     async def stop(self, why: str, chosen: Chosen = lambda _working: True) -> tuple[str, ...]:
-        """The same, and wait until they have ended; a run that holds itself up is not waited for
-        longer than some seconds.
-        """
+        """The same, and wait until they have ended, for some seconds."""
         runs = self.end(why, chosen)
         tasks = [self._tracked[run].task for run in runs if run in self._tracked]
         if tasks:

@@ -35,15 +35,10 @@ def available_memory() -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaudeSettings:
-    """What the `claude` backend is built from.
+    """`folder` is private to the backend, outside the vault; `env` is the daemon's environment.
 
-    `folder` is private to it, outside the vault; `env` is the daemon's environment.
-
-    `gateway` is its way to the model: without one the CLI goes to `base_url` itself, with no
-    credential. `sandboxes` are for agents with tools of the CLI's own, which do not run without.
-
-    The client of a conversation is kept open for `idle_s` seconds after a turn, unless
-    `available_memory` (bytes; None: not known) is short.
+    Without a `gateway` the CLI goes to `base_url` itself, with no credential. The client of a
+    conversation is kept open for `idle_s` seconds after a turn, unless memory is short.
     """
 
     model: str
@@ -60,11 +55,7 @@ class ClaudeSettings:
 
     @property
     def is_direct(self) -> bool:
-        """Whether the CLI goes to the model by itself.
-
-        On macOS it does where we find no login: it may know one, in the user's keychain, that we
-        cannot read.
-        """
+        """Also on macOS without a login of ours: one may be in the keychain."""
         has_none = self.credential is None and self.base_url is None
         return self.gateway is None or (has_none and self.platform == "darwin")
 
@@ -92,7 +83,7 @@ def choose_backend(
 
 
 def make_backend(name: BackendName, settings: ClaudeSettings) -> Backend:
-    """Make the backend of that name; `claude` is only loaded at its first run."""
+    """`claude` is only loaded at its first run."""
     return OfflineBackend() if name == "offline" else _Claude(settings)
 
 
@@ -123,7 +114,7 @@ class _Claude:
 
 
 def _without_login(url: str) -> str:
-    """The address as it may be shown: a name and a password in it are a secret."""
+    """A name and a password in it are a secret."""
     scheme, mark, rest = url.partition("://")
     place, slash, path = rest.partition("/")
     return f"{scheme}{mark}{place.rpartition('@')[2]}{slash}{path}"

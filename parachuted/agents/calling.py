@@ -1,8 +1,4 @@
-"""Calls a tool for any backend, after checking its arguments.
-
-What an agent sends is data: an unknown name, a wrong type or 10 MB of content is answered with a
-sentence and changes nothing.
-"""
+"""Calling: calls a tool for any backend, after checking its arguments."""
 
 from __future__ import annotations
 
@@ -31,33 +27,30 @@ def recorded_as(name: str, result: ToolResult) -> tuple[str, str | None]:
 
 
 async def call_tool(tools: Sequence[Tool], name: str, arguments: object) -> ToolResult:
-    """Call the tool of that name with checked arguments; whatever is wrong with them comes back as
-    an error result.
-    """
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is None:
         names = ", ".join(tool.name for tool in tools)
-        return _refuse(f"there is no tool {name[:_SHOWN_CHARS]!r}; the tools are {names}")
+        return ToolResult.refusal(
+            f"there is no tool {name[:_SHOWN_CHARS]!r}; the tools are {names}"
+        )
     if not isinstance(arguments, Mapping):
-        return _refuse(
+        return ToolResult.refusal(
             f"{tool.name} takes an object with named arguments, not {type(arguments).__name__}"
         )
     if (excess := find_excess(arguments)) is not None:
-        return _refuse(excess)
+        return ToolResult.refusal(excess)
     jsonschema = await load_heavy("jsonschema")
     wrong = jsonschema.Draft202012Validator(dict(tool.schema)).iter_errors(dict(arguments))
     if problems := sorted(map(_sentence, wrong))[:_SHOWN_PROBLEMS]:
-        return _refuse(f"{tool.name}: {'; '.join(problems)}")
+        return ToolResult.refusal(f"{tool.name}: {'; '.join(problems)}")
     try:
         return await tool.call(arguments)
     except ParachuteError as error:
-        return _refuse(error.message)
+        return ToolResult.refusal(error.message)
 
 
 def find_excess(arguments: object) -> str | None:
-    """Say whether there is too much, or too deep a nest; no recursion, since the depth is the
-    sender's choice.
-    """
+    """Say whether there is too much, or too deep a nest; without recursion."""
     total = 0
     waiting: list[tuple[object, int]] = [(arguments, 0)]
     while waiting:
@@ -72,10 +65,6 @@ def find_excess(arguments: object) -> str | None:
         if isinstance(value, list | tuple):
             waiting.extend((part, depth + 1) for part in value)
     return None
-
-
-def _refuse(reason: str) -> ToolResult:
-    return ToolResult(text=reason, is_error=True)
 
 
 def _sentence(error: Any) -> str:  # noqa: ANN401 - the library has no types

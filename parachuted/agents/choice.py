@@ -23,11 +23,7 @@ _MAX_NESTED_AGENTS = 3  # agents that wait for one another
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendChoice:
-    """A backend, and a sentence that says why it was chosen.
-
-    All model calls go through `gateway`; agents run shells in `sandboxes`. The limits of the
-    gateway count `elapsed` time.
-    """
+    """A backend, and a sentence that says why. The limits of the gateway count `elapsed` time."""
 
     backend: Backend
     reason: str
@@ -41,10 +37,7 @@ class BackendChoice:
 def choose_agent(
     settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path
 ) -> BackendChoice:
-    """Choose the backend by the settings and the credentials.
-
-    `folder` is the vault's state folder.
-    """
+    """`folder` is the vault's state folder."""
     agent, vault = settings.agent, settings.vault
     elapsed = ElapsedClock(folder / CLOCK_FILE)
     credential = find_credential(env, vault, user_home)

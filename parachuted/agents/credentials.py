@@ -1,8 +1,7 @@
-"""Credentials of the model: where a login is found, and what a request carries; never shown or
-logged.
+"""Credentials of the model: where a login is found, and what a request carries.
 
-A service does not have a terminal's environment: it reads the variables from the home's
-`logins.env`, or from systemd's credentials.
+They are never shown or logged. A service does not have a terminal's environment: it reads the
+variables from the home's `logins.env`, or from systemd's credentials.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -51,10 +50,7 @@ _KINDS: dict[str, CredentialKind] = dict(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A login that was found.
-
-    `where` is a sentence; `home` is the folder whose .claude holds the login file, else None.
-    """
+    """`where` is a sentence; `home` is the folder whose .claude holds the login file, else None."""
 
     kind: CredentialKind
     where: str
@@ -75,9 +71,7 @@ class CredentialSource:
 
 
 class LoginEnvironment(dict[str, str]):
-    """The environment plus the logins from files; `files` maps names to their files, `problems` to
-    what is wrong.
-    """
+    """With the logins from `files`, by name; `problems` says by name what is wrong."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         super().__init__(env)
@@ -105,9 +99,7 @@ class LoginEnvironment(dict[str, str]):
 
 
 def find_login_environment(env: Mapping[str, str], home: Path) -> LoginEnvironment:
-    """The environment in which a login is looked for: the process's own, then systemd's
-    credentials, then `home`'s logins.env.
-    """
+    """The process's own environment, then systemd's credentials, then `home`'s logins.env."""
     found = LoginEnvironment(env)
     folder = env.get("CREDENTIALS_DIRECTORY")
     for name in VARIABLES if folder else ():
@@ -122,10 +114,7 @@ def find_login_environment(env: Mapping[str, str], home: Path) -> LoginEnvironme
 
 
 def keep_login(home: Path, name: str, secret: str) -> None:
-    """Put a login into `home`'s logins.env, for its owner alone; an empty one takes it out.
-
-    Raises OSError.
-    """
+    """Put a login into `home`'s logins.env; an empty one takes it out. Raises OSError."""
     file = home / LOGIN_FILE
     lines = file.read_text("utf-8", "replace").splitlines() if file.is_file() else []
     kept = [line for line in lines if line.partition("=")[0].strip() != name]
@@ -134,22 +123,19 @@ def keep_login(home: Path, name: str, secret: str) -> None:
 
 
 def find_credential(env: Mapping[str, str], vault: Path, user_home: Path) -> Credential | None:
-    """Find the first usable login: the environment, the vault's login file, the user's."""
-    looked = _look(env, vault, user_home)
+    """The first usable login: the environment, the vault's login file, the user's."""
+    looked = describe_credentials(env, vault, user_home)
     return next((source.credential for source in looked if source.credential), None)
 
 
 def describe_credentials(
     env: Mapping[str, str], vault: Path, user_home: Path
 ) -> tuple[CredentialSource, ...]:
-    return tuple(_look(env, vault, user_home))
-
-
-def _look(env: Mapping[str, str], vault: Path, user_home: Path) -> Iterator[CredentialSource]:
-    for variable in VARIABLES:
-        yield _look_at_variable(env, variable)
-    for home, whose in ((vault, "the vault's"), (user_home, "your")):
-        yield _look_at_file(home, whose)
+    files = ((vault, "the vault's"), (user_home, "your"))
+    return (
+        *(_look_at_variable(env, variable) for variable in VARIABLES),
+        *(_look_at_file(home, whose) for home, whose in files),
+    )
 
 
 def _look_at_variable(env: Mapping[str, str], variable: str) -> CredentialSource:
@@ -181,10 +167,7 @@ def _look_at_file(home: Path, whose: str) -> CredentialSource:
 
 
 def _load_json(path: Path) -> object:
-    """The content of a login file, read without blocking on a pipe and up to a fixed length.
-
-    Raises OSError; ValueError or RecursionError for anything that is not a login.
-    """
+    """Without blocking on a pipe. Raises OSError; ValueError or RecursionError for no login."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with open(handle, "rb") as file:  # noqa: PTH123 - an open descriptor
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -196,13 +179,12 @@ def _load_json(path: Path) -> object:
 
 
 def _oauth_in(document: object) -> dict[str, Any]:
-    """The login that a file holds; empty where it holds none."""
     oauth = document.get("claudeAiOauth") if isinstance(document, dict) else None
     return oauth if isinstance(oauth, dict) and _is_text(oauth.get("accessToken")) else {}
 
 
 def _reason(error: Exception) -> str:
-    """The reason in words that cannot quote the file."""
+    """In words that cannot quote the file."""
     if isinstance(error, OSError):
         return os.strerror(error.errno) if error.errno else "the disk refused"
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError):
@@ -226,9 +208,7 @@ def _is_text(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCredential:
-    """What one request carries: `headers` with the credential in them, `beta` to be merged into
-    `anthropic-beta`.
-    """
+    """What one request carries; `beta` is merged into `anthropic-beta`."""
 
     headers: Mapping[str, str] = field(repr=False)
     secret: str = field(default="", repr=False)
@@ -240,7 +220,7 @@ class RequestCredential:
 class Login:
     """Finds the credential of each request, and renews a stored login whose token has expired.
 
-    A login is sent only to Anthropic (`is_anthropic`). `secrets` are all that were seen.
+    It is sent only to Anthropic (`is_anthropic`). `secrets` are all that were seen.
     """
 
     env: Mapping[str, str]
@@ -256,11 +236,10 @@ class Login:
     _unsaved: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     async def credential(self, *, refused: RequestCredential | None = None) -> RequestCredential:
-        """The credential for a request; `refused` is one that the server did not accept.
+        """`refused` is one that the server did not accept. Raises AgentUnavailableError.
 
         In the order of `parachute auth status`: a bearer token or an API key, for any server; then,
-        only for Anthropic, the OAuth token, the vault's login file, the user's. Raises
-        AgentUnavailableError when none is found.
+        only for Anthropic, the OAuth token, the vault's login file, the user's.
         """
         found = await self._find(refused)
         self.secrets.add(found.secret)
@@ -367,11 +346,7 @@ def _ms(moment: datetime) -> float:
 
 
 def _save(path: Path, used: str, renewed: Mapping[str, Any]) -> None:
-    """Save the renewed login in the file beside its other content, unless another login replaced
-    it.
-
-    Raises OSError.
-    """
+    """Beside the file's other content, unless another login replaced it. Raises OSError."""
     real = Path(os.path.realpath(path))
     document: Any = None
     with contextlib.suppress(ValueError, RecursionError):

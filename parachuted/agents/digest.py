@@ -1,8 +1,4 @@
-"""The section and the History lines that the offline agent writes about what a note watches. Pure.
-
-The section begins with a line that says it is generated, and ends with a marker holding a checksum,
-so an edit is noticed.
-"""
+"""Digest: what the offline agent writes about what a note watches. Pure."""
 
 from __future__ import annotations
 
@@ -34,10 +30,6 @@ _END = re.compile(r"<!-- end of what parachuted generated \(([0-9a-f]{8})\) -->"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedSection:
-    """The section of a note: its text between the markers, the text below, and the recorded
-    checksum.
-    """
-
     inside: tuple[str, ...]
     below: str
     check: str
@@ -68,11 +60,7 @@ def is_switched_off(note: ParsedNote) -> bool:
 def write_digest(
     watcher: str, extracts: Sequence[Extract], *, watched: int = 0, style: LinkStyle = "markdown"
 ) -> str:
-    """Write the text between the markers: one bullet a note with its focus below; for many notes,
-    by folder and without focus.
-
-    `watched` is the total, where `extracts` are not all.
-    """
+    """One bullet a note with its focus, many by folder. `watched` counts all there are."""
     shown = sorted(extracts, key=lambda extract: extract.path)[:MOST_NOTES]
     more = max(watched, len(extracts)) - len(shown)
     write = _folded if len(shown) > _FOLDED_FROM else _listed
@@ -81,11 +69,10 @@ def write_digest(
 
 
 def compose(note: ParsedNote, digest: str, before: Sequence[str] | None) -> str:
-    """The section's whole text: the digest, its mark, and below it what a person wrote, also what
-    was written in between.
+    """The digest, its mark, and below it what a person wrote, also what was written in between.
 
-    `before` are the lines that stood between the marks when they were set; None where these are not
-    known any more, and every line that the new digest does not have is kept.
+    `before` are the lines between the marks when they were set; None: not known, and every line
+    that the new digest does not have is kept.
     """
     present, lines = find_generated(note), _lines(digest)
     below = [present.below] if present is not None and present.below.strip() else []
@@ -109,9 +96,7 @@ def is_same(note: ParsedNote, digest: str) -> bool:
 def write_history(
     watcher: str, changes: Sequence[ChangedNote], at: datetime, style: LinkStyle = "markdown"
 ) -> str:
-    """Write what changed, one item for a note or a moved folder; `at` is in the time zone used for
-    dates.
-    """
+    """One item for a note or a moved folder; `at` is in the time zone used for dates."""
     entries = list(_entries(watcher, changes, style))
     lines = []
     for head, news in entries[:_HISTORY_LINES]:
@@ -152,10 +137,7 @@ def _bullet(watcher: str, extract: Extract, style: LinkStyle) -> str:
 def _entries(
     watcher: str, changes: Sequence[ChangedNote], style: LinkStyle
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each piece of news: its first line, and the lines below it.
-
-    Notes that moved with their folder are one piece.
-    """
+    """Each piece of news, with the lines below. Notes that moved with their folder are one."""
     folders = Counter(way for change in changes if (way := _way(change)))
     for change in changes:
         way = _way(change)
@@ -168,9 +150,7 @@ def _entries(
 
 
 def _way(change: ChangedNote) -> tuple[str, str] | None:
-    """The folders between which a note moved with what it is in, if that is all that happened to
-    it.
-    """
+    """The folders between which a note moved with what it is in, if that is all."""
     source, target = (
         (change.source, change.path) if change.source is not None else (change.path, change.target)
     )
@@ -201,7 +181,6 @@ def _head(watcher: str, change: ChangedNote, style: LinkStyle) -> str:
 
 
 def _entry(head: str, news: Sequence[str]) -> list[str]:
-    """One line for a single piece of news, else one below for each."""
     if len(news) <= 1:
         return [": ".join([head, *news])]
     return [head, *(f"  {line}" if line.startswith("  ") else f"  - {line}" for line in news)]

@@ -1,5 +1,6 @@
-"""Title, description and focus of a note, and how two texts of it differ, found without a model, as
-lines that are safe to write into another note: no markup begins in them. Pure.
+"""Extract: title, description, focus and news of a note, found without a model. Pure.
+
+Its lines are safe to write into another note: no markup begins in them.
 """
 
 from __future__ import annotations
@@ -47,9 +48,7 @@ _IN_TITLE = re.compile(r"[\[\]|]")
 
 
 def plain(text: str) -> str:
-    """One line of at most 200 characters, without marks at its start, and with what could begin a
-    link, a tag or a comment escaped.
-    """
+    """One line of at most 200 characters; what could begin a link, tag or comment is escaped."""
     return escape(bare(text))
 
 
@@ -64,7 +63,6 @@ def bare(text: str) -> str:
 
 
 def escape(line: str) -> str:
-    """What `bare` gave, cut and escaped."""
     cut = line if len(line) <= _LINE_CHARS else line[: _LINE_CHARS - 1].rstrip() + "…"
     return _SPECIAL.sub(r"\\\g<0>", cut)
 
@@ -78,10 +76,7 @@ def name_of(path: str) -> str:
 
 
 def link(watcher: str, path: str, title: str, style: LinkStyle) -> str:
-    """A link from the note `watcher` to a file; `title` is plain.
-
-    A name that a wikilink cannot hold has a markdown link.
-    """
+    """`title` is plain. A name that a wikilink cannot hold has a markdown link."""
     target = path.removesuffix(".md")
     if style == "wiki" and not _NOT_IN_WIKI.search(target):
         label = " ".join(_IN_TITLE.sub(" ", title.replace("\\", "")).split())
@@ -98,9 +93,7 @@ def link_style(texts: Iterable[str]) -> LinkStyle:
 
 
 def _strip(line: str) -> str:
-    """Take off links, comment marks, fences, the marks at the start, and the ticks that have no
-    other half.
-    """
+    """Links, comment marks, fences, marks at the start, and ticks that have no other half."""
     line = _WIKI_LINK.sub(lambda found: found[2] or found[1], line)
     line = _LINK.sub(r"\1", line)
     line = _BLOCK_ID.sub("", _LONG_RUN.sub("", _COMMENT_MARK.sub("", line)))
@@ -150,7 +143,6 @@ class Extract:
 
 
 def extract_note(path: str, text: str) -> Extract:
-    """A note without a title goes by the name of its place."""
     note = parse_note(text.encode("utf-8", "surrogateescape"))
     focus = tuple(islice(_focus(note), _FOCUS_LINES))
     return Extract(path=path, title=title_of(path, note), description=describe(note), focus=focus)
@@ -163,9 +155,7 @@ def title_of(path: str, note: ParsedNote) -> str:
 
 
 def describe(note: ParsedNote) -> str:
-    """How a note describes itself: its `description:`, else the first quotation above its sections,
-    else its first paragraph.
-    """
+    """Its `description:`, else the first quotation above its sections, else its first paragraph."""
     for key in _DESCRIPTION_KEYS:
         value = note.values.get(key)
         if isinstance(value, str) and (line := plain(value)):
@@ -256,11 +246,9 @@ class _Line:
 def find_news(
     before: bytes, after: bytes, units: Collection[str], title: str | None
 ) -> tuple[str, ...]:
-    """The present content of the changed `units` (headings and keys), in their order, as items of a
-    list, one line each, of which those that begin with spaces belong to the one above; ids of
-    programs are named only where nothing else changed.
-
-    `title` is the note's, which is left out of headings' paths.
+    """The present content of the changed `units` (headings and keys), as items of a list. Those
+    that begin with spaces belong to the one above; ids of programs are named only where nothing
+    else changed.
     """
     old, new = unit_texts(parse_note(before)), unit_texts(parse_note(after))
     if old is None or new is None or WHOLE in units:
@@ -326,7 +314,6 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _line_news(old: Sequence[_Line], new: Sequence[_Line]) -> Iterator[str]:
-    """Tasks whose boxes changed, then added lines, then removed ones."""
     came, went = _left(new, old), _left(old, new)
     boxes = {line.text: line for line in went if line.box is not None}
     rest = []
@@ -348,7 +335,6 @@ def _line_news(old: Sequence[_Line], new: Sequence[_Line]) -> Iterator[str]:
 
 
 def _left(many: Sequence[_Line], others: Sequence[_Line]) -> list[_Line]:
-    """The lines that the others do not have as well, in order."""
     known = Counter(others)
     left = []
     for line in many:
@@ -375,7 +361,6 @@ def _came(line: _Line, before: _Line | None) -> str:
 
 
 def _like(line: _Line, went: Sequence[_Line]) -> _Line | None:
-    """The line that this one was, if one that went is much like it."""
     if len(went) > _MOST_PAIRED:
         return None
     for one in went:

@@ -1,6 +1,4 @@
-"""What an agent is asked to do, with which tools, what people say to it meanwhile, and the steps
-that it reports.
-"""
+"""Job: what an agent is asked to do, what people say to it meanwhile, and the steps it reports."""
 
 from __future__ import annotations
 
@@ -29,10 +27,7 @@ class ConversationInput:
         self._is_closed = False
 
     def inject(self, text: str) -> bool:
-        """Say that to the agent as soon as it listens; False: the run has ended, or is about to.
-
-        Raises ActRefusedError for what is empty or too long, and where too much waits already.
-        """
+        """False: the run has ended, or is about to. Raises ActRefusedError."""
         if not text.strip() or len(text) > LONGEST_TEXT:
             raise ActRefusedError(f"a message should have 1 to {LONGEST_TEXT:,} characters")
         if self._is_closed:
@@ -47,23 +42,17 @@ class ConversationInput:
 
     @property
     def has_text(self) -> bool:
-        """Whether something was said that was not taken yet."""
         return not self._texts.empty()
 
     def expect(self, name: str, take: Callable[[object], bool]) -> None:
-        """An answer to that question is expected; `take` gets it, and returns whether it still
-        waited.
-        """
+        """`take` gets the answer to that question, and returns whether it still waited."""
         self._open[name] = take
 
     def forget(self, name: str) -> None:
         self._open.pop(name, None)
 
     def answer(self, name: str, value: object) -> bool:
-        """Answer a question by its id; False: none of that id waits.
-
-        Raises ActRefusedError for an answer that does not fit; the question waits on then.
-        """
+        """False: none waits. Raises ActRefusedError for what does not fit; it waits on."""
         take = self._open.get(name)
         if take is None:
             return False
@@ -81,17 +70,16 @@ class ConversationInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a tool answers; an error is for the agent to read, and has changed nothing.
-
-    `hook_refused`: a hook refused the write.
-
-    `response` is the answer as the CLI's own tool shapes it.
-    """
+    """An error has changed nothing. `response` is the answer as the CLI's own tool shapes it."""
 
     text: str
     is_error: bool = False
     hook_refused: bool = False
     response: object = None
+
+    @classmethod
+    def refusal(cls, text: str) -> ToolResult:
+        return cls(text=text, is_error=True)
 
     @classmethod
     def of_error(cls, error: ParachuteError) -> ToolResult:
@@ -102,10 +90,8 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A thing an agent may do.
-
-    `schema` is the JSON schema of the arguments; `call` never raises for bad ones. `server` is the
-    MCP server that the model sees it on; the name of a tool of someone else's begins with that.
+    """`schema` is the JSON schema of the arguments; `call` never raises for bad ones. `server` is
+    the MCP server that the model sees it on; the name of a tool of someone else's begins with that.
     """
 
     name: str
@@ -140,10 +126,9 @@ ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted", "igno
 class ChangedNote:
     """A note that changed since the watcher last reviewed it.
 
-    `units` are section names, and frontmatter keys as `@key`. `source` is its path when the
-    difference began, if it has moved since; `target` its path now, if the watcher does not watch
-    that. `title` and `news`, the changed parts as `find_news` tells them, are plain texts, found
-    without a model.
+    `units` are section names, and frontmatter keys as `@key`. `source` is where it was when the
+    difference began, `target` where it is now if that is not watched. `title` and `news` are plain
+    texts, found without a model.
     """
 
     path: str
@@ -160,10 +145,9 @@ class ChangedNote:
 class RunFolder:
     """The daemon's own folder for one run's container; its name is the run's in the engine.
 
-    `notes` and `outside` are the archives that /vault and /outside are filled with before the agent
-    begins, `returned` is what /vault held when it had ended, with which its next container begins;
-    there is none where /vault cannot be written. `sockets` is seen as /sockets, by
-    which the agent reaches the gateway and the proxy, and cannot be written there.
+    `notes` and `outside` are the archives that /vault and /outside are filled with; `returned` is
+    what a writable /vault held at the end, with which the run's next container begins; `sockets` is
+    seen as /sockets, read-only.
     """
 
     path: Path
@@ -187,7 +171,7 @@ class RunFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSandbox:
-    """The container of one run. `network` is what the filtering proxy lets through."""
+    """`network` is what the filtering proxy lets through."""
 
     config: SandboxConfig
     folder: RunFolder
@@ -200,11 +184,7 @@ class RunSandbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeTools:
-    """The CLI's own tools, which run only in a sandbox.
-
-    `before` returns an objection to a call, or None; `after` gets its result, and returns what the
-    agent is to know besides.
-    """
+    """The CLI's own tools. `before` may object to a call, `after` adds what to tell the agent."""
 
     tools: tuple[str, ...]
     sandbox: RunSandbox
@@ -214,8 +194,6 @@ class NativeTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptFile:
-    """A picture or a document that goes with the prompt, as the model gets it."""
-
     path: str
     media_type: str
     data: bytes
@@ -223,9 +201,7 @@ class PromptFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionAnswer:
-    """What is said before the older part of a session is summed up: the objection that stops it,
-    or None, and instructions for the summary.
-    """
+    """Before a session's older part is summed up: an objection, or what to heed in the summary."""
 
     objection: str | None = None
     instructions: str = ""
@@ -241,23 +217,16 @@ async def _as_it_is(_trigger: str, _instructions: str | None) -> CompactionAnswe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run's work.
+    """One run's work. `watcher` is the note to keep current, `at` is in UTC.
 
-    `id` is the run's, `watcher` the vault path of the note to keep current, `at` is in UTC. `agent`
-    and `causes` are charged with the cost. `native` is None for an agent that has only our tools.
-    `ended` is called after each tool call: why the model must not be asked again, or None.
-    `watched` is the number of watched notes, which may exceed those its tools list; `links` is the
-    vault's link style, if it sets one; `compacting` is asked before the session's older part is
-    summed up; `generated` are the lines that the last run left in the
-    generated section, if known.
+    `native` None: only our tools. `ended` is called after each tool call: why the model must not be
+    asked again, or None. `watched` may exceed the notes that its tools list; `generated` are the
+    lines that the last run left in the generated section, if known.
 
-    `conversation` is what a person says while the run goes on; with it, the backend yields words as
-    they come from the model. `files` go with the prompt. `history` is what was said before, for a
-    backend that cannot go on with `session_id`. `pool` is the budget that pays.
-
-    `hold` registers what ends a process that outlasts the run, which is called where the run would
-    be ended, and returns what takes that back; None: nothing outlasts it. `grant` is what the run
-    was granted: such a process serves only runs that were granted the same.
+    With a `conversation` the backend yields words as they come. `history` is for a backend that
+    cannot go on with `session_id`. `pool` is the budget that pays. `hold` registers what ends a
+    process that outlasts the run, and returns what takes that back; such a process serves only runs
+    of the same `grant`.
     """
 
     id: str
@@ -295,8 +264,6 @@ class TextStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStep:
-    """The agent called a tool and got its answer; `id` is the call's, where the backend has one."""
-
     tool: str
     arguments: Mapping[str, object]
     result: ToolResult
@@ -380,10 +347,8 @@ class PermissionStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """The account of a run, also of a failed run that cost something.
-
-    Of an agent that was ended before it reported its cost, `cost_usd` is an upper bound.
-    `of_run`: it includes the cost of earlier attempts.
+    """The account of a run, also of a failed one. Of an agent that was ended before it reported its
+    cost, `cost_usd` is an upper bound. `of_run`: it includes earlier attempts.
     """
 
     cost_usd: float
@@ -411,41 +376,29 @@ class AgentResult:
     warning: str | None = None
 
 
-Step: TypeAlias = (
-    TextStep
-    | ToolCallStep
-    | TextDelta
+PassingStep: TypeAlias = (
+    TextDelta
     | ThinkingDelta
     | ToolUseStep
     | SessionStep
     | UsageStep
     | QuestionStep
     | PermissionStep
-    | RunResult
-)
-
-
-PASSING_STEPS = (
-    TextDelta,
-    ThinkingDelta,
-    ToolUseStep,
-    SessionStep,
-    UsageStep,
-    QuestionStep,
-    PermissionStep,
 )
 """What is of use while a run goes on, and is not kept."""
+
+Step: TypeAlias = TextStep | ToolCallStep | PassingStep | RunResult
 
 
 class Backend(Protocol):
     name: str
 
     def run(self, job: Job) -> AsyncIterator[Step]:
-        """Do the job and yield what happens, `RunResult` last.
+        """Do the job and yield what happens, `RunResult` last, also before an error.
 
         Raises AgentUnavailableError when it could not begin, AgentFailedError when it did not end
-        well; what it cost until then is yielded first. Leave the iterator early only through
-        `contextlib.aclosing`, so that the agent ends with it.
+        well. Leave the iterator early only through `contextlib.aclosing`, so that the agent ends
+        with it.
         """
         ...
 

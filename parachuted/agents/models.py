@@ -38,7 +38,6 @@ class AgentModel:
 
 
 def model_of(name: str) -> AgentModel:
-    """What its name says."""
     family = next((one for one in _FAMILIES if one in name.lower()), "other")
     shown, created = name, _UNKNOWN_DATE
     if found := _DATED.fullmatch(name):
@@ -52,9 +51,7 @@ def model_of(name: str) -> AgentModel:
 
 
 def models_of(current: str) -> list[AgentModel]:
-    """The known models and the one that is set, the latest of each family marked; the newest
-    first.
-    """
+    """The known models and the one that is set; the newest first."""
     models = [model_of(name) for name in dict.fromkeys([current, *KNOWN])]
     models.sort(key=lambda model: model.created_at, reverse=True)
     latest = {model.family: model.id for model in reversed(models)}

@@ -1,6 +1,4 @@
-"""The `offline` backend: no model, no network, no cost. It maintains a digest of what is
-watched.
-"""
+"""The `offline` backend: no model, no network, no cost. It keeps a digest of what is watched."""
 
 from __future__ import annotations
 
@@ -90,10 +88,7 @@ class _Run:
             yield await self._call("no_change", reason="what is watched says nothing new")
 
     async def _write(self, digest: str) -> AsyncIterator[Step]:
-        """Bring the section up to date, unless a person does not want it.
-
-        A save meanwhile has it decided again, on the new text.
-        """
+        """Unless a person does not want it. After a save meanwhile it is decided again."""
         for attempt in range(1, _ATTEMPTS + 1):
             own = await self._call("read_context", file_path=self._job.watcher)
             yield own

@@ -1,9 +1,4 @@
-"""Permission requests of agents at work. An unanswered request is denied.
-
-A request is published as an event and answered by its id: allowed once or for the session, denied
-this time or for ever. The number of requests is limited, and what was answered with never is not
-asked again.
-"""
+"""Permission requests of agents at work. An unanswered request is denied."""
 
 from __future__ import annotations
 
@@ -69,19 +64,15 @@ class PendingPermission(PermissionRequest):
 
     @property
     def scope(self) -> str:
-        """What an answer for the session holds for."""
         return self.session or self.run
 
     @property
     def key(self) -> str:
-        """The same for each request for the same thing by the same agent."""
         return f"{self.agent}\0{self.kind}\0{self.what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Allowed:
-    """What one answer allows for a session: the thing itself, or all that a pattern matches."""
-
     question: PendingPermission
     glob: PathGlob | None = None
 
@@ -100,10 +91,7 @@ class _OpenRequest:
 
 
 class PermissionRequests:
-    """Asks, waits and remembers.
-
-    All on the event loop. `never` keeps, beyond the daemon's life, what is not to be asked again.
-    """
+    """All on the event loop. `never` keeps what is not to be asked again."""
 
     def __init__(
         self,
@@ -113,7 +101,6 @@ class PermissionRequests:
         *,
         never: Table | None = None,
     ) -> None:
-        """`wait_s`: how long a question waits for its answer, in seconds."""
         self._bus, self._clock, self._wait_s, self._never = bus, clock, wait_s, never
         self._open: dict[str, _OpenRequest] = {}
         self._denied: dict[str, None] = (
@@ -132,11 +119,10 @@ class PermissionRequests:
         wait_s: float | None = None,
         opened: Callable[[PendingPermission], None] = lambda _question: None,
     ) -> bool:
-        """Whether a person allows it, within `wait_s` seconds if that is given. `opened` hears of
-        the request when it begins to wait.
+        """Whether a person allows it within `wait_s` seconds; `opened` hears of the request.
 
-        False when the request times out, when an earlier one of this run timed out, and when the
-        run has asked too often.
+        False when it times out, when an earlier one of this run did, and when the run has asked too
+        often.
         """
         now, wait_s = self._clock(), self._wait_s if wait_s is None else wait_s
         question = PendingPermission(
@@ -175,10 +161,8 @@ class PermissionRequests:
     def answer(
         self, question_id: str, answer: Answer, *, pattern: str | None = None
     ) -> PendingPermission:
-        """Answer a request. With `session`, a `pattern` of paths allows all that it matches.
-
-        Raises NotFoundError when it does not wait, or no longer waits, and ActRefusedError for a
-        pattern that does not match what was asked; it waits on then.
+        """With `session`, a `pattern` of paths allows all that it matches. Raises NotFoundError,
+        and ActRefusedError for a pattern that does not match what was asked; it waits on then.
         """
         one = self._open.get(question_id)
         if one is None:
@@ -210,9 +194,7 @@ class PermissionRequests:
         return len(gone)
 
     def end_run(self, run: str, session: str | None = None) -> None:
-        """A run is over: what it still asks is denied, and what it was allowed outside of any
-        session is so no longer, unless its session started with it and goes on.
-        """
+        """What it was allowed outside of any session ends, unless its session goes on."""
         self._asked.pop(run, None)
         allowed = self._allowed.pop(run, [])
         if session is not None:
@@ -285,7 +267,6 @@ class PermissionRequests:
 
 
 def _glob_for(question: PendingPermission, pattern: str) -> PathGlob:
-    """Raises ActRefusedError."""
     try:
         glob = PathGlob(pattern)
     except ValueError as error:

@@ -14,8 +14,8 @@ from typing import Any
 
 from parachuted.access.caller import Caller, WorkRequest
 from parachuted.agents.job import (
-    PASSING_STEPS,
     ChangedNote,
+    PassingStep,
     RunResult,
     Step,
     TextStep,
@@ -68,7 +68,7 @@ class RunAccount:
     def note(self, step: Step) -> None:
         if isinstance(step, RunResult):
             self.cost = step if step.of_run or self.cost is None else _sum(self.cost, step)
-        elif not isinstance(step, PASSING_STEPS) and len(self.steps) < _MOST_STEPS:
+        elif not isinstance(step, PassingStep) and len(self.steps) < _MOST_STEPS:
             self.steps.append(_step(step))
 
     @property

@@ -1,6 +1,4 @@
-"""MCP: the vault's tools and notes for any agent that speaks the Model Context Protocol,
-and other people's servers for ours.
-"""
+"""MCP: the vault's tools and notes for any agent that speaks it, and others' servers for ours."""
 
 from parachuted.mcp.clients import ClientSources, ClientTable
 from parachuted.mcp.routes import McpRoutes, McpServerRoutes

@@ -1,8 +1,7 @@
 """Clients: who is connected over MCP, what each may touch, and what it has read.
 
-A client acts with the rights of its API key. What it writes is recorded as its own run, so that
-`why` names it and `undo` takes it back. Once it has read a stranger's text, what it would write is
-suggested to a person instead, as for every agent.
+What a client writes is its own run, for `why` and `undo`. Once it has read a stranger's text, what
+it would write is suggested to a person instead, as for every agent.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ _ODD = re.compile(r"[^a-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSources:
-    """What every client's access to the vault is built from.
-
-    `holds` says whether an identity still may ask.
-    """
+    """`holds` says whether an identity still may ask."""
 
     vaults: GrantedVaults
     suggestions: ProposalSink
@@ -53,11 +49,7 @@ class ClientSources:
 
 
 class McpClient:
-    """One connected client.
-
-    `id` names its session; `by` is how the history and the audit name it. `hooks` are asked about
-    its tool calls.
-    """
+    """`id` names its session; `by` is how the history and the audit name it."""
 
     def __init__(self, sources: ClientSources, identity: Identity, name: str) -> None:
         self.id, self.identity = secrets.token_hex(16), identity
@@ -111,10 +103,7 @@ class McpClient:
 
     @asynccontextmanager
     async def writing(self, what: str, path: str, request_id: str = "") -> AsyncIterator[str]:
-        """Around a call that may write: all that it writes is one run, which `undo` takes back.
-
-        One at a time for each client.
-        """
+        """All that is written within is one run, one at a time for each client."""
         async with self._turn:
             act = self._act = new_act(
                 self.by,
@@ -162,10 +151,7 @@ def _plain(name: str) -> str:
 
 
 class ClientTable:
-    """The clients that are connected, each found by its session and the identity that began it.
-
-    At most `most`: the one that was used least recently makes room.
-    """
+    """Each is found by its session and its identity; the least recently used makes room."""
 
     def __init__(self, sources: ClientSources, *, most: int = MOST_CLIENTS) -> None:
         self.sources, self._most = sources, most
@@ -175,14 +161,13 @@ class ClientTable:
         return McpClient(self.sources, identity, name)
 
     def keep(self, client: McpClient, key: str = "") -> None:
-        """To be found by its session, or that key."""
         self._clients[key or client.id] = client
         self._clients.move_to_end(key or client.id)
         if len(self._clients) > self._most:
             self._clients.popitem(last=False)
 
     def find(self, session: str, identity: Identity) -> McpClient | None:
-        """The client of that session; None where there is none, or it is another identity's."""
+        """None where there is none, or it is another identity's."""
         client = self._clients.get(session)
         if client is None or client.identity != identity:
             return None
@@ -190,7 +175,7 @@ class ClientTable:
         return client
 
     def sessionless(self, identity: Identity, name: str) -> McpClient:
-        """The client of requests that name no session: one for each identity and name."""
+        """One for each identity and name."""
         key = f"{identity.id} {name}"
         client = self.find(key, identity) or self.make(identity, name)
         self.keep(client, key)

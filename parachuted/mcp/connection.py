@@ -1,6 +1,4 @@
-"""Server connection: one MCP server of somebody else's, and the calls that it answers, on the `mcp`
-package's client.
-"""
+"""Server connection: one MCP server of somebody else's, on the `mcp` package's client."""
 
 from __future__ import annotations
 
@@ -49,9 +47,7 @@ class ServerConnection:
 
     @classmethod
     async def open(cls, name: str, transport: Transport) -> ServerConnection:
-        """Start the server and greet it. Raises ModuleFailedError, and AgentUnavailableError where
-        there is no container for it.
-        """
+        """Raises ModuleFailedError, and AgentUnavailableError where there is no container."""
         connection = cls(name, transport)
         try:
             async with asyncio.timeout(_START_S):
@@ -64,7 +60,7 @@ class ServerConnection:
         return connection
 
     async def tools(self) -> list[dict[str, object]]:
-        """Its tools: `name`, `description` and `schema` of each. Raises ModuleFailedError."""
+        """`name`, `description` and `schema` of each. Raises ModuleFailedError."""
         client, found, cursor = await self._client, list[Tool](), None
         with self._failing():
             for _ in range(_MOST_PAGES):
@@ -83,7 +79,7 @@ class ServerConnection:
         ]
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
-        """What a tool answers, as text. Raises ModuleFailedError."""
+        """As text. Raises ModuleFailedError."""
         client = await self._client
         with self._failing():
             answer = await client.call_tool(tool, dict(arguments))
@@ -145,7 +141,6 @@ async def process_of(
 
 @contextlib.asynccontextmanager
 async def address_of(definition: ServerDefinition) -> AsyncIterator[tuple[Any, Any]]:
-    """A server that is reached by its URL, with the headers that its definition names."""
     async with (
         httpx2.AsyncClient(headers=dict(definition.headers), timeout=_CALL_S) as client,
         streamable_http_client(definition.url, http_client=client) as streams,
@@ -157,7 +152,6 @@ async def address_of(definition: ServerDefinition) -> AsyncIterator[tuple[Any, A
 async def container_of(
     running: AbstractAsyncContextManager[Container],
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """A program in a container, by its standard input and output."""
     heard, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, asked = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -191,7 +185,6 @@ async def container_of(
 
 
 def _why(error: BaseException) -> str:
-    """The first reason, in words."""
     while isinstance(error, BaseExceptionGroup):
         error = next(
             (one for one in error.exceptions if isinstance(one, ModuleFailedError)),

@@ -1,7 +1,6 @@
 """Protocol: the `mcp` package, which answers each message by our tools and notes.
 
-It is heavy, so it is loaded when the first client connects. It keeps nothing from one request to
-the next: sessions and rights are ours.
+It is heavy, so it is loaded when the first client connects. Sessions and rights are ours.
 """
 
 from __future__ import annotations
@@ -44,8 +43,6 @@ _INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Who asks, and in which request."""
-
     client: McpClient
     api: ApiCall
 

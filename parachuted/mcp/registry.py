@@ -1,6 +1,4 @@
-"""Server registry: other people's MCP servers: those that a person added, in the home, and those
-of the vault's `.mcp.json`.
-"""
+"""Server registry: other people's MCP servers, in the home and in the vault's `.mcp.json`."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ _Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,100}$")]
 
 
 class ServerDefinition(BaseModel):
-    """A program that speaks MCP on its standard input and output, or the `url` of a server that
-    does over HTTP. `env` and `headers` may hold secrets.
-    """
+    """A program, or the `url` of a server. `env` and `headers` may hold secrets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -68,7 +64,6 @@ class ServerDefinition(BaseModel):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What a person is shown of it."""
         return (self.url,) if self.url else (self.command, *self.args)
 
     @property
@@ -79,7 +74,6 @@ class ServerDefinition(BaseModel):
         return digest_of(parts)
 
     def document(self) -> dict[str, object]:
-        """As it is written."""
         if self.url:
             return {"type": "http", "url": self.url, "headers": self.headers}
         return {"command": self.command, "args": list(self.args), "env": self.env}
@@ -87,9 +81,8 @@ class ServerDefinition(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownServer:
-    """One server; `definition` is None where there is a `problem` with it. `tools` are those that
-    it had when it was approved; `is_trusted`: a person lets it run with their own rights, outside
-    of a container.
+    """`definition` is None where there is a `problem`; `tools` are those it had when approved;
+    `is_trusted`: it runs with the person's own rights, outside of a container.
     """
 
     name: str
@@ -101,16 +94,13 @@ class KnownServer:
 
 
 class ServerRegistry:
-    """Reads and changes them. Calls block on the disk.
-
-    Secrets of a server that a person adds stay in the home, which agents do not see.
-    """
+    """Blocks on the disk. Secrets of a server that a person adds stay in the home."""
 
     def __init__(self, root: VaultRoot, home: Path) -> None:
         self._root, self._home, self._path = root, home, home / FILE
 
     def all(self) -> list[KnownServer]:
-        """All of them by name; a person's own comes before one of the vault."""
+        """By name; a person's own comes before one of the vault."""
         own, problem = self._document()
         found = self._of_vault(own)
         if problem is not None:
@@ -119,16 +109,14 @@ class ServerRegistry:
         return [found[name] for name in sorted(found)]
 
     def get(self, name: str) -> KnownServer:
-        """The server of that name. NotFoundError."""
+        """Raises NotFoundError."""
         for one in self.all():
             if one.name == name:
                 return one
         raise NotFoundError(f"there is no MCP server {printable(name[:80])}")
 
     def add(self, name: str, said: Mapping[str, object]) -> KnownServer:
-        """Keep a person's own. Raises EditRefusedError, ConflictError where there is one of that
-        name.
-        """
+        """Raises EditRefusedError, ConflictError where there is one of that name."""
         try:
             definition = _read_definition(name, said)
         except ValueError as error:
@@ -140,7 +128,7 @@ class ServerRegistry:
         return KnownServer(name=name, source="home", definition=definition)
 
     def remove(self, name: str) -> None:
-        """Forget a person's own. NotFoundError; ActRefusedError for one of the vault."""
+        """NotFoundError; ActRefusedError for one of the vault."""
         if self.get(name).source == "vault":
             raise ActRefusedError(f"{name} is declared in {IN_VAULT}; take it out there")
 
@@ -151,7 +139,6 @@ class ServerRegistry:
     def keep_tools(
         self, name: str, tools: Sequence[Mapping[str, object]], *, is_trusted: bool
     ) -> None:
-        """A person approved these tools of it."""
         with self._changing() as document:
             document["tools"][name] = list(tools)
             others = set(document.get("trusted", [])) - {name}
@@ -168,7 +155,6 @@ class ServerRegistry:
         return {name: _known(name, "vault", said, own) for name, said in servers.items()}
 
     def _document(self) -> tuple[dict[str, Any], str | None]:
-        """What the home's file holds, and why it cannot be believed."""
         empty: dict[str, Any] = {"servers": {}, "tools": {}}
         try:
             text = read_private(self._path, _LARGEST, is_secret=True)
@@ -217,7 +203,7 @@ def _known(
 
 
 def _read_definition(name: str, said: object) -> ServerDefinition:
-    """The server of that name. Raises ValueError, with what is wrong."""
+    """Raises ValueError, with what is wrong."""
     if not _NAME.fullmatch(name):
         raise ValueError("a name has up to 32 letters, digits and dashes")
     if name in _OWN_SERVERS:
@@ -233,7 +219,7 @@ def _read_definition(name: str, said: object) -> ServerDefinition:
 
 
 def _servers_in(document: object) -> Mapping[str, object]:
-    """The servers of a `.mcp.json`: its keys, or those of `mcpServers`. Raises ValueError."""
+    """The keys of a `.mcp.json`, or those of `mcpServers`. Raises ValueError."""
     if isinstance(document, Mapping) and isinstance(document.get("mcpServers"), Mapping):
         document = document["mcpServers"]
     if not isinstance(document, Mapping):

@@ -1,6 +1,4 @@
-"""Routes of MCP: streamable HTTP at `/mcp`, on the port of the API, for the same keys; and other
-people's servers: which there are, what keeps one from running, and their tools.
-"""
+"""Routes of MCP: streamable HTTP at `/mcp`, and other people's servers."""
 
 from __future__ import annotations
 

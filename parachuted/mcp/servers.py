@@ -1,9 +1,8 @@
 """MCP servers of other people: approving them by their content, and calling their tools.
 
-A server runs only as a person approved it: its definition and every file that it names are pinned,
-by the mechanism that pins hooks, and its tools are those that it had then. A program runs in a
-container without a network and without the vault, once for each run of an agent, or, where the
-person trusts it, as a plain process; a server with a URL is asked over the network.
+The definition and every file that it names are pinned, as hooks are, with the tools that it had
+then. A program runs in a container without a network and without the vault, once for each run of an
+agent, or, where the person trusts it, as a plain process.
 """
 
 from __future__ import annotations
@@ -50,9 +49,7 @@ _LONGEST_LINE: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Program:
-    """A server as it would be started: its words, the files that it names, and what it has besides
-    the system's programs. One with a URL has none of these.
-    """
+    """A server as it would be started; one with a URL has only a definition."""
 
     server: KnownServer
     definition: ServerDefinition
@@ -66,17 +63,13 @@ class _Program:
         return f"{self.server.source}:{self.server.name}"
 
     def digest(self, *, is_trusted: bool) -> str:
-        """What is pinned: the definition, which of its words are files that it gets, and whether
-        it is trusted.
-        """
+        """The definition, which of its words are files that it gets, and whether it is trusted."""
         parts: list[object] = [self.definition.digest, self.words, list(map(str, self.files))]
         return digest_of([*parts, "trusted"] if is_trusted else parts)
 
 
 class McpServers:
-    """`vault` is where relative paths of a definition begin; of the `home` no server reads, and of
-    the vault the files that a definition names.
-    """
+    """Relative paths of a definition begin at `vault`; of the `home` no server reads."""
 
     def __init__(
         self,
@@ -101,14 +94,12 @@ class McpServers:
         return self._approvals.objection(program.pin, pinned, program.files)
 
     def tools(self) -> list[ServerTool]:
-        """The tools of all servers that may run, as they were approved. Blocks on the disk."""
+        """Of all servers that may run, as they were approved. Blocks on the disk."""
         runnable = (one for one in self.registry.all() if self.problem(one) is None)
         return [tool for server in runnable for tool in callable_tools(server)]
 
     def digest(self, server: KnownServer) -> str | None:
-        """What names all that `approve` pins: its definition, and each file that this names; None
-        for one that cannot run. Blocks on the disk.
-        """
+        """Names all that `approve` pins; None for one that cannot run. Blocks on the disk."""
         try:
             return digest_of(sorted(self._pins(self._program(server)).items()))
         except ActRefusedError:
@@ -117,9 +108,9 @@ class McpServers:
     async def approve(
         self, name: str, digest: str, *, is_here: bool = False, is_trusted: bool = False
     ) -> list[ServerTool]:
-        """Let it run as it was shown with that `digest`, and its tools be called as they are now.
-        Only who `is_here`, at the command line of this machine, lets it read files outside the
-        vault, or run with the person's own rights (`is_trusted`).
+        """Let it run as it was shown with that `digest`, with its tools as they are now. Only who
+        `is_here`, at the command line of this machine, lets it read files outside the vault, or run
+        with the person's own rights (`is_trusted`).
 
         NotFoundError; ConflictError where it has changed since it was shown; ActRefusedError for
         one that cannot be read, ModuleFailedError for one that does not start: then it is not
@@ -138,7 +129,6 @@ class McpServers:
     def _approvable(
         self, name: str, digest: str, *, is_here: bool, is_trusted: bool
     ) -> tuple[_Program, dict[str, str]]:
-        """The program, and the files that it names with their digests."""
         server = replace(self.registry.get(name), is_trusted=is_trusted)
         program = self._program(server)
         pins = self._pins(program)
@@ -161,10 +151,7 @@ class McpServers:
         return program, pins
 
     async def look(self, name: str) -> list[ServerTool]:
-        """Start an approved one, and list the tools that it has now.
-
-        NotFoundError; ActRefusedError where it may not run; ModuleFailedError.
-        """
+        """The tools that it has now. NotFoundError; ActRefusedError; ModuleFailedError."""
         program = await asyncio.to_thread(self._runnable, name)
         return callable_tools(replace(program.server, tools=await self._listed(program)))
 
@@ -172,12 +159,12 @@ class McpServers:
         return ServerCalls(self)
 
     async def connect(self, name: str) -> ServerConnection:
-        """Start an approved one. Raises what `look` raises."""
+        """Raises what `look` raises."""
         program = await asyncio.to_thread(self._runnable, name)
         return await self._connect(program)
 
     def _pins(self, program: _Program) -> dict[str, str]:
-        """What is approved: the definition, and each file that it names, trusted or not."""
+        """The definition, and each file that it names, trusted or not."""
         own = {program.pin: program.digest(is_trusted=False)}
         return own | self._approvals.digests(program.files)
 
@@ -266,9 +253,7 @@ class McpServers:
             raise ActRefusedError(f"{path} is a note or hidden, and no MCP server reads what is")
 
     def _outside(self, program: _Program) -> list[str]:
-        """The files that its arguments name and that lie neither in the vault nor among the
-        system's.
-        """
+        """What its arguments name and lies neither in the vault nor among the system's."""
         files = {str(path): path.resolve() for path in program.files}
         return [
             name
@@ -282,7 +267,7 @@ class McpServers:
 
 
 class ServerCalls:
-    """The servers that one run calls: each is started at its first call, and ends with the run."""
+    """Those of one run: each server is started at its first call, and ends with the run."""
 
     def __init__(self, servers: McpServers) -> None:
         self._servers = servers
@@ -290,7 +275,6 @@ class ServerCalls:
         self._starting = asyncio.Lock()
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, object]) -> ToolResult:
-        """What the tool answers; a failure is an answer too."""
         try:
             return await (await self._connection(server)).call(tool, arguments)
         except ParachuteError as error:
@@ -309,7 +293,7 @@ class ServerCalls:
 
 
 def callable_tools(server: KnownServer) -> list[ServerTool]:
-    """Its tools as agents call them; one whose name is too long for a model has none."""
+    """As agents call them; one whose name is too long for a model has none."""
     return [
         ServerTool(
             name=name,
@@ -330,7 +314,6 @@ def _is_of_system(path: Path) -> bool:
 
 
 def _interpreter_of(script: Path) -> tuple[Path, ...]:
-    """What a script's first line names."""
     with script.open("rb") as file:
         first = file.readline(_LONGEST_LINE).decode(errors="replace")
     words = first.removeprefix("#!").split() if first.startswith("#!") else []
@@ -338,9 +321,7 @@ def _interpreter_of(script: Path) -> tuple[Path, ...]:
 
 
 def _libraries(program: Path) -> list[Path]:
-    """What a Python that is not the system's reads besides itself: its own libraries, and those of
-    its virtual environment.
-    """
+    """What a Python that is not the system's reads besides itself."""
     found: list[Path] = []
     for one in (program, program.with_name("python")):
         for python in (one, one.resolve()):

@@ -1,8 +1,4 @@
-"""Tools: what a client may do, each declared once, however it is connected.
-
-The definitions are part of every prompt of every client, so they are short. What does the work is
-the client's bounded vault, the routes of the API and the tools of modules; nothing is done twice.
-"""
+"""Tools: what a client may do. Their definitions are part of every prompt, so they are short."""
 
 from __future__ import annotations
 
@@ -73,9 +69,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedTool:
-    """One tool. `checked` is what arguments are checked by, where that says more than the schema
-    that clients are shown.
-    """
+    """`checked`: what arguments are checked by, where that says more than the schema shown."""
 
     shown: ToolDescription
     call: Callable[[ToolCall], Awaitable[object]]
@@ -83,9 +77,7 @@ class ServedTool:
 
 
 class McpTools:
-    """The tools for notes, the methods of `vault_tools`, and the tools of modules; as over HTTP, a
-    key needs `write` on a module to call its tools.
-    """
+    """For notes, of `vault_tools`, and of modules, on which a key needs `write`."""
 
     def __init__(self, vault_tools: object, modules: ModuleManager, sources: ClientSources) -> None:
         self._modules, self._sources = modules, sources
@@ -103,7 +95,6 @@ class McpTools:
         ]
 
     def offered(self, identity: Identity) -> list[ServedTool]:
-        """The tools that the identity's scopes and paths allow, each name once."""
         found: dict[str, ServedTool] = {}
         for tool in (*self._fixed, *self._of_modules()):
             shown = tool.shown
@@ -117,14 +108,12 @@ class McpTools:
     async def call(
         self, client: McpClient, api: ApiCall, name: str, arguments: object
     ) -> ToolResult:
-        """Call the tool of that name; whatever is wrong comes back as an error result. Its
-        `response` is the answer, its `text` the same as JSON.
-        """
+        """Whatever is wrong comes back as an error result. Its `response` is the answer."""
         began = time.perf_counter()
         found = [tool for tool in self.offered(client.identity) if tool.shown.name == name]
         known = (tool.shown.name for tool in (*self._fixed, *self._of_modules()))
         if not found and client.identity.has_paths and name in known:
-            return _refused(BEYOND_PATHS)
+            return ToolResult.refusal(BEYOND_PATHS)
         result = CUT_SHORT
         try:
             made = client.hooks.tools([_checked(tool, client, api) for tool in found])
@@ -154,7 +143,7 @@ class McpTools:
         )
 
     def _of_modules(self) -> list[ServedTool]:
-        """Those that are there just now; one name of several modules has the module's before it."""
+        """One name of several modules has the module's before it."""
         offered = [one for one in self._modules.tools() if not one[1].in_runs_only]
         times = Counter(spec.name for _module, spec in offered)
         return [
@@ -220,7 +209,7 @@ async def _call_method(definition: ToolDefinition, owner: object, call: ToolCall
 
 
 def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
-    """The tool as `call_tool` takes it: it checks the arguments, and unknown ones are refused."""
+    """As `call_tool` takes it: it checks the arguments, and unknown ones are refused."""
 
     async def called(arguments: Mapping[str, object]) -> ToolResult:
         try:
@@ -228,10 +217,10 @@ def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
         except ParachuteError as error:
             return refused(error)
         except web.HTTPException as error:
-            return _refused(http_sentence(error))
+            return ToolResult.refusal(http_sentence(error))
         except Exception:
             log.exception("a tool failed", extra={"tool": tool.shown.name, "request_id": api.id})
-            return _refused("something unexpected; `parachute logs` has it")
+            return ToolResult.refusal("something unexpected; `parachute logs` has it")
         document = answer if isinstance(answer, Mapping) else {"result": answer}
         return ToolResult(text=json_bytes(document).decode(), response=document)
 
@@ -245,12 +234,8 @@ def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
     )
 
 
-def _refused(text: str) -> ToolResult:
-    return ToolResult(text=text, is_error=True)
-
-
 def _brief(schema: Schema) -> Schema:
-    """The schema of arguments as a model needs it: a call is checked by the whole of it."""
+    """As a model needs it: a call is checked by the whole of it."""
     kept = {name: value for name, value in schema.items() if name != "additionalProperties"}
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
@@ -259,6 +244,6 @@ def _brief(schema: Schema) -> Schema:
 
 
 def _short(schema: Schema) -> Schema:
-    """The schema of an answer, where it is worth its room in every prompt."""
+    """Where it is worth its room in every prompt."""
     is_object = schema.get("type") == "object"
     return schema if is_object and len(json.dumps(schema)) <= _LARGEST_SCHEMA else {}

@@ -1,6 +1,4 @@
-"""Vault tools: changes, contexts, history, why, undo and suggestions, mostly by the routes of the
-API.
-"""
+"""Vault tools: changes, contexts, history, undo and suggestions, mostly by the API's routes."""
 
 from __future__ import annotations
 
@@ -206,9 +204,7 @@ class VaultTools:
         return {path: {"path": path, "kind": "modified", "at": at} for path, at in found.items()}
 
     def _may_be_named(self, client: McpClient, event: Event) -> bool:
-        """A stranger's name is shown only to those who have read a stranger's text. Of a file that
-        is gone only its place tells.
-        """
+        """A stranger's name is shown only to a client that has read a stranger's text."""
         if client.taint:
             return True
         names = [str(event.data[key]) for key in ("path", "from") if key in event.data]
@@ -225,9 +221,7 @@ class VaultTools:
         return self._strangers.is_text(path, data)
 
     def _shown(self, run: Mapping[str, Any]) -> dict[str, object]:
-        """Why a run did what it did may repeat a stranger's text that it had read; then what it
-        wrote is a stranger's too.
-        """
+        """Its reason may repeat a stranger's text that it had read."""
         names = [run["watcher"], *(one["path"] for one in (*run["reviewed"], *run["wrote"]))]
         names += [one["source"] for one in run["reviewed"] if one["source"]]
         is_clean = bool(run["wrote"]) and not any(map(self._is_strangers, names))
@@ -249,7 +243,6 @@ def _some(document: Mapping[str, Any], names: Sequence[str]) -> dict[str, object
 
 
 def _spans(lines: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, object]]:
-    """Lines that follow each other and have one author, as one entry."""
     for (by, at, run), group in groupby(lines, lambda line: (line["by"], line["at"], line["run"])):
         several = list(group)
         span = {"from": several[0]["number"], "to": several[-1]["number"], "by": by}

@@ -1,6 +1,4 @@
-"""Agent briefing: builds what an agent is asked, told and given for one run: its prompt, its system
-prompt, the files that go with it, and its tools.
-"""
+"""Agent briefing: what an agent gets for one run: prompt, system prompt, files, tools."""
 
 from __future__ import annotations
 
@@ -63,8 +61,6 @@ ended, as far as you may write there; what you may not write is proposed to the 
 
 @dataclass(frozen=True, slots=True)
 class AgentBriefing:
-    """`contexts` loads the context files of folders."""
-
     skills: AgentSkills
     tools: AgentTools
     contexts: ContextAssembly
@@ -120,7 +116,6 @@ class AgentBriefing:
         )
 
     async def _folder_context(self, run: RequestedRun) -> str:
-        """What the context file of the folder that it works in says, where it may read that."""
         folder = run.request.options.folder
         if not run.request.definition.config.load_cwd_claude_md or folder is None:
             return ""
@@ -134,7 +129,6 @@ class AgentBriefing:
         return ""
 
     async def _conversation_context(self, run: RequestedRun) -> str:
-        """The context files of the folders that the conversation is about, where it may read."""
         folders = run.request.options.context_folders
         if not folders:
             return ""
@@ -151,18 +145,13 @@ class AgentBriefing:
 
 @dataclass(frozen=True, slots=True)
 class AgentTools:
-    """Which tools the agent of a run has, and what each may do there: the daemon's, those of
-    modules, and those of other people's MCP servers.
-    """
+    """A run's tools: the daemon's, those of modules, and of other people's MCP servers."""
 
     modules: ModuleTools
     servers: ServerTools | None = None
 
     def callable_tools(self, asked: Sequence[str], agent: str) -> tuple[str, ...]:
-        """The tools that a manifest asks for by name and that are not for other agents than this
-        one, with those of the MCP servers that a person approved where it asks for these. Blocks on
-        the disk.
-        """
+        """Without tools for other agents, with those of MCP servers. Blocks on the disk."""
         known = [(spec.name, is_for(of, spec, agent)) for of, spec in self.modules.tools()]
         asked = [name for name in asked if (name, True) in known or (name, False) not in known]
         if MCP_SERVERS not in asked:
@@ -206,9 +195,7 @@ class AgentTools:
         return [*tools, *await self._of_servers(run, tools)]
 
     def _offered(self, run: RequestedRun) -> Iterator[tuple[str, DeclaredTool]]:
-        """The tools of modules that are for this agent: all of its own module's; of others those
-        that may do what they are for and, where its interfaces are listed, provide one of these.
-        """
+        """All of its own module's; of others, what may act and provides an interface it may use."""
         allowed, definition = run.grant.interfaces, run.request.definition
         for module, spec in self.modules.tools():
             if not is_for(module, spec, definition.name):
@@ -221,9 +208,7 @@ class AgentTools:
                 yield module, spec
 
     async def _of_servers(self, run: RequestedRun, present: Sequence[Tool]) -> Sequence[Tool]:
-        """The tools of other people's MCP servers. They were approved for the whole vault: a run
-        that may read only some of it has none.
-        """
+        """They were approved for the whole vault: a run that may read only some of it has none."""
         if self.servers is None or run.request.caller.grant.is_limited:
             return ()
         if not any("__" in name for name in run.grant.tools):
@@ -255,9 +240,7 @@ def _orchestrating_tools(run: RequestedRun) -> tuple[Tool, ...]:
 async def load_attachments(
     paths: Sequence[str], read: Callable[[str], Awaitable[bytes]]
 ) -> tuple[str, tuple[PromptFile, ...]]:
-    """The files at these paths: texts as words before the prompt, pictures and documents as they
-    are. Raises ActRefusedError for what no model takes, and what `read` raises.
-    """
+    """Texts go as words before the prompt, other files as they are. Raises ActRefusedError."""
     if len(paths) > _MOST_FILES:
         raise ActRefusedError(f"at most {_MOST_FILES} files go with a message")
     words, files, size = [], [], 0
@@ -306,8 +289,6 @@ _QUESTIONS = an_object(
 
 
 def question_tool(said: ConversationInput, tell: Callable[[Step], None], wait_s: float) -> Tool:
-    """The tool by which the agent asks the person, and waits so many seconds for the answer."""
-
     async def ask(arguments: Mapping[str, object]) -> ToolResult:
         questions = tuple(map(_question, cast("list[Any]", arguments["questions"])))
         name = f"q-{secrets.token_hex(4)}"
@@ -339,7 +320,6 @@ def question_tool(said: ConversationInput, tell: Callable[[Step], None], wait_s:
 
 
 def _question(asked: Mapping[str, Any]) -> dict[str, object]:
-    """A question as apps read it; that it fits the schema was checked before the call."""
     return {
         "question": asked["question"],
         "header": asked.get("header", ""),
@@ -352,7 +332,7 @@ def _question(asked: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _answers(value: object) -> str:
-    """A text, or by question a text or a list of texts. Raises ActRefusedError for all else."""
+    """A text, or by question a text or a list of texts. Raises ActRefusedError."""
     if isinstance(value, str):
         text = value
     elif isinstance(value, Mapping) and value:

@@ -1,9 +1,4 @@
-"""An agent's prompt and tool calls as hooks see them, and how hooks may change them; the sessions
-of conversation as hooks and other listeners hear of them.
-
-An objection reaches the agent as a tool's error, in the hook's own words. Hooks can only restrict:
-changed arguments pass the tool's schema and the grant like the agent's own.
-"""
+"""Agent hooks: an agent's prompt, calls and sessions as hooks see and restrict them."""
 
 from __future__ import annotations
 
@@ -38,10 +33,6 @@ _IDLE_S = 1_800.0
 
 
 class RunHooks:
-    """What the hooks of all runs share. `sessions` are those of conversation; `strangers` says
-    which files hold strangers' text.
-    """
-
     def __init__(
         self, store: Store, bus: Bus, asker: Hooks | None = None, strangers: Strangers | None = None
     ) -> None:
@@ -52,12 +43,7 @@ class RunHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentHooks:
-    """The hooks of one agent's work.
-
-    `session_id` is the run's, `conversation_id` what hooks know its conversation by, `agent` and
-    `module` who works, `folder` where. What a hook shows the agent of a file counts as read by it
-    (`taint`). Modules that take part act with the `caller`, and share the taint.
-    """
+    """What a hook shows the agent of a file counts as read by it (`taint`)."""
 
     shared: RunHooks
     session_id: str
@@ -78,7 +64,6 @@ class AgentHooks:
 
     @property
     def known_as(self) -> str:
-        """The session that hooks know this work by."""
         return self.conversation_id or self.session_id
 
     def wants(self, event: str) -> bool:
@@ -88,7 +73,6 @@ class AgentHooks:
     async def ask(
         self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
     ) -> HookDecision:
-        """What hooks say of something of this agent's work. Their words may reach the agent."""
         if self.shared.asker is None or not self.wants(event):
             return HookDecision()
         hook_event = HookEvent(
@@ -125,9 +109,7 @@ class AgentHooks:
         return tuple(replace(tool, call=self._hooked_call(tool)) for tool in tools)
 
     async def prompt(self, prompt: str, *, source: str = "system") -> str:
-        """The prompt with what hooks add to it; `source` is `user` for a person's words. Raises
-        ActRefusedError.
-        """
+        """With what hooks add; `source` is `user` for a person's words. Raises ActRefusedError."""
         decision = await self.ask("prompt.before", {"prompt": prompt, "source": source})
         if not decision.allowed:
             raise ActRefusedError(f"a hook objected to the prompt: {decision.reason}")
@@ -141,14 +123,12 @@ class AgentHooks:
         return (await self.ask("session.start", {"source": source, **about})).context
 
     async def stopping(self, last_said: str | None, *, is_again: bool = False) -> HookDecision:
-        """The agent is done; the caller may let it go on when a hook objects (`is_again`: it has
-        already).
-        """
+        """The caller may let the agent go on when a hook objects (`is_again`: it has already)."""
         data = {"stop_hook_active": is_again, "last_assistant_message": last_said or ""}
         return await self.ask("stop.before", data)
 
     async def compacting(self, trigger: str, instructions: str | None) -> CompactionAnswer:
-        """The older part of the session is about to be summed up; what hooks say of it."""
+        """The older part of the session is about to be summed up."""
         data = {"trigger": trigger, "custom_instructions": instructions}
         decision = await self.ask("compact.before", data)
         if not decision.allowed:
@@ -158,9 +138,7 @@ class AgentHooks:
     async def before_call(
         self, name: str, arguments: Mapping[str, object], use: str
     ) -> tuple[str | None, tuple[str, ...]]:
-        """What hooks say of a call of a tool that is not ours: the objection, or None, and what the
-        agent is to know besides. A hook that wants other arguments objects to these.
-        """
+        """Of a tool that is not ours: the objection, or None, and what to tell the agent."""
         decision = await self._before(_call_data(name, arguments, use))
         if not decision.allowed:
             return _refusal(name, decision), ()
@@ -182,9 +160,7 @@ class AgentHooks:
         took: float,
         full_name: str | None = None,
     ) -> HookDecision:
-        """What hooks add once a call has ended, after so many milliseconds; an objection is one
-        more text.
-        """
+        """What hooks add once a call has ended, after so many milliseconds."""
         data = _call_data(name, arguments, use) | {"duration_ms": round(took, 3)}
         more: dict[str, object] = {"is_interrupt": False} if result.is_error else {}
         if result.is_error:
@@ -201,7 +177,6 @@ class AgentHooks:
     def outcome(
         self, account: RunAccount, otherwise: str, *, suggested: Sequence[str] = ()
     ) -> RunOutcome:
-        """How a run ended by what it wrote, what hooks kept it from writing, what it suggested."""
         objection = self._refusals[-1] if self._refusals else None
         if account.net:
             updated = f"updated {', '.join(printable(path) for path in account.net)}"
@@ -294,20 +269,14 @@ class _Session:
 
 
 class SessionEvents:
-    """The sessions that go on, and their events. All on the event loop.
-
-    A session ends when it is closed, or so many seconds after its last turn. One that goes on when
-    the daemon ends is resumed later.
-    """
+    """Sessions end when closed, or `idle_s` after their last turn. All on the event loop."""
 
     def __init__(self, bus: Bus, clock: Callable[[], datetime], idle_s: float = _IDLE_S) -> None:
         self._publish, self._clock, self._idle_s = bus.publish, clock, idle_s
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
 
     def start_of(self, session: str | None) -> str | None:
-        """How a session starts with this turn: `startup`, or `resume` where it has ended or is the
-        first since the daemon started; None: it goes on.
-        """
+        """`startup`, `resume` (ended, or the daemon started since), or None: it goes on."""
         if session is None:
             return "startup"
         known = self._sessions.get(session)
@@ -317,7 +286,6 @@ class SessionEvents:
         return None
 
     def ended_turn(self, session: str, run: str, began: datetime) -> None:
-        """That run was a turn of the session: a prompt and its answer."""
         known = self._sessions.setdefault(session, _Session(began=began, run=run))
         self._sessions.move_to_end(session)
         known.run, known.messages = run, known.messages + 2
@@ -332,12 +300,10 @@ class SessionEvents:
             self._end(session)
 
     def approach(self, session: str, tokens: int, window: int) -> None:
-        """Publish that the session's context is nearly full."""
         event = "context.limit.approaching"
         self._publish(event, session_id=session, token_count=tokens, threshold=window)
 
     def notify(self, session: str, agent: str, step: QuestionStep | PermissionStep) -> None:
-        """Publish that the agent waits for the person."""
         if isinstance(step, PermissionStep):
             kind, title = "permission_prompt", "A permission"
             message = f"{agent} needs your permission to use {step.tool}"

@@ -1,9 +1,4 @@
-"""Agent runner: the one way by which any agent but a curator works, for a module, a schedule, a
-bot or a person.
-
-It asks budgets, builds the grant by the one function that does, and refuses what cannot run here
-before anything is spent. What an agent asks another agent for lies within its own grant.
-"""
+"""Agent runner: the one way by which any agent but a curator works, within its caller's grant."""
 
 from __future__ import annotations
 
@@ -30,11 +25,7 @@ _PAUSED = "runs are paused; `parachute resume` lets them go on"
 
 
 class RunAdmission:
-    """Admits runs of agents.
-
-    `limits` are those of one run, `conversation` those of one turn of a conversation, of which so
-    many `turns` may go on at once. `is_paused` says whether a person has stopped new runs.
-    """
+    """`limits` are of one run, `conversation` of one turn, of which `turns` may go on at once."""
 
     def __init__(
         self,
@@ -51,17 +42,16 @@ class RunAdmission:
         self._room, self._turns = asyncio.Semaphore(concurrency), asyncio.Semaphore(turns)
 
     def room(self, request: RunRequest) -> AbstractAsyncContextManager[None]:
-        """Room to work; an agent that another one waits for has that one's."""
+        """An agent that another one waits for uses that one's room."""
         if request.caller.chain.depth > 0:
             return nullcontext()
         return self._turns if request.pool == "conversation" else self._room
 
     @contextmanager
     def reserved(self, task: Task, request: RunRequest) -> Iterator[None]:
-        """The run's place, until its account is open; a conversation takes none of the others'.
+        """The run's place, until its account is open. Raises AgentUnavailableError.
 
-        Nothing is awaited between asking and reserving, so that no two take the same place. Raises
-        AgentUnavailableError where there is none.
+        Nothing is awaited between asking and reserving, so that no two take the same place.
         """
         is_work = request.pool == "work"
         over = _PAUSED if self._is_paused() else self._exceeded(task) if is_work else None
@@ -82,9 +72,7 @@ class RunAdmission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantHere:
-    """What a run may do on this machine as it is. `missing` says what it has to do without,
-    `obstacle` why it cannot begin at all.
-    """
+    """A run's grant on this machine: what is `missing`, or the `obstacle` to its start."""
 
     grant: Grant
     missing: str | None = None
@@ -93,15 +81,13 @@ class GrantHere:
 
 @dataclass(kw_only=True)
 class AgentRunner(RunParts):
-    """Lets agents work."""
-
     admission: RunAdmission
     briefing: AgentBriefing
 
     async def run(self, request: RunRequest) -> AgentResult:
-        """Let the agent answer the prompt. Raises ActRefusedError for what may not be,
-        AgentUnavailableError when it could not begin and cost nothing, AgentStoppedError when it
-        was ended, AgentFailedError when it did not end well.
+        """Raises ActRefusedError for what may not be, AgentUnavailableError when it could not begin
+        and cost nothing, AgentStoppedError when it was ended, AgentFailedError when it did not end
+        well.
         """
         asked, definition = self.services.active_runs.moment, request.definition
         here = await self.here(request)
@@ -124,9 +110,7 @@ class AgentRunner(RunParts):
         self.hooks.sessions.close(run)
 
     def grant(self, request: RunRequest) -> Grant:
-        """What that run may do: what its config says, within what its module may, its caller may,
-        and the agent that asks for it may.
-        """
+        """Within what its module, its caller, and the agent that asks for it may."""
         definition, caller, options = request.definition, request.caller, request.options
         bounds = definition.bounds.limited(caller.grant)
         grant = build_grant(
@@ -145,9 +129,7 @@ class AgentRunner(RunParts):
         return grant if caller.chain.within is None else caller.chain.within.narrowed(grant)
 
     async def here(self, request: RunRequest) -> GrantHere:
-        """What that run may do on this machine as it is: where there is no container, all work
-        without the folders beside the vault, and some without a shell.
-        """
+        """Without a container, all work without folders beside the vault, some without a shell."""
         grant, who = self.grant(request), request.definition.who
         within = replace(grant, outside=(), native=(), bash=False)
         if self._is_offline:
@@ -232,7 +214,6 @@ How you work:
 
 
 def maintenance(tools: Callable[[Taint], tuple[Tool, ...]]) -> AgentDefinition:
-    """The agent's definition; `tools` read the installation."""
     return AgentDefinition(
         name=NAME,
         config=MAINTENANCE,

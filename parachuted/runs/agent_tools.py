@@ -27,11 +27,7 @@ class AnswerWithStatus(Protocol):
 
 
 class DeclaredTool(Protocol):
-    """A module's tool, as it declares it.
-
-    `agent` is that of its module that it is for; empty: all. One that `writes` is of no use to an
-    agent that may not write notes.
-    """
+    """`agent` empty: for all agents; `writes`: of no use to one that may not write."""
 
     @property
     def name(self) -> str: ...
@@ -53,7 +49,6 @@ CallTool = Callable[[str, str, Mapping[str, object]], Awaitable[object]]
 
 
 def is_for(module: str, spec: DeclaredTool, agent: str) -> bool:
-    """Whether the module's tool is for that agent, a `module/agent`."""
     return not spec.agent or agent == f"{module}/{spec.agent}"
 
 
@@ -64,10 +59,7 @@ def module_tools(
     taken: Iterable[str],
     call: CallTool,
 ) -> tuple[Tool, ...]:
-    """The tools of modules whose names are allowed, the module's own first.
-
-    One name from several other modules means none of them.
-    """
+    """The module's own first; one name from several other modules means none of them."""
     by_name: dict[str, list[tuple[str, DeclaredTool]]] = {}
     for module, spec in offered:
         by_name.setdefault(spec.name, []).append((module, spec))
@@ -108,18 +100,14 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleTrust:
-    """What an agent's run must know of a module whose tool it calls: whether a person trusts it
-    (one that may not run is not trusted), and the interfaces that it provides.
-    """
+    """One that may not run is not trusted. `provides` names interfaces."""
 
     is_trusted: bool = True
     provides: tuple[str, ...] = ()
 
 
 class ModuleTools(Protocol):
-    """The running modules, to agents. `call_tool` raises NotFoundError where there is no such
-    tool.
-    """
+    """The running modules, to agents. `call_tool` raises NotFoundError."""
 
     def tools(self) -> Iterable[tuple[str, DeclaredTool]]: ...
 
@@ -132,9 +120,7 @@ class ModuleTools(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTool:
-    """A tool of an MCP server that is not ours, as a person approved it. `name` is what agents call
-    it by, `tool` what its server does.
-    """
+    """A tool of someone else's MCP server; agents call it `name`, its server `tool`."""
 
     name: str
     server: str
@@ -152,9 +138,7 @@ class ServerToolCalls(Protocol):
 
 
 class ServerTools(Protocol):
-    """The MCP servers that are not ours: the tools of those that a person approved (which blocks on
-    the disk), and, for one run, how it calls them.
-    """
+    """The tools of the MCP servers that a person approved. `tools` blocks on the disk."""
 
     def tools(self) -> Sequence[ServerTool]: ...
 
@@ -172,9 +156,7 @@ def server_tools(
     calls: ServerToolCalls,
     taint: Taint,
 ) -> tuple[Tool, ...]:
-    """Those whose names are allowed, and none of `present` goes by. What one answers is a
-    stranger's text.
-    """
+    """Those whose names are allowed and free. What one answers is a stranger's text."""
     names = {tool.full_name for tool in present}
     made = (_server_tool(one, calls, taint) for one in offered if one.name in allowed)
     return tuple(tool for tool in made if tool.full_name not in names)

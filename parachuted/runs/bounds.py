@@ -1,8 +1,4 @@
-"""Which vault files a module or its agent may read and write. Pure.
-
-Some paths are refused whatever the permissions say: settings in dot-folders, and the code in
-`Modules/`.
-"""
+"""Bounds: which vault files a module or its agent may read and write. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +16,7 @@ from parachuted.vault import VaultPath, printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleBounds:
-    """What `who` may touch; `lacks` is where a person could allow more, as `permissions.{}` of a
-    manifest. What it `hides` a person cannot allow.
-    """
+    """`lacks` is where a person could allow more; what it `hides` a person cannot allow."""
 
     who: str
     reads: AccessGrant
@@ -32,7 +26,6 @@ class ModuleBounds:
 
     @classmethod
     def of_module(cls, name: str, *, read: Iterable[str], write: Iterable[str]) -> Self:
-        """Those of a module, by the patterns of its manifest."""
         return cls(who=f"the module {name}", reads=grant_of(read), writes=grant_of(write))
 
     @classmethod
@@ -52,10 +45,7 @@ class ModuleBounds:
         )
 
     def with_files(self, what: Literal["read", "write"], files: Iterable[str]) -> Self:
-        """The same, and these files besides, which a person has just allowed.
-
-        What is a program's stays so.
-        """
+        """With files that a person has just allowed. What is a program's stays so."""
         more = exactly(files)
         if what == "read":
             return replace(self, reads=any_of(self.reads, more))
@@ -70,14 +60,10 @@ class ModuleBounds:
         return not is_hidden(folder) and not is_code(folder) and self.reads.enters(folder)
 
     def may_write(self, path: str) -> bool:
-        """Whether they may make, change or remove that file."""
         return not is_control(path) and not self.hides(path) and self.writes.sees(path)
 
     def check_read(self, path: VaultPath, real: VaultPath) -> None:
-        """Both the path that was asked for and where it leads must be theirs.
-
-        Raises PathRefusedError or ActRefusedError.
-        """
+        """Also where the path leads must be theirs. Raises PathRefusedError, ActRefusedError."""
         if is_hidden(path):
             why = "is hidden: files and folders that begin with a dot are no notes"
             raise PathRefusedError(f"{printable(path)} {why}")

@@ -1,10 +1,8 @@
-"""The private copy of the notes granted to an agent with a shell, and its way back into the vault.
+"""Checkout: the private copy of the notes granted to an agent with a shell, and its way back.
 
-The container gets this copy as an archive, and never sees the vault. When its program has ended,
-what differs comes back in another archive, and file by file through the one writer, as that run,
-based on the copied content. So a kill leaves each file old or new, others' edits are merged or win,
-and hooks, audit and undo apply as for any tool. What the agent may not write itself is proposed to
-a person, or refused.
+When the container's program has ended, what differs goes file by file through the one writer, as
+that run, based on the copied content. So a kill leaves each file old or new, others' edits are
+merged or win, and hooks, audit and undo apply as for any tool.
 """
 
 from __future__ import annotations
@@ -65,11 +63,7 @@ _ORDER: tuple[ActKind, ...] = ("delete", "move", "update", "create")
 
 @dataclass(frozen=True, slots=True)
 class CheckinAction:
-    """One thing that was done to the copy.
-
-    `base` is the digest that the vault had there when the copy was taken, `digest` what the copy
-    holds now; `source` is where a moved file was.
-    """
+    """`base` is the vault's digest when copied, `digest` the copy's, `source` where it was."""
 
     path: VaultPath
     base: str | None
@@ -87,10 +81,7 @@ class CheckinAction:
 
 @dataclass(slots=True, kw_only=True)
 class CheckinResult:
-    """What came of a check-in.
-
-    `merged` and `refused` are paths as they may be shown, `suggested` ids of suggestions.
-    """
+    """`merged` and `refused` are paths as they may be shown, `suggested` ids of suggestions."""
 
     written: list[WriteResult] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)
@@ -117,7 +108,7 @@ class CheckinResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckoutResult:
-    """What was copied. `left_out` are paths, as they may be shown, with the reason."""
+    """`left_out` are paths, as they may be shown, with the reason."""
 
     files: int
     left_out: tuple[tuple[str, str], ...]
@@ -137,27 +128,17 @@ class Checkout:
         owner: tuple[int, int] | None,
         hook_refused: Callable[[str], None] = lambda _words: None,
     ) -> None:
-        """`files` are the vault's, as the run may use them. `folder` is where both archives are;
-        `owner`: whose the copies are there.
-        """
         self._files, self._store, self._index = files, files.store, index
         self._agent, self._guard = grant.agent, guard
         self._folder, self._owner, self._hook_refused = folder, owner, hook_refused
         self._copied: dict[str, str] = {}
 
     async def fill(self) -> CheckoutResult:
-        """Copy what the grant reads.
-
-        Raises ActRefusedError when that is too much for a container, StorageFailedError.
-        """
+        """Raises ActRefusedError for too much for a container, StorageFailedError."""
         return await run_uninterrupted(self._fill)
 
     async def check_in(self) -> CheckinResult:
-        """Write back what the agent made, as far as it may. To be called once.
-
-        What is refused is reported and never raised; only a disk that fails is:
-        StorageFailedError.
-        """
+        """Once. What is refused is reported. Raises StorageFailedError alone."""
         result = CheckinResult()
         if not self._folder.returned.exists():  # none ran, or it could write nothing
             return result
@@ -213,7 +194,6 @@ class Checkout:
         )
 
     def _granted(self) -> Iterator[tuple[VaultPath, int]]:
-        """The files that the run may read, with their sizes."""
         bounds = self._files.bounds
         for folder in filter(bounds.may_enter, self._index.below("")):
             for name, entry in tuple(self._index.entries(folder).items()):
@@ -222,10 +202,7 @@ class Checkout:
                     yield path, entry.size
 
     def _left_out(self, found: dict[str, str], strangers: int) -> Iterator[tuple[str, str]]:
-        """What is not in the copy, and why.
-
-        The names that strangers gave are texts of theirs, which a run is not told unasked.
-        """
+        """The names that strangers gave are texts of theirs, which a run is not told unasked."""
         for path, why in found.items():
             if self._guard.taint or not self._guard.strangers.is_place(path):
                 yield printable(path), why
@@ -234,7 +211,6 @@ class Checkout:
             yield f"({strangers} files)", why
 
     def _look(self, returned: ArchiveReader, result: CheckinResult) -> list[CheckinAction]:
-        """What was done to the copy. What is no act is reported."""
         left_out = LeftOut()
         files = returned.files(left_out, most=MOST_FILES * 2, largest=LARGEST_FILE)
         found = {path: digest_of(data) for path, data in files}
@@ -294,9 +270,7 @@ class Checkout:
             result.merged.append(printable(act.path))
 
     def _made(self, act: CheckinAction, data: bytes) -> WriteResult | Objection:
-        """Through the one writer. Raises ConflictError where others wrote in the same place, and
-        NotFoundError where the file is gone.
-        """
+        """Raises ConflictError where others wrote in the same place, NotFoundError."""
         if self._files.place(act.path) != act.path:
             raise PathRefusedError(f"{printable(act.path)} is a link now")
         edit = None if act.digest is None else ReplaceAll(data=data)
@@ -312,9 +286,7 @@ class Checkout:
         error: ConflictError | NotFoundError,
         result: CheckinResult,
     ) -> None:
-        """Theirs stands, and what they wrote is not quoted. What the agent made is proposed on the
-        file that somebody made or took away meanwhile.
-        """
+        """Theirs stands, and is not quoted."""
         before = self._store.objects.get(act.base) if act.base is not None else None
         why = (
             "others changed it in the same place meanwhile, and theirs stands. This would have "
@@ -331,7 +303,6 @@ class Checkout:
         await self._propose(change, why, result)
 
     async def _propose(self, change: ProposedChange, why: str, result: CheckinResult) -> None:
-        """As a suggestion, where these are accepted: so what the agent made is not lost."""
         forward = self._guard.put_forward
         if forward is None:
             result.refused.append((shown(change.path), why))
@@ -347,11 +318,10 @@ class Checkout:
 def acts_of(
     copied: Mapping[str, str], found: Mapping[str, str], is_gone: Callable[[str], bool]
 ) -> list[CheckinAction]:
-    """What was done, in an order in which it can be done again.
+    """What was done, from digests by path, in an order in which it can be done again.
 
-    Both are digests by path: as copied, and as they are in the copy now. `is_gone` says whether a
-    path that was not found is known to be gone. One that came with the only content that went has
-    moved.
+    `is_gone`: a path that was not found is known to be gone. One that came with the only content
+    that went has moved.
     """
     gone = [path for path in copied if path not in found and is_gone(path)]
     came = [path for path in found if path not in copied]
@@ -380,9 +350,7 @@ def acts_of(
 
 
 def too_many(acts: Sequence[CheckinAction], copied: int) -> dict[ActKind, str]:
-    """Kinds of acts of which there are so many at once that none is made: a tree unpacked, or swept
-    away, is rarely meant.
-    """
+    """Kinds of acts that are too many to be meant: a tree unpacked, or swept away."""
     found: dict[ActKind, str] = {}
     kinds = Counter(act.kind for act in acts)
     deleted, created = kinds["delete"], kinds["create"]

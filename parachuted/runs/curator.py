@@ -1,7 +1,6 @@
-"""Curator: brings a watching note up to date with what changed: the prompt, and one attempt at a
-task, from its account to what is reviewed, kept or taken back.
+"""Curator: brings a watching note up to date with what changed.
 
-What stands in notes is quoted, and cannot end its quotation.
+What stands in notes is quoted in its prompt, and cannot end its quotation.
 """
 
 from __future__ import annotations
@@ -117,9 +116,7 @@ def changed_notes(
     match_of: Callable[[str], WatchMatch | None] = lambda _path: None,
     hides: Callable[[str], bool] = lambda _path: False,
 ) -> tuple[ChangedNote, ...]:
-    """What open differences amount to; of very many, the later ones by name alone, as are those
-    in what `.parachuteignore` hides now. Blocks on the disk.
-    """
+    """Of very many, the later ones by name alone, as are those that are ignored now. Blocks."""
     shown, room = list[ChangedNote](), _LARGEST_DIFFS
     for review in reviews[:_SHOWN]:
         if hides(review.path):
@@ -136,7 +133,6 @@ def changed_notes(
 
 
 def prompt_for(watcher: str, own: str, changes: Sequence[ChangedNote]) -> str:
-    """The prompt: the agent's own note, and the changes since it last looked."""
     texts = "\0".join([own, *(note.diff for note in changes)])
     mark = hashlib.sha256(texts.encode("utf-8", "replace")).hexdigest()[:8]
     name = printable(watcher)
@@ -189,8 +185,6 @@ _NOT_WATCHED = "no longer watched"
 
 @dataclass(frozen=True, kw_only=True)
 class Curator:
-    """Does the work of tasks."""
-
     services: RunServices
     hooks: RunHooks
     index: VaultIndex
@@ -202,9 +196,7 @@ class Curator:
     limits: RunLimits
 
     async def perform(self, task: Task) -> RunOutcome:
-        """One run of a task that was started. Raises AgentUnavailableError when the agent could
-        not begin, and StorageFailedError or OSError when the disk refuses: try later.
-        """
+        """Raises AgentUnavailableError, StorageFailedError or OSError: to be tried later."""
         asked = self.services.active_runs.moment
         await asyncio.to_thread(self._refuse_conflict, VaultPath(task.watcher))
         looked = await self.reviews.look(task.watcher)
@@ -299,7 +291,7 @@ class Curator:
                 files.saw(review.path, self.hooks.store.objects.get(digest) or b"")
 
     def _own_text(self, files: ContextFiles) -> str:
-        """The watcher's own note; what the agent is shown is what its edits are decided on."""
+        """What the agent is shown is what its edits are decided on."""
         try:
             content = self.hooks.store.read(files.grant.own, keep=True)
         except ParachuteError as error:
@@ -394,7 +386,6 @@ class CuratorRun(Run):
         return False
 
     async def _ask_to_wake(self) -> None:
-        """Ask hooks whether the watcher may be woken. Raises ActRefusedError."""
         if not self.hooks.wants("bubble.before"):
             return
         changes, watcher = self.account.changes, printable(self.task.watcher)
@@ -453,16 +444,12 @@ class CuratorRun(Run):
 
 
 class CuratorSessions:
-    """The session in which each watcher's curator goes on."""
-
     def __init__(self, state: StateStore, taints: SessionTaints | None, backend: str) -> None:
         self._sessions, self._taints = state.table("agent_sessions"), taints
         self._backend = backend
 
     def recall(self, watcher: str, files: ContextFiles) -> str | None:
-        """The session to go on with; all that was read in it marks the run. Each run resends all
-        before it, so after some runs there is a new one.
-        """
+        """Each run resends all before it, so after some runs there is a new session."""
         row = self._sessions.get_record(watcher)
         if row is None or row["backend"] != self._backend or row["runs"] >= _LONGEST_SESSION:
             return None
@@ -472,7 +459,6 @@ class CuratorSessions:
         return session
 
     def keep(self, account: RunAccount, taint: Taint) -> None:
-        """The next run of the watcher goes on with this one's session."""
         watcher = account.task.watcher
         session = account.cost.session_id if account.cost is not None else None
         if session is None:
@@ -488,9 +474,7 @@ class CuratorSessions:
         self._sessions.put(watcher, row)
 
     def drop(self, watcher: str, taint: Taint) -> None:
-        """A run that was cut short may have left a stranger's text in its session, unrecorded: the
-        next run has a new one.
-        """
+        """A run that was cut short may have left a stranger's text in its session, unrecorded."""
         if taint:
             # a refusal is reported elsewhere; the daemon is on its way down, or waits for its disk
             with contextlib.suppress(StorageFailedError):

@@ -1,9 +1,9 @@
-"""Granted files: one file of the vault at a time, read and written as far as one user's grant and
-its present caller reach. Everything here blocks on the disk.
+"""Granted files: one file at a time, as far as a grant and its present caller reach. All blocks on
+the disk.
 
-Where a path leads is resolved first, and both ends are checked. Then the file is opened by
-descriptor without following links, so the kernel refuses a link swapped in meanwhile. Reading
-untrusted text taints the caller; what is written after that is recorded as untrusted.
+Both a path and where it leads are checked; then the file is opened by descriptor without following
+links, so the kernel refuses a link swapped in meanwhile. Reading untrusted text taints the caller;
+what is written after that is recorded as untrusted.
 """
 
 from __future__ import annotations
@@ -58,12 +58,10 @@ _FRONTMATTER = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaultUser:
-    """Who uses the vault: a module's code, a run of an agent, or a connected client.
+    """Who uses the vault: a module's code (`module`), or a run of an agent or a client (`run`).
 
-    `caller` finds on whose behalf it acts now, and `author` whose a write is that belongs to
-    the record of a call. `writing` is entered for each write, and gives what is called with its
-    result, before the write can be noticed. `run` is the guard of a run or a client; for a module
-    it is None, and `module` its name. `strangers` says which files hold strangers' text;
+    `author` says whose a write is that belongs to the record of a call. `writing` is entered for
+    each write, and gives what is called with its result before the write can be noticed.
     `is_strangers`: a stranger wrote the module.
     """
 
@@ -77,7 +75,6 @@ class VaultUser:
 
     @property
     def taint(self) -> Taint:
-        """What says whether it has read strangers' text."""
         return self.caller().taint if self.run is None else self.run.taint
 
 
@@ -99,9 +96,7 @@ class GrantedFiles:
 
     @property
     def bounds(self) -> ModuleBounds:
-        """What may be read and written now. Raises ActRefusedError when the caller's rights have
-        ended.
-        """
+        """Raises ActRefusedError when the caller's rights have ended."""
         caller = self.user.caller()
         caller.check()
         bounds = self._grant.limited(caller.grant)
@@ -116,9 +111,7 @@ class GrantedFiles:
         return real
 
     def place(self, path: VaultPath, *, is_named: bool = False) -> VaultPath:
-        """Where the path leads. `is_named`: the name itself is meant, so a link that has it is not
-        followed.
-        """
+        """Where the path leads. `is_named`: a link of that name is meant itself."""
         root = self.store.root
         if not is_named:
             return root.resolve(path)
@@ -164,7 +157,6 @@ class GrantedFiles:
             return self.store.root.size(real)
 
     def writer(self, path: VaultPath, digest: str) -> Writer:
-        """Who wrote that content of the file."""
         writes = self.store.history.writes_of(self.find(path))[::-1]
         if not writes or writes[0].after != digest:
             return "person"
@@ -185,9 +177,7 @@ class GrantedFiles:
         call: CallRecord | None = None,
         reason: str = "",
     ) -> WriteResult | Objection:
-        """Make the change, as part of that call or else of the present one; or say why the run may
-        not.
-        """
+        """As part of that call or else of the present one; or say why the run may not."""
         call = call or self.user.caller().chain.call
         real = self.check_write(change.path, beyond=beyond, is_named=change.edit is None)
         run = self._guard
@@ -200,7 +190,6 @@ class GrantedFiles:
         )
 
     def upload(self, path: VaultPath, incoming: IncomingFile) -> WriteResult:
-        """Put a file of pieces there."""
         real = self.check_write(path)
         self._refuse_tainted()
         beginning = incoming.beginning(_FRONTMATTER)
@@ -219,9 +208,7 @@ class GrantedFiles:
         return self._written(real, call, placed)
 
     def steps(self, changes: Sequence[FileChange]) -> list[ActStep]:
-        """What the changes come to, their texts kept. Raises what making them would; an agent's run
-        is asked about each by itself, so of that there is none.
-        """
+        """Their texts kept. None of a run, which is asked about each change by itself."""
         guard = self._guard
         if guard is not None and (guard is self.user.run or guard.taint):
             return []
@@ -245,9 +232,7 @@ class GrantedFiles:
         files: Sequence[VaultPath],
         linking: Callable[[str], set[str]],
     ) -> MoveResult:
-        """A strangers' text that leaves its folder says from then on what it is. `linking` finds
-        the notes with links to a file.
-        """
+        """Strangers' text that leaves its folder says from then on what it is."""
         bounds, guard = self.bounds, self._guard
         old, new = (self.check_write(path, is_named=True) for path in (source, target))
         bounds.check_read(source, old)
@@ -297,9 +282,7 @@ class GrantedFiles:
 
     @property
     def _calling_run(self) -> RunRestrictions | None:
-        """The run of an agent that has called one of this module's tools; what an event of that
-        leads to is the module's own.
-        """
+        """The run whose agent has called this module's tool, not one that an event came from."""
         caller = self.user.caller()
         within = caller.chain.within
         if within is None or within.watch is None:
@@ -308,18 +291,14 @@ class GrantedFiles:
 
     @property
     def _guard(self) -> RunWatch | None:
-        """What says whether a write is suggested instead: that of a run, also where its agent calls
-        another module than its own.
-        """
+        """That of a run, also where its agent calls another module than its own."""
         within = self._calling_run
         if within is None or within.module == self.user.module:
             return self.user.run
         return within.watch
 
     def _sees_private(self, real: VaultPath) -> bool:
-        """Whether its private parts are for this reader: a module's own code that may write it,
-        outside an agent's run.
-        """
+        """Private parts are for module code that may write there, outside an agent's run."""
         is_agents = self.user.run is not None or self.user.caller().chain.within is not None
         return not is_agents and self._grant.may_write(real)
 
@@ -334,15 +313,12 @@ class GrantedFiles:
 
     @property
     def _needs_mark(self) -> bool:
-        """Whether what is written now is strangers' text."""
         return self.user.is_strangers or bool(self.user.taint)
 
     def _marking(
         self, path: VaultPath, edit: Edit, before: bytes, after: bytes | None, *, is_persons: bool
     ) -> Edit:
-        """An edit of `before` that would make it `after`, as far as that is known: it adds the mark
-        where strangers' text was read, unless the words are a person's, and takes none away.
-        """
+        """Adds the mark after strangers' text was read, unless the words are a person's."""
         needs_mark = says_stranger(before) or (self._needs_mark and not is_persons)
         if not needs_mark or not path.endswith(NOTE_SUFFIXES):
             return edit
@@ -449,9 +425,7 @@ class GrantedFiles:
         return self.store.edit(real, edit, author, base=change.base)
 
     def _plan(self, real: VaultPath, change: FileChange) -> ProposedChange:
-        """What the change would do. A whole text was decided on its base; a part of one is put
-        where it belongs now.
-        """
+        """A whole text was decided on its base; a part of one is put where it belongs now."""
         plan, edit, base = partial(ProposedChange, path=str(real)), change.edit, change.base
         if edit is None:
             return plan(action="delete", base=self.store.read(real, keep=True).digest, data=None)
@@ -479,8 +453,8 @@ class GrantedFiles:
     ) -> tuple[FileContent, Edit]:
         """The file as it is, and the edit with the private parts that its author does not see.
 
-        Any kept text can be named by its digest, and a merge with it would reveal it, so the base
-        is one that was read here.
+        Any kept text can be named by its digest, and a merge would reveal it, so the base is one
+        that was read here.
         """
         self._refuse_large(real)
         before = self.store.read(real, keep=keep)
@@ -500,7 +474,7 @@ class GrantedFiles:
         return before, whole
 
     def _applied(self, real: VaultPath, edit: Edit, base: str | None, before: FileContent) -> bytes:
-        """The text with the edit in it, merged with what others wrote since its base."""
+        """Merged with what others wrote since its base."""
         request = EditRequest(edit=edit, base=base)
         known = self.store.bases.text
         return decide(request, before.data, lambda *asked: known(real, *asked))[0]
@@ -535,5 +509,4 @@ class GrantedFiles:
 
 
 def _whole(edit: Edit) -> bytes | None:
-    """The text that an edit of the whole file makes."""
     return edit.data if isinstance(edit, ReplaceAll) else None

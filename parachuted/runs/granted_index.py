@@ -1,6 +1,4 @@
-"""Granted index: what the indexes know of files and notes, as far as one user may see it. All but
-the lists of files blocks on the disk.
-"""
+"""Granted index: what the indexes know of files and notes, as far as one user may see it."""
 
 from __future__ import annotations
 
@@ -25,14 +23,12 @@ _INDEX_S, _LINKS_S = 0.2, 5.0
 
 
 class GrantedIndex:
-    """`strangers_left_out` counts what the last list or search has left out."""
-
     def __init__(self, index: VaultIndex, search: Search, files: GrantedFiles) -> None:
         self._index, self._search, self._files = index, search, files
         self.strangers_left_out = 0
 
     async def listed(self, wanted: PathGlob) -> Paths:
-        """The files that match; in a run strangers' only where the pattern names a folder."""
+        """In a run strangers' files only where the pattern names a folder."""
         bounds, self.strangers_left_out = self._files.bounds, 0
 
         def may(path: str) -> bool:
@@ -51,7 +47,7 @@ class GrantedIndex:
     async def paths(
         self, top: str, enters: Callable[[str], bool], may: Callable[[str], bool]
     ) -> Paths:
-        """The files below that folder, from the index, which belongs to the loop's thread."""
+        """From the index, which belongs to the loop's thread."""
         found: list[str] = []
         looked = 0
         for folder in filter(enters, self._index.below(top)):
@@ -142,15 +138,14 @@ class GrantedIndex:
         ]
 
     def linking(self, path: str) -> set[str]:
-        """The readable notes that link to it, once search knows those that were just saved."""
+        """Waits until search knows the notes that were just saved."""
         self._search.settle(_LINKS_S)
         may_read = self._files.bounds.may_read
         return {row.source for row in self._search.catalogue.links_to(path, may_read)}
 
     def visible(self, paths: Sequence[str], *, is_asked: bool = False) -> set[str]:
-        """The notes whose words a search or a list may show: all to a module's code, which that
-        taints; to a run trusted ones, or all once it is tainted. `is_asked`: a run asks for
-        strangers' too.
+        """The notes whose words may be shown: all to a module's code, which that taints; to a run
+        trusted ones, or all once it is tainted or asks for strangers' too (`is_asked`).
         """
         user, found = self._files.user, set(paths)
         strangers = [] if user.taint else list(self._of_strangers(sorted(found)))
@@ -161,7 +156,7 @@ class GrantedIndex:
         return found.difference(strangers)
 
     def _of_strangers(self, paths: Iterable[str]) -> Iterator[str]:
-        """Those of them; also what is gone, too large, or a link by now."""
+        """Also what is gone, too large, or a link by now."""
         is_place = self._files.user.strangers.is_place
         notes = map(VaultPath, paths)
         for path, content in self._files.store.root.read_each(notes, _LARGEST_READ):

@@ -185,9 +185,7 @@ class GrantedVault:
         )
 
     def _is_persons(self) -> bool:
-        """Whether the person may claim an import for theirs: at their own request, to which nothing
-        but a trusted module of theirs answers.
-        """
+        """At their own request, to which nothing but a trusted module of theirs answers."""
         caller = self._user.caller()
         chain = caller.chain
         is_asked = caller.request.by == "person" and chain.within is None and not chain.runs
@@ -380,10 +378,7 @@ class GrantedVault:
     async def _beyond(
         self, what: Literal["read", "write"], path: VaultPath, *, is_named: bool = False
     ) -> Sequence[str]:
-        """Ask a person about the files that this action of a run needs outside its grant.
-
-        Never for programs' files, nor for what the caller's key does not reach.
-        """
+        """Ask a person about files outside the grant; never programs', nor beyond the key."""
         run, caller = self._user.run, self._user.caller()
         if run is None:
             return ()
@@ -447,8 +442,6 @@ class GrantedVault:
 
 @dataclass(frozen=True, slots=True)
 class GrantedVaults:
-    """Opens the vault for one user."""
-
     store: Store
     index: VaultIndex
     search: Search
@@ -464,8 +457,6 @@ class GrantedVaults:
         writing: Writing = unwatched,
         is_strangers: bool = False,
     ) -> GrantedVault:
-        """For a module's code; `VaultUser` says what each means."""
-
         def author(call: CallRecord | None) -> Author:
             present = caller()
             return Author(
@@ -496,7 +487,6 @@ class GrantedVaults:
         caller: Callable[[], Caller],
         wrote: Callable[[WriteResult], None],
     ) -> GrantedVault:
-        """For a run of an agent; `wrote` hears of each write."""
         user = VaultUser(
             caller=caller,
             author=lambda _call: author,

@@ -1,7 +1,7 @@
 """Note tools: what agents and connected programs may do with notes, one function a tool.
 
-Arguments come from a model that may have read anyone's text, so whatever is wrong with them is
-answered as text and changes nothing. The definitions are part of every prompt, so they are short.
+Arguments come from a model that may have read anyone's text: what is wrong with them is answered as
+text. The definitions are part of every prompt, so they are short.
 """
 
 from __future__ import annotations
@@ -32,16 +32,13 @@ _LEFT_OUT = (
 
 
 class SeenNotes:
-    """The notes that one client was shown, by path, each with the digest that its edits are based
-    on.
-    """
+    """What one client was shown: by path, the digest that its edits are based on."""
 
     def __init__(self) -> None:
         self.digests: OrderedDict[str, str] = OrderedDict()
         self._whole: set[str] = set()
 
     def add(self, path: str, digest: str, *, is_whole: bool = True) -> None:
-        """It was shown that text, or a part of it."""
         self.forget(path)
         self.digests[path] = digest
         if is_whole:
@@ -50,7 +47,6 @@ class SeenNotes:
             self.forget(next(iter(self.digests)))
 
     def forget(self, path: str) -> None:
-        """It does not know what the note says now."""
         self.digests.pop(path, None)
         self._whole.discard(path)
 
@@ -61,16 +57,13 @@ class SeenNotes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteTools:
-    """The tools for one client. `writing` is entered around a call that may write, with what it
-    does and where, and gives the id of the run that it is recorded as.
-    """
+    """`writing` is entered around a call that may write, and gives the id of its run."""
 
     vault: GrantedVault
     writing: Callable[[str, str], AbstractAsyncContextManager[str | None]]
     seen: SeenNotes = field(default_factory=SeenNotes)
 
     def tools(self, *, may_write: bool) -> tuple[Tool, ...]:
-        """As an agent in this process has them."""
         return agent_tools(
             self,
             (known for known in tools_in(NoteTools) if may_write or known.capability == "read"),

@@ -50,11 +50,7 @@ Resolve: TypeAlias = Callable[[Sequence[Link]], Sequence[str | None]]
 def make_note(
     path: str, content: FileContent, indexed: IndexedRow | None, resolve: Resolve
 ) -> Note:
-    """The note of that content.
-
-    `indexed` is what the index has of the same content, if it has; `resolve` finds the files that
-    links lead to. Raises EditRefusedError where it is not text.
-    """
+    """`indexed` is of the same content. Raises EditRefusedError where it is no text."""
     text = decoded(path, content.data)
     row = indexed or make_indexed_note(path, content.data, content.status.st_mtime, is_whole=True)
     frontmatter = row.typed
@@ -88,11 +84,7 @@ def make_row(row: IndexedRow) -> NoteRow:
 
 
 def key_filters(where: Mapping[str, object]) -> tuple[KeyFilter, ...]:
-    """One condition a key: a value that it has, a list of which it has one, or None: it is not
-    there.
-
-    Raises EditRefusedError for a value that no key has.
-    """
+    """A list: one of these; None: the key is not there. Raises EditRefusedError."""
     return tuple(
         KeyFilter(key=key, op="exists", value=False)
         if value is None
@@ -114,10 +106,7 @@ def _word(value: object) -> str:
 
 
 def vault_edit(edits: Sequence[NoteEdit], base: str | None) -> Edit:
-    """The edits as one, the spans first: they are those of the text as it was read.
-
-    Raises EditRefusedError for what can be none.
-    """
+    """The spans first: they are those of the text as it was read. Raises EditRefusedError."""
     if not 0 < len(edits) <= _MOST_EDITS:
         raise EditRefusedError(f"an edit is made of 1 to {_MOST_EDITS} changes")
     spans = tuple(
@@ -136,9 +125,8 @@ def vault_edit(edits: Sequence[NoteEdit], base: str | None) -> Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """One write. Without an `edit` the file is removed; `is_new`: there may be no file yet. `base`
-    is the digest of the text that it was decided on; `is_persons`: it is the person's own words,
-    whatever was read before; `source` where the file is that the text is to move from, with no
+    """One write. Without an `edit` the file is removed; `is_new`: there may be no file yet.
+    `is_persons`: a person's own words, whatever was read before; `source`: moved from there, no
     link rewritten.
     """
 
@@ -166,7 +154,6 @@ def has_spans(edit: Edit) -> bool:
 
 
 def set_key(key: str, value: object) -> SetVaultKey:
-    """Raises EditRefusedError for a value that no key takes."""
     if isinstance(value, str | int | float | bool):
         return SetVaultKey(key=key, value=value)
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
@@ -228,7 +215,6 @@ def _links(text: str, resolve: Resolve) -> tuple[NoteLink, ...]:
 
 
 def _characters(data: bytes, offsets: Iterable[int]) -> Mapping[int, int]:
-    """The offsets in bytes as offsets in characters."""
     if data.isascii():
         return {offset: offset for offset in offsets}
     found: dict[int, int] = {}
@@ -259,14 +245,13 @@ def _moment(seconds: float) -> datetime:
 
 
 def checked(data: bytes) -> bytes:
-    """The same, where it is not too large to be written."""
     if len(data) > _LARGEST_WRITE:
         raise EditRefusedError(f"it is larger than {_LARGEST_WRITE >> 20} MB; nothing was written")
     return data
 
 
 def decoded(path: str, data: bytes) -> str:
-    """The text of a note. Raises EditRefusedError where it is none."""
+    """Raises EditRefusedError where it is no text."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -275,7 +260,7 @@ def decoded(path: str, data: bytes) -> str:
 
 
 def encoded(text: str) -> bytes:
-    """The bytes of a note. Raises TypeError or EditRefusedError for what can be none."""
+    """Raises TypeError or EditRefusedError for what can be no note."""
     if not isinstance(text, str):
         raise TypeError(
             f"a note is written as text, not as {type(text).__name__}; write_bytes writes bytes"

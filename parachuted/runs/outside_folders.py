@@ -1,7 +1,7 @@
-"""Read-only copies of granted folders beside the vault.
+"""Outside folders: read-only copies of granted folders beside the vault.
 
-Nothing that begins with a dot is copied (keys and settings are there), nor links, nor folders of
-the system and of secrets.
+No dot-files are copied (keys and settings are there), nor links, nor folders of the system and of
+secrets.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ _MACHINES = ("/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc", "/roo
 
 @dataclass(slots=True, kw_only=True)
 class OutsideCopies:
-    """`copied` are what was asked for and the name of its copy; `strange` those of them that are
-    not the person's own; `left_out` what was not copied, with the reason.
-    """
+    """`copied`: what was asked for, with its copy's name; `strange`: those not the person's own."""
 
     copied: list[tuple[str, str]] = field(default_factory=list)
     strange: list[str] = field(default_factory=list)
@@ -47,10 +45,7 @@ def copy_outside(
     never: tuple[Path, ...],
     own: OwnFolders | None = None,
 ) -> OutsideCopies:
-    """Copy each folder, or file, to `<number>` in the archive.
-
-    `never` are folders that are not copied, nor is what holds them. OSError.
-    """
+    """Each to `<number>` in the archive; none of `never`, nor what holds one. OSError."""
     copies, files, size = OutsideCopies(), 0, 0
     for number, path in enumerate(asked, start=1):
         left_out = LeftOut()
@@ -97,7 +92,6 @@ def _place(path: str, user_home: Path, never: tuple[Path, ...]) -> Path:
 
 
 def _files_in(real: Path, left_out: LeftOut) -> Iterator[tuple[str, bytes]]:
-    """Those of the folder, by their path below it; or the one file that it is."""
     try:
         folder = os.open(real, _FOLDER)
     except NotADirectoryError:
@@ -109,11 +103,7 @@ def _files_in(real: Path, left_out: LeftOut) -> Iterator[tuple[str, bytes]]:
 
 
 def _files_below(folder: int, below: str, left_out: LeftOut) -> Iterator[tuple[str, bytes]]:
-    """Those in the open folder, then those of its folders; it is closed at the end.
-
-    Each folder is opened from the one that holds it, so that no link on the way is followed, also
-    one that is swapped in.
-    """
+    """Each is opened from the one that holds it: no link is followed, also one swapped in."""
     try:
         rules, folders = IgnoreRules(), []
         with os.scandir(folder) as listed:
@@ -152,7 +142,7 @@ def _file(
 
 
 def _read(name: str, folder: int | None) -> bytes:
-    """A regular file's content. Raises ReadRefusedError and OSError."""
+    """Raises ReadRefusedError and OSError."""
     _check_kind(os.stat(name, dir_fd=folder, follow_symlinks=False))
     with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
         status = os.fstat(file.fileno())

@@ -1,6 +1,4 @@
-"""Requested run: a run of a module's agent, of a conversation's, or of one of the daemon's own: on
-whose behalf it works, in which container, what follows its steps, and what its end settles.
-"""
+"""Requested run: of a module's agent, a conversation's, or one of the daemon's own."""
 
 from __future__ import annotations
 
@@ -65,8 +63,6 @@ _MOST_TOLD = 20
 
 @dataclass(kw_only=True)
 class RunParts:
-    """From what each requested run is made. `boxes` None: there are no containers."""
-
     services: RunServices
     vaults: GrantedVaults
     hooks: RunHooks
@@ -75,7 +71,7 @@ class RunParts:
 
 
 class RequestedRun(Run):
-    """One run of an agent that was asked for. `missing` is what it wanted and cannot have here."""
+    """`missing` is what it wanted and cannot have here."""
 
     cancelled = "it was ended, because its caller no longer waits"
     missing: str | None = None
@@ -168,7 +164,6 @@ class RequestedRun(Run):
         return own.narrowed(CallerGrant(writes=self.grant.lane)) if self.taint else own
 
     def tool_caller(self) -> Caller:
-        """The same for a module whose tool it calls."""
         lent, watched = self._lent_caller(), replace(self._within, watch=self.guard)
         return replace(lent, chain=replace(lent.chain, within=watched))
 
@@ -207,7 +202,7 @@ class RequestedRun(Run):
         self.stepped(TextStep(text=words))
 
     async def settle(self, outcome: RunOutcome, error: BaseException | None) -> bool:
-        """Record the end; nothing is done on its behalf any more."""
+        """Nothing is done on its behalf any more."""
         del error
         request, self._has_ended = self.request, True
         if self.server_calls is not None:
@@ -256,17 +251,15 @@ class RequestedRun(Run):
         super().stepped(step)
 
     def _taint_caller(self) -> None:
-        """What it has read, its answer may hold."""
         self.request.caller.taint.read_by(self.taint, f"an answer of {self.agent}")
 
     def _approach(self, tokens: int) -> None:
-        """Publish once that the context is nearly full, where it is."""
         if tokens >= _NEARLY_FULL and not self._is_nearly_full and self.talks_in:
             self._is_nearly_full = True
             self.sessions.approach(self.talks_in, tokens, _NEARLY_FULL)
 
     async def compacting(self, trigger: str, instructions: str | None) -> CompactionAnswer:
-        """What hooks say of it. A long message can fill the window before any usage was told."""
+        """A long message can fill the window before any usage was told."""
         if trigger == "auto":
             self._approach(_NEARLY_FULL)
         return await self.hooks.compacting(trigger, instructions)
@@ -285,8 +278,6 @@ class RequestedRun(Run):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSandboxes:
-    """Gives runs their containers. `private` folders are never copied into one."""
-
     sandboxes: Sandboxes
     store: Store
     index: VaultIndex
@@ -295,16 +286,11 @@ class AgentSandboxes:
     own_folders: OwnFolders | None = None
 
     async def problem(self) -> str | None:
-        """Why no container can be had here, and what to install or do; None: one can."""
         return (await self.sandboxes.status()).problem
 
     @asynccontextmanager
     async def open(self, run: RequestedRun) -> AsyncIterator[Job]:
-        """The run's job, with the CLI's own tools over a private copy of what it was granted.
-
-        What it made is checked in when this is left without an error, once no container works in
-        it any more, and dropped with one. Raises AgentUnavailableError.
-        """
+        """The job over a private copy, which is checked in when this is left without an error."""
         is_conversation, config = run.request.pool == "conversation", run.grant.sandbox
         async with self.sandboxes.prepare(is_conversation=is_conversation) as folder:
             checkout = Checkout(
@@ -332,7 +318,7 @@ class AgentSandboxes:
                 run.add_words(words)
 
     def _copy_outside(self, run: RequestedRun, folder: RunFolder) -> OutsideCopies:
-        """Copy the folders beside the vault; what is not the person's own counts as read."""
+        """What is not the person's own counts as read."""
         own = self.own_folders or OwnFolders((), self.user_home)
         with (
             storage_errors("folders beside the vault could not be copied"),
@@ -352,10 +338,9 @@ class AgentSandboxes:
 
 @asynccontextmanager
 async def _open_network(run: RequestedRun, sockets: Path) -> AsyncIterator[Proxy | None]:
-    """The filtering proxy, for a run that was granted any network.
-
-    What a host answers is a stranger's text, after which there is no new connection, and of those
-    that are open only the one that answered goes on, so that the answer comes whole.
+    """The filtering proxy. What a host answers is a stranger's text: after it there is no new
+    connection, and of those that are open only the one that answered goes on, so that the answer
+    comes whole.
     """
     grant, taint = run.grant, run.taint
     if grant.network in ("none", ()):

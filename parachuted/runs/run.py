@@ -1,7 +1,7 @@
 """Run: one agent's work, from its grant to its receipt, with its lines in the audit.
 
-`Run.perform` is the one life cycle of every agent's run: a curator's, a module's, a conversation's,
-maintenance. Kinds differ in how their prompt is built before, and in what the end settles.
+`Run.perform` is the one life cycle of every agent's run. Kinds differ in how their prompt is built,
+and in what the end settles.
 """
 
 from __future__ import annotations
@@ -51,10 +51,6 @@ _SHOWN = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunServices:
-    """With what every run works, and where it is recorded. `model` is the one that runs ask for
-    unless they name another.
-    """
-
     backend: Backend
     accounts: RunAccounts
     active_runs: ActiveRuns
@@ -65,8 +61,6 @@ class RunServices:
 
 
 class RunFollower(Protocol):
-    """Who follows a run while it goes on."""
-
     def began(self, run: str) -> None: ...
 
     def stepped(self, step: Step) -> None:
@@ -74,9 +68,7 @@ class RunFollower(Protocol):
 
 
 class Run(ABC):
-    """One run, to be briefed and then performed. `cancelled` is the reason that is recorded when
-    its caller is cancelled.
-    """
+    """To be briefed and then performed. `cancelled` is recorded when its caller is cancelled."""
 
     account: RunAccount
     job: Job
@@ -110,9 +102,7 @@ class Run(ABC):
         changes: Sequence[ChangedNote] = (),
         model: str | None = None,
     ) -> None:
-        """What the agent is asked, what it may call, and what is recorded of it. `written` is what
-        its tools write, as it grows.
-        """
+        """`written` is what its tools write, as it grows."""
         now = self.services.clock()
         self.account = RunAccount(
             task=self.task,
@@ -146,9 +136,9 @@ class Run(ABC):
     ) -> RunOutcome:
         """Record the start, let the agent work, record and publish how it ended.
 
-        `since` is the moment at which the run was asked for: one that was ended after that does
-        not begin. `place` is its place in the budgets, which it holds until its start is recorded.
-        Raises what its work raises.
+        `since` is the moment at which it was asked for: a run that was ended after that does not
+        begin. It holds `place` in the budgets until its start is recorded. Raises what its work
+        raises.
         """
         with place or nullcontext():
             # from here on it counts in budgets, and the next start of the daemon ends it if need be
@@ -177,16 +167,12 @@ class Run(ABC):
 
     @abstractmethod
     async def settle(self, outcome: RunOutcome, error: BaseException | None) -> bool:
-        """Record the end, after the error that the work raised if it did. False: the run has not
-        ended, for it is tried again.
-        """
+        """Record the end, after the work's error if any. False: it is tried again."""
 
     @abstractmethod
-    def reach(self) -> CallerGrant:
-        """What it may read and write just now."""
+    def reach(self) -> CallerGrant: ...
 
     def may_go_on(self) -> bool:
-        """Whether its caller still has the right to it."""
         return True
 
     def tell_follower(self) -> None:
@@ -214,11 +200,9 @@ class Run(ABC):
         return self.account.cost.session_id if self.account.cost is not None else None
 
     async def follow(self, job: Job) -> str:
-        """Let the backend do the job; the agent's words after its last tool call.
-
-        A backend that does not keep the limits is ended some time later. In a conversation the
-        agent goes on while a hook objects to its end, some times at most. Raises AgentFailedError,
-        also for whatever else the backend raises.
+        """The agent's words after its last tool call. Raises AgentFailedError, also for whatever
+        else the backend raises. In a conversation the agent goes on while a hook objects to its
+        end, some times at most.
         """
         for objections in range(_MOST_OBJECTIONS + 1):
             await self._follow_once(job)
@@ -286,10 +270,6 @@ class Run(ABC):
 
 
 class RunAudit:
-    """The lines of one run in the audit: its start, its calls, its end. `module` is whose tools the
-    agent calls.
-    """
-
     def __init__(self, services: RunServices, task: Task, *, agent: str, module: str) -> None:
         self._services, self._task, self._agent, self._module = services, task, agent, module
         self._backend = f"agents.{services.backend.name}"
@@ -309,9 +289,7 @@ class RunAudit:
         return tuple(replace(tool, call=self._counted_call(tool)) for tool in tools)
 
     def record_refused(self, step: Step) -> None:
-        """Record a call that no tool has seen: of a name that no tool has, or with arguments that
-        the tool does not take.
-        """
+        """A call that no tool has seen: of an unknown name, or with bad arguments."""
         if not isinstance(step, ToolCallStep):
             return
         key = (step.tool, step.result.is_error)
@@ -324,7 +302,6 @@ class RunAudit:
     def record_call(
         self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float
     ) -> None:
-        """The agent called a tool, which took so many milliseconds."""
         self._calls[name, result.is_error] += 1
         path = arguments.get("file_path", arguments.get("path"))
         recorded, error = recorded_as(name, result)

@@ -1,10 +1,7 @@
-"""Run guard: what holds one agent's run: writes that it may no longer make become suggestions, a
-person is asked for more, and each call of the CLI's own tools is checked.
+"""Run guard: what holds one agent's run: writes that become suggestions, requests to a person, and
+the check of each call of the CLI's own tools.
 
-The rule is in access/strangers.py: a run that read strangers' text writes only to its lane until it
-ends. Before a call of a native tool, these are checked: the grant, what the run has read, the gate
-of shell commands, the path of a file tool, and hooks, which see Claude Code's names and the vault's
-paths.
+A run that read strangers' text writes only to its lane until it ends (access/strangers.py).
 """
 
 from __future__ import annotations
@@ -52,11 +49,7 @@ _MOST_WAITING = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGuard:
-    """`RunWatch` for one run.
-
-    `put_forward` takes a change as a suggestion and answers its id; None: no suggestions
-    are accepted. A request of a conversation waits `wait_s` seconds, and `opened` hears of it.
-    """
+    """`put_forward` files a suggestion and answers its id; None: none are accepted."""
 
     run: str
     grant: Grant
@@ -85,13 +78,10 @@ class RunGuard:
         )
 
     async def beyond(self, what: WishKind, path: str) -> bool:
-        """Whether a person, asked now, allows that path, command or host; a run without a waiting
-        caller asks no one.
-        """
+        """Whether a person, asked now, allows it; a run without a waiting caller asks no one."""
         return self.grant.asks and await self._ask(PermissionRequest(kind=what, what=path))
 
     async def may_begin(self, who: str) -> bool:
-        """Whether a person allows an agent to begin that is asked about for each session."""
         why = f"{who} asks to begin"
         return await self._ask(PermissionRequest(kind="trusted", what=self.grant.agent, why=why))
 
@@ -108,8 +98,6 @@ class RunGuard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSuggestions:
-    """Files the suggestions of one run, or of one client, and remembers their `names`."""
-
     sink: ProposalSink
     run: SuggestingRun
     who: str = "agent"
@@ -145,10 +133,6 @@ class RunSuggestions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGuards:
-    """What the guards of all runs share. `strangers` says which files taint, `taints` which
-    sessions are; a conversation's question waits `answer_s` seconds.
-    """
-
     strangers: Strangers = field(default_factory=Strangers)
     taints: SessionTaints | None = None
     suggestions: ProposalSink | None = None
@@ -156,9 +140,7 @@ class RunGuards:
     answer_s: float = 1500.0
 
     def answer(self, question: PendingPermission, value: object) -> bool:
-        """Answer a permission request as a conversation does: `allow`, `deny` or a pattern; an
-        agent that asks to begin is allowed for the session. Raises ActRefusedError.
-        """
+        """As a conversation does: `allow` (to begin: for the session), `deny` or a pattern."""
         if self.permissions is None:
             return False
         if value in ("allow", "deny"):
@@ -171,7 +153,7 @@ class RunGuards:
         return True
 
     def end(self, run: str, sessions: Sequence[str], taint: Taint, agent: str) -> None:
-        """A run has ended: its sessions are as tainted as it is, and it asks for nothing more."""
+        """Its sessions are as tainted as the run is, and it asks for nothing more."""
         if self.permissions is not None:
             self.permissions.end_run(run, next(iter(sessions), None))
         if self.taints is not None:
@@ -181,9 +163,7 @@ class RunGuards:
 
 @dataclass(slots=True, kw_only=True)
 class NativeGate:
-    """One run's. `cut_network` leaves no way out open for the next call, once the run has read a
-    stranger's text.
-    """
+    """`cut_network` leaves no way out open, once the run has read a stranger's text."""
 
     guard: RunGuard
     hooks: AgentHooks
@@ -196,7 +176,6 @@ class NativeGate:
     _number: int = 0
 
     def tools(self, sandbox: RunSandbox) -> NativeTools:
-        """The CLI's own tools in that container."""
         native = self.guard.grant.native
         return NativeTools(tools=native, sandbox=sandbox, before=self.before, after=self.after)
 
@@ -231,7 +210,6 @@ class NativeGate:
         return await self.guard.beyond("bash", command)
 
     async def after(self, name: str, arguments: Mapping[str, object], result: ToolResult) -> str:
-        """What hooks want the agent to know."""
         if self.guard.taint:
             self.cut_network()
         calls = self._waiting.get(key := _key(name, arguments))
@@ -252,7 +230,6 @@ class NativeGate:
 def call_objection(
     name: str, arguments: Mapping[str, object], grant: Grant, taint: Taint
 ) -> str | None:
-    """Why that call of a native tool may not be made, hooks aside."""
     if name not in grant.native:
         return f"this agent does not have {name[:80]}"
     if taint and name in _REACHERS:
@@ -277,9 +254,7 @@ def _bash_objection(arguments: Mapping[str, object], grant: Grant) -> str | None
 
 
 def _place_objection(name: str, arguments: Mapping[str, object], grant: Grant) -> str | None:
-    """A link in the copy that leads elsewhere leads to the container's own files, of which there
-    are none.
-    """
+    """A link in the copy leads to the container's own files, of which there are none."""
     for field_name in _PLACES:
         place = arguments.get(field_name)
         if place is None:
@@ -309,7 +284,7 @@ def _objection_to(name: str, place: str, grant: Grant) -> str | None:
 
 
 def _hook_arguments(arguments: Mapping[str, object], hooks: AgentHooks) -> dict[str, object]:
-    """The arguments with the vault's own paths, as a hook's rules and scripts know them."""
+    """With the vault's own paths, as a hook's rules and scripts know them."""
     given = dict(arguments)
     for name, path in _in_vault(arguments).items():
         if name in _PLACES and isinstance(path, str) and path != arguments.get(name):
@@ -318,15 +293,12 @@ def _hook_arguments(arguments: Mapping[str, object], hooks: AgentHooks) -> dict[
 
 
 def shown(path: str) -> str:
-    """A path that an agent chose, as messages may show it: bounded, and without what a terminal
-    would obey.
-    """
+    """A path that an agent chose, as messages may show it."""
     text = printable(path)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
 def _in_shown_places(response: object, hooks: AgentHooks) -> object:
-    """An answer with the vault's own paths, where one of the CLI's tools names them."""
     if isinstance(response, str) and f"{response}/".startswith(f"{_VAULT}/"):
         return posixpath.join(hooks.vault, response.removeprefix(_VAULT).lstrip("/"))
     if isinstance(response, list):

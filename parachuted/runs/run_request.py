@@ -1,6 +1,4 @@
-"""Run request: what one run of an agent is to be, by whichever way it is asked for, with the
-options of its caller, and its report. What narrows it may only take away.
-"""
+"""Run request: what one run of an agent is to be; what its caller adds may only narrow it."""
 
 from __future__ import annotations
 
@@ -38,17 +36,11 @@ _Paths: TypeAlias = Annotated[tuple[_Text, ...], Field(max_length=100)]
     frozen=True, slots=True, kw_only=True, config=ConfigDict(defer_build=True, extra="forbid")
 )
 class RunOptions:
-    """Of any run: where it works, whose words its prompt is, what its caller takes from the agent,
-    and what it may take at most.
+    """What a caller may set. Of a run that is followed: `session_id` to go on with, `budget`.
 
-    Of a run that is followed: `session_id` is an earlier one's to go on with, and a run that serves
-    a conversation can take its `budget`.
-
-    Of a run of a conversation, the rest: `attachments` are files of the vault, `context_folders`
-    those whose context files go before the conversation, `history` what was said before, for a
-    session that cannot be resumed, `context` what goes ahead of the prompt and is not the person's
-    words. Hooks and listeners know the conversation by `conversation_id`, and that it is about
-    `conversation_folder`, which gives the agent no right.
+    The rest is of conversations: `history` was said before, for a session that cannot be resumed;
+    `context` goes ahead of the prompt and is not the person's words. Hooks know the conversation by
+    `conversation_id`, and that it is about `conversation_folder`, which gives the agent no right.
     """
 
     working_directory: str | None = None
@@ -69,7 +61,6 @@ class RunOptions:
     conversation_folder: _Text | None = None
 
     def limits(self, most: RunLimits) -> RunLimits:
-        """What the run may take, within what any may."""
         return RunLimits(
             timeout_s=min(self.timeout_s or most.timeout_s, most.timeout_s),
             max_turns=max(1, int(min(self.max_turns or most.max_turns, most.max_turns))),
@@ -84,9 +75,7 @@ class RunOptions:
 
     @property
     def about_folder(self) -> str | None:
-        """The folder of the vault that a conversation is about, as far as it is one: a session's
-        file can say anything.
-        """
+        """Of a conversation, as far as it is a folder: a session's file can say anything."""
         about = self.conversation_folder
         with contextlib.suppress(PathRefusedError):
             return about and str(VaultPath.parse(about.rstrip("/")))
@@ -107,7 +96,7 @@ _TAKEN = {
 def read_options(
     options: Mapping[str, object], kind: Literal["run_agent", "start", "conversation"] = "run_agent"
 ) -> RunOptions:
-    """The options of such a run. None stands for one that is left out. Raises ActRefusedError."""
+    """None stands for one that is left out. Raises ActRefusedError."""
     call = "run_agent" if kind == "run_agent" else "start"
     named = {name: value for name, value in options.items() if value is not None}
     if kind == "conversation" and named.get("working_directory") == "":
@@ -138,10 +127,9 @@ def read_options(
 class AgentDefinition:
     """An agent as it may be at most.
 
-    `name` is `module/agent`, or one word for the core's own. `bounds` is what its module may touch,
-    within which all of it lies; `calls` the tools of modules that it may call, `tools` more of its
-    own, whose reading marks the run; `does_without_shell` whether it is of use where there is no
-    container for its shell; without `has_tools` it answers and does nothing else.
+    `name` is `module/agent`, or one word for the core's own; `bounds` what its module may touch;
+    `calls` the tools of modules that it may call; `tools` its own, whose reading marks the run.
+    Without `has_tools` it only answers.
     """
 
     name: str
@@ -156,7 +144,6 @@ class AgentDefinition:
 
     @property
     def who(self) -> str:
-        """How messages speak of it."""
         if self.module is None:
             return f"the {self.name} agent"
         return f"the agent {self.name.removeprefix(f'{self.module}/')} of the module {self.module}"
@@ -164,13 +151,8 @@ class AgentDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """One run to be.
-
-    `limits` is what it may take, `pool` whose budget and room that is: a conversation's where a
-    person waits for it. `overrides` are what a person took from the agent. `is_strangers`: the
-    prompt is strangers' text. `session` is an earlier one to go on with, `caller` on whose behalf
-    it is asked for; `follower` hears of its steps. `input`, of a run of a conversation, is what the
-    person says meanwhile.
+    """One run to be. `overrides` are what a person took from the agent; `is_strangers`: of the
+    prompt; `input`, of a conversation, is what the person says meanwhile.
     """
 
     definition: AgentDefinition
@@ -188,7 +170,6 @@ class RunRequest:
 
     @property
     def narrowings(self) -> tuple[AgentConfig, ...]:
-        """What a person and what its caller take from the agent."""
         return (*self.overrides, *narrowing_configs(self.options.narrowing))
 
     @property
@@ -198,7 +179,6 @@ class RunRequest:
 
     @property
     def may_write(self) -> bool:
-        """Whether it may write notes, whichever those are."""
         return all(config.may_write for config in (self.definition.config, *self.narrowings))
 
     def task(self, now: datetime) -> Task:
@@ -219,12 +199,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentRun:
-    """The run that goes on here: on behalf of the `asker`, of an agent of that `module`.
-
-    While it calls a tool there is a `watch`. Its own module's tools write what the module may.
-    Another one's write for it only where it `may_write` notes itself, and where they may for the
-    run that called for it.
-    """
+    """While it calls a tool there is a `watch`; another module's tools write only what it may."""
 
     grant: Grant
     asker: Caller = field(default_factory=Caller)

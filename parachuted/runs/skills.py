@@ -1,9 +1,7 @@
-"""Markdown instructions for agents, from the `.claude/skills` and `.skills` of a vault, of a folder
-in it, or of a person.
+"""Skills: markdown instructions for agents, of a vault, of a folder in it, or of a person.
 
-A skill is only text: it grants no tool and no path. Links are not followed, so no other file can
-pose as a skill. A skill in an untrusted place counts as untrusted text: it is not listed to agents,
-and reading it taints the run.
+A skill grants no tool and no path. Links are not followed. One in an untrusted place is untrusted
+text: it is not listed to agents, and reading it taints the run.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from parachuted.access.strangers import Strangers, Taint
 from parachuted.agents.job import Tool, ToolResult
 from parachuted.errors import ParachuteError
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.tools.definitions import an_object
 from parachuted.vault import ParsedNote, VaultPath, VaultRoot, parse_note, printable, refusal
 
 FOLDERS = (".claude/skills", ".skills")
@@ -41,18 +40,11 @@ _DESCRIPTION = (
     "Get the instructions of one of your skills, by its name as it stands in the list. "
     "Do so before you begin on what it is about."
 )
-_SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "description": "The skill's name."}},
-    "required": ["name"],
-    "additionalProperties": False,
-}
+_NAMED = an_object("name", name={"type": "string", "description": "The skill's name."})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """One skill: when to use it, and its text without the frontmatter."""
-
     name: str
     description: str
     text: str
@@ -62,17 +54,13 @@ class Skill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillFolder:
-    """A folder of a root that may hold skills. `is_strangers` says it of the text at a path."""
-
     root: VaultRoot
     folder: str = ""
     is_strangers: Callable[[str, bytes], bool] = lambda _path, _data: False
 
 
 def find_skills(places: Iterable[SkillFolder]) -> tuple[Skill, ...]:
-    """The skills of these places, by name; the first place wins, but an untrusted skill never
-    replaces another. Blocks on the disk.
-    """
+    """By name; the first place wins, but an untrusted skill never replaces another. Blocks."""
     own: dict[str, Skill] = {}
     strangers: dict[str, Skill] = {}
     for place in places:
@@ -87,7 +75,7 @@ def find_skills(places: Iterable[SkillFolder]) -> tuple[Skill, ...]:
 
 
 def listed(skills: Sequence[Skill], taint: Taint) -> str:
-    """The list of its skills for an agent, or ""; untrusted ones only for a tainted run."""
+    """For an agent, or ""; untrusted ones only for a tainted run."""
     if not skills:
         return ""
     shown = _shown(skills, taint)
@@ -99,7 +87,6 @@ def listed(skills: Sequence[Skill], taint: Taint) -> str:
 
 
 def skill_tool(skills: Sequence[Skill], taint: Taint) -> Tool:
-    """The tool that returns a skill's text. An untrusted one taints the run."""
     by_name = {skill.name: skill for skill in skills}
 
     async def call(arguments: Mapping[str, object]) -> ToolResult:
@@ -112,7 +99,12 @@ def skill_tool(skills: Sequence[Skill], taint: Taint) -> Tool:
             taint.read(f"the skill {skill.path}")
         return ToolResult(text=skill.text)
 
-    return Tool(name=TOOL, description=_DESCRIPTION, schema=_SCHEMA, call=call)
+    return Tool(
+        name=TOOL,
+        description=_DESCRIPTION,
+        schema={**_NAMED, "additionalProperties": False},
+        call=call,
+    )
 
 
 def _shown(skills: Sequence[Skill], taint: Taint) -> list[Skill]:
@@ -120,8 +112,6 @@ def _shown(skills: Sequence[Skill], taint: Taint) -> list[Skill]:
 
 
 class AgentSkills:
-    """Finds the skills of each agent; `user_home` is the person's."""
-
     def __init__(self, root: VaultRoot, user_home: Path, strangers: Strangers) -> None:
         self._vault = SkillFolder(root=root, is_strangers=strangers.is_text)
         self._user_home = SkillFolder(root=VaultRoot(user_home))
@@ -143,7 +133,7 @@ class AgentSkills:
 
 
 def _files(place: SkillFolder) -> list[tuple[str, VaultPath]]:
-    """Names of skills, each with its file: `name/SKILL.md`, or else `name.md`."""
+    """By name: `name/SKILL.md`, or else `name.md`."""
     found: dict[str, VaultPath] = {}
     for folder in FOLDERS[::-1]:
         found |= _files_in(place, f"{place.folder}/{folder}" if place.folder else folder)

@@ -1,6 +1,4 @@
-"""Task reviews: what the run of a task reviews, from its mark to its end or to the daemon's next
-start.
-"""
+"""Task reviews: what a task's run reviews, from its mark to its end or the daemon's next start."""
 
 from __future__ import annotations
 
@@ -23,10 +21,7 @@ _PIECE = 250
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReviews:
-    """Marks what a run reviews, so that what changes meanwhile stays open, and closes it.
-
-    What is many goes in pieces of one batch each, between which others have their turn.
-    """
+    """What changes while a run reviews stays open. Many go in pieces of one batch each."""
 
     state: StateStore
     pending: PendingChanges
@@ -46,20 +41,16 @@ class TaskReviews:
         return looked
 
     async def close(self, task: Task, looked: Sequence[PendingChange], *, failed: bool) -> None:
-        """What it reviewed is closed, unless it failed, and the task goes. May be cut short, and
-        gone through again.
-        """
+        """May be cut short, and gone through again."""
         await self.settle(looked, failed=failed)
         self.queue.finish(task)
 
     def close_at_start(self, task: Task, *, failed: bool) -> None:
-        """The same as `close` for a task of the last daemon, all at once."""
         with self.state.batch():
             self._settle(self.pending.looking(task.watcher), failed=failed)
             self.queue.finish(task)
 
     def put_back_at_start(self, task: Task) -> None:
-        """A task of the last daemon waits again, and what it reviewed is open."""
         with self.state.batch():
             self._settle(self.pending.looking(task.watcher), failed=True)
             self.queue.put_back(task, due_at=self.clock(), reason=None)
@@ -84,15 +75,12 @@ class TaskReviews:
 
 
 def in_pieces(reviews: Sequence[PendingChange]) -> Iterable[Sequence[PendingChange]]:
-    """So many as one batch may hold without keeping others waiting."""
     return (reviews[start : start + _PIECE] for start in range(0, len(reviews), _PIECE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecovery:
-    """To be gone through at the start: `settle_runs` before the vault is looked at, `end_lost_runs`
-    and `finish_acts` after.
-    """
+    """At the start: `settle_runs` before the vault is looked at, the others after."""
 
     queue: Queue
     reviews: TaskReviews
@@ -102,9 +90,7 @@ class RunRecovery:
     clock: Callable[[], datetime]
 
     def settle_runs(self) -> list[str]:
-        """A run whose end is known ends; any other is taken back and will be done again. Says what
-        a person should know.
-        """
+        """A run whose end is known ends; others are taken back. Says what to tell."""
         said: list[str] = []
         for task in self.queue.running():
             document = self.history.run(str(task.run))
@@ -126,9 +112,7 @@ class RunRecovery:
                 save(self.history, failed)
 
     async def finish_acts(self, notice: Callable[[Iterable[str]], Awaitable[None]]) -> list[str]:
-        """Finish the acts of several files that were cut short: moves, merges, undos. Says what a
-        person should know.
-        """
+        """Finish acts of several files that were cut short. Says what to tell a person."""
         finished = await asyncio.to_thread(self.acts.finish_all)
         await notice([path for act in finished for path in act.paths])
         said = [act.problem for act in finished if act.problem is not None]
@@ -142,9 +126,7 @@ class RunRecovery:
         return said
 
     def _take_back(self, task: Task) -> Iterator[str]:
-        """Before the task is put back, or a crash in between would leave writes of a run that
-        starts again.
-        """
+        """Before the task is put back, or a crash would leave writes of a run that starts again."""
         self.acts.forget(str(task.run))
         for reverted in self.undo.take_back([str(task.run)]):
             for kept in reverted.kept:

@@ -1,8 +1,4 @@
-"""The context-file tools of a curator.
-
-The grant is two lists of paths, fixed at the start of the run. Arguments come from a model that may
-have read untrusted text, so each is checked, and mistakes are answered as text and change nothing.
-"""
+"""Context files: the tools of a curator, on two lists of paths that are fixed for the run."""
 
 from __future__ import annotations
 
@@ -56,10 +52,7 @@ _LEFT_OUT = "more are watched than one run may read; these are the ones that cha
 
 @dataclass(slots=True, kw_only=True)
 class ContextGrant:
-    """What one run may touch: `own` to read and write, unless it is a control file, `watched` to
-    read. `past`: those of `watched` that changed and are not watched any more. `left_out`: how many
-    more are watched than one run may read.
-    """
+    """`past`: those of `watched` that are not watched any more; `left_out`: how many more are."""
 
     own: VaultPath
     watched: tuple[VaultPath, ...]
@@ -70,12 +63,9 @@ class ContextGrant:
 
 @dataclass(slots=True, kw_only=True)
 class ContextFiles:
-    """The tools of one run, and a record of what they did.
-
-    `read` holds the digest of each text as the agent last saw it; `trouble` is what the disk did
-    at the last write that it refused, and none followed. `taint` says whether it has read
-    strangers' text, as `strangers` knows it: its own note is its lane, and is marked where it then
-    writes.
+    """The tools of one run. `read` holds the digest of each text as the agent last saw it;
+    `trouble` is what the disk did at the last write, if it refused. Its own note is the run's lane,
+    and is marked where it writes after reading strangers' text.
     """
 
     store: Store
@@ -166,7 +156,7 @@ class ContextFiles:
             self.taint.read(path)
 
     def _read(self, path: VaultPath) -> FileContent:
-        """The file itself; a link that stands there by now leads to what was not granted."""
+        """A link that stands there by now leads to what was not granted."""
         if self.store.root.ignore.hides(path):
             raise ignored(path)
         if self.store.resolve(path) != path:
@@ -176,7 +166,6 @@ class ContextFiles:
         return self.store.read(path, keep=True)
 
     def _update(self, path: VaultPath, section: str, content: str) -> str:
-        """Replace one section of the watcher's own note; History only grows."""
         present = self._read(path).data
         note = parse_note(present)
         found = note.section(section) if section else None

@@ -1,6 +1,4 @@
-"""Tool definitions: a method is a tool, its parameters are the schema of its arguments, and what
-goes wrong is answered as text.
-"""
+"""Tool definitions: a method is a tool, its parameters are the schema of its arguments."""
 
 from __future__ import annotations
 
@@ -30,10 +28,10 @@ _ANYTHING: tuple[object, ...] = ({}, True)  # what a schema of any value is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDescription:
-    """What is said of a tool. `takes` and `answers` are JSON schemas of objects; `module` and
-    `capability` are the scope that an API key needs for it. `is_destructive`: it may take away or
-    replace what is there; `is_idempotent`: a second equal call changes nothing more.
-    `for_path_keys`: a key with paths may call it, and it reaches no more than those.
+    """`takes` and `answers` are JSON schemas; `module` and `capability` are the scope that an API
+    key needs. `is_destructive`: it may replace what is there; `is_idempotent`: a second equal call
+    changes nothing more. `for_path_keys`: a key with paths may call it, and it reaches no more than
+    those.
     """
 
     name: str
@@ -49,13 +47,11 @@ class ToolDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition(ToolDescription):
-    """A tool that a method defines."""
-
     arguments: type[BaseModel]
     function: Callable[..., Awaitable[Answer]]
 
     async def call(self, *owner: object, sent: Mapping[str, object]) -> Answer:
-        """Call it with arguments that the schema has checked. Raises EditRefusedError."""
+        """With arguments that the schema has checked. Raises EditRefusedError."""
         try:
             arguments = self.arguments.model_validate(sent)
         except ValidationError as error:
@@ -106,17 +102,14 @@ def tool(
 
 
 def tools_in(owner: type) -> tuple[ToolDefinition, ...]:
-    """The tools among the methods of a class."""
     return tuple(
         getattr(member, _DEFINED) for member in vars(owner).values() if hasattr(member, _DEFINED)
     )
 
 
 def brief(shape: object) -> object:
-    """The schema of an argument as a model needs it, since it is part of every prompt: what may be
-    left out need not be null too, its default is the tool's matter, a value beyond a limit is
-    refused with the limit, a value that is listed needs no type, and a schema of anything says
-    nothing.
+    """The schema of an argument as a model needs it, since it is part of every prompt: without what
+    the tool itself sees to, such as defaults, limits and null.
     """
     if not isinstance(shape, Mapping):
         return shape
@@ -134,7 +127,7 @@ def brief(shape: object) -> object:
 
 
 def agent_tools(owner: object, definitions: Iterable[ToolDefinition]) -> tuple[Tool, ...]:
-    """Those tools of that object, as an agent in this process has them."""
+    """As an agent in this process has them."""
 
     async def call(definition: ToolDefinition, sent: Mapping[str, object]) -> ToolResult:
         try:
@@ -157,15 +150,14 @@ def agent_tools(owner: object, definitions: Iterable[ToolDefinition]) -> tuple[T
 
 
 def refused(error: ParachuteError) -> ToolResult:
-    """What went wrong, in words for a model."""
+    """In words for a model."""
     if isinstance(error, ConflictError):
-        text = f"{error.message}; read the note again, then decide again"
-        return ToolResult(text=text, is_error=True)
+        return ToolResult.refusal(f"{error.message}; read the note again, then decide again")
     return ToolResult.of_error(error)
 
 
 def plain(text: str) -> str:
-    """The text, where it holds no character that is none. Raises EditRefusedError."""
+    """Raises EditRefusedError where the text holds a character that is none."""
     found = UNPRINTABLE.search(text.replace("\r\n", "\n"))
     if found is not None:
         raise EditRefusedError(

@@ -1,11 +1,8 @@
-"""Reports what is wrong with notes, with the vault's `.parachute/`, and with the audit, and what to
-do about it; it repairs nothing.
-"""
+"""Doctor: reports what is wrong with notes, `.parachute/` and the audit; it repairs nothing."""
 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -26,7 +23,7 @@ from parachuted.vault import (
 )
 from parachuted.vault.conflict_copies import is_conflict_copy
 from parachuted.vault.note import conflict_line
-from parachuted.vault.root import read_all
+from parachuted.vault.root import FileContent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +35,6 @@ class LintWarning:
     message: str
 
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LARGEST = 64 << 20
 _SHOWN_TO_NONE = "is a conflict marker; no agent is shown the note until it is resolved"
 _MARKER = "is a conflict marker; leave the text of one side, as git or your sync program has it"
@@ -100,7 +96,6 @@ def check_control_folder(
 
 
 def conflict_copies(paths: Iterable[str]) -> list[LintWarning]:
-    """The conflict copies among these paths."""
     return [
         LintWarning(path=path, code="conflict-copy", message=_COPIED_NOTE)
         for path in sorted(paths)
@@ -123,7 +118,7 @@ def without_repeats(notes: Iterable[LintWarning]) -> list[LintWarning]:
 def check_watches(
     watches: WatchRegistry, declared: Iterable[WatchDeclaration]
 ) -> list[LintWarning]:
-    """What of these `watch:` lists cannot be read, and which patterns match nothing. Blocks."""
+    """What cannot be read, and which patterns match nothing. Blocks."""
     found = []
     for one in declared:
         problems = [("watch", message) for message in one.problems]
@@ -138,26 +133,16 @@ def check_watches(
 def _conflicts(root: VaultRoot, folder: str) -> Iterable[tuple[str, str]]:
     try:
         with root.opened_folder(folder) as descriptor:
-            for name in sorted(os.listdir(descriptor)):  # noqa: PTH208  by descriptor, which pathlib cannot
-                if is_conflict_copy(name):
-                    yield f"{folder}/{name}", _COPY
-                elif (line := _conflict_line(descriptor, name)) is not None:
-                    yield f"{folder}/{name}", f"line {line} {_MARKER}"
+            names = sorted(os.listdir(descriptor))  # noqa: PTH208  by descriptor, which pathlib cannot
     except OSError:
         return  # there is none, or its reader says what is wrong with it
-
-
-def _conflict_line(folder: int, name: str) -> int | None:
-    try:
-        descriptor = os.open(name, _READ, dir_fd=folder)
-    except OSError:
-        return None  # a link, or gone meanwhile
-    try:
-        at = os.fstat(descriptor)
-        is_read = stat.S_ISREG(at.st_mode) and at.st_size <= _LARGEST
-        return conflict_line(read_all(descriptor)) if is_read else None
-    finally:
-        os.close(descriptor)
+    copies = [name for name in names if is_conflict_copy(name)]
+    yield from ((f"{folder}/{name}", _COPY) for name in copies)
+    read = (VaultPath(f"{folder}/{name}") for name in names if name not in copies)
+    for path, found in root.read_each(read, _LARGEST):
+        # What cannot be read is a link, too large or gone meanwhile.
+        if isinstance(found, FileContent) and (line := conflict_line(found.data)) is not None:
+            yield path, f"line {line} {_MARKER}"
 
 
 def _stash(root: VaultRoot) -> str:
@@ -224,7 +209,6 @@ _OF_NOTES: Mapping[str, str] = {
 
 
 def finding_of_problem(subject: str, problem: str) -> DoctorFinding:
-    """One of the daemon or of the vault as a whole."""
     word = subject.partition(":")[0].partition(".")[0].partition(" ")[0]
     advice, remedy = _ADVICE.get(word, ("", None))
     return DoctorFinding(
@@ -238,6 +222,5 @@ def finding_of_problem(subject: str, problem: str) -> DoctorFinding:
 
 
 def finding_of_note(note: LintWarning) -> DoctorFinding:
-    """One of a single note."""
     advice = _OF_NOTES.get(note.code, "Open the file and mend what is named.")
     return DoctorFinding(about=note.code, problem=note.message, advice=advice, path=note.path)

@@ -1,6 +1,4 @@
-"""Moves an older program's context files into folders, as one run that `parachute undo`
-reverts.
-"""
+"""Migration: moves an older program's context files into folders, as one run that can be undone."""
 
 from __future__ import annotations
 
@@ -39,13 +37,10 @@ class Migration:
         self._bus, self._turn = bus, asyncio.Lock()
 
     async def plan(self, sees: CanSee) -> tuple[PlannedMove, ...]:
-        """What would be done with the files that `sees` lets see; nothing is."""
         return await asyncio.to_thread(self._plan, sees)
 
     async def apply(self, sees: CanSee) -> MigrationResult:
-        """Do it. What one file refuses is reported and stops no other. Raises StorageFailedError
-        when the history cannot be written.
-        """
+        """What one file refuses is reported and stops no other. Raises StorageFailedError."""
         async with self._turn:
             act = new_act(
                 NAME, self._store.clock(), watcher=str(LEGACY_FOLDER), reason="", carries=True
@@ -76,7 +71,6 @@ class Migration:
     def _apply(
         self, sees: CanSee, act: Operation
     ) -> tuple[tuple[PlannedMove, ...], list[VaultPath]]:
-        """What became of each file, and the paths that were written."""
         moves, written = self._plan(sees), dict[VaultPath, None]()
         if all(move.action == "refuse" for move in moves):
             return moves, []

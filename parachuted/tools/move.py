@@ -1,4 +1,4 @@
-"""Moves a file, and rewrites every link that led to it or would now lead elsewhere.
+"""Move: moves a file, and rewrites every link that led to it or would now lead elsewhere.
 
 The file moves first, then each note is written. It is one act: what is left of it when the program
 dies is done at the next start.
@@ -65,9 +65,7 @@ class MovePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rewrite:
-    """A note, at its path before the move, with what is to become of it: None where it may not be
-    written. `wanted` counts the links that are to change, `left` those of them that will not.
-    """
+    """`data` None: it may not be written. `left` counts those of the `wanted` links that stay."""
 
     path: VaultPath
     note: ParsedNote
@@ -77,10 +75,7 @@ class _Rewrite:
 
 
 class Mover:
-    """Moves notes.
-
-    `linking` tells, as far as it is known, which notes have links to a file. Blocks on the disk.
-    """
+    """`linking` tells which notes are known to have links to a file. Blocks on the disk."""
 
     def __init__(self, store: Store, linking: Callable[[str], Iterable[str]]) -> None:
         self._store, self._linking = store, linking
@@ -97,8 +92,7 @@ class Mover:
         are_all: bool = True,
         writing: Writing = unwatched,
     ) -> MoveResult:
-        """Move the file and rewrite links, each note a write of its own, in those that `may_write`
-        allows. `writing` is entered for each write, and gives what is called with its result.
+        """Each note is a write of its own, for which `writing` is entered.
 
         `files` are all files of the vault, or, where they are not (`are_all`), all that exist for
         the caller. Raises ConflictError when the target is taken, or the note is not of digest
@@ -144,9 +138,8 @@ class Mover:
     def moved_before(
         self, source: VaultPath, target: VaultPath, *, base: str | None, files: Iterable[str]
     ) -> MoveResult | None:
-        """The result of a move that was done already, for who asks again since the answer was lost;
-        None where the file did not come from there, or is not there any more. `linking` then knows
-        the notes with links to the old place, where nothing is.
+        """The result of a move that was done already, since its answer may have been lost; or None.
+        `linking` then knows the notes with links to the old place, where nothing is.
         """
         history, root = self._store.history, self._store.root
         old, new = self._store.placed(source), self._store.placed(target)

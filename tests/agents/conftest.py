@@ -28,8 +28,6 @@ TEXT = {"type": "string"}
 
 
 class AgentRig:
-    """Tools that remember how they were called."""
-
     def __init__(self) -> None:
         self.calls: list[tuple[str, Mapping[str, object]]] = []
         self.answers: dict[str, Callable[[Mapping[str, object]], Awaitable[ToolResult]]] = {}
@@ -81,8 +79,6 @@ def job(agent_rig: AgentRig) -> Callable[..., Job]:
 
 
 class Outcome:
-    """A run's steps, what it raised, and how long it took."""
-
     def __init__(self, steps: list[Step], error: BaseException | None, seconds: float) -> None:
         self.steps, self.error, self.seconds = steps, error, seconds
 
@@ -164,7 +160,6 @@ class Claude:
         await self.gateway.close()
 
     def left_over(self) -> set[int]:
-        """The processes that live in its folder."""
         return {
             int(entry.name)
             for entry in os.scandir("/proc")

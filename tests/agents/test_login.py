@@ -29,8 +29,6 @@ ANSWER = {
 
 
 class Server:
-    """The server of logins, as scripted answers."""
-
     def __init__(self, *answers: tuple[int, object]) -> None:
         self.answers = list(answers)
         self.asked: list[tuple[str, Mapping[str, object]]] = []

@@ -29,8 +29,6 @@ CHANGE = ChangedNote(
 
 
 class ReportedNotes:
-    """Notes in memory, and the curator's tools upon them."""
-
     def __init__(self, notes):
         self.notes = notes
 
@@ -226,18 +224,6 @@ async def test_a_section_that_is_switched_off_is_not_written(reported_notes, off
     assert [call for call in called(outcome) if call[0] == "update_context"] == [
         ("update_context", "History")
     ]
-
-
-async def test_an_edit_in_the_section_is_moved_below_it(reported_notes, offline):
-    await offline(CHANGE)
-    reported_notes.notes["AGENTS.md"] = reported_notes.notes["AGENTS.md"].replace(
-        "- [House]", "- call the roofer!\n- [House]"
-    )
-    await offline()
-
-    note = parse_note(reported_notes.notes["AGENTS.md"].encode())
-    assert find_generated(note).below == "- call the roofer!"
-    assert not find_generated(note).is_edited
 
 
 async def test_a_save_between_reading_and_writing_has_it_decided_again(reported_notes, offline):

@@ -31,7 +31,6 @@ async def client(
     mode: str = "legacy",
     name: str = "test",
 ) -> AsyncIterator[Client]:
-    """A client of the `mcp` package, connected over HTTP."""
     async with httpx2.AsyncClient(headers=dict(headers or {})) as http:
         transport = streamable_http_client(f"{daemon_rig.url}/mcp", http_client=http)
         info = Implementation(name=name, version="1")
@@ -40,7 +39,6 @@ async def client(
 
 
 async def call(peer: Client, tool: str, **arguments: object) -> dict:
-    """The answer of a tool call that succeeds."""
     result = await peer.call_tool(tool, arguments)
     assert not result.is_error, said(result)
     assert isinstance(result.structured_content, dict)
@@ -48,25 +46,20 @@ async def call(peer: Client, tool: str, **arguments: object) -> dict:
 
 
 async def listed(peer: Client, **arguments: object) -> list[str]:
-    """The paths of the notes that are listed."""
     return [one["path"] for one in (await call(peer, "list_notes", **arguments))["notes"]]
 
 
 async def refused(peer: Client, tool: str, **arguments: object) -> str:
-    """The sentence of a tool call that fails."""
     result = await peer.call_tool(tool, arguments)
     assert result.is_error, said(result)
     return said(result)
 
 
 def said(result: CallToolResult) -> str:
-    """The text of an answer."""
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
 class RawMcpClient:
-    """Sends messages as they are, without the package."""
-
     def __init__(
         self, daemon_rig: DaemonRig, session: aiohttp.ClientSession, **headers: str
     ) -> None:
@@ -85,7 +78,6 @@ class RawMcpClient:
             return answer.status, answer.headers, await answer.json() if is_json else None
 
     async def ask(self, method: str, params: object = None, **headers: str) -> dict:
-        """The result of one request."""
         status, _headers, answer = await self.post(message(method, params), **headers)
         assert status == 200, answer
         assert isinstance(answer, dict)
@@ -101,6 +93,5 @@ class RawMcpClient:
 
 
 def message(method: str, params: object = None, number: int = 1) -> dict[str, object]:
-    """One request."""
     more = {} if params is None else {"params": params}
     return {"jsonrpc": "2.0", "id": number, "method": method, **more}

@@ -77,20 +77,6 @@ async def test_once_it_read_a_strangers_text_what_it_writes_is_suggested(live: L
             await call(fresh, "edit_section", path="plan.md", section="Facts", text="Peas.")
 
 
-async def test_an_edit_is_based_on_what_was_read_and_merges_or_conflicts(live: Live, vault: Path):
-    save(vault / "plan.md", "# Plan\n\n## Facts\n\nBeans.\n\n## More\n\nx\n")
-    async with live() as daemon_rig, client(daemon_rig) as peer:
-        await daemon_rig.settled()
-        await call(peer, "read_note", path="plan.md")
-        save(vault / "plan.md", "# Plan\n\n## Facts\n\nBy hand.\n\n## More\n\nx\n")
-        await daemon_rig.settled()
-
-        said = await refused(peer, "edit_section", path="plan.md", section="Facts", text="Peas.")
-        assert "read the note again" in said
-        await call(peer, "edit_section", path="plan.md", section="More", text="y")
-        assert (vault / "plan.md").read_text() == "# Plan\n\n## Facts\n\nBy hand.\n\n## More\n\ny\n"
-
-
 async def test_of_too_many_clients_the_one_used_least_recently_is_forgotten(live: Live):
     async with live() as daemon_rig:
         sources = daemon_rig.daemon.http.mcp.clients.sources

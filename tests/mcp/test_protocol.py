@@ -9,7 +9,6 @@ from mcp.shared.exceptions import MCPError
 
 from parachuted import __version__
 from parachuted.mcp.protocol import address_of, path_at
-from tests.api.calls import key_of
 from tests.mcp.peers import call, client
 from tests.stories.daemon_rig import Live, save
 
@@ -60,22 +59,6 @@ async def test_notes_are_listed_a_page_at_a_time_and_read(live: Live, vault: Pat
                 await peer.read_resource(wrong)
         with pytest.raises(MCPError):
             await peer.list_resources(cursor="nonsense")
-
-
-async def test_a_key_with_paths_lists_and_reads_its_notes_alone(live: Live, vault: Path):
-    save(vault / "Work/a.md", "# A\n")
-    save(vault / "Private/b.md", "# B\n")
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
-        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-        key = key_of(daemon_rig, "vault:read", paths=["Work/**"])
-        daemon_rig.daemon.authenticator.look()
-        async with client(daemon_rig, headers=key) as peer:
-            assert [one.uri for one in (await peer.list_resources()).resources] == [
-                "note:///Work/a.md"
-            ]
-            with pytest.raises(MCPError):
-                await peer.read_resource("note:///Private/b.md")
 
 
 async def test_what_was_read_as_a_resource_may_be_replaced(live: Live, vault: Path):

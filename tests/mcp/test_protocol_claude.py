@@ -21,12 +21,10 @@ WAIT_S = 60
 
 
 def use(tool: str, **arguments: object) -> ToolUse:
-    """The model asks for a tool of the vault's."""
     return ToolUse(name=PREFIX + tool, input=arguments)
 
 
 def servers(daemon_rig: DaemonRig) -> dict[str, dict[str, object]]:
-    """How the CLI finds the vault, by transport."""
     key = key_of(daemon_rig, "vault:read,write", "curator:read", local=True)
     daemon_rig.daemon.authenticator.look()
     return {
@@ -41,7 +39,6 @@ def servers(daemon_rig: DaemonRig) -> dict[str, dict[str, object]]:
 
 
 async def claude(folder: Path, api: ScriptedMessages, server: dict[str, object]) -> None:
-    """Let it work on one prompt until it is done."""
     settings = folder / "mcp.json"
     settings.write_text(json.dumps({"mcpServers": {"parachute": server}}))
     process = await asyncio.create_subprocess_exec(
@@ -71,7 +68,6 @@ async def claude(folder: Path, api: ScriptedMessages, server: dict[str, object])
 
 
 def results(request: RecordedRequest) -> str:
-    """What the model was told of its last calls."""
     return json.dumps(request.body["messages"][-1]["content"], ensure_ascii=False)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from tests.api.calls import ELSEWHERE, key_of
 from tests.mcp.peers import (
@@ -180,6 +181,7 @@ async def test_a_key_with_paths_sees_its_notes_alone(live: Live, vault: Path):
     save(vault / "Private/diary.md", "# Diary\n\nBeans.\n")
     async with live() as daemon_rig:
         await daemon_rig.settled()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         key = key_of(daemon_rig, "vault:read,write", paths=["Work/**"])
         daemon_rig.daemon.authenticator.look()
         async with client(daemon_rig, headers=key) as peer:
@@ -190,6 +192,10 @@ async def test_a_key_with_paths_sees_its_notes_alone(live: Live, vault: Path):
             assert "Beans" not in unknown
             await refused(peer, "write_note", path="Private/new.md", text="x")
             await refused(peer, "read_note", path="Work/../Private/diary.md")
+            resources = (await peer.list_resources()).resources
+            assert [one.uri for one in resources] == ["note:///Work/plan.md"]
+            with pytest.raises(MCPError):
+                await peer.read_resource("note:///Private/diary.md")
         assert not (vault / "Private/new.md").exists()
 
 

@@ -50,7 +50,6 @@ def problem(servers: McpServers, name: str = "sums") -> str | None:
 
 
 async def approve(servers: McpServers, name: str, *, is_here: bool = False):
-    """Approve it as it is shown now."""
     known = {one.name: one for one in servers.registry.all()}
     digest = servers.digest(known[name]) if name in known else ""
     return await servers.approve(name, digest or "", is_here=is_here)

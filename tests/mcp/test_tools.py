@@ -21,24 +21,7 @@ MOST_TOKENS = 2_000
 CHARS_PER_TOKEN = 3.5
 
 
-async def test_every_call_is_in_the_audit_with_its_client(live: Live, vault: Path):
-    save(vault / "a.md", "# A\n")
-    async with live() as daemon_rig:
-        async with client(daemon_rig) as peer:
-            await call(peer, "read_note", path="a.md")
-            await refused(peer, "read_note", path="none.md")
-        daemon_rig.daemon.vault.audit.flush()
-        reported = (await get(daemon_rig, "/api/audit?type=mcp_call"))["events"]
-        assert [
-            (one["source_id"], one["target_endpoint"], one["paths"], one["success"])
-            for one in reported
-        ] == [
-            ("mcp:test", "mcp.read_note", ["none.md"], False),
-            ("mcp:test", "mcp.read_note", ["a.md"], True),
-        ]
-
-
-async def test_a_client_reads_no_private_part_and_the_audit_says_that_it_was_left_out(
+async def test_every_call_is_in_the_audit_with_its_client_and_with_what_was_left_out_as_private(
     live: Live, vault: Path
 ):
     save(vault / "a.md", "# A\n\nOpen.\n\n## Health #private\n\nKnee aches.\n")
@@ -48,6 +31,7 @@ async def test_a_client_reads_no_private_part_and_the_audit_says_that_it_was_lef
         async with client(daemon_rig) as peer:
             read = [await call(peer, "read_note", path=path) for path in ("a.md", "b.md", "c.md")]
             read.append(await call(peer, "search_notes", query="aches"))
+            await refused(peer, "read_note", path="none.md")
         assert "aches" not in str(read)
         daemon_rig.daemon.vault.audit.flush()
         found = (await get(daemon_rig, "/api/audit?type=mcp_call"))["events"]
@@ -57,7 +41,10 @@ async def test_a_client_reads_no_private_part_and_the_audit_says_that_it_was_lef
             ("b.md", "mcp.read_note: private parts left out"),
             ("c.md", "mcp.read_note"),
             ("mcp.search_notes",),
+            ("none.md", "mcp.read_note"),
         ]
+        assert {one["source_id"] for one in found} == {"mcp:test"}
+        assert [one["success"] for one in found] == [False, *[True] * 4]
 
 
 async def test_all_definitions_together_are_at_most_2000_tokens(live: Live):

@@ -1,4 +1,7 @@
-"""Fixtures for runs: the vault of the tools' tests, and a module that may use `Daily/`."""
+"""Fixtures for runs: the rigs of tools and of modules, and a module that may use `Daily/`."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -6,9 +9,17 @@ from parachuted.access.caller import Caller
 from parachuted.access.grant import CallerGrant
 from parachuted.keys import AccessGrant
 from parachuted.keys.path_globs import PathGlob
+from tests.modules.module_rig import ModuleRig
 from tests.tools.conftest import tools_rig
 
 __all__ = ["tools_rig"]
+
+
+@pytest.fixture
+def module_rig(tmp_path: Path) -> Iterator[ModuleRig]:
+    module_rig = ModuleRig(tmp_path)
+    yield module_rig
+    module_rig.close()
 
 
 @pytest.fixture
@@ -16,6 +27,6 @@ def daily(module_rig):
     return module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
 
 
-def limited(pattern: str) -> Caller:
-    grant = AccessGrant(alternatives=(((PathGlob(pattern),),),))
+def limited(*patterns: str) -> Caller:
+    grant = AccessGrant(alternatives=((tuple(map(PathGlob, patterns)),),))
     return Caller(grant=CallerGrant(reads=grant, writes=grant))

@@ -30,8 +30,6 @@ JOB = Job(
 
 
 class ScriptedHooks:
-    """Hooks that answer each event as they are told to."""
-
     def __init__(self, answers: Mapping[str, HookDecision] | None = None) -> None:
         self.answers = dict(answers or {})
         self.asked: list[HookEvent] = []
@@ -59,7 +57,6 @@ def make_task(watcher: str = "w.md") -> Task:
 
 
 def make_audit(recorder: AuditRecorder, watcher: str = "w.md", agent: str = "helper") -> RunAudit:
-    """That of a run of a scripted backend."""
     backend = SimpleNamespace(name="scripted")
     services = SimpleNamespace(audit=recorder, clock=lambda: NOON, backend=backend)
     return RunAudit(services, make_task(watcher), agent=agent, module=agent)
@@ -71,8 +68,6 @@ def make_hooks(
     publish: Callable[..., object] = lambda _event, /, **_data: None,
     **more: object,
 ) -> AgentHooks:
-    """Those of a run in a vault of that folder, in which no file can be read."""
-
     def read(path: str) -> None:
         raise NotFoundError(f"{path} is not in the vault")
 

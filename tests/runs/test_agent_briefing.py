@@ -25,8 +25,6 @@ ASKED = {
 
 
 class QuestionRig:
-    """The tool at work, with what it told."""
-
     def __init__(self, wait_s: float = 60) -> None:
         self.said, self.steps = ConversationInput(), list[QuestionStep]()
         tool = question_tool(self.said, self.steps.append, wait_s)

@@ -20,7 +20,7 @@ from parachuted.hooks import HookDecision
 from parachuted.runs.agent_hooks import AgentHooks, SessionEvents
 from parachuted.testing import say, use
 from tests.runs.task_rig import NOON, ScriptedHooks, make_hooks
-from tests.runs.test_curator import B, W, study_with, update
+from tests.runs.test_curator import W, study_with, update
 from tests.tools.curator_rig import CuratorRig
 
 
@@ -29,8 +29,6 @@ def no(reason: str = "not today") -> HookDecision:
 
 
 class RecordingTool:
-    """A tool, and what it was given."""
-
     def __init__(self) -> None:
         self.given: list[Mapping[str, object]] = []
         schema = {
@@ -234,17 +232,6 @@ async def test_a_run_whose_calls_are_refused_writes_nothing_and_the_audit_has_th
         for step in document["steps"]
         if "called" in step
     ] == [(True, True)]
-
-
-async def test_arguments_that_a_hook_changed_stay_within_the_grant(tmp_path: Path):
-    elsewhere = {"file_path": "a.md", "section": "Facts", "content": "- mine"}
-    curator_rig = await hooked(
-        tmp_path, ScriptedHooks({"tool.before": HookDecision(updated_input=elsewhere)})
-    )
-    await curator_rig.run("w")
-
-    assert curator_rig.text("a") == B
-    assert curator_rig.text("w") == W
 
 
 async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_end_keeps_it_going(

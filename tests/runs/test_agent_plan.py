@@ -4,7 +4,6 @@ none of them widens another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -75,10 +74,8 @@ class Plans:
 
 
 @pytest.fixture
-def plans(tmp_path: Path) -> Iterator[Plans]:
-    rig = ModuleRig(tmp_path)
-    yield Plans(rig)
-    rig.close()
+def plans(module_rig: ModuleRig) -> Plans:
+    return Plans(module_rig)
 
 
 WIDE = AgentConfig(paths=["Brain/**", "Daily/**"], capabilities=["read", "write"])

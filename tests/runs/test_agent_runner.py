@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -43,12 +43,10 @@ NOTES = {"paths": ["Brain/**"], "capabilities": ["read", "write"]}
 
 
 @pytest.fixture
-def module_rig(tmp_path: Path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
     module_rig.save("Brain/a.md", "# A\n")
     module_rig.save("Brain/clip.md", "---\norigin: web\n---\n# Clip\n")
-    yield module_rig
-    module_rig.close()
+    return module_rig
 
 
 def order(

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,8 +31,6 @@ from tests.runs.task_rig import JOB, make_audit, make_hooks
 
 @dataclass
 class FakeSlots:
-    """Slots without an engine."""
-
     folder: Path
     says: str | None = None
 
@@ -106,8 +104,6 @@ class FakeRun:
 
 @dataclass
 class AgentSandboxRig:
-    """A yard with containers that are folders."""
-
     module_rig: ModuleRig
     slots: FakeSlots
     boxes: AgentSandboxes
@@ -126,16 +122,14 @@ class AgentSandboxRig:
 
 
 @pytest.fixture
-def sandbox_rig(tmp_path: Path) -> Iterator[AgentSandboxRig]:
-    module_rig = ModuleRig(tmp_path)
+def sandbox_rig(module_rig: ModuleRig, tmp_path: Path) -> AgentSandboxRig:
     module_rig.save("Work/a.md", "# A\n")
     module_rig.save("Private/b.md", "heliotrope\n")
     slots = FakeSlots(tmp_path)
     boxes = AgentSandboxes(
         sandboxes=slots, store=module_rig.store, index=module_rig.library.index, user_home=tmp_path
     )
-    yield AgentSandboxRig(module_rig=module_rig, slots=slots, boxes=boxes, taint=Taint())
-    module_rig.close()
+    return AgentSandboxRig(module_rig=module_rig, slots=slots, boxes=boxes, taint=Taint())
 
 
 async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_when_it_ends(
@@ -166,7 +160,6 @@ async def test_a_run_that_fails_leaves_nothing(sandbox_rig: AgentSandboxRig):
 
 
 async def connected(sockets: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to the proxy."""
     at = os.open(sockets, os.O_RDONLY)
     try:
         return await asyncio.open_unix_connection(f"/proc/self/fd/{at}/proxy.sock")
@@ -175,7 +168,6 @@ async def connected(sockets: Path) -> tuple[asyncio.StreamReader, asyncio.Stream
 
 
 async def asked(sockets: Path, host: str) -> str:
-    """What the proxy answers to who wants to be connected."""
     reader, writer = await connected(sockets)
     writer.write(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
     answer = await reader.read()

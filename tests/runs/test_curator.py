@@ -39,8 +39,6 @@ Script: TypeAlias = Callable[[CuratorRig, Job], Awaitable[list[Block]]]
 
 @dataclass
 class Backend:
-    """Takes these steps, then raises or hangs."""
-
     error: BaseException | None = None
     steps: tuple[object, ...] = ()
     hangs: bool = False
@@ -69,7 +67,6 @@ async def study_with(folder: Path, *blocks: Block, **texts: str) -> CuratorRig:
 
 
 async def study_of(folder: Path, script: Script) -> CuratorRig:
-    """The same, and an agent that does as the script says."""
     curator_rig = await study_with(folder)
 
     async def act(job: Job) -> list[Block]:
@@ -80,13 +77,11 @@ async def study_of(folder: Path, script: Script) -> CuratorRig:
 
 
 def ask(curator_rig: CuratorRig, backend: object) -> None:
-    """From now on the curator asks that one."""
     curator_rig.backend = backend
     curator_rig.curator = curator_rig.curator_with(backend)
 
 
 def put_back(curator_rig: CuratorRig) -> None:
-    """The task that runs waits again."""
     (task,) = curator_rig.queue.running()
     with curator_rig.state.batch():
         curator_rig.queue.put_back(task, due_at=curator_rig.now, reason=None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from parachuted.access.caller import Caller, WorkRequest, acting
@@ -20,8 +18,7 @@ from tests.runs.conftest import limited
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
     module_rig.save("Daily/a.md", "# A\n\n[[b]] [c](sub/c.md)\n")
     module_rig.save("Daily/b.md", "# B\n\n[[Daily/a|the a]]\n")
     module_rig.save("Daily/sub/c.md", "# C\n\n![](../photo.png)\n")
@@ -29,8 +26,7 @@ def module_rig(tmp_path) -> Iterator[ModuleRig]:
     module_rig.save("Private/secret.md", "# Secret\n\n[[Daily/a]]\n")
     module_rig.save("Private/diary.md", "mine\n")
     module_rig.library.settled()
-    yield module_rig
-    module_rig.close()
+    return module_rig
 
 
 async def pieces(*data: bytes):

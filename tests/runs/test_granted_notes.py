@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from parachuted.access.caller import Caller, acting
@@ -26,14 +24,12 @@ MONDAY = (
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
     module_rig.save("Daily/monday.md", MONDAY)
     module_rig.save("Daily/tuesday.md", "# Tuesday\n")
     module_rig.save("Private/secret.md", "# Secret\n")
     module_rig.library.settled()
-    yield module_rig
-    module_rig.close()
+    return module_rig
 
 
 async def test_a_note_is_one_read_and_its_links_lead_only_where_the_caller_may_read(
@@ -149,7 +145,6 @@ async def test_no_span_of_an_older_text_makes_a_note_watch_more_than_may_be_read
 
 @pytest.fixture
 def garden(module_rig):
-    """Beds, of which one is not the module's to read."""
     for number, crop in enumerate(("beans", "corn", "beans")):
         module_rig.save(
             f"Garden/bed{number}.md",

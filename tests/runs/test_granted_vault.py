@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
 
 from parachuted.access.caller import Caller, WorkChain, WorkRequest, acting
-from parachuted.access.grant import CallerGrant, Grant
+from parachuted.access.grant import Grant
 from parachuted.access.notes import NoteChange, SetKey, SetSection
 from parachuted.errors import (
     ActRefusedError,
@@ -21,32 +20,20 @@ from parachuted.errors import (
     PathRefusedError,
     StorageFailedError,
 )
-from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant, PathGlob
+from parachuted.keys import EVERYWHERE, NOWHERE
 from parachuted.runs.run_request import CurrentRun
 from parachuted.vault import Author, Requester, VaultPath, digest_of
-from tests.modules.module_rig import ModuleRig
+from tests.runs.conftest import limited
 
 MONDAY, SECRET = "Daily/monday.md", "Private/secret.md"
 HIDDEN = "# Secret\n\nthe word is heliotrope\n"
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig):
     module_rig.save(MONDAY, "# Monday\n\nbeans\n\n## Log\n\n- sown\n")
     module_rig.save(SECRET, HIDDEN)
-    yield module_rig
-    module_rig.close()
-
-
-@pytest.fixture
-def daily(module_rig):
-    return module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
-
-
-def limited(*patterns: str) -> Caller:
-    paths = AccessGrant(alternatives=((tuple(map(PathGlob, patterns)),),))
-    return Caller(grant=CallerGrant(reads=paths, writes=paths))
+    return module_rig
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -17,18 +16,14 @@ from tests.modules.module_rig import ModuleRig
 
 
 @pytest.fixture
-def module_rig(tmp_path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
     module_rig.save("Work/a.md", "# A\n\nbeans\n\n## Log\n\n- sown\n")
     module_rig.save("Private/secret.md", "heliotrope\n")
     module_rig.library.settled()
-    yield module_rig
-    module_rig.close()
+    return module_rig
 
 
 class Agent:
-    """A model's hands."""
-
     def __init__(self, module_rig: ModuleRig, *, may_write: bool = True) -> None:
         self.vault = module_rig.bounded(read=["Work/**"], write=["Work/**"])
         notes = NoteTools(vault=self.vault, writing=lambda _what, _path: nullcontext("r1"))
@@ -53,6 +48,8 @@ async def test_an_agent_reads_lists_and_finds_what_it_was_given(agent):
     listed = await agent.answer("list_notes")
 
     assert "beans" in read["text"]
+    part = await agent.answer("read_note", path="Work/a.md", section="Log")
+    assert part["text"] == "## Log\n\n- sown\n"
     assert [note["path"] for note in listed["notes"]] == ["Work/a.md"]
     for asked in (
         {"folder": "Private"},
@@ -81,7 +78,8 @@ async def test_an_agent_writes_appends_edits_and_moves(module_rig, agent):
     await agent.answer("edit_section", **log, text="- watered", append=True)
     assert "- sown\n- watered\n" in module_rig.text("Work/a.md")
     await agent.answer("edit_section", **log, text="- all of it again")
-    await agent.answer("set_key", path="Work/a.md", key="dry", value=True)
+    for key, value in (("dry", True), ("wet", "no"), ("wet", None)):
+        await agent.answer("set_key", path="Work/a.md", key=key, value=value)
     moved = await agent.answer("move_note", path="Work/new.md", to="Work/old.md")
 
     assert (wrote["path"], wrote["run"], moved["path"]) == ("Work/new.md", "r1", "Work/old.md")

@@ -43,7 +43,6 @@ def copy_into(
     never: tuple[Path, ...] = (),
     own: OwnFolders | None = None,
 ) -> OutsideCopies:
-    """Copy them, and unpack the archive in that folder."""
     archive = folder.parent / "outside.tar"
     with closing(ArchiveWriter(archive, None)) as writer:
         copies = copy_outside(asked, writer, user_home=user_home, never=never, own=own)

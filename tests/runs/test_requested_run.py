@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -34,13 +34,11 @@ EDITS = use("edit_section", path="Brain/a.md", section="Facts", text="x")
 
 
 @pytest.fixture
-def module_rig(tmp_path: Path) -> Iterator[ModuleRig]:
-    module_rig = ModuleRig(tmp_path)
+def module_rig(module_rig: ModuleRig) -> ModuleRig:
     module_rig.save("Brain/a.md", "# A\n")
     module_rig.save("Private/b.md", "# B\n")
     module_rig.save("Brain/clip.md", "---\norigin: web\n---\n# Clip\n")
-    yield module_rig
-    module_rig.close()
+    return module_rig
 
 
 async def run(

@@ -20,7 +20,7 @@ from parachuted.runs.run_guard import NativeGate, RunGuard, RunSuggestions, call
 from parachuted.suggestions import Proposal, SuggestingRun
 from tests.modules.module_rig import MemoryAudit
 from tests.runs.task_rig import ScriptedHooks, make_audit, make_hooks
-from tests.tools.checkout_rig import GARDENER, CheckoutRig, at_desk, paths
+from tests.tools.checkout_rig import GARDENER, CheckoutRig, at_desk
 
 GRANT = build_grant(
     AgentConfig(paths=["**"], capabilities=["read", "write"], lane=["Inbox/answers/**"]),
@@ -32,8 +32,6 @@ GRANT = build_grant(
 
 
 class FakeSuggestions:
-    """Takes suggestions, and gives them names."""
-
     id = "s-1"
 
     def __init__(self) -> None:
@@ -297,9 +295,3 @@ async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
         ("garden.Read", ["Projects/roof.md"], True, "r-1"),
         ("garden.Edit", ["/vault/Projects/roof.md"], False, "r-1"),
     ]
-
-
-def test_a_lane_is_part_of_what_it_may_write():
-    assert NATIVE.may_write("Daily/a.md", tainted=True)
-    assert not NATIVE.may_write("Projects/a.md", tainted=True)
-    assert not replace(NATIVE, lane=paths("**")).may_write("Library/a.md", tainted=True)

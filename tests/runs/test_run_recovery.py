@@ -45,7 +45,6 @@ async def cut_short(folder: Path) -> CuratorRig:
 
 
 def restart(curator_rig: CuratorRig) -> list[str]:
-    """The next daemon begins; what it says."""
     curator_rig.reopen()
     return curator_rig.aftermath.settle_runs()
 

@@ -19,7 +19,6 @@ def text(number: int, turn: int) -> str:
 
 
 async def main(folder: Path, turn: int) -> None:
-    """All notes are written, and two names change, in one check-in after another."""
     checkout_rig = CheckoutRig(folder=folder)
     checkout_rig.recover()
     checkout_rig.look()

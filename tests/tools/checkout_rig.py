@@ -39,7 +39,6 @@ NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
 def paths(*patterns: str) -> AccessGrant:
-    """What these patterns mean."""
     return (
         AccessGrant(alternatives=((tuple(map(PathGlob, patterns)),),))
         if patterns
@@ -85,14 +84,12 @@ class CheckoutRig:
         self.checkout: Checkout | None = None
 
     def save(self, path: str, text: str | bytes) -> None:
-        """A person saves, and the daemon notices."""
         place = self.vault / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(text.encode() if isinstance(text, str) else text)
         self.look()
 
     def look(self) -> None:
-        """The daemon notices what is on the disk."""
         scan = self.scanner.walk(finished=True)
         for folder in scan.new_folders:
             self.index.add_folder(folder)
@@ -102,7 +99,6 @@ class CheckoutRig:
             self.index.drop_folder(folder)
 
     async def open(self, **changed: object) -> CheckoutResult:
-        """Begin a run of an agent, whose grant may differ in some fields."""
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir()
         self.grant = replace(self.grant, **changed)
@@ -152,7 +148,6 @@ class CheckoutRig:
         return f"s{len(self.suggested)}"
 
     def texts(self, folder: Path | None = None) -> dict[str, str]:
-        """Every file below the vault, or below that folder."""
         root = folder or self.vault
         return {
             os.fsencode(path.relative_to(root)).decode(
@@ -163,13 +158,11 @@ class CheckoutRig:
         }
 
     def shell(self, path: str, text: str | bytes) -> None:
-        """The agent's shell writes a file of its copy."""
         place = self.work / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(text.encode() if isinstance(text, str) else text)
 
     def recover(self) -> list[str]:
-        """As a daemon does when it starts."""
         return Recovery(root=self.root, objects=self.objects, history=self.history, now=NOON).run()
 
     def close(self) -> None:
@@ -181,7 +174,6 @@ class CheckoutRig:
 
 @contextmanager
 def at_desk(folder: Path) -> Iterator[CheckoutRig]:
-    """A desk with some notes."""
     checkout_rig = CheckoutRig(folder=folder)
     checkout_rig.save("Projects/roof.md", "# Roof\n\none\n\ntwo\n\nthree\n\nfour\n")
     checkout_rig.save("Projects/garden.md", "# Garden\n")

@@ -45,8 +45,6 @@ watch:
 
 @dataclass
 class ToolsRig:
-    """A vault, its one writer, and what was written."""
-
     folder: Path
     now: datetime = NOON
     tools: ContextFiles = field(init=False)
@@ -60,7 +58,6 @@ class ToolsRig:
         self.store = Store(self.root, self.objects, self.history, lambda: self.now)
 
     def save(self, path: str, text: str | bytes) -> None:
-        """A person saves."""
         place = self.vault / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(text.encode() if isinstance(text, str) else text)
@@ -69,7 +66,6 @@ class ToolsRig:
         return (self.vault / path).read_bytes().decode()
 
     def grant(self, own: str, *watched: str, run: str = "r1") -> ContextFiles:
-        """The tools of a run."""
         self.tools = ContextFiles(
             store=self.store,
             grant=ContextGrant(own=VaultPath(own), watched=tuple(map(VaultPath, watched))),
@@ -79,11 +75,9 @@ class ToolsRig:
         return self.tools
 
     async def call(self, name: str, **arguments: object) -> ToolResult:
-        """As a backend calls it."""
         return await call_tool(self.tools.tools(), name, arguments)
 
     def digest(self) -> str:
-        """Of every byte and every name in the vault."""
         whole = sha256()
         for path in sorted(self.folder.joinpath("vault").rglob("*")):
             whole.update(

@@ -27,8 +27,6 @@ LIMITS = RunLimits(timeout_s=60, max_turns=12, max_cost_usd=0.25)
 
 @dataclass
 class CuratorRig(ReconcilerRig):
-    """`run` lets a curator do a watcher's task."""
-
     backend: Backend = field(default_factory=ScriptedBackend)
     refusals: list[Exception] = field(default_factory=list)
 
@@ -66,7 +64,6 @@ class CuratorRig(ReconcilerRig):
         strangers: Strangers | None = None,
         taints: SessionTaints | None = None,
     ) -> Curator:
-        """A curator that asks that backend."""
         bus = self.reconciler.bus
         services = RunServices(
             backend=backend,
@@ -88,7 +85,6 @@ class CuratorRig(ReconcilerRig):
         )
 
     def hook(self, asker: Hooks) -> None:
-        """From now on the curator asks these hooks."""
         self.curator = self.curator_with(self.backend, asker=asker)
 
     def reopen(self) -> None:
@@ -98,7 +94,6 @@ class CuratorRig(ReconcilerRig):
         self.open()
 
     async def notice(self, paths: Iterable[str]) -> None:
-        """What our writer wrote, by whom it wrote it."""
         if self.refusals:
             raise self.refusals.pop()
         for path in paths:
@@ -111,7 +106,6 @@ class CuratorRig(ReconcilerRig):
                 await self.look(change)
 
     async def run(self, watcher: str) -> RunOutcome:
-        """The watcher's task, from its beginning to its end."""
         task = self.queue.queued(f"{watcher}.md")
         assert task is not None
         return await self.curator.perform(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -210,15 +209,6 @@ async def test_a_note_that_somebody_took_away_or_made_meanwhile_is_not_overwritt
     assert [path for path, _ in checked.refused] == ["Projects/roof.md"]
 
 
-async def test_no_one_makes_a_note_watch_what_its_agent_may_not_read(checkout_rig: CheckoutRig):
-    await checkout_rig.open(reads=paths("Projects/**"))
-    checkout_rig.shell("Projects/spy.md", '---\nwatch: "Library/**"\n---\n# Spy\n')
-    checked = await checkout_rig.check_in()
-
-    assert "Projects/spy.md" not in checkout_rig.texts()
-    assert "may not watch" in checked.words()
-
-
 async def test_a_hook_that_objects_is_reported(
     checkout_rig: CheckoutRig,
 ):
@@ -268,6 +258,8 @@ async def test_a_run_that_read_strangers_writes_its_lane_and_proposes_the_rest(
     checked = await checkout_rig.check_in()
 
     assert [written.path for written in checked.written] == ["Daily/monday.md"]
+    marked = (MARK + b"# Monday\n\nmail\n").decode()
+    assert checkout_rig.texts()["Daily/monday.md"] == marked
     assert checkout_rig.suggested == [
         ("create", "Projects/yard.md", MARK + b"# Garden\n"),
         ("delete", "Projects/garden.md", None),
@@ -275,16 +267,6 @@ async def test_a_run_that_read_strangers_writes_its_lane_and_proposes_the_rest(
     ]
     assert [path for path, _ in checked.refused] == ["Library/book.md"]
     assert "s1, s2, s3" in checked.words()
-
-
-async def test_what_it_wrote_is_a_strangers_text_for_the_next_run(checkout_rig: CheckoutRig):
-    await checkout_rig.open()
-    checkout_rig.taint.read("Inbox/mail.md")
-    checkout_rig.shell("Daily/monday.md", "# Monday\n\nmail\n")
-    await checkout_rig.check_in()
-
-    text = "---\norigin: stranger\n---\n# Monday\n\nmail\n"
-    assert checkout_rig.texts()["Daily/monday.md"] == text
 
 
 async def test_without_a_way_to_propose_it_is_refused_with_what_was_read(checkout_rig: CheckoutRig):
@@ -319,13 +301,6 @@ async def test_what_the_grant_reads_is_copied_and_nothing_else(checkout_rig: Che
         "Projects/roof.md": checkout_rig.texts()["Projects/roof.md"],
     }
     assert (filled.files, filled.left_out) == (2, ())
-
-
-async def test_a_copy_is_its_agents_alone(checkout_rig: CheckoutRig):
-    await checkout_rig.open()
-
-    assert stat.S_IMODE((checkout_rig.work / "Projects").stat().st_mode) == 0o700
-    assert stat.S_IMODE((checkout_rig.work / "Projects/roof.md").stat().st_mode) == 0o600
 
 
 async def test_strangers_texts_are_left_out_and_reported(checkout_rig: CheckoutRig):

@@ -88,7 +88,6 @@ def git(vault: Path, *words: str) -> None:
 
 @pytest.fixture
 async def used(live: Live, vault: Path) -> Path:
-    """A vault that a daemon has worked on and left."""
     save(vault / "a.md", "# A\n")
     async with live() as daemon_rig:
         assert (await asked(daemon_rig, "/api/doctor"))["problems"] == {}
@@ -122,12 +121,14 @@ async def test_conflict_markers_and_copies_in_the_control_folder_are_found_and_l
     day.write_text(garbled)
     identity = used / ".parachute/vault-id"
     identity.write_text(f"<<<<<<< HEAD\n{identity.read_text()}=======\n{'0' * 32}\n>>>>>>> phone\n")
+    (used / ".parachute/a-link").symlink_to(identity)
     async with live() as daemon_rig:
         problems = (await asked(daemon_rig, "/api/doctor"))["problems"]
     name = day.relative_to(used).as_posix()
     assert "line 2 is a conflict marker" in problems[f"conflict:{name}"]
     assert "conflict copy" in problems[f"conflict:{copy.relative_to(used).as_posix()}"]
     assert "line 1 is a conflict marker" in problems["conflict:.parachute/vault-id"]
+    assert "conflict:.parachute/a-link" not in problems
     assert f"{day.name}:2 is not a line of the audit" in problems["audit"]
     assert day.read_text().startswith(garbled)
     assert copy.exists()

@@ -42,7 +42,6 @@ def files(tools_rig: ToolsRig) -> list[str]:
 def move(
     tools_rig: ToolsRig, source: str, target: str, *, base: str | None = None, forbidden: str = "-"
 ) -> MoveResult:
-    """As a caller does, with an index that knows each link."""
     known = files(tools_rig)
     names = FileNames(known)
 

@@ -29,9 +29,7 @@ class _LostError(AgentFailedError):
 
 
 class ClaudeBackend:
-    """Runs each job in its own CLI: a child process, or a container where the job has tools of the
-    CLI's own. The client of a conversation stays open for its next turn.
-    """
+    """Each job has its own CLI: a child process, or a container for tools of the CLI's own."""
 
     name = "claude"
 
@@ -77,11 +75,7 @@ class ClaudeBackend:
     async def _attempt(
         self, job: Job, session: str | None, deadline: float, opened: AgentClient | None
     ) -> AsyncGenerator[Step, None]:
-        """One go, with the `opened` client where there is one.
-
-        The account comes last, when all that the run cost has been counted, and then what it failed
-        of.
-        """
+        """The account comes last, when all costs have been counted, then the failure."""
         toolbox = Toolbox(job) if opened is None else opened.toolbox
         toolbox.serve(job)
         account, failure = None, None
@@ -118,11 +112,7 @@ class ClaudeBackend:
         deadline: float,
         opened: AgentClient | None,
     ) -> AsyncIterator[AgentClient]:
-        """A client with its access to the gateway: the `opened` one, or one that is yet to begin,
-        in a container or, for an agent that has only our tools, as a child process.
-
-        Raises AgentUnavailableError.
-        """
+        """The `opened` one, or one that is yet to begin. Raises AgentUnavailableError."""
         async with AsyncExitStack() as stack:
             if opened is not None:  # what follows may be cancelled
                 stack.push_async_callback(opened.close_unless_kept)
@@ -173,7 +163,6 @@ class ClaudeBackend:
             raise
 
     def _priced(self, job: Job, account: RunResult) -> RunResult:
-        """With what the gateway has counted for the run, unless the CLI goes without it."""
         if self._gateway is None:
             return account
         spent = self._gateway.usage_store.spent(job.id)
@@ -189,7 +178,6 @@ class ClaudeBackend:
 async def _answers(
     client: AgentClient, reader: StepReader, said: ConversationInput | None
 ) -> AsyncGenerator[Step, None]:
-    """What comes of the prompt, and of all that a person says until the last answer."""
     async with aclosing(client.messages(said)) as messages:
         async for message in messages:
             if isinstance(message, ResultMessage) and not client.is_done:
@@ -202,9 +190,7 @@ async def _answers(
 def _what_is_lost(
     error: AgentFailedError, client: AgentClient, session: str | None
 ) -> _LostError | None:
-    """Whether a run without an answer failed because the open client's process had ended, or the
-    session is not known.
-    """
+    """Why a run without an answer failed, if with another client or session it may not."""
     if isinstance(error.__cause__, ResultError):
         return _LostError("the agent's earlier session is gone") if session else None
     if client.is_reused and isinstance(error.__cause__, CLIConnectionError | ProcessError):

@@ -1,7 +1,6 @@
-"""One Claude Code and the SDK's client of it, which can be ended at any time; and the clients of
-conversations that are talked with, kept open between two turns.
+"""Client: one Claude Code and the SDK's client of it, kept open between turns of a conversation.
 
-Between turns a client has no authority: its key for the gateway is not valid, and it has no tool.
+Between turns it has no authority: its key for the gateway is not valid, and it has no tool.
 """
 
 from __future__ import annotations
@@ -46,13 +45,11 @@ _Answer = TypeVar("_Answer")
 
 
 class AgentClient:
-    """From `begin` to `rest` it serves one run, and after a `rest` another one; `close` it in any
-    case.
+    """From `begin` to `rest` it serves one run, and then perhaps another; `close` it in any case.
 
-    `end` ends the process, or the container, with all that it ever started. `session` is the
-    session's id, where we choose it; `token` is its key for the gateway; its `prompt_file` is
-    removed with it. `is_done`: the last answer of its run was read; `is_kept`: it waits for another
-    run, and those who kept it close it; `is_reused`: it has served one before.
+    `end` ends the process, or the container, with all that it ever started. `session` is the id
+    where we choose it. `is_done`: the last answer of its run was read; `is_kept`: it waits for
+    another run, and those who kept it close it; `is_reused`: it has served one before.
     """
 
     def __init__(
@@ -76,10 +73,7 @@ class AgentClient:
         self._unread: set[str] = set()
 
     async def begin(self, prompt: str, files: tuple[PromptFile, ...], deadline: float) -> None:
-        """Start it, where it does not run yet, and hand it the prompt.
-
-        `deadline` is the loop's time. Raises AgentUnavailableError.
-        """
+        """`deadline` is the loop's time. Raises AgentUnavailableError."""
         self._deadline, self.is_done, self.is_reused = deadline, False, self._is_connected
         # a timer, since the deadline also holds while the reader of our messages is busy with one
         self._timer = asyncio.get_running_loop().call_at(deadline, self._end_soon)
@@ -94,9 +88,7 @@ class AgentClient:
             ) from error.__cause__
 
     async def messages(self, said: ConversationInput | None) -> AsyncGenerator[Message, None]:
-        """Yield what comes back until the last answer, and pass on what is `said` meanwhile; raises
-        AgentFailedError.
-        """
+        """Until the last answer; what is `said` is passed on. Raises AgentFailedError."""
         passing, is_of_this_run = None, not self.is_reused
         if said is not None:
             passing = asyncio.get_running_loop().create_task(
@@ -120,7 +112,7 @@ class AgentClient:
                 passing.cancel()
 
     def _goes_on(self, result: ResultMessage, said: ConversationInput | None) -> bool:
-        """Whether more answers follow this one; if not, nothing more is taken of what is `said`."""
+        """Whether more answers follow; if not, nothing more is taken of what is `said`."""
         if said is None:
             return False
         taken = result.user_message_uuids
@@ -131,7 +123,6 @@ class AgentClient:
         return False
 
     def rest(self) -> None:
-        """The run is over, and the client is kept for another one."""
         self._stop_timer()
         self.toolbox.stop_serving()
         self.is_kept = True
@@ -190,7 +181,7 @@ class AgentClient:
                 return
 
     async def _say(self, text: str, files: tuple[PromptFile, ...] = ()) -> None:
-        """Hand it a message of the person's, by an id that its result repeats."""
+        """By an id that its result repeats."""
         message_id = str(uuid4())
         self._unread.add(message_id)
         message = {
@@ -232,10 +223,7 @@ def _content(text: str, files: tuple[PromptFile, ...]) -> str | list[dict[str, A
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class _Waiting:
-    """A client that waits for the next turn of a session, which has to be `started_with` the same.
-
-    `until` is the loop's time; `forget` undoes the job's `hold`.
-    """
+    """For the next turn of a session, `started_with` the same; `forget` undoes the job's `hold`."""
 
     client: AgentClient
     started_with: tuple[object, ...]
@@ -244,9 +232,7 @@ class _Waiting:
 
 
 class OpenClients:
-    """Two at most, each for `idle_s` seconds, and none while memory is short; the one that has
-    waited longest is closed first.
-    """
+    """Two at most, each for `idle_s` seconds, and none while memory is short."""
 
     def __init__(self, idle_s: float, available_memory: Callable[[], int | None]) -> None:
         self._idle_s, self._available_memory = idle_s, available_memory
@@ -256,9 +242,7 @@ class OpenClients:
         self._is_closed = False
 
     async def pop(self, job: Job, session: str) -> AgentClient | None:
-        """The client that waits for such a turn. One that waits for another kind of turn has been
-        closed when this returns, since it has the session's transcript open.
-        """
+        """One that waits for another kind of turn is closed: it has the transcript open."""
         found = self._pop(session)
         if found is None:
             return None
@@ -269,9 +253,7 @@ class OpenClients:
         return found.client
 
     def put(self, client: AgentClient, session: str | None, job: Job) -> None:
-        """Keep it for the next turn, if it can be, and close it where the run that it served would
-        be ended.
-        """
+        """Keep it for the next turn, if it can be."""
         if session is None or job.hold is None or self._is_closed:
             return
         client.rest()
@@ -291,7 +273,6 @@ class OpenClients:
         await asyncio.gather(*self._closing)
 
     def _look(self) -> None:
-        """Close those that are too many, or too old, or that take memory which is short."""
         loop = asyncio.get_running_loop()
         available = self._available_memory()
         is_short = available is not None and available < _LEAST_MEMORY
@@ -323,9 +304,7 @@ class OpenClients:
 
 
 def _started_with(job: Job) -> tuple[object, ...]:
-    """All that a client is started with, and what its run was granted: a turn that differs in any
-    of it gets another client.
-    """
+    """A turn that differs in any of it gets another client."""
     tools = [(tool.full_name, tool.description, tool.schema) for tool in job.tools]
     return (
         job.agent,

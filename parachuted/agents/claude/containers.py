@@ -1,5 +1,5 @@
-"""Claude Code in a container, for an agent with tools of the CLI's own: the SDK's transport there,
-and the transcripts by which its sessions are resumed. What else those hold is not read.
+"""Claude Code in a container: the SDK's transport there, and the transcripts that resume its
+sessions.
 
 A shell in there runs as the CLI's user and can print anything in its place. So the output is
 bounded and checked: tool calls by the tool, files by the check-in, cost by the gateway, and the
@@ -83,12 +83,9 @@ class AgentContainers:
     async def open(
         self, job: Job, native: NativeTools, toolbox: Toolbox, session: str | None, deadline: float
     ) -> AsyncIterator[AgentClient]:
-        """A client in a container, with its access to the gateway.
+        """`deadline` is the loop's time. Raises AgentUnavailableError.
 
-        `deadline` is the loop's time. Raises AgentUnavailableError.
-
-        Of its HOME the session's transcript is kept, and nothing else; not even that of a run that
-        was stopped.
+        Of its HOME only the session's transcript is kept, and not that of a run that was stopped.
         """
         settings, folder = self._settings, native.sandbox.folder
         if settings.sandboxes is None:
@@ -217,7 +214,7 @@ class ContainerTransport(Transport):
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
-    """Read a line that the CLI printed. Raises CLIJSONDecodeError."""
+    """Raises CLIJSONDecodeError."""
     try:
         return cast("dict[str, Any]", json.loads(line))
     except (ValueError, RecursionError) as error:
@@ -225,14 +222,11 @@ def parse_line(line: bytes) -> dict[str, Any]:
 
 
 def is_session_id(text: str) -> bool:
-    """Whether the text can be a session's id, and nothing else: it becomes part of a path and of
-    an argument.
-    """
+    """Whether it can be nothing else: it becomes part of a path and of an argument."""
     return _ID.fullmatch(text) is not None
 
 
 def has_transcript(home: Path, session_id: str) -> bool:
-    """Whether a session of that id can be resumed on this machine. Blocks on the disk."""
     return any(_transcripts(home, session_id))
 
 
@@ -241,19 +235,14 @@ def _transcripts(home: Path, session_id: str) -> Iterator[Path]:
 
 
 class SandboxTranscripts:
-    """The transcripts in `folder`, which is private; `host_home` is where the sessions of runs
-    outside containers are.
-    """
+    """`folder` is private; `host_home` has the sessions of runs outside containers."""
 
     def __init__(self, folder: Path, host_home: Path) -> None:
         self._folder = folder
         self._host_home = host_home
 
     def bring_in(self, session_id: str, home: Path, owner: tuple[int, int]) -> bool:
-        """Make the archive of a HOME with the session's transcript; False: it is not known.
-
-        May raise OSError.
-        """
+        """Make the archive of a HOME with the transcript; False: it is not known. OSError."""
         name = f"{session_id}.jsonl"
         known = (self._folder / name, *_transcripts(self._host_home, session_id))
         found = next(filter(Path.is_file, known), None)
@@ -264,7 +253,7 @@ class SandboxTranscripts:
         return True
 
     def keep(self, session_id: str, archive: Path) -> None:
-        """Take the transcript over. One that is not a plain file of a sane size is left."""
+        """One that is not a plain file of a sane size is left."""
         try:
             data = _only_file(archive)
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -282,7 +271,7 @@ class SandboxTranscripts:
 
 
 def _only_file(archive: Path) -> bytes:
-    """The content of the plain file in an archive. Raises OSError, TarError."""
+    """Raises OSError, TarError."""
     with tarfile.open(archive) as left:
         member = left.next()
         file = left.extractfile(member) if member is not None and member.isreg() else None

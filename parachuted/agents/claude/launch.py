@@ -1,6 +1,4 @@
-"""How Claude Code is started: its options, its environment, and, for a process of this machine,
-the launcher that takes the daemon's environment away from it.
-"""
+"""How Claude Code is started: its options, its environment, and the launcher of a process."""
 
 from __future__ import annotations
 
@@ -119,7 +117,6 @@ def make_host_client(
     session: str | None,
     endpoint: Endpoint | None,
 ) -> AgentClient:
-    """A client whose CLI is going to be a process of this machine. Raises AgentUnavailableError."""
     mark, cli, cwd = uuid4().hex, find_cli(settings.env), settings.folder / "work"
     try:
         for folder in (settings.folder, cwd, home):
@@ -151,7 +148,6 @@ def make_host_client(
 def make_options(
     settings: ClaudeSettings, job: Job, toolbox: Toolbox, session: str | None
 ) -> ClaudeAgentOptions:
-    """The same for a process of this machine and for a container."""
     patience = job.limits.timeout_s  # a person may be asked
     look_after = [HookMatcher(hooks=[toolbox.look_after], timeout=patience)]
     return ClaudeAgentOptions(
@@ -182,10 +178,7 @@ def make_options(
 
 
 def make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> tuple[str, ...]:
-    """Spell those options as arguments, for a container; the SDK spells them for a process.
-
-    `cli` and `prompt_file` are paths where the CLI runs.
-    """
+    """For a container: the SDK spells them for a process. Paths are those in there."""
     servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
     listed = {name: {"type": "sdk", "name": name} for name in servers}
     stream = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
@@ -211,7 +204,7 @@ def make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> tup
 
 
 def find_cli(env: Mapping[str, str]) -> Path:
-    """Find the CLI in the SDK's wheel, else on PATH; raises AgentUnavailableError."""
+    """In the SDK's wheel, else on PATH. Raises AgentUnavailableError."""
     cli = find_bundled_cli() or shutil.which("claude", path=env.get("PATH"))
     if cli is None:
         raise AgentUnavailableError(
@@ -224,11 +217,7 @@ def find_cli(env: Mapping[str, str]) -> Path:
 def make_environment(
     settings: ClaudeSettings, home: Path, endpoint: Endpoint | None
 ) -> dict[str, str]:
-    """Make the CLI's environment on this machine, with the gateway's endpoint or without one.
-
-    It holds no credential: the gateway adds that. The value in the key's place is valid for one
-    run at a time.
-    """
+    """It holds no credential: the gateway's token in its place is valid for one run at a time."""
     env, base_url = settings.env, settings.base_url
     made = {name: env[name] for name in _PASSED_ON if name in env} | _ALWAYS | {"HOME": str(home)}
     if endpoint is not None:
@@ -241,9 +230,7 @@ def make_environment(
 
 
 def make_container_environment(endpoint: Endpoint) -> dict[str, str]:
-    """Make the environment of the CLI in a container, whose only way out is the gateway's
-    socket.
-    """
+    """Of the CLI in a container, whose only way out is the gateway's socket."""
     socket = f"{SOCKETS_IN_BOX}/{GATEWAY_SOCKET}"
     own = {"HOME": HOME_IN_BOX, "ANTHROPIC_UNIX_SOCKET": socket}
     own |= dict.fromkeys(_NOT_IN_CONTAINER, "1")
@@ -251,17 +238,13 @@ def make_container_environment(endpoint: Endpoint) -> dict[str, str]:
 
 
 def _through(endpoint: Endpoint, url: str) -> dict[str, str]:
-    """What it does in the background it does with the run's own model, since the gateway takes no
-    other.
-    """
+    """In the background it asks the run's own model too, since the gateway takes no other."""
     models = dict.fromkeys(_OTHER_MODELS, endpoint.model) if endpoint.model is not None else {}
     return {"ANTHROPIC_BASE_URL": url, KEY_VARIABLE: endpoint.token} | models
 
 
 def _write_launcher(folder: Path) -> Path:
-    """Write the program that the SDK starts. What it starts ends with the daemon, where
-    util-linux can arrange that, and is no target of the terminal's signals.
-    """
+    """What it starts ends with the daemon, and is no target of the terminal's signals."""
     setpriv = "setpriv --pdeathsig KILL --" if shutil.which("setpriv") else ""
     setsid = "setsid" if shutil.which("setsid") else ""
     path, text = folder / "launch-claude", _LAUNCHER % f"{setsid} {setpriv}"
@@ -273,7 +256,7 @@ def _write_launcher(folder: Path) -> Path:
 
 
 def write_prompt(folder: Path, text: str) -> Path:
-    """The system prompt as a file: an argument has a short limit, and everybody can read it."""
+    """As a file: an argument has a short limit, and everybody can read it."""
     descriptor, name = tempfile.mkstemp(".md", "prompt-", folder)
     os.close(descriptor)
     Path(name).write_text(text, "utf-8", "replace")

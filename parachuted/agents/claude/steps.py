@@ -56,14 +56,9 @@ _PROMPT = ("input_tokens", _CACHE_READ, _CACHE_WRITTEN)
 class StepReader:
     """One run's messages, read in order.
 
-    In a conversation the words are steps as they come; `resumed` is the session that it goes on
-    with, if any. `model` is what the run is priced by, where no gateway counts. `session_id` is the
-    session's, where we chose it.
-
-    `session` is the session that the CLI has named, `asked` and `answered` are whether the model
-    was asked and has answered, `ended` whether the result was read. `interruption` is what a run
-    that is cut off now has waited for in the middle of its work: the model, which did not answer
-    any more.
+    `resumed` is the session that it goes on with, `session_id` the one that we chose, `session` the
+    one that the CLI has named. `interruption` is what a run that is cut off now has waited for: the
+    model, which did not answer any more.
     """
 
     def __init__(
@@ -91,9 +86,7 @@ class StepReader:
         return bool(self._answers)
 
     def read(self, message: Message) -> Iterator[Step]:
-        """Yield the steps that a message means; raises AgentFailedError, after the account, for one
-        that ends the run badly.
-        """
+        """Raises AgentFailedError, after the account, for a message that ends the run badly."""
         if isinstance(message, AssistantMessage) and message.model != _SYNTHETIC:
             yield from self._read_answer(message)
         elif isinstance(message, UserMessage) and isinstance(message.content, list):
@@ -108,13 +101,11 @@ class StepReader:
             yield from self._read_end(message)
 
     def count(self, message: ResultMessage) -> None:
-        """Add what one answer took; a run in which a person goes on to speak has several."""
+        """A run in which a person goes on to speak has several answers."""
         self._total.update(_counts(message.usage))
 
     def account_unfinished(self) -> RunResult | None:
-        """The account of a run that was cut off after the model had been asked: the most that it
-        may have cost.
-        """
+        """Of a run that was cut off after the model had been asked: the most it may have cost."""
         if not self.asked or self.ended:
             return None
         return RunResult(
@@ -153,7 +144,6 @@ class StepReader:
             )
 
     def _read_event(self, event: Mapping[str, Any]) -> Iterator[Step]:
-        """Words as they come, and what the conversation took until now."""
         kind = event.get("type") if self._is_conversation else None
         delta, message = event.get("delta"), event.get("message")
         if kind == "content_block_delta" and isinstance(delta, Mapping):
@@ -192,9 +182,7 @@ class StepReader:
         return self._names.get(full, full)
 
     def _read_retry(self, data: Mapping[str, Any]) -> None:
-        """Give up early on a model that has not answered once: the task waits better than a process
-        does.
-        """
+        """Give up early on a silent model: the task waits better than a process."""
         status = data.get("error_status")
         unavailable = _unavailable(
             status if isinstance(status, int) else None, str(data.get("error"))

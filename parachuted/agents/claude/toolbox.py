@@ -28,9 +28,7 @@ _TOLD_CHARS = 100_000
 
 
 class Toolbox:
-    """Serves the tools; `bug` is what a tool, or what guards the CLI's own, raised that it should
-    not have.
-    """
+    """`bug` is what a tool, or what guards the CLI's own, raised that it should not have."""
 
     def __init__(self, job: Job) -> None:
         self.native = list(job.native.tools) if job.native is not None else []
@@ -48,7 +46,7 @@ class Toolbox:
         return [tool.full_name for tool in self._tools]
 
     def serve(self, job: Job) -> None:
-        """Serve a run, whose tools have the same names and schemas as those of the first."""
+        """A run, whose tools have the same names and schemas as those of the first."""
         self._tools, self._ended, self._context = job.tools, job.ended, copy_context()
         self._compacting: Compacting | None = job.compacting
         self.bug: Exception | None = None
@@ -60,8 +58,8 @@ class Toolbox:
     async def gate(
         self, asked: HookInput, _use: str | None, _context: HookContext
     ) -> HookJSONOutput:
-        """Deny every tool that is not the job's, whatever the CLI may bring along, and what the SDK
-        would quote back in full.
+        """Deny every tool that is not the job's, whatever the CLI may bring along, and arguments
+        that the SDK would quote back in full.
         """
         reason = await self._find_objection(asked)
         if reason is None:
@@ -77,11 +75,7 @@ class Toolbox:
     async def look_after(
         self, done: HookInput, _use: str | None, _context: HookContext
     ) -> HookJSONOutput:
-        """Tell the agent what became of what one of the CLI's own tools did, also where that
-        failed: half of it may be done.
-
-        After any call, the run may be at its end.
-        """
+        """Also where a call of the CLI's own tools failed: half of it may be done."""
         name, arguments = done.get("tool_name"), done.get("tool_input")
         native, event = self._native, done.get("hook_event_name")
         if native is None or not isinstance(name, str) or name not in native.tools:
@@ -102,7 +96,6 @@ class Toolbox:
     async def before_compaction(
         self, asked: HookInput, _use: str | None, _context: HookContext
     ) -> HookJSONOutput:
-        """Say what the run says of a compaction: an objection stops it."""
         if self._compacting is None:
             return {}
         trigger, instructions = asked.get("trigger"), asked.get("custom_instructions")
@@ -124,7 +117,6 @@ class Toolbox:
             raise
 
     def _end(self) -> SyncHookJSONOutput:
-        """The value that ends the CLI's loop, when a hook asked for that."""
         reason = self._ended()
         return {} if reason is None else {"continue_": False, "stopReason": reason}
 
@@ -159,7 +151,6 @@ class Toolbox:
 
 
 def _words(response: object) -> str:
-    """What a tool answered, as a text, cut at a length that is worth reading."""
     if isinstance(response, Mapping) and isinstance(response.get("stdout"), str):
         parts = (str(response.get(part) or "") for part in ("stdout", "stderr"))
         response = "\n".join(parts).strip("\n")

@@ -1,6 +1,4 @@
-"""Gateway: the Messages API as agents see it: it adds the credential, and refuses what exceeds a
-budget of the run that asks.
-"""
+"""Gateway: the Messages API as agents see it, with the credential added and budgets held."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ _LARGEST_BUFFERED = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """How a run reaches the gateway: at `url`, with `token` as its API key; or by `socket`, which
-    is the run's own and asks for none. `model` is the one that it may ask.
-    """
+    """At `url`, with `token` as its API key; or by `socket`, the run's own, without one."""
 
     url: str
     token: str
@@ -115,7 +111,7 @@ class _OpenRun:
 
 
 class Gateway:
-    """One for a daemon. It begins to listen at the first run, on the loop that asks for it."""
+    """One for a daemon. It begins to listen at the first run. `base_url` None is Anthropic."""
 
     def __init__(
         self,
@@ -129,7 +125,6 @@ class Gateway:
         clock: Callable[[], datetime],
         token_url: str = TOKEN_URL,
     ) -> None:
-        """`base_url` None is Anthropic."""
         self.limits, self.usage_store = limits, usage_store
         self._report: UpstreamReport | None = None
         self._runs: dict[str, _OpenRun] = {}
@@ -155,9 +150,7 @@ class Gateway:
         self._listeners = GatewayListeners(partial(self._serve, None))
 
     def report_to(self, report: UpstreamReport) -> None:
-        """Report problems to `report` from now on: a subject, and what is wrong, None once it is
-        over.
-        """
+        """Report a subject and what is wrong with it, None once it is over, from now on."""
         self._report = report
         self._report_problem("usage", self.usage_store.database.problem)
 
@@ -165,12 +158,11 @@ class Gateway:
     async def open(
         self, run_token: RunToken, folder: Path | None = None, *, token: str | None = None
     ) -> AsyncIterator[Endpoint]:
-        """A way to the model for one run; left, it leads nowhere, and the requests that go on then
-        have been ended and counted.
+        """A way to the model for one run; left, its requests have been ended and counted.
 
-        `folder` is where `gateway.sock` is put, for a process that reaches nothing else. Any
-        process that can enter the folder may use it. `token` is that of an earlier run of the same
-        process. Raises AgentUnavailableError, and AgentFailedError where the run has no money.
+        `folder` is where `gateway.sock` is put: any process that can enter it may use it. `token`
+        is that of an earlier run of the same process. Raises AgentUnavailableError, and
+        AgentFailedError where the run has no money.
         """
         await self._admit(run_token)
         run, token = _OpenRun(run_token=run_token), token or secrets.token_urlsafe(32)
@@ -196,9 +188,7 @@ class Gateway:
                 await run.end()
 
     def windows(self, now: datetime) -> dict[str, UsageWindow]:
-        """How much of its account's windows a login has used; of one that has ended nothing is
-        known, and an API key has none.
-        """
+        """How much of its account's windows a login has used; an API key has none."""
         return {
             name: window
             for name, window in self._upstream.windows.items()
@@ -290,8 +280,8 @@ class Gateway:
         response: UpstreamResponse,
         charge: Charge | None,
     ) -> web.StreamResponse:
-        """Stream the answer, with any secret that the server repeats covered. It has no length, so
-        that its agent sees its end once it has been counted.
+        """With any secret that the server repeats covered. It has no length, so that its agent sees
+        its end once it has been counted.
         """
         source, clean = response.raw, self._upstream.clean
         headers = {name: clean(value) for name, value in headers_down(source.headers).items()}
@@ -317,9 +307,7 @@ class Gateway:
         return answer
 
     def _retry_headers(self, run: _OpenRun, status: int) -> dict[str, str]:
-        """A long pause its task waits out better than a process does; in the middle of its work an
-        agent waits itself, while its time lasts, since what it did would be lost.
-        """
+        """A task waits better than a process; but what an agent did half would be lost."""
         is_passing = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _BUSY
         is_soon = self._upstream.paused_s <= _LONGEST_RETRY_S
         return {} if is_passing and (is_soon or run.has_answer) else _NO_RETRY
@@ -335,13 +323,13 @@ class Gateway:
 
 
 def allowed(method: str, target: str) -> bool:
-    """Whether a request passes. `target` is as sent: no spelling of a path widens this."""
+    """`target` is as sent: no spelling of a path widens this."""
     path, _, query = target.partition("?")
     return method == "POST" and path in {_MESSAGES, _COUNT} and bool(_QUERY.fullmatch(query))
 
 
 def token_of(headers: Mapping[str, str]) -> str:
-    """The token that a request came with, wherever the agent put it; "" when it has none."""
+    """Wherever the agent put it; "" when it has none."""
     scheme, _, token = headers.get("Authorization", "").partition(" ")
     return headers.get("X-Api-Key", "") or (token.strip() if scheme.lower() == "bearer" else "")
 

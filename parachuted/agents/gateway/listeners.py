@@ -22,11 +22,10 @@ RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 def listen_in(folder: Path, name: str) -> socket.socket:
-    """Bind the socket for a server to listen on, replacing an old one.
+    """Bind a unix socket, replacing an old one. Raises OSError.
 
-    Raises OSError. The folder's permissions decide who can connect: a container's user has another
-    uid, so the socket itself refuses no one. A socket path is limited to about a hundred bytes, so
-    it goes through the folder's descriptor where the system allows.
+    The folder's permissions decide who can connect: a container's user has another uid. A path may
+    have about a hundred bytes, so it goes through the folder's descriptor where the system allows.
     """
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -46,7 +45,7 @@ def listen_in(folder: Path, name: str) -> socket.socket:
 
 
 def _is_no_protocol_error(record: logging.LogRecord) -> bool:
-    """Log lines about malformed HTTP are dropped: an agent could flood the log with them."""
+    """An agent could flood the log with malformed HTTP."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -61,7 +60,6 @@ class GatewayListeners:
         self._runner: web.ServerRunner | None = None
 
     async def port(self) -> int:
-        """The port on 127.0.0.1. OSError when none is to be had."""
         async with self._opening:
             if self._runner is None:
                 self._runner = await _listen(self._serve, socket.create_server(("127.0.0.1", 0)))
@@ -71,7 +69,6 @@ class GatewayListeners:
     async def socket(
         self, folder: Path | None, serve: RequestHandler
     ) -> AsyncIterator[Path | None]:
-        """A socket in that folder, gone when it is left. OSError when it cannot be made."""
         if folder is None:
             yield None
             return
@@ -89,9 +86,7 @@ class GatewayListeners:
 
 
 class _LimitedServer(web.Server):
-    """Limits the connections of one socket, since an agent may open any number and descriptors are
-    few: when it is full, the oldest idle one is closed.
-    """
+    """An agent may open any number of connections: of too many, the oldest idle is closed."""
 
     def __init__(self, serve: RequestHandler) -> None:
         super().__init__(
@@ -132,11 +127,7 @@ class _RefuseConnection(web.RequestHandler):
 
 
 async def _listen(serve: RequestHandler, bound: socket.socket) -> web.ServerRunner:
-    """Listen in a context of its own, which each request inherits: in that of the caller, all
-    requests would be cancelled once the module whose call was the first is restarted.
-
-    A caller that is cancelled meanwhile leaves no socket open.
-    """
+    """In its own context: else requests would end with the module whose call was the first."""
     runner = web.ServerRunner(_LimitedServer(serve), shutdown_timeout=0.1)
 
     async def begin() -> None:

@@ -1,6 +1,4 @@
-"""Message request: reads what a request asks for and may cost, and refuses what would make the
-model's server reach out. Pure.
-"""
+"""Message request: what a request asks for and may cost; what would reach out is refused. Pure."""
 
 from __future__ import annotations
 
@@ -47,9 +45,7 @@ class RequestRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRequest:
-    """A request and the tokens that it can use.
-
-    `models` are all that it names; `input` is an estimate, `output` the longest answer.
+    """`models` are all that it names; `input` is an estimate, `output` the longest answer.
     `writes_hour`: it may write to the one-hour cache, which costs more.
     """
 
@@ -62,15 +58,11 @@ class MessageRequest:
     speed: str
 
     def tokens(self, output: int) -> Tokens:
-        """All that it takes where the answer has `output` tokens."""
         written = {"cache_write_1h" if self.writes_hour else "cache_write_5m": self.input}
         return Tokens(output=output, **written)
 
     def body(self, body: bytes, output: int) -> bytes:
-        """`body`, which it was read from, with an answer of at most `output` tokens.
-
-        Raises RequestRefusedError when it would think for longer than that.
-        """
+        """Raises RequestRefusedError when it would think for longer than `output` tokens."""
         if _whole(self.document.get("max_tokens"), -1) == output:
             return body
         document, thinking = {**self.document, "max_tokens": output}, self.document.get("thinking")
@@ -83,11 +75,9 @@ class MessageRequest:
 
 
 def read_request(body: bytes) -> MessageRequest:
-    """Parse a request body.
-
-    Raises RequestRefusedError if it would make the model's server reach out, if its cost cannot be
-    estimated, or if it is not a message. A duplicate key is refused, because another parser might
-    use the other value.
+    """Raises RequestRefusedError if it would make the model's server reach out, if its cost cannot
+    be estimated, or if it is no message. Another parser might use the other value of a duplicate
+    key.
     """
     try:
         check_json(body)

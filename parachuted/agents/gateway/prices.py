@@ -17,9 +17,7 @@ _US_FACTOR = 1.1  # an answer that was kept in the United States costs a tenth m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What one answer took; `input` is what was neither read from nor written to the cache, and
-    `searches` are of the web.
-    """
+    """`input` was neither read from nor written to the cache; `searches` are of the web."""
 
     input: int = 0
     output: int = 0
@@ -77,10 +75,7 @@ PRICES = {f"claude-{name}": price for price, names in _NAMES.items() for name in
 
 
 def price_of(model: str) -> Price | None:
-    """The price of the model of this name or a dated version of it; None when it is not known.
-
-    `claude-opus-4-1` begins with `claude-opus-4`, `claude-opus-45` does not.
-    """
+    """Also of a dated version: `claude-opus-4-1` is `claude-opus-4`, `claude-opus-45` not."""
     names = [name for name in PRICES if model == name or model.startswith((f"{name}-", f"{name}@"))]
     return PRICES[max(names, key=len)] if names else None
 
@@ -98,10 +93,8 @@ def price_note(model: str, *, may_cost: bool) -> str | None:
 def cost_of(
     model: str, tokens: Tokens, *, may_cost: bool, speed: str = "", place: str = ""
 ) -> float:
-    """The price of these tokens in US dollars; `speed` and `place` are from the answer's usage.
-
-    A model of unknown price costs the dearest, or nothing where `may_cost` is False: its server is
-    one's own.
+    """In US dollars; `speed` and `place` are from the answer's usage. A model of unknown price
+    costs the dearest, or nothing where `may_cost` is False: its server is one's own.
     """
     price = price_of(model)
     if price is None and not may_cost:
@@ -119,9 +112,7 @@ _NAME_CHARS = 200
 
 
 class Meter:
-    """Reads from an answer what it used: `feed` it the pieces in order, whatever their borders, and
-    ask after `end`.
-    """
+    """Reads what an answer used: `feed` it pieces in order, whatever their borders, then `end`."""
 
     def __init__(self, content_type: str) -> None:
         self._is_stream = content_type.partition(";")[0].strip().lower() == "text/event-stream"
@@ -163,7 +154,7 @@ class Meter:
             self._has_ended = _is_count(self._usage.get("output_tokens"))
 
     def tokens(self) -> Tokens:
-        """What it took; of an answer that was cut off, its length says more than its usage."""
+        """Of an answer that was cut off, its length says more than its usage."""
         usage, hour, output = self._usage, 0, _count(self._usage.get("output_tokens"))
         if not self._has_ended:
             output = max(output, self._uncounted // BYTES_A_TOKEN)
@@ -181,7 +172,6 @@ class Meter:
         )
 
     def text(self, name: str) -> str:
-        """A text of its usage, such as `speed`."""
         return _name(self._usage.get(name))
 
     def _read(self, line: bytes) -> None:

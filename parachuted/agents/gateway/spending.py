@@ -1,6 +1,4 @@
-"""Spending: reserves what each request may cost before it is sent, and counts what it did cost when
-it has ended: all that was reserved unless the answer states its usage, or is a refusal.
-"""
+"""Spending: reserves what each request may cost before it is sent, and counts what it did cost."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ class OverBudgetError(RequestRefusedError):
 
 @dataclass(kw_only=True, eq=False)
 class Charge(RequestUsage):
-    """One request's money. `is_owed` while it may have reached the model; `meter` reads its
-    answer, which has at most `tokens.output`.
-    """
+    """`is_owed` while it may have reached the model; `meter` reads its answer."""
 
     request: MessageRequest
     is_owed: bool = False
@@ -51,11 +47,7 @@ class Charge(RequestUsage):
 
 @dataclass(kw_only=True, eq=False)
 class Spending:
-    """A gateway's money. It runs on the event loop, and the usage store in threads.
-
-    `may_cost`: the server may charge for a model of unknown price. `report` receives what is wrong
-    with the usage store's file.
-    """
+    """On the event loop, the store in threads. `may_cost`: for a model of unknown price."""
 
     usage_store: UsageStore
     limits: MoneyLimits
@@ -66,11 +58,8 @@ class Spending:
 
     @asynccontextmanager
     async def charge(self, run_token: RunToken, request: MessageRequest) -> AsyncIterator[Charge]:
-        """The money for one request, on the disk as spent before this is entered, and settled when
-        it is left.
-
-        Waits for other requests where these hold what it needs. Raises OverBudgetError, and
-        StorageFailedError where it cannot be written down.
+        """The money for one request, on the disk as spent before this is entered, settled when it
+        is left. Waits where other requests hold it. Raises OverBudgetError, StorageFailedError.
         """
         charge = Charge(run_token=run_token, model=request.model, at=self.clock(), request=request)
         fit = partial(self._fit, charge)
@@ -97,9 +86,7 @@ class Spending:
             self._report(settling.exception())
 
     def _fit(self, charge: Charge, budget: BudgetState) -> bool:
-        """Make it what the request costs at most, with an answer that is cut to what is left, if no
-        other request holds it; False where that is too little.
-        """
+        """Make it the most that the request costs, its answer cut to what is left."""
         if budget.is_used_up:
             return False
         request, output = charge.request, charge.request.output
@@ -115,7 +102,7 @@ class Spending:
 
     def _count(self, charge: Charge) -> bool:
         """Make it what the request did cost, False for nothing. An answer that was cut off cost all
-        that it might have said, and one that does not state its input all that was reserved.
+        that it might have said, one that does not state its input all that was reserved.
         """
         request, meter = charge.request, charge.meter
         charge.at, charge.state = self.clock(), "at most"

@@ -1,6 +1,4 @@
-"""Upstream: sends a request with the credential to the model's server, and leaves a server alone
-that is down or asks for a pause.
-"""
+"""Upstream: sends a request to the model's server, unless that is down or asks for a pause."""
 
 from __future__ import annotations
 
@@ -107,7 +105,6 @@ class Upstream:
 
     @property
     def paused_s(self) -> float:
-        """How long, in seconds, the model is not to be asked."""
         return max(0.0, self._paused_until - time.monotonic())
 
     @property
@@ -119,10 +116,9 @@ class Upstream:
     async def ask(
         self, target: str, headers: Mapping[str, str], body: bytes, charge: Charge | None
     ) -> AsyncIterator[UpstreamResponse]:
-        """Send the request and yield the answer, whatever its status.
-
-        Raises RequestRefusedError, and AgentUnavailableError without a login. `charge` None: it
-        costs nothing, and tells nothing of the model.
+        """Yield the answer, whatever its status. Raises RequestRefusedError, and
+        AgentUnavailableError without a login. `charge` None: it costs nothing, and tells nothing of
+        the model.
         """
         if charge is not None and (left := self.paused_s) > 0:
             raise RequestRefusedError(
@@ -240,9 +236,7 @@ class Upstream:
 
 
 def headers_up(headers: Mapping[str, str], credential: RequestCredential) -> dict[str, str]:
-    """Without what the agent sent to prove itself, with the credential, and uncompressed, so that
-    the answer can be metered.
-    """
+    """Without the agent's own proof, and uncompressed, so that the answer can be metered."""
     up = {name.lower(): value for name, value in headers.items() if _UP.fullmatch(name.lower())}
     if credential.beta:
         betas = [part.strip() for part in up.get(_BETA, "").split(",") if part.strip()]
@@ -257,7 +251,7 @@ def headers_down(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_windows(headers: Mapping[str, str]) -> dict[str, UsageWindow]:
-    """The windows of an account that an answer tells of, by their names, such as `5h` and `7d`."""
+    """By their names, such as `5h` and `7d`."""
     names = [found[1].lower() for header in headers if (found := _USED.fullmatch(header))]
     windows: dict[str, UsageWindow] = {}
     for name in names[:_MOST_WINDOWS]:
@@ -271,7 +265,7 @@ def read_windows(headers: Mapping[str, str]) -> dict[str, UsageWindow]:
 
 
 def asked_wait_s(headers: Mapping[str, str]) -> float:
-    """The seconds that an answer asks to wait; 0 if it asks for nothing that makes sense."""
+    """0 if it asks for nothing that makes sense."""
     milliseconds = _number(headers.get("retry-after-ms"))
     seconds = milliseconds / 1000 if milliseconds >= 0 else _number(headers.get("retry-after"))
     return max(0.0, seconds)
@@ -287,7 +281,7 @@ def _number(text: str | None) -> float:
 
 
 async def _read_refusal(raw: aiohttp.ClientResponse) -> UpstreamResponse:
-    """A refusal is read whole, up to a limit. Anthropic answers 400 when the credit is used up."""
+    """Up to a limit. Anthropic answers 400 when the credit is used up."""
     if raw.status < HTTPStatus.BAD_REQUEST:
         return UpstreamResponse(raw=raw, status=raw.status)
     body = b""
@@ -311,7 +305,7 @@ def read_error(body: bytes) -> dict[str, str]:
 async def post_json(
     env: Mapping[str, str], url: str, document: Mapping[str, object]
 ) -> tuple[int, Any]:
-    """Send JSON to the login server: its status and JSON, or 0 and None without an answer."""
+    """Its status and JSON, or 0 and None without an answer."""
     proxy = proxy_for(url, env)
     try:
         connector = aiohttp.TCPConnector(ssl=trust(env))
@@ -347,7 +341,7 @@ def is_in_own_network(url: str) -> bool:
 
 
 def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
-    """The proxy that the environment names for this address. Never for this machine's own."""
+    """As the environment names it; never for this machine's own addresses."""
     parts = urlsplit(url)
     names = (f"{parts.scheme}_proxy", f"{parts.scheme.upper()}_PROXY")
     spared = env.get("no_proxy") or env.get("NO_PROXY") or ""
@@ -357,9 +351,7 @@ def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
 
 
 def trust(env: Mapping[str, str]) -> ssl.SSLContext | bool:
-    """The authorities of this machine, which aiohttp has loaded already, or these and those that
-    the environment adds for Claude Code.
-    """
+    """The authorities of this machine, and those that the environment adds for Claude Code."""
     added = [file for name in _AUTHORITIES if (file := env.get(name)) and os.path.isfile(file)]  # noqa: PTH113
     if not added:
         return True

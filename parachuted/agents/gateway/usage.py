@@ -1,9 +1,8 @@
-"""Usage: what each request to the model cost, a row for each, and the limits, which are sums
-of rows.
+"""Usage: what each request to the model cost, a row for each; the limits are sums of rows.
 
-The row is written before the request is sent, with the most that it can cost, and afterwards has
-what it did cost: a killed daemon leaves the most. A row has two times: the wall clock's, for a
-person, and the elapsed time, which is what an hour and a day are counted in.
+The row is written before the request is sent, with the most that it can cost: a killed daemon
+leaves that. A row has the wall clock's time, for a person, and the elapsed time, in which an hour
+and a day are counted.
 """
 
 from __future__ import annotations
@@ -92,12 +91,7 @@ _DIGITS = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunToken:
-    """Whose requests they are: the run, its agent, the causes that its cost is counted for, and the
-    US dollars that it may take.
-
-    `model` is the only one that it may name: that of the settings, or the one that its agent was
-    approved with. `pool` is the budget that pays: that of conversations, or that of all other work.
-    """
+    """Whose requests they are, the US dollars they may take, the only `model` they may name."""
 
     run: str
     agent: str
@@ -109,9 +103,7 @@ class RunToken:
 
 
 def is_same_model(asked: str, setting: str) -> bool:
-    """Whether a request's model is the one that a setting names: by its whole name, without its
-    date, or by its family alone (`haiku`).
-    """
+    """By its whole name, without its date, or by its family alone (`haiku`)."""
     own = setting.removesuffix(_LONG_CONTEXT)
     if own in _FAMILIES:
         return asked == own or (asked.startswith("claude-") and own in asked.split("-"))
@@ -135,9 +127,7 @@ class MoneyLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetState:
-    """One budget's limit, what was counted of it, and what requests on their way hold of it, in US
-    dollars.
-    """
+    """US dollars: `reserved` is what requests on their way hold."""
 
     budget: str
     limit: float
@@ -150,7 +140,7 @@ class BudgetState:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether so little would be left, with no request on its way, that no run should begin."""
+        """Whether so little is left, with no request on its way, that no run should begin."""
         left = self.limit - self.counted
         return math.isfinite(self.limit) and left < self.limit * _WORTH_BEGINNING
 
@@ -174,11 +164,7 @@ def narrowest(budgets: Iterable[BudgetState]) -> BudgetState:
 
 @dataclass(kw_only=True, eq=False)
 class RequestUsage:
-    """One request and what it costs, in US dollars.
-
-    `state` is "reserved" while it is on its way, "counted" where the answer said what it took, and
-    "at most" where it was cut off. `row` is its number in the file, if it has one.
-    """
+    """One request. `state` is "at most" where it was cut off; `row` is its number in the file."""
 
     run_token: RunToken
     model: str
@@ -276,12 +262,9 @@ _GROUPS: dict[str, tuple[type[UsageTotals], str, str]] = {
 
 
 class UsageStore:
-    """Opens its file at its first use. Every method blocks on the disk, and raises
-    StorageFailedError when that refuses. Threads may share it.
-    """
+    """Every method blocks on the disk, and raises StorageFailedError. Threads may share it."""
 
     def __init__(self, path: Path, elapsed: Callable[[], float]) -> None:
-        """`elapsed` is the time that limits are counted in, in seconds since 1970."""
         self._elapsed = elapsed
         self.database = Database(
             path,
@@ -299,10 +282,8 @@ class UsageStore:
     def reserve(
         self, usage: RequestUsage, limits: MoneyLimits, fit: Callable[[BudgetState], bool]
     ) -> BudgetState | None:
-        """Write down what a request costs at most, before it is sent.
-
-        `fit` makes `usage` the most that a budget pays for, if that is enough; where it is not,
-        nothing is written, and the budget is returned.
+        """Write down what a request costs at most. `fit` makes `usage` what a budget pays for;
+        where that is too little, nothing is written, and the budget is returned.
         """
         with self.database.writer():  # `settle` waits until the row is known
             with self.database.write() as database:
@@ -314,9 +295,7 @@ class UsageStore:
             return None
 
     def settle(self, usage: RequestUsage, *, is_owed: bool = True) -> None:
-        """Write down what a request cost in place of what was reserved; nothing where it is not
-        owed. A power cut may leave what was reserved.
-        """
+        """Nothing where it is not owed. A power cut may leave what was reserved."""
         with self.database.write(is_durable=False) as database:
             usage.has_ended = True
             if is_owed:
@@ -325,9 +304,7 @@ class UsageStore:
                 database.execute("DELETE FROM usage WHERE id = ?", (usage.row,))
 
     def spent(self, run: str) -> UsageTotals:
-        """The sum of a run's requests that have ended; makes no one who writes wait, nor waits for
-        them. Nothing while the file has not been opened.
-        """
+        """Of requests that have ended. No writer waits for it, nor it for them."""
         if not self.database.is_open:
             return UsageTotals()
         where = "run = ? AND state <> 'reserved'"
@@ -413,7 +390,6 @@ class UsageStore:
 def _sum(
     database: sqlite3.Connection, where: str, values: Mapping[str, object]
 ) -> tuple[float, float]:
-    """US dollars that were counted, and that are reserved."""
     counted, reserved = database.execute(
         "SELECT coalesce(sum(usd) FILTER (WHERE state <> 'reserved'), 0), "  # noqa: S608
         f"coalesce(sum(usd) FILTER (WHERE state = 'reserved'), 0) FROM usage WHERE {where}",
@@ -427,6 +403,5 @@ def _json(value: object) -> str:
 
 
 def _sums(row: Sequence[Any]) -> dict[str, Any]:
-    """What `_SUMS` selects, by the names of `UsageTotals`."""
     sums = dict(zip([field.name for field in fields(UsageTotals)], row, strict=True))
     return {**sums, "usd": round(sums["usd"], _DIGITS)}

@@ -1,10 +1,8 @@
-"""The tar archives by which files go into a container and come back.
+"""Archive: the tar archives by which files go into a container and come back.
 
-What comes back was made by an agent's programs. The engine reads it there, without a link that
-leads out; here it is read member by member, and only regular files with a name for a note count.
-
-Each name begins with `./`, as the engine writes those in a folder: some of an archive's first bytes
-mean to it that it is compressed, and a note's name can be those.
+What comes back was made by an agent's programs: it is read member by member, and only regular files
+with a name for a note count. Each name begins with `./`, since some first bytes mean to the engine
+that an archive is compressed.
 """
 
 from __future__ import annotations
@@ -36,28 +34,20 @@ class ReadRefusedError(ParachuteError):
 
 @dataclass(slots=True)
 class LeftOut:
-    """What is not among the files: why, by path (the empty one: the rest of the folder), and how
-    many names that begin with a dot were passed over.
-    """
+    """`why` is by path (the empty one: the rest of the folder); `hidden` counts dot names."""
 
     why: dict[str, str] = field(default_factory=dict)
     hidden: int = 0
 
     def is_known(self, path: str) -> bool:
-        """Whether a file of that path that was not found is gone: not where something else stands
-        in its place or that of its folder, or not all was seen.
-        """
+        """A file that was not found is gone: nothing else is in its place, and all was seen."""
         while path and path not in self.why:
             path = path.rpartition("/")[0]
         return not path and "" not in self.why
 
 
 class ArchiveWriter:
-    """Writes the archive that a folder of a container is filled with.
-
-    `owner` is the user and group that all of it belongs to; None: it is root's there, for all to
-    read.
-    """
+    """`owner` None: it is root's there, for all to read."""
 
     def __init__(self, file: Path, owner: tuple[int, int] | None) -> None:
         # GNU's form keeps names that are not UTF-8 as they are, and the engine reads it
@@ -87,7 +77,7 @@ class ArchiveWriter:
 
 
 class ArchiveReader:
-    """Reads the archive of a container's folder. Raises OSError, also where it is cut off."""
+    """Raises OSError, also where the archive is cut off."""
 
     def __init__(self, file: Path) -> None:
         self._file = file.open("rb")
@@ -97,10 +87,7 @@ class ArchiveReader:
         self._file.close()
 
     def files(self, left_out: LeftOut, *, most: int, largest: int) -> Iterator[tuple[str, bytes]]:
-        """Each file that can be a note's or an attachment's, with its content.
-
-        Of more than `most` the rest is left out, as is a file of more than `largest` bytes.
-        """
+        """Each that can be a note's or an attachment's. `largest` is in bytes."""
         rules, seen = IgnoreRules(), 0
         for member in self._members():
             path = member.name.partition("/")[2]
@@ -125,7 +112,7 @@ class ArchiveReader:
                 left_out.why[path] = error.message
 
     def read(self, path: str, most: int) -> bytes:
-        """The content of one of the files. Raises ReadRefusedError for more than `most` bytes."""
+        """Raises ReadRefusedError for more than `most` bytes."""
         start, size = self._found[path]
         if size > most:
             raise ReadRefusedError(f"larger than {most >> 20} MB")
@@ -153,7 +140,6 @@ class ArchiveReader:
 
 
 def _check(path: str, member: tarfile.TarInfo) -> None:
-    """Raises what says why it is left out."""
     if (why := refusal(path)) is not None:
         raise ReadRefusedError(f"no name for a note: {why}")
     if member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):

@@ -27,13 +27,12 @@ _OUT_OF_MEMORY = "it needed more memory than its sandbox has; `memory` in its sa
 
 
 class Container(asyncio.Protocol):
-    """A running container: `write` to its stdin, read its `stdout` (it is slowed down when that is
-    not read), `wait` for its end or `kill` it.
+    """`write` to its stdin, read its `stdout`, `wait` for its end or `kill` it.
 
-    `problem` says, for a person, why it was ended or what ended it; `complaint` is the last line
-    that it printed on stderr. The engine's stream, whose protocol this is, has a header of eight
-    bytes (which stream, how much) before each piece. One whose first process is inside.py goes on
-    when its program has ended, which a NUL in stdout tells, so that its files can be read.
+    `problem` says, for a person, why it was ended or what ended it; `complaint` is its last line on
+    stderr. The engine's stream, whose protocol this is, has a header of eight bytes (which stream,
+    how much) before each piece. One whose first process is inside.py goes on when its program has
+    ended, which a NUL in stdout tells, so that its files can be read.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Container(asyncio.Protocol):
         await asyncio.get_running_loop().create_connection(lambda: self, sock=stream)
 
     async def write(self, data: bytes) -> None:
-        """Give it input, waiting while it does not read. BrokenPipeError when it has ended."""
+        """Waits while it does not read. BrokenPipeError when it has ended."""
         if not self.is_ready or self._transport is None:
             raise BrokenPipeError("the container has ended")
         self._transport.write(data)
@@ -99,12 +98,9 @@ class Container(asyncio.Protocol):
                     self.problem = _OUT_OF_MEMORY
         return self._code if self._code is not None else _KILLED
 
-    async def kill(self, problem: str | None = None) -> None:
-        """End it and all that runs in it, and leave nothing of it.
-
-        Raises AgentUnavailableError when the engine does not answer.
-        """
-        self.problem, self._is_ending = self.problem or problem, True
+    async def kill(self) -> None:
+        """End all that runs in it, and leave nothing of it. Raises AgentUnavailableError."""
+        self._is_ending = True
         async with self._ending:
             if self._is_gone:
                 return
@@ -114,12 +110,8 @@ class Container(asyncio.Protocol):
             self._is_gone = True
             self._end()
 
-    async def stop(self, problem: str | None = None) -> None:
-        """End all that runs in it; its files can still be read.
-
-        Raises AgentUnavailableError when it has ended altogether.
-        """
-        self.problem = self.problem or problem
+    async def stop(self) -> None:
+        """End all that runs in it; its files can still be read. Raises AgentUnavailableError."""
         async with self._ending:
             if self._ended.is_set():
                 return

@@ -1,4 +1,4 @@
-"""Tests on this machine what sandboxes depend on, and says what to do about each problem."""
+"""Sandbox doctor: tests what sandboxes depend on, and says what to do about each problem."""
 
 from __future__ import annotations
 

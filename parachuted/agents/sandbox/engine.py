@@ -1,6 +1,4 @@
-"""The Docker engine of this machine, through the `docker` package. Every call blocks, so
-callers use threads.
-"""
+"""The Docker engine of this machine, through the `docker` package. Every call blocks."""
 
 from __future__ import annotations
 
@@ -67,10 +65,7 @@ _BUILD_S = 3600
 
 
 class Engine:
-    """One Docker engine; `problem` is why no agent may run a shell there.
-
-    Every failure raises AgentUnavailableError with a plain message.
-    """
+    """`problem` is why no agent may run a shell there. Failures raise AgentUnavailableError."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         given = {name: value for name, value in env.items() if name.startswith("DOCKER_")}
@@ -91,15 +86,13 @@ class Engine:
             self.problem = "the engine has no seccomp, without which no agent runs a shell"
 
     def image(self) -> Image | None:
-        """The image that agents run in: the built one, else the one of this machine's own
-        programs.
-        """
+        """The built one, else the one of this machine's own programs."""
         if self._has_image(BUILT_IMAGE):
             return Image(name=BUILT_IMAGE, kind="built")
         return _host_image() if self._has_image(HOST_IMAGE) else None
 
     def host_image(self) -> Image:
-        """The image of this machine's own programs, which is made where there is none."""
+        """Made where there is none."""
         if not self._has_image(HOST_IMAGE):
             for _line in self.build_offline():
                 pass
@@ -114,7 +107,7 @@ class Engine:
         return True
 
     def start(self, options: Mapping[str, object], name: str) -> tuple[str, socket.socket]:
-        """Start a container with these options: its id, and its stdin and stdout."""
+        """A container with these options: its id, and its stdin and stdout."""
         api = self._client.api
         with _in_words("the engine did not make a container"):
             made = str(api.create_container_from_config(options, name=name)["Id"])
@@ -138,10 +131,7 @@ class Engine:
             self._client.api.kill(container, "SIGTERM")
 
     def read(self, container: str, place: str, archive: Path) -> None:
-        """Write down what a container's file or folder holds, as an archive.
-
-        Its folders are there as long as it runs: one that has ended raises.
-        """
+        """Write a file or folder of a container that runs into an archive."""
         with _in_words("the engine did not give the agent's files"), archive.open("wb") as file:
             pieces, _ = self._client.api.get_archive(container, place, chunk_size=_PIECE)
             with contextlib.closing(pieces):  # until then the engine holds it
@@ -206,9 +196,7 @@ class Engine:
             raise AgentUnavailableError(f"the image was not built: {error}")
 
     def build_offline(self) -> Iterator[str]:
-        """Make the image of this machine's own programs: empty but for the folders that they are
-        mounted on, so it needs no network.
-        """
+        """Empty but for the folders that programs are mounted on, so it needs no network."""
         if sys.platform != "linux":
             raise AgentUnavailableError(
                 "only Linux programs run in a container; run `parachute sandbox build` without "
@@ -241,7 +229,7 @@ def _in_words(what: str) -> Iterator[None]:
 
 
 def _check_socket(host: str) -> None:
-    """Check that the socket is served: the library would leave its own socket open otherwise."""
+    """The library would leave its own socket open otherwise."""
     path = host.removeprefix("http+").removeprefix("unix:")
     if path != host:
         with socket.socket(socket.AF_UNIX) as probe_socket:

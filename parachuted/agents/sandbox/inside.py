@@ -1,8 +1,7 @@
-"""The first process of a container: runs the program, and when that has ended ends all the others
-and waits, so that the daemon can read the files. For a program with a network it forwards a port to
-the socket of the daemon's proxy.
+"""Inside: the first process of a container: runs the program, then ends all others and waits.
 
-It is passed to `python3 -c` as text, so it imports nothing of this package.
+So the daemon can read the files. For a program with a network it forwards a port to the socket of
+the daemon's proxy. It is passed to `python3 -c` as text, so it imports nothing of this package.
 """
 
 from __future__ import annotations
@@ -46,9 +45,7 @@ def main(instructions: dict[str, object]) -> int:
 
 
 def _mark(path: str) -> str:
-    """What the daemon wrote into the folder of sockets: it tells that this machine's folders are
-    mounted, and which.
-    """
+    """The daemon wrote it: it tells that this machine's folders are mounted, and which."""
     with suppress(OSError), open(path, encoding="ascii") as file:  # noqa: PTH123  as little as can be is imported here
         return file.read(100)
     return ""
@@ -70,9 +67,7 @@ def _start_relay(port: int, path: str) -> None:
 
 
 def relay(listening: socket.socket, path: str) -> None:
-    """Carry bytes between each connection and the socket at `path`, for ever; at most 64 at a time,
-    more of them wait.
-    """
+    """Carry bytes between each connection and the socket at `path`, at most 64 at a time."""
     room = threading.BoundedSemaphore(_MOST_CONNECTIONS)
     while True:
         room.acquire()
@@ -119,8 +114,8 @@ def _become(command: list[str]) -> None:
 
 
 def _wait_for(child: int) -> int:
-    """Reap whatever ends, until the program has and the daemon has read the files, or is gone; the
-    program's exit code. SIGTERM ends the program and all that it started.
+    """Reap whatever ends, until the daemon has read the files, or is gone; the program's exit code.
+    SIGTERM ends the program and all that it started.
     """
     poll = select.poll()
     poll.register(0, 0)

@@ -1,6 +1,4 @@
-"""What a sandbox is, and the engine's container options for it. The same grant gives the same
-container.
-"""
+"""Options: what a sandbox is, and the engine's container options for it."""
 
 from __future__ import annotations
 
@@ -31,11 +29,7 @@ LABEL, LIFE_LABEL = "org.parachuted.daemon", "org.parachuted.life"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
-    """A command to run in a sandbox.
-
-    `command` and `env` use the container's paths (`CLI_IN_BOX`, `HOME_IN_BOX`); `cli` is the file
-    on this machine mounted at `CLI_IN_BOX`; `home` the archive that its HOME is filled with.
-    """
+    """`command` and `env` use the container's paths; its HOME is filled from `home`."""
 
     sandbox: RunSandbox
     command: tuple[str, ...]
@@ -45,13 +39,13 @@ class SandboxSpec:
 
 
 def container_user() -> tuple[int, int]:
-    """The user and group that a container runs as: this process's own; where that is root, 1000."""
+    """This process's own; where that is root, 1000."""
     return (os.getuid(), os.getgid()) if os.getuid() else (1000, 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerOwner:
-    """Whose a container is: the user that it runs as, the daemon, and which life of that."""
+    """The user that a container runs as, the daemon whose it is, and which life of that."""
 
     user: tuple[int, int]
     daemon: str
@@ -60,11 +54,7 @@ class ContainerOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerProgram:
-    """A program of this machine that runs in a container of its own, with the system's programs.
-
-    `command` and `readable` (files and folders that it may read) are paths of this machine, which
-    are the container's too. `writable` are folders that it may write.
-    """
+    """A program of this machine in a container of its own; paths are the same in there."""
 
     command: tuple[str, ...]
     env: Mapping[str, str]
@@ -75,8 +65,6 @@ class ContainerProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image, and what of this machine is mounted into it, read-only."""
-
     name: str
     kind: Literal["built", "host"]
     mounts: tuple[str, ...] = ()
@@ -91,8 +79,7 @@ _ENV = {"PATH": _PATH, "LANG": "C.UTF-8", "TMPDIR": "/tmp", "HOME": HOME_IN_BOX}
 
 
 def container_options(spec: SandboxSpec, image: Image, owner: ContainerOwner) -> dict[str, object]:
-    """The body of the engine's `POST /containers/create` for a run's container: the command, its
-    environment, and the filtering proxy's socket if the sandbox has a network.
+    """The body of the engine's `POST /containers/create` for a run's container.
 
     Where an agent's files are, is memory that the kernel bounds (`MOST_BYTES`, `MOST_FILES`).
     """
@@ -139,9 +126,9 @@ def program_options(
 def _walled(
     config: SandboxConfig, image: Image, owner: ContainerOwner, mounts: list[dict[str, object]]
 ) -> dict[str, object]:
-    """No network at all, no capability, no way to more rights, a root that cannot be written, the
-    default seccomp profile (the engine's own, by not naming one), and limits on memory (without
-    swap), processors, processes, open files and the size of a file.
+    """No network, no capability, no way to more rights, a root that cannot be written, the default
+    seccomp profile (by not naming one), and limits on memory (without swap), processors, processes
+    and files.
     """
     return {
         "Image": image.name,
@@ -196,9 +183,7 @@ def _bind(
 
 
 def _memory(target: str, *, mode: str) -> dict[str, object]:
-    """A volume of root's with that mode, gone with its container. Unlike a `Tmpfs` it can be filled
-    and read through the engine, while the container runs.
-    """
+    """Gone with its container. Unlike a `Tmpfs` the engine can fill and read it."""
     bounds = f"size={MOST_BYTES},nr_inodes={MOST_FILES},mode={mode},nosuid,nodev"
     driver = {"Name": "local", "Options": {"type": "tmpfs", "device": "tmpfs", "o": bounds}}
     options = {"NoCopy": True, "DriverConfig": driver}
@@ -210,7 +195,7 @@ def packaged_text(name: str) -> str:
 
 
 def find_bundled_cli() -> Path | None:
-    """The CLI in the agent SDK's wheel, found without importing that."""
+    """In the agent SDK's wheel, found without importing that."""
     found = find_spec("claude_agent_sdk")
     for place in (found.submodule_search_locations or []) if found is not None else []:
         cli = Path(place) / "_bundled" / "claude"

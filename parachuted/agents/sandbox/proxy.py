@@ -1,9 +1,8 @@
 """The filtering proxy: the only way out of a sandbox with a network, by HTTP's CONNECT.
 
-It resolves names itself and connects to the address that it checked. Inside, `inside.py` forwards
-connections to its socket. It cannot see encrypted content, so an allowed host is trusted with
-whatever the agent sends. What a host answers is untrusted text; `reached` reports it before the
-agent sees any.
+It resolves names itself and connects to the address that it checked. It cannot see encrypted
+content, so an allowed host is trusted with whatever the agent sends. What a host answers is
+untrusted text; `reached` reports it before the agent sees any.
 """
 
 from __future__ import annotations
@@ -64,10 +63,7 @@ class ProxyTarget(NamedTuple):
 
 
 def parse_target(authority: str) -> ProxyTarget | None:
-    """Parse `host:port`.
-
-    None if it is not a plain host name and port. Addresses are refused: rules are about names.
-    """
+    """None if it is not `host:port`. Addresses are refused: rules are about names."""
     name, _, number = authority.partition(":")
     host = name.lower().removesuffix(".")
     is_name = _NAME.fullmatch(host) and not _LAST_IS_NUMBER.fullmatch(host)
@@ -101,9 +97,7 @@ def _means(pattern: str, target: ProxyTarget) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address, as a resolver gives it, is out on the internet: not here, nor near, nor a
-    way back to either.
-    """
+    """Whether an address is out on the internet: not here, nor near, nor a way back to either."""
     try:
         found = ip_address(address)
     except ValueError:
@@ -115,9 +109,7 @@ def is_public(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyLimits:
-    """Of one run: connections at a time, bytes in all, seconds for a request to come, to connect,
-    without a byte, and of a connection.
-    """
+    """Of one run: connections at a time, bytes in all, and seconds."""
 
     connections: int = 32
     total_bytes: int = 1 << 30
@@ -139,10 +131,7 @@ class _RefusedError(Exception):
 
 
 class Proxy:
-    """The filtering proxy of one run.
-
-    `allowed` may object to a host that is on the list, `beyond` may let one be reached that is not.
-    """
+    """`allowed` may object to a listed host, `beyond` may let another one be reached."""
 
     def __init__(
         self,
@@ -228,10 +217,7 @@ class Proxy:
         silence: asyncio.Timeout,
         answers: str | None = None,
     ) -> None:
-        """Pass on what comes until its end; each piece of either direction ends the silence.
-
-        `answers` is the host that it comes from, if any.
-        """
+        """A piece of either direction ends the silence. `answers` is the host it comes from."""
         while data := await source.read(_PIECE):
             silence.reschedule(asyncio.get_running_loop().time() + self._limits.idle_s)
             if answers is not None and target not in self._answered:
@@ -267,10 +253,7 @@ class Proxy:
     async def _reach(
         self, target: ProxyTarget
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to an address of the name, which is resolved once.
-
-        One that is not public among them refuses all: such a name is meant to lead inside.
-        """
+        """One address that is not public refuses all: such a name is meant to lead inside."""
         host, port = target
         failed: OSError = OSError("it has no address")
         try:
@@ -302,9 +285,7 @@ class Proxy:
 
 @asynccontextmanager
 async def open_proxy(sockets: Path, proxy: Proxy) -> AsyncIterator[Proxy]:
-    """Serve the proxy on `proxy.sock` in a run's folder of sockets; its connections end when it is
-    left.
-    """
+    """On `proxy.sock` in a run's folder of sockets; its connections end when it is left."""
     listening = await asyncio.to_thread(listen_in, sockets, PROXY_SOCKET)
     server = await asyncio.start_unix_server(proxy.serve, sock=listening, limit=_HEAD_BYTES)
     try:
@@ -316,9 +297,7 @@ async def open_proxy(sockets: Path, proxy: Proxy) -> AsyncIterator[Proxy]:
 
 
 def _is_this_machine(out: asyncio.StreamWriter) -> bool:
-    """Whether a public address turned out to be our own: what listens here for others is not for
-    agents.
-    """
+    """Whether a public address turned out to be our own."""
     here, there = out.get_extra_info("sockname"), out.get_extra_info("peername")
     return here is not None and there is not None and here[0] == there[0]
 

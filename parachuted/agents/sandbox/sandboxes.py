@@ -1,4 +1,4 @@
-"""The containers of this daemon: one a run, whose files go in and come back as archives."""
+"""Sandboxes: the containers of this daemon, one a run; files go in and come back as archives."""
 
 from __future__ import annotations
 
@@ -62,12 +62,11 @@ class SandboxStatus:
 
 
 class Sandboxes:
-    """The containers of one vault.
+    """The containers of one vault. Everything that cannot be raises AgentUnavailableError.
 
-    `label` is the vault's id, by which those of an earlier life are known; `folder` holds the
-    folders of runs and nothing else; `most` is how many runs may have one at a time, and as many
-    conversations, which wait for none of those. `user` (and group) owns an agent's files, and must
-    own what it reads. Everything that cannot be raises AgentUnavailableError.
+    `label` is the vault's id, by which containers of an earlier life are known; `folder` holds the
+    folders of runs and nothing else; `most` runs may have one at a time, and as many conversations,
+    which wait for none of those.
     """
 
     def __init__(self, *, folder: Path, env: Mapping[str, str], label: str, most: int = 8) -> None:
@@ -92,9 +91,7 @@ class Sandboxes:
         )
 
     async def probe_engine(self) -> dict[str, bool]:
-        """Whether an engine answers and has our image: cheap, for a page that is looked at every
-        few seconds.
-        """
+        """Cheap, for a page that is looked at every few seconds."""
         statuses = [await self._ask(f"/images/{image}/json") for image in (BUILT_IMAGE, HOST_IMAGE)]
         return {"available": any(statuses), "image_exists": b"200" in statuses}
 
@@ -138,9 +135,9 @@ class Sandboxes:
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Container]:
         """Run the command in a container, of which nothing is left afterwards.
 
-        /vault, its HOME and /outside are filled from the archives first, where there are any; a
-        run's next container goes on with what the one before returned. When this is left without an
-        error, what is in /vault then, if it can be written, is in the folder's `returned`.
+        /vault, its HOME and /outside are filled from the archives first; a run's next container
+        goes on with what the one before returned. What a writable /vault holds when this is left
+        without an error is in `returned`.
         """
         folder = spec.sandbox.folder
         if folder not in self._in_use:
@@ -171,9 +168,7 @@ class Sandboxes:
 
     @asynccontextmanager
     async def run(self, program: ContainerProgram) -> AsyncIterator[Container]:
-        """Run a program of this machine in a container of its own; nothing of it is left
-        afterwards.
-        """
+        """A program of this machine in a container of its own; nothing of it is left afterwards."""
         engine = await self._connected()
         if engine.problem is not None:
             raise AgentUnavailableError(engine.problem)
@@ -222,18 +217,14 @@ class Sandboxes:
             yield line
 
     def has_left_something(self) -> bool:
-        """Whether an earlier life has left folders, and so perhaps containers.
-
-        It reads the disk, and asks no engine.
-        """
+        """Whether an earlier life has left folders, and so perhaps containers. Asks no engine."""
         return bool(self._folders())
 
     async def sweep(self) -> int:
         """Remove what an earlier life left: containers (the answer is how many) and folders.
 
-        Runs may begin meanwhile: what is theirs is asked after what there is. Without an engine
-        an empty folder is left, so that its containers are looked for the next time. Raises OSError
-        when a folder cannot be removed.
+        Without an engine an empty folder is left, so that its containers are looked for the next
+        time. Raises OSError when a folder cannot be removed.
         """
         found, was_asked = 0, False
         with suppress(AgentUnavailableError):
@@ -286,7 +277,6 @@ class Sandboxes:
 
 
 async def _undo(engine: Engine, starting: asyncio.Future[tuple[str, socket.socket]]) -> None:
-    """Leave nothing of what is being started."""
     with suppress(AgentUnavailableError):
         made, stream = await starting
         stream.close()

@@ -32,7 +32,6 @@ PIXEL = (
 
 
 def said_in(request) -> str:
-    """All words of a request to the model."""
     return str(request.body["messages"])
 
 

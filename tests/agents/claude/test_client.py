@@ -29,8 +29,6 @@ NEVER_BEGIN = [
 
 @pytest.fixture
 def run_script(claude, job, run, tmp_path, monkeypatch):
-    """Runs a job with that script in the place of the CLI."""
-
     async def run_script(script: str, **parts: object):
         cli = tmp_path / "cli"
         cli.write_text(f"#!/bin/sh\n{script}\n")

@@ -63,7 +63,6 @@ class SandboxedBackend:
 
     @asynccontextmanager
     async def job(self, *files: str, **parts: object) -> AsyncIterator[Job]:
-        """A job in a slot of its own, whose vault holds these files."""
         config = SandboxConfig(memory="1g", cpus=2, workspace_access="rw")
         async with self.boxes.prepare() as folder:
             fill(folder.notes, self.boxes.user, **{name: f"# {name}\nhello\n" for name in files})
@@ -74,7 +73,6 @@ class SandboxedBackend:
             yield self.make_job(native=native, **parts)
 
     def results(self) -> str:
-        """All that the model was told, as one text."""
         return json.dumps(
             [
                 message

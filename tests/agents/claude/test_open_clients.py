@@ -36,8 +36,6 @@ GRANT = Grant(agent="chat", reads=EVERYWHERE, writes=EVERYWHERE, lane=EVERYWHERE
 
 
 class OpenConversation:
-    """A conversation whose client stays open, and what may close it."""
-
     def __init__(self, claude: Claude, job: Callable, run: Callable) -> None:
         self.claude, self.active_runs = claude, ActiveRuns()
         self.session: str | None = None
@@ -264,7 +262,6 @@ async def test_a_turn_that_ends_after_the_backend_was_closed_leaves_no_process(t
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait for that, at most for a minute."""
     async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.01)

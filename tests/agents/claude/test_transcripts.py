@@ -31,7 +31,6 @@ class TranscriptFolders:
             archive.addfile(member, io.BytesIO(data))
 
     def brought(self):
-        """What the next container's HOME is filled with, and whose it is."""
         assert self.sessions.bring_in(ID, self.archive, (1000, 1001))
         with tarfile.open(self.archive) as archive:
             members = archive.getmembers()

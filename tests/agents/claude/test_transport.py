@@ -20,7 +20,6 @@ Shell = Callable[[str], AbstractAsyncContextManager[ContainerTransport]]
 
 @pytest.fixture
 async def shell(boxes):
-    """Runs a script in a container; gone when it is left."""
     async with asyncio.timeout(60), boxes.prepare() as folder:
         config = SandboxConfig(memory="64m", pids_limit=16, workspace_access="rw")
         box = RunSandbox(config=config, folder=folder)

@@ -93,7 +93,6 @@ class GatewayRig:
         body: object = BODY,
         by_socket: bool = False,
     ) -> Answer:
-        """Ask as the CLI does."""
         connector = aiohttp.UnixConnector(str(way.socket)) if by_socket else None
         url = "http://localhost" if by_socket else way.url
         sent = {
@@ -122,7 +121,6 @@ class GatewayRig:
 
 @asynccontextmanager
 async def serving(handle: Handler) -> AsyncIterator[str]:
-    """A server of that one handler, at the address that it yields."""
     app = web.Application()
     app.router.add_route("*", "/{rest:.*}", handle)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
@@ -180,5 +178,4 @@ async def api() -> AsyncIterator[ScriptedMessages]:
 
 @pytest.fixture
 def gateway_rig(api: ScriptedMessages, make_gateway_rig: Callable[..., GatewayRig]) -> GatewayRig:
-    """A gateway before `api`."""
     return make_gateway_rig(api.url)

@@ -20,7 +20,6 @@ CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 
 
 async def claude(home: Path, **env: str) -> dict[str, object]:
-    """What it says of one prompt."""
     home.mkdir(exist_ok=True)  # noqa: ASYNC240
     process = await asyncio.create_subprocess_exec(
         CLI,

@@ -51,7 +51,6 @@ class Model:
         return Reply(blocks=(say(self._answer),), usage=usage)
 
     def late(self, request: RecordedRequest) -> Delay:
-        """It has made the answer, and is slow to send it."""
         return Delay(seconds=30, then=self(request))
 
     def cut(self, request: RecordedRequest) -> Reply:

@@ -16,7 +16,7 @@ from parachuted.agents.gateway import gateway, upstream
 from parachuted.agents.gateway.upstream import is_on_this_machine
 from parachuted.errors import AgentUnavailableError
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say
-from tests.agents.gateway.conftest import KEY, MODEL, serving
+from tests.agents.gateway.conftest import MODEL, serving
 
 
 @pytest.mark.parametrize("status", [400, 408, 429, 500, 529])
@@ -155,14 +155,6 @@ async def test_a_redirect_takes_no_credential_elsewhere(gateway_rig, api, status
         assert elsewhere.requests == []
     assert (answer.status, "sends elsewhere" in answer.error["message"]) == (502, True)
     assert "Location" not in answer.headers
-
-
-async def test_a_key_that_is_refused_cannot_be_renewed(gateway_rig, api):
-    api.add(ApiRefusal(status=401, kind="authentication_error", message=KEY))
-    async with gateway_rig.run() as way:
-        answer = await gateway_rig.ask(way)
-    assert (answer.status, len(api.asked)) == (401, 1)
-    assert KEY not in answer.error["message"]
 
 
 @pytest.mark.parametrize(

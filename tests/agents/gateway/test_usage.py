@@ -47,8 +47,6 @@ def usage(usd=0.5, *, run="r1", causes=("c1",), ago=timedelta(), state="counted"
 
 
 class Clock:
-    """The elapsed time, moved by hand."""
-
     def __init__(self):
         self.now = NOW
 
@@ -84,8 +82,6 @@ def open_store(path, clock):
 
 @pytest.fixture
 def note(clock):
-    """Write down requests, each at its own time."""
-
     def write(store, *usages):
         for each in usages:
             clock.now = each.at

@@ -24,16 +24,12 @@ CLI = find_bundled_cli() or Path(sys.executable).resolve()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRun:
-    """A container at work, and the folder of its run."""
-
     container: Container
     folder: RunFolder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What a command printed, and how it ended."""
-
     out: str
     code: int
     problem: str | None
@@ -56,14 +52,12 @@ def spec_of(
 
 
 def fill(archive: Path, owner: tuple[int, int] | None, **files: str) -> None:
-    """Make an archive with these files."""
     with closing(ArchiveWriter(archive, owner)) as writer:
         for name, text in files.items():
             writer.add(name, text.encode())
 
 
 def files_in(archive: Path) -> dict[str, str]:
-    """What came back in an archive, by its path."""
     with closing(ArchiveReader(archive)) as reader:
         files = reader.files(LeftOut(), most=1_000, largest=1 << 20)
         return {path: data.decode() for path, data in files}
@@ -71,7 +65,6 @@ def files_in(archive: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def boxed(sandboxes: Sandboxes, *command: str, **how: object) -> AsyncIterator[SandboxRun]:
-    """Begin a command in a box of its own."""
     async with (
         sandboxes.prepare() as folder,
         sandboxes.open(spec_of(folder, *command, **how)) as container,

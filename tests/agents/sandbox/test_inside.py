@@ -15,7 +15,6 @@ SOURCE = Path(subject.__file__).read_text()
 
 
 def ended(tmp_path, *command, data=b"", mark="abc\n"):
-    """What it printed, said on stderr, and ended with."""
     (tmp_path / "mark").write_text(mark.strip())
     instructions = {"command": command, "mark": str(tmp_path / "mark"), "relay": None}
     done = subprocess.run(

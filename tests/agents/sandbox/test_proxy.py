@@ -256,14 +256,6 @@ async def test_a_cut_may_leave_the_answer_that_has_started_to_come(world, tmp_pa
         assert made.cut() == 0
 
 
-async def test_a_folder_with_a_long_name_has_its_socket_too(world, tmp_path):
-    folder = tmp_path / ("long" * 30)
-    folder.mkdir()
-
-    async with proxy(world, folder):
-        assert (folder / "proxy.sock").is_socket()
-
-
 async def test_a_box_with_a_network_reaches_what_is_listed_and_nothing_else(world, sandboxes):
     """The whole way: a program inside, the relay, the socket, the proxy."""
     line = (

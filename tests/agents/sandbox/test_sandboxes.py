@@ -105,13 +105,6 @@ async def test_a_run_that_begins_while_what_was_left_is_swept_keeps_its_containe
     await started.aclose()
 
 
-async def test_with_an_engine_and_its_image_it_can_be_used(sandboxes):
-    status = await sandboxes.status()
-
-    assert (status.available, status.problem) == (True, None)
-    assert status.image in {"built", "host"}
-
-
 async def test_what_is_filled_in_is_seen_and_what_is_made_is_found(sandboxes, run):
     line = "cat '/vault/a note.md' ~/kept; echo new > /vault/made.md; rm '/vault/a note.md'"
     async with sandboxes.prepare() as folder:
@@ -251,22 +244,6 @@ async def test_more_than_is_taken_is_refused_in_words(sandboxes):
         with pytest.raises(AgentUnavailableError, match="left more than 1024 MB, so none of it"):
             async with sandboxes.open(spec_of(folder, "sh", "-c", line)) as container:
                 assert await container.wait() == 0
-
-
-async def test_streams_go_both_ways_and_the_exit_code_comes_back(sandboxes):
-    async with boxed(sandboxes, "sh", "-c", "cat; exit 7") as at_work:
-        for number in range(3):
-            await at_work.container.write(f"line {number}\n".encode())
-            assert await at_work.container.stdout.readline() == f"line {number}\n".encode()
-        await at_work.container.end_input()
-        assert await at_work.container.stdout.read() == b""
-        assert await at_work.container.wait() == 7
-
-
-async def test_the_environment_is_the_runs_and_a_home_is_there(run):
-    ended = await run("echo $HOME $A; pwd", env={"A": "b"})
-
-    assert ended.out == "/home/agent b\n/vault\n"
 
 
 async def test_megabytes_pass_unharmed(sandboxes):
