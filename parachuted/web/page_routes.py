@@ -37,8 +37,6 @@ _OF_FRAME = (
 
 
 class PageRoutes:
-    """The routes of the page."""
-
     def __init__(self, files: PageFiles | None = None) -> None:
         self._files = files or PageFiles()
 

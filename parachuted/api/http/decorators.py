@@ -45,12 +45,10 @@ class _Method:
     ) -> Callable[[_Handler], _Handler]:
         """Make a method the handler of that path; `options` are fields of `Route`.
 
-        The first paragraph of its docstring is the summary. It may take `call`; `query` and `body`,
-        checked as the models they are annotated with; and values in the path by their names (`id_`
-        for `id`). Its other parameters are the query, checked as they are annotated; `for_app`:
-        what else stands there is ignored. What it returns is sent as JSON of the annotated type,
-        with the status and the headers that it gave to the call, unless it is an aiohttp response;
-        `wrapped`: under that name, in an object that has nothing else.
+        The first paragraph of its docstring is the summary. It takes `call`, `query`, `body` and
+        values of the path by name (`id_` for `id`); its other parameters are the query (`for_app`:
+        unknown names are ignored). What it returns is sent as JSON of its annotation, with
+        `wrapped` under that name.
         """
 
         def declare(handler: _Handler) -> _Handler:
@@ -98,7 +96,6 @@ def routes_of(*owners: object) -> list[Route]:
 
 
 def _asked(handler: Callable[..., object], hints: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """The parameters that stand in the query, each with its type and its default."""
     known = {"call", "query", "body", *_IN_PATH.findall(path)}
     return {
         name: (hints[name], ... if one.default is one.empty else one.default)

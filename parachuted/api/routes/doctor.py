@@ -36,7 +36,7 @@ _MODULE = "curator"
 
 @dataclass(frozen=True, slots=True)
 class IndexedNotes:
-    """How many notes can be found by search, and how many files are to be indexed yet."""
+    """`waiting` is how many files are yet to be indexed."""
 
     indexed: int
     waiting: int
@@ -44,17 +44,13 @@ class IndexedNotes:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseList:
-    """The SQLite library, and the files that are kept with it."""
-
     sqlite: str
     files: list[DatabaseStatus]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """Problems of the vault, and oddities of single notes; those of which search does not know all
-    the text are among them. `findings` are all of these and those of modules, with what to do.
-    """
+    """`findings` are all the others and those of modules, with what to do."""
 
     findings: list[DoctorFinding]
     problems: dict[str, str]
@@ -124,9 +120,7 @@ class DoctorRoutes:
             return None
 
     def _searchable(self) -> tuple[list[LintWarning], IndexedNotes]:
-        """The notes that search does not know whole, and how many it knows: none without an
-        index. In a thread.
-        """
+        """Notes that search does not know whole, and how many it knows. In a thread."""
         search = self._search
         try:
             found = [
