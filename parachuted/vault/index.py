@@ -85,16 +85,14 @@ class IndexEntry(bytes):
 class VaultIndex:
     """The files of the vault by folder. One thread changes it; others may read single entries.
 
-    `contexts_version` grows when a context file comes, goes or changes its size, so that answers
-    about them can be kept; `version` grows with every change of any file, and
-    `version_of` a folder is what it was at the last one of a file directly in it.
+    `version` grows with every change of any file, and `version_of` a folder is what it was at the
+    last one of a file directly in it.
     """
 
     def __init__(self) -> None:
         self._folders: dict[str, dict[str, IndexEntry]] = {"": {}}
         self._children: dict[str, set[str]] = {"": set()}
         self._context_folders: set[str] = set()
-        self.contexts_version = 0
         self.version = 0
         self._versions: dict[str, int] = {}
 
@@ -205,7 +203,6 @@ class VaultIndex:
             self._context_folders.discard(folder)
         else:
             self._context_folders.add(folder)
-        self.contexts_version += 1
 
 
 class IndexSnapshot:

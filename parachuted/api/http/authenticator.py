@@ -30,8 +30,7 @@ _PASSED_ON = re.compile(
 )
 _SPACE = " \t"  # what HTTP takes for it, and no more
 _MOST_PEERS = 2_000
-_VALID = "Valid API key required"
-_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+_VALID = "Valid API key required"  # as older apps know it
 
 
 class KeyAuthenticator:
@@ -93,7 +92,11 @@ class KeyAuthenticator:
                 text="too many wrong keys came from there",
                 headers={"Retry-After": str(math.ceil(wait))},
             )
-        return web.HTTPUnauthorized(text=why, headers=_CHALLENGE)
+        return unauthorized(why)
+
+
+def unauthorized(why: str = _VALID) -> web.HTTPUnauthorized:
+    return web.HTTPUnauthorized(text=why, headers={"WWW-Authenticate": "Bearer"})
 
 
 class FailedAttempts:
@@ -144,7 +147,7 @@ def _given(request: web.BaseRequest) -> str | None:
         scheme, _, key = value.strip(_SPACE).partition(" ")
         found.add(key.strip(_SPACE))
         if scheme and (scheme.lower() != "bearer" or not key.strip(_SPACE)):
-            raise web.HTTPUnauthorized(text=_VALID, headers=_CHALLENGE)
+            raise unauthorized()
     found.discard("")
     if len(found) > 1:
         raise web.HTTPBadRequest(text="two different keys were given")

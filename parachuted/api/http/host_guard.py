@@ -86,9 +86,8 @@ class HostGuard:
     def _refusal_of_page(self, request: web.BaseRequest, host: str) -> str | None:
         headers = request.headers
         origins = headers.getall("Origin", ())
-        if origins and not all(
-            self.lists(origin) or _is_page_of(origin, host) for origin in origins
-        ):
+        own = {f"http://{host}".lower(), f"https://{host}".lower()}  # another port is another
+        if not all(self.lists(origin) or origin.lower() in own for origin in origins):
             return (
                 "requests from web pages of other origins are refused; api.cors_origins in "
                 "config.yaml can list some"
@@ -148,11 +147,6 @@ def _is_address_of(name: str, request: web.BaseRequest) -> bool:
     return own == address
 
 
-def _is_page_of(origin: str, host: str) -> bool:
-    """Whether the page was served under that Host itself; another port is another origin."""
-    return origin.lower() in {f"http://{host}".lower(), f"https://{host}".lower()}
-
-
 def _authority(url: str) -> str:
     scheme, mark, rest = url.partition("://")
     return rest.split("/", 1)[0] if mark and scheme.lower() in {"http", "https"} else ""
@@ -163,10 +157,7 @@ def _is_odd(target: str) -> bool:
     path = target.partition("?")[0]
     if "%" not in path and "\\" not in path and "/." not in path:
         return False
-    path = (
-        f"{path if path.startswith('/') else path.partition('://')[2]}/".lower()
-    )  # its end makes a last `..` look like any other
-    path = path.replace(
-        "%2f", "/"
-    )  # in the value of a parameter it is a slash, as generated clients send it
+    path = path if path.startswith("/") else path.partition("://")[2]
+    # its end makes a last `..` look like any other; generated clients send a slash as %2F
+    path = f"{path}/".lower().replace("%2f", "/")
     return any(mark in path for mark in _SUSPICIOUS)

@@ -16,12 +16,12 @@ from aiohttp import web
 
 from parachuted.access.filter import AccessFilter
 from parachuted.api.http.answers import answer_to, http_sentence
-from parachuted.api.http.authenticator import KeyAuthenticator
+from parachuted.api.http.authenticator import KeyAuthenticator, unauthorized
 from parachuted.api.http.host_guard import HostGuard, MiddlewareHandler
 from parachuted.api.http.route import SMALL_BODY, ApiCall, Route
 from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import ParachuteError, StorageFailedError
-from parachuted.keys import BEYOND_PATHS, EVERYWHERE, NOBODY, NOWHERE, AccessGrant, Identity
+from parachuted.keys import BEYOND_PATHS, EVERYWHERE, NOBODY, NOWHERE, Identity
 from parachuted.vault import Requester, VaultRoot, printable
 
 GONE = 499
@@ -152,14 +152,15 @@ class ApiMiddleware:
         self, request: web.Request, route: Route | None, identity: Identity, requester: Requester
     ) -> ApiCall | None:
         """The call on the matched route, or None. 401 without a key, 403 beyond its scope."""
-        is_known = bool(identity.scopes) if route is None else identity.kind != "nobody"
-        grant = None if route is None else _grant(route, identity)
-        if grant is None and not is_known:
-            raise web.HTTPUnauthorized(
-                text="Valid API key required", headers={"WWW-Authenticate": "Bearer"}
-            )  # as older apps know it
         if route is None:
+            if not identity.scopes:
+                raise unauthorized()
             return None
+        grant = (
+            NOWHERE if route.capability is None else identity.grant(route.module, route.capability)
+        )
+        if grant is None and identity.kind == "nobody":
+            raise unauthorized()
         if grant is None:
             raise web.HTTPForbidden(
                 text=f"this key lacks the scope {route.module}:{route.capability}"
@@ -182,12 +183,6 @@ class ApiMiddleware:
             if identity.kind == "key"
             else lambda: True,
         )
-
-
-def _grant(route: Route, identity: Identity) -> AccessGrant | None:
-    if route.capability is None:
-        return NOWHERE
-    return identity.grant(route.module, route.capability)
 
 
 def _refuse_unreadable(request: web.Request, route: Route | None) -> None:

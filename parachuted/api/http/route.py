@@ -28,7 +28,6 @@ from parachuted.api.http.answers import JSON, json_value
 from parachuted.audit.chain import EventType
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
-from parachuted.history import RefuseText
 from parachuted.keys import NOWHERE, AccessGrant, Capability, Identity
 from parachuted.vault import Requester, Store, VaultPath, printable
 
@@ -123,7 +122,8 @@ def refuse_watching_beyond(
 ) -> None:
     """Raises EditRefusedError when the edited note watches what `grant` does not see.
 
-    What it watched before, where it `was`, may stay. Blocks on the disk.
+    A list that reached further before, where the note `was`, may stay, if it leaves out no less.
+    Blocks on the disk.
     """
     if grant.alternatives is None:
         return
@@ -137,12 +137,6 @@ def refuse_watching_beyond(
             f"{printable(path)} may not watch {printable(new)} by this key, which may not read "
             "all of that"
         )
-
-
-def refusing_to_watch_beyond(grant: AccessGrant, store: Store) -> RefuseText:
-    return lambda path, text, was: refuse_watching_beyond(
-        grant, store, path, lambda _now: text, was=was
-    )
 
 
 _Model = TypeVar("_Model", bound=BaseModel)

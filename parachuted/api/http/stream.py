@@ -108,7 +108,9 @@ class EventStreams:
         try:
             missed = self._missed(request.headers.get("Last-Event-ID", ""), reader.filter)
             reader.take([b": parachuted\n\n", *missed])
-            self._add(reader)
+            if not self._readers:
+                self._unsubscribe = self._bus.subscribe_to_batches(self._tell)
+            self._readers.add(reader)
             await response.prepare(request)
             await reader.follow()
         except (ConnectionError, TimeoutError):
@@ -116,11 +118,6 @@ class EventStreams:
         finally:
             self._drop(reader)
         return response
-
-    def _add(self, reader: _Reader) -> None:
-        if not self._readers:
-            self._unsubscribe = self._bus.subscribe_to_batches(self._tell)
-        self._readers.add(reader)
 
     def _drop(self, reader: _Reader) -> None:
         self._readers.discard(reader)

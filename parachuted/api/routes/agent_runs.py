@@ -137,9 +137,7 @@ class AgentRunRoutes:
             ran = await self._agents.run(
                 name, body.prompt, options, caller=caller, entry=entry, session=body.session
             )
-        except (
-            AgentUnavailableError
-        ) as error:  # as things stand it cannot begin, which is not the daemon's fault
+        except AgentUnavailableError as error:  # which is not the daemon's fault
             raise web.HTTPConflict(text=error.message) from error
         return await asyncio.to_thread(self._account, ran)
 

@@ -242,14 +242,9 @@ class AgentRoutes:
         known = await asyncio.to_thread(self._notes.all)
         if body.name in {*self._listing.all_names(), *(agent.name for agent in known)}:
             raise _taken(f"an agent {body.name}")
-        values = {
-            "name": body.name,
-            "description": body.description,
-            "tools": body.tools,
-            "model": body.model,
-        }
-        given = {name: value for name, value in values.items() if value}
-        text = compose_note(given, body.prompt)  # a prompt may begin as frontmatter does
+        names = ("name", "description", "tools", "model")
+        values = {name: value for name in names if (value := getattr(body, name))}
+        text = compose_note(values, body.prompt)  # a prompt may begin as frontmatter does
         await self._create(call, f"{AGENT_FOLDERS[0]}/{body.name}.md", text)
         return await asyncio.to_thread(self._notes.get, body.name)
 
@@ -277,9 +272,8 @@ class AgentRoutes:
         """Make a skill in `.skills/`."""
         if any(skill.name == body.name for skill in await asyncio.to_thread(self._skills.all)):
             raise _taken(f"a skill {body.name}")
-        values = {"name": body.name} | (
-            {"description": body.description} if body.description else {}
-        )
+        names = ("name", "description")
+        values = {name: value for name in names if (value := getattr(body, name))}
         has_own = body.content.startswith("---\n")
         text = body.content if has_own else compose_note(values, body.content)
         await self._create(call, f".skills/{body.name}/SKILL.md", text)

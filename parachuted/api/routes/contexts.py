@@ -109,31 +109,16 @@ class ContextFolderRequest(AppRequestModel):
     folder_paths: _Names = ()
 
 
-class ContextListing:
-    """Looked for again only once a context file has changed."""
-
-    def __init__(self, index: VaultIndex) -> None:
-        self._index, self._version = index, -1
-        self._folders: list[ContextFolder] = []
-
-    def folders(self) -> list[ContextFolder]:
-        if self._version != self._index.contexts_version:
-            self._version = self._index.contexts_version
-            self._folders = context_folders(self._index)
-        return self._folders
-
-
 class ContextRoutes:
     def __init__(
         self, index: VaultIndex, watches: WatchRegistry, sessions: SessionContexts
     ) -> None:
         self._index, self._watches, self._sessions = index, watches, sessions
-        self._listing = ContextListing(index)
 
     @get("/api/contexts/folders", _MODULE, "read")
     async def folders(self) -> ContextFolderList:
         """List the folders that have a context file."""
-        folders = self._listing.folders()
+        folders = context_folders(self._index)
         return ContextFolderList(folders, len(folders))
 
     @get("/api/contexts/chain", _MODULE, "read")
@@ -198,7 +183,6 @@ class ContextRoutes:
         return paths
 
     def _chosen(self, session: str) -> list[VaultPath]:
-        _check_session(session)
         return [context.folder_path for context in self._sessions.of(session)]
 
     async def _keep(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from parachuted.agents.gateway.gateway import Gateway
 from parachuted.api.http.decorators import get
@@ -96,7 +95,7 @@ class DoctorRoutes:
             findings=[
                 *(finding_of_problem(*problem) for problem in problems.items()),
                 *map(finding_of_note, notes),
-                *(DoctorFinding(about=found.module, **_said(found)) for found in modules),
+                *(DoctorFinding(about=one.pop("module"), **one) for one in map(asdict, modules)),
             ],
             problems=problems,
             notes=notes,
@@ -134,7 +133,3 @@ class DoctorRoutes:
             return found, IndexedNotes(search.count(), search.indexer.waiting)
         except StorageFailedError:  # which is a problem by itself
             return [], IndexedNotes(0, search.indexer.waiting)
-
-
-def _said(found: ModuleFinding) -> dict[str, Any]:
-    return {name: value for name, value in asdict(found).items() if name != "module"}

@@ -147,7 +147,9 @@ class HealthRoutes:
             else None,
             modules=self._modules(call),
             bots=await self._bots(call),
-            docker=await self._docker(),
+            docker={"available": False, "image_exists": False}
+            if self._chosen.sandboxes is None
+            else await self._chosen.sandboxes.probe_engine(),
         )
 
     @get("/api/auth/logins", "system", "admin")
@@ -156,11 +158,6 @@ class HealthRoutes:
         sources = await asyncio.to_thread(self._chosen.find_logins)
         found = [FoundLogin(source.place, source.found, source.why) for source in sources]
         return FoundLogins(self._chosen.reason, found)
-
-    async def _docker(self) -> dict[str, bool]:
-        if self._chosen.sandboxes is None:
-            return {"available": False, "image_exists": False}
-        return await self._chosen.sandboxes.probe_engine()
 
     def _modules(self, call: ApiCall) -> list[ModuleHealth]:
         """For those who may ask for `GET /api/modules`."""

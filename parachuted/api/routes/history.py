@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints
 
 from parachuted.access.filter import unknown
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refusing_to_watch_beyond
+from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refuse_watching_beyond
 from parachuted.api.routes.note_writer import refuse_programs
 from parachuted.history import FileDiff, FileHistory, HistoryQueries, Restore, RestoreResult
 from parachuted.vault import Store, VaultPath
@@ -80,7 +80,9 @@ class HistoryRoutes:
             version=body.version,
             base=body.base,
             sees=call.reading.sees,
-            refuse=refusing_to_watch_beyond(call.reading, self._store),
+            refuse=lambda file, text, was: refuse_watching_beyond(
+                call.reading, self._store, file, lambda _now: text, was=was
+            ),
             requester=call.requester,
         )
 

@@ -113,9 +113,8 @@ class LoopRoutes:
         """What a change to a note would trigger."""
         path = body.path
         if self._index.get(path) is None and not self._watches.watchers_of(path):
-            await asyncio.to_thread(
-                self._store.root.read_head, call.sight.find(path), 0
-            )  # a misspelled name must not read as no runs
+            # a misspelled name must not read as no runs
+            await asyncio.to_thread(self._store.root.read_head, call.sight.find(path), 0)
         return plan_for(path, self._watches, most_cost_usd=self._most_cost_usd)
 
     @post("/api/bubble/run", _MODULE, "write")
