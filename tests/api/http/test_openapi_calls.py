@@ -140,7 +140,7 @@ async def test_the_api_keeps_to_its_own_description(
     )
     async with live() as daemon_rig:
         await install(daemon_rig, EXAMPLES / "daily")
-        await run_module(daemon_rig, tmp_path, "box", BOXED)
+        await run_module(daemon_rig, tmp_path, "box", BOXED, manifest="mcp_tools: [box-find]\n")
         process = await asyncio.create_subprocess_exec(
             PROGRAM,
             "run",
