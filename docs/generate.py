@@ -212,6 +212,10 @@ def _http_api(openapi: Mapping[str, Any]) -> Iterator[str]:
             for method, call in calls.items():
                 if call["tags"] == [module]:
                     yield from _call(openapi, f"{method.upper()} {path}", call)
+    yield "## Shapes\n\nThe fields of what is sent and answered.\n"
+    for name, shape in openapi["components"]["schemas"].items():
+        fields = (f"`{key}` ({_type(said)})" for key, said in shape.get("properties", {}).items())
+        yield f"- `{name}`: {', '.join(fields) or _type(shape)}"
 
 
 def _call(openapi: Mapping[str, Any], name: str, call: Mapping[str, Any]) -> Iterator[str]:
@@ -265,6 +269,20 @@ def _answers(call: Mapping[str, Any]) -> Iterator[str]:
             yield f"{status}{' with ' * bool(names)}{' or '.join(names)}"
         elif status not in _OF_ANY_CALL:
             yield status
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """The type of a field, with the names of other shapes."""
+    if "$ref" in schema:
+        return f"`{schema['$ref'].rpartition('/')[2]}`"
+    if "anyOf" in schema:
+        return " or ".join(map(_type, schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return " or ".join(f"`{one}`" for one in schema.get("enum", [schema.get("const")]))
+    if schema.get("items"):
+        return f"list of {_type(schema['items'])}"
+    values = schema.get("additionalProperties")
+    return f"map of {_type(values)}" if isinstance(values, dict) else schema.get("type", "any")
 
 
 def _kind(openapi: Mapping[str, Any], schema: Mapping[str, Any]) -> str:

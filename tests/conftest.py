@@ -8,10 +8,8 @@ import re
 import resource
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
-from datetime import datetime
-from functools import cache
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,13 +19,11 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from pyfakefs.fake_filesystem import FakeFilesystem, OSType
 from xdist.scheduler import LoadScopeScheduling
 
-from parachuted.agents.job import Backend
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.texts.times import utc_now
 from tests.cli import forked
 from tests.engine import an_engine
 from tests.module_cache import install_module_cache
-from tests.stories.daemon_rig import DaemonRig, Live, running_daemon
+from tests.stories.daemon_rig import Live, running_daemon
 
 HOURS = 3 * 60 * 60
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of pytest's own is made in it
@@ -281,12 +277,7 @@ def live(vault: Path, home: Path) -> Live:
     Dotted settings are given with `__`.
     """
 
-    def start(
-        backend: Backend | None = None, *, clock: Callable[[], datetime] = utc_now, **flags: object
-    ) -> AbstractAsyncContextManager[DaemonRig]:
-        return running_daemon(vault, home, backend, clock=clock, **flags)
-
-    return start
+    return partial(running_daemon, vault, home)
 
 
 @pytest.fixture(scope="session")

@@ -42,10 +42,7 @@ def is_outside(path: str) -> bool:
 
 
 def normal_pattern(text: str) -> str:
-    """A pattern in its normal form: `Brain/` means everything below it.
-
-    Raises ValueError.
-    """
+    """`Brain/` means everything below it. Raises ValueError."""
     pattern = f"{text}**" if text.endswith("/") else text
     return PathGlob(pattern).text
 
@@ -205,8 +202,8 @@ class AgentConfig:
 
     @property
     def prompt_file(self) -> str | None:
-        """The file in the module's folder that holds the system prompt; None: `system_prompt` is
-        the text.
+        """The file in the module's folder that holds the system prompt; None: it is the text
+        itself.
         """
         text = self.system_prompt
         return text if re.fullmatch(r"[^\s\x00]+\.(md|txt)", text) else None
@@ -221,7 +218,7 @@ class AgentConfig:
 
     @property
     def outside_paths(self) -> tuple[str, ...]:
-        """The paths outside the vault that it asks for, which need a sandbox with mounts."""
+        """Paths outside the vault, which need a sandbox with mounts."""
         return tuple(
             path
             for path in (*self.paths, *(self.sandbox.allowed_paths if self.sandbox else ()))
@@ -235,9 +232,7 @@ class AgentConfig:
         )
 
     def at(self, folder: str | None) -> AgentConfig:
-        """The same with `${CWD}` as that folder of the vault; without one, paths with `${CWD}`
-        match nothing.
-        """
+        """With `${CWD}` as that folder of the vault; without one, such paths match nothing."""
         sandbox = self.sandbox and replace(
             self.sandbox, allowed_paths=_placed(self.sandbox.allowed_paths, folder)
         )
@@ -250,9 +245,7 @@ class AgentConfig:
 
     @property
     def fetches(self) -> bool:
-        """Whether it may fetch pages, where it has a network: what was declared, or all that it
-        could where nothing was.
-        """
+        """Whether it may fetch pages, where it has a network and nothing else was declared."""
         return self.capabilities is None or "webfetch" in self.capabilities
 
     @property

@@ -1,5 +1,4 @@
-"""Bash rules: where an agent may run some programs only, a line of shell is one simple command, and
-its program is on that list.
+"""Bash rules: where an agent may run some programs only, a line of shell is one simple command.
 
 What a listed program runs itself (git its hooks, npm its scripts) is not looked at: the container
 is the wall.

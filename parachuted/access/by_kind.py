@@ -10,9 +10,7 @@ from pydantic_core import CoreSchema, core_schema
 
 
 class ByKind:
-    """Beside a union of dataclasses in `Annotated`: as JSON, one of them is
-    `{"kind": "SetKey", "value": {...}}`.
-    """
+    """Annotates a union of dataclasses: as JSON `{"kind": "SetKey", "value": {...}}`."""
 
     def __get_pydantic_core_schema__(
         self,

@@ -1,8 +1,7 @@
 """Caller: on whose behalf work is done: what it may reach, what caused it, and who asked.
 
-It is a value that is passed as an argument. A module's code calls `self.vault.read(...)` with no
-such argument, so there, and nowhere else, it is found in the one context variable of this file:
-whatever the code begins (a task, a callback) carries it on for as long as it lives.
+It is passed as an argument. A module's code calls `self.vault.read(...)` with no such argument, so
+there alone it is found in this file's context variable, which its tasks and callbacks inherit.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ from parachuted.keys import NOWHERE
 from parachuted.vault import new_id
 
 AskedBy: TypeAlias = Literal["person", "clock", "event", "module"]
-"""What began the work: a person's request through a key or the page, a schedule, an event, or the
-module itself when it was enabled.
-"""
+"""A person through a key or the page, a schedule, an event, or the module when it was enabled."""
 
 MOST_EVENTS = 16
 
@@ -37,20 +34,16 @@ class RunRestrictions(Protocol):
         """On whose behalf the run was asked for; unlike the run, it does not end."""
 
     @property
-    def module(self) -> str | None:
-        """The module whose agent it is."""
+    def module(self) -> str | None: ...
 
     @property
     def watch(self) -> RunWatch | None:
-        """What watches over the writes of the tool that it has called; None: this is no such
-        call.
-        """
+        """What watches over the writes of the tool that it called; None: this is no such call."""
 
     def narrowed(self, grant: Grant) -> Grant:
         """The rights of an agent that this one asks for help."""
 
-    def may_write_by(self, module: str) -> bool:
-        """Whether that module may write notes for it."""
+    def may_write_by(self, module: str) -> bool: ...
 
 
 class CallRecord(Protocol):
@@ -58,27 +51,25 @@ class CallRecord(Protocol):
 
     @property
     def run(self) -> str | None:
-        """The run that is being written; None before the first write."""
+        """None before the first write."""
 
     @property
-    def causes(self) -> tuple[str, ...]:
-        """The causes of what is being written."""
+    def causes(self) -> tuple[str, ...]: ...
 
     @property
     def is_over(self) -> bool:
         """Whether the call has ended, and only what it began goes on."""
 
-    def writing(self, by: str, path: str, reason: str = "") -> AbstractContextManager[None]:
-        """Around a write of that file by that author."""
+    def writing(self, by: str, path: str, reason: str = "") -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkRequest:
-    """Who asked for a piece of work, and by which way.
+    """Who asked for a piece of work.
 
-    `key` is the id of the API key, `id` that of the request in the audit; empty where there is
-    none. `is_valid` says whether who asked still may ask, `may_administer` whether they may give an
-    agent more than its grant.
+    `key` is the id of the API key, `id` that of the request in the audit, each or empty.
+    `is_valid`: whether they still may ask; `may_administer`: whether they may give an agent more
+    than its grant.
     """
 
     by: AskedBy = "module"
@@ -94,9 +85,8 @@ class WorkRequest:
 class WorkChain:
     """What a piece of work follows from, and what it is part of.
 
-    `runs` led to it; `events` counts those in a row that did, each published because of the one
-    before. `within` is the run of an agent that it is part of, `depth` how many runs deep that is,
-    and `call` the record of the module's call that goes on.
+    `runs` led to it; `events` counts those in a row that did, `within` is the agent's run that it
+    is part of, `depth` how deep that is, and `call` the module's call that goes on.
     """
 
     runs: tuple[str, ...] = ()
@@ -107,7 +97,6 @@ class WorkChain:
 
     @property
     def led_by(self) -> tuple[str, ...]:
-        """The runs that what is done now follows from."""
         run = self.call.run if self.call is not None else None
         return self.runs if run is None else (run,)
 
@@ -172,22 +161,19 @@ class Caller:
 
 
 NO_CALLER = Caller(request=WorkRequest(is_valid=lambda: False), grant=CallerGrant(NOWHERE, NOWHERE))
-"""On whose behalf code works that no call of the daemon led to: it reaches nothing."""
+"""For code that no call of the daemon led to: it reaches nothing."""
 
 _CURRENT: ContextVar[Caller] = ContextVar("parachuted_authority", default=NO_CALLER)
 
 
 def current() -> Caller:
-    """That of the module's code which runs here.
-
-    For the services that modules are given, and nothing else.
-    """
+    """The caller of the module code that runs here. For the services of modules alone."""
     return _CURRENT.get()
 
 
 @contextmanager
 def acting(caller: Caller) -> Iterator[None]:
-    """Inside, and in all that begins there, module code acts on that one's behalf."""
+    """Inside, and in all that begins there, module code acts for that caller."""
     token = _CURRENT.set(caller)
     try:
         yield
@@ -196,5 +182,5 @@ def acting(caller: Caller) -> Iterator[None]:
 
 
 def act_for(caller: Caller) -> None:
-    """Module code of this context acts on that one's behalf from now on."""
+    """Module code of this context acts for that caller from now on."""
     _CURRENT.set(caller)

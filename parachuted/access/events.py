@@ -1,8 +1,7 @@
 """Event filter: which events a listener gets. Pure.
 
-Events of files are for those who may read the file: one that comes from elsewhere is new there, one
-that leaves is gone. All others are whole or not at all: a key needs `read` on the module that the
-event is of, and a key with paths gets none of them.
+Events of files are for those who may read the file: one that moves in is new, one that moves out is
+gone. All others need `read` on their module, and a key with paths gets none.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ class EventShape(Protocol):
 
     @property
     def publisher(self) -> str | None:
-        """The module that publishes it; None: the core."""
+        """None: the core."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """What one listener gets; equal for listeners who get the same.
+    """Equal for listeners who get the same.
 
     `files` are those that it may read. It gets the events of modules that its `scopes` name, of
     `module`, its own, and, with `has_others`, all.
@@ -55,7 +54,7 @@ class EventFilter:
 
     @classmethod
     def of_module(cls, name: str, files: AccessGrant, *, has_others: bool) -> Self:
-        """For a module that may read these files, and never its own or another's code.
+        """For a module that may read these files, and never code.
 
         `has_others`: whether it gets the events of others; they may quote any note.
         """

@@ -1,9 +1,7 @@
 """Access filter: which files of the vault exist for a caller.
 
-Dot-folders and dot-files hold programs' settings and secrets: they do not exist here, and neither
-does what is beyond the caller's paths. All that does not exist gives the same answer, whatever the
-reason; but of what `.parachuteignore` hides from agents and from keys with paths, whose paths hold
-it, the answer says so.
+Files and folders whose names begin with a dot do not exist, nor what is beyond the caller's paths:
+the answer is the same. Only of what `.parachuteignore` hides within their paths it says so.
 """
 
 from __future__ import annotations
@@ -28,14 +26,10 @@ class AccessFilter:
         return not is_hidden(path) and self.grant.sees(path) and not self._is_ignored(path)
 
     def enters(self, folder: str) -> bool:
-        """Whether something below that folder may exist for the caller."""
         return not is_hidden(folder) and self.grant.enters(folder)
 
     def find(self, path: VaultPath) -> VaultPath:
-        """The file that `path` names, links followed.
-
-        Raises NotFoundError, worded the same for whatever the caller may not see.
-        """
+        """The file, links followed. Raises NotFoundError, in the same words whatever the reason."""
         if self._is_ignored(path) and not is_hidden(path) and self.grant.sees(path):
             raise ignored(path)
         if self.sees(path):

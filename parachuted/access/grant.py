@@ -1,7 +1,4 @@
-"""Grant: all that one run of an agent may do.
-
-`build_grant` alone makes it, however the run was asked for.
-"""
+"""Grant: all that one run of an agent may do, made by `build_grant` alone."""
 
 from __future__ import annotations
 
@@ -17,9 +14,7 @@ from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant, PathGlob
 
 
 class ExactPaths(PathGlob):
-    """Exactly these files: `?` and `*` in their names are ordinary characters. As fast for many as
-    for one.
-    """
+    """Exactly these files, whatever `?` and `*` are in their names. As fast for many as for one."""
 
     __slots__ = ("folders", "paths")
     paths: frozenset[str]
@@ -62,10 +57,7 @@ def _folders_of(path: str) -> list[str]:
 
 
 def grant_of(patterns: Iterable[str]) -> AccessGrant:
-    """The union of the patterns; none of them grants nothing.
-
-    Raises ValueError for an invalid pattern.
-    """
+    """The union of the patterns; none grants nothing. Raises ValueError."""
     globs = tuple(map(PathGlob, patterns))
     return AccessGrant(alternatives=((globs,),)) if globs else NOWHERE
 
@@ -82,9 +74,7 @@ def any_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
 
 
 def within(grant: AccessGrant, config: AgentConfig) -> AccessGrant:
-    """What the grant sees and each of the config's lists of paths names; a config without lists
-    grants nothing.
-    """
+    """What the grant sees and each of the config's lists names; without lists, nothing."""
     lists = [config.paths, config.sandbox.allowed_paths if config.sandbox else ()]
     given = [paths for paths in lists if paths]
     if not given:
@@ -114,10 +104,7 @@ class CallerGrant:
 Entry: TypeAlias = Literal[
     "bubble", "chat", "schedule", "bot", "module", "maintenance", "cli", "http"
 ]
-"""By which way a run was asked for.
-
-It decides who is informed and asked, and never what the agent may do.
-"""
+"""How a run was asked for: it decides who is informed and asked, never what the agent may do."""
 
 Network: TypeAlias = Literal["none", "bridge"] | tuple[str, ...]
 
@@ -126,12 +113,11 @@ Network: TypeAlias = Literal["none", "bridge"] | tuple[str, ...]
 class Grant:
     """What an agent may do in one run.
 
-    `reads` and `writes` are files of the vault; `lane` those that it may write even after it has
-    read strangers' text; `outside` folders beside the vault, of which it reads a copy. `tools` are
-    the names of modules' tools that it may call; of modules that are not its own, those alone that
-    provide one of `interfaces` (None: any). `native` are the CLI's own tools (Read, Glob, Grep,
-    Write, Edit, Bash, WebFetch), which run in a container alone. `bash`: no shell, any command, or
-    these programs. `asks`: whether a person may be asked for more while it works.
+    `lane` are files that it may write even after it has read strangers' text; `outside` folders
+    beside the vault, of which it reads a copy. `tools` are modules' tools; of other modules only
+    those that provide one of `interfaces` (None: any). `native` are the CLI's own tools, which run
+    in a container alone. `bash`: no shell, any command, or these programs. `asks`: whether a person
+    may be asked for more while it works.
     """
 
     agent: str
@@ -149,17 +135,14 @@ class Grant:
 
     @property
     def needs_container(self) -> bool:
-        """Whether it can only run in a container; our own tools need none."""
         return bool(self.native)
 
     def may_read(self, path: str) -> bool:
-        """Whether that file of the vault exists for it; hidden files and modules' code never do."""
+        """Hidden files and modules' code never exist for it."""
         return not is_hidden(path) and not is_code(path) and self.reads.sees(path)
 
     def may_write(self, path: str, *, tainted: bool = False) -> bool:
-        """Whether it may create, change or remove that file: never a control file, and only its
-        lane once it has read untrusted text.
-        """
+        """Whether it may create, change or remove that file, which is never a control file."""
         return (
             not is_control(path)
             and self.writes.sees(path)
@@ -186,10 +169,8 @@ class Exposure:
 def exposure(
     grant: Grant, *, private_files: int, untrusted_files: int, calls: Sequence[str] = ()
 ) -> Exposure:
-    """What an agent of that grant has.
-
-    The numbers count the files that it may read; `calls` are the modules' tools that it may call,
-    which may bring in and send out whatever their modules do.
+    """Counts of files that it may read, and `calls`: modules' tools, which may bring in and send
+    out.
     """
     private = [
         *([f"{private_files} notes"] if private_files else []),
@@ -217,9 +198,7 @@ def _join(found: Sequence[str]) -> str | None:
 PRESENT: frozenset[Entry] = frozenset({"chat", "bot", "maintenance", "cli", "http"})
 """The ways by which a person asks and waits for the answer."""
 EXPLICIT: frozenset[Entry] = frozenset({"chat", "maintenance", "cli", "http"})
-"""The ways by which the vault's own person names the agent that is to work; a sender of messages to
-a bot may be anyone.
-"""
+"""The ways by which the vault's own person names the agent; a bot's sender may be anyone."""
 CURATOR = "curator"
 
 MAINTENANCE = AgentConfig(
@@ -234,11 +213,7 @@ MAINTENANCE = AgentConfig(
     capabilities=("read", "write", "bash"),
     requires_explicit_invocation=True,
 )
-"""The agent that looks after the installation.
-
-Of these it may write Chat, Daily and Brain; `.parachute/` and `Modules/` it only sees as copies,
-which the starter of the run puts beside its checkout.
-"""
+"""It may write Chat, Daily and Brain; of `.parachute/` and `Modules/` it sees copies."""
 
 _READS, _WRITES = ("Read", "Glob", "Grep"), ("Write", "Edit")
 _WIDEST: dict[str, object] = {
@@ -262,10 +237,9 @@ def build_grant(
 ) -> Grant:
     """What an agent may do in one run.
 
-    `bounds_read` and `bounds_write` are what its module (or its owner) may touch, `tools`
-    those of modules that it may call, `folder` what `${CWD}` means. Each of `narrowing` says all
-    that it leaves as it is: `narrowing_of` makes one from what a person wrote. Raises ValueError
-    for patterns that the folder makes senseless.
+    The bounds are what its module or owner may touch, `tools` modules' tools that it may call,
+    `folder` is `${CWD}`; `narrowing_of` makes `narrowing` from what a person wrote. Raises
+    ValueError for patterns that the folder makes senseless.
     """
     every = [one.at(folder) for one in (config, *narrowing)]
     reads = reduce(
@@ -308,10 +282,7 @@ def build_grant(
 
 
 def curator_grant(*, own: str, watched: Iterable[str]) -> Grant:
-    """What a bubble run may do: read these notes, and write its own, which is its lane too.
-
-    No tool but ours, no shell, no network.
-    """
+    """A bubble run reads these notes and writes its own: our tools, no shell, no network."""
     mine = exactly([own])
     return Grant(
         agent=CURATOR, reads=exactly(dict.fromkeys([own, *watched])), writes=mine, lane=mine
@@ -388,9 +359,7 @@ def _native(
     network: bool | tuple[str, ...],
     outside: Sequence[str],
 ) -> tuple[str, ...]:
-    """The CLI tools that it needs: file tools with a shell or with files outside the vault; our own
-    tools need none of them.
-    """
+    """The CLI tools that it needs: file tools with a shell or with files outside the vault."""
     fetches = bool(network) and all(one.fetches for one in every)
     files = _READS if (bash or outside) and all(one.may_read for one in every) else ()
     changes = _WRITES if bash and files and all(one.may_write for one in every) else ()
@@ -425,9 +394,7 @@ def _leaves(config: AgentConfig, path: str) -> bool:
 
 
 def narrowing_configs(narrowing: AgentNarrowing) -> tuple[AgentConfig, ...]:
-    """Its capabilities and its sandbox as a person's overrides have them; none where it names
-    neither. Raises ValueError.
-    """
+    """Its capabilities and sandbox as a config; none where it names neither. Raises ValueError."""
     said = {
         name: value
         for name, value in (
@@ -440,7 +407,6 @@ def narrowing_configs(narrowing: AgentNarrowing) -> tuple[AgentConfig, ...]:
 
 
 def narrowed_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:
-    """The grant within the narrowing's paths and tools."""
     reads, writes, outside, tools = grant.reads, grant.writes, grant.outside, grant.tools
     if narrowing.read is not None:
         reads = reads.both(grant_of(one for one in narrowing.read if not is_outside(one)))

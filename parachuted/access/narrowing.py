@@ -45,4 +45,3 @@ class AgentNarrowing:
 
 
 WIDEST = AgentNarrowing()
-"""A narrowing that takes nothing."""

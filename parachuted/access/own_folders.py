@@ -1,5 +1,6 @@
-"""Own folders: those outside the vault of which a person said, in `agent.own_folders`, that they
-are theirs. What lies in any other counts as a stranger's text.
+"""Own folders: those outside the vault that a person declared theirs in `agent.own_folders`.
+
+What lies in any other counts as a stranger's text.
 """
 
 from __future__ import annotations
@@ -21,15 +22,14 @@ class OwnFolders:
         self._folders = tuple(outside_path(text, home) for text in texts)
 
     def hold(self, path: PurePosixPath) -> bool:
-        """Whether that path, by its text, lies in one."""
         return any(path.is_relative_to(folder) for folder in self._folders)
 
     def hold_real(self, path: Path) -> bool:
-        """The same for a path without links: where the folders really are."""
+        """For a path without links: where the folders really are."""
         return any(is_in(path, Path(folder).resolve()) for folder in self._folders)
 
     def advice(self, folder: str) -> str:
-        """What to do if that folder, which is in none, is the person's."""
+        """What to do if that folder, which is not declared, is the person's."""
         if "," in folder:  # which would name others
             return "a folder with a comma in its path cannot be named in agent.own_folders"
         value = shlex.quote(printable(", ".join([*self._texts, folder])))

@@ -1,11 +1,8 @@
-"""Paths: which paths of a vault no agent may write, whatever its grant says, and which are not
-notes.
+"""Paths: which paths of a vault no agent may write, whatever its grant says. Pure.
 
-Pure.
-
-What begins with a dot decides over programs (`.claude/settings.json`, `.mcp.json`, `.git/hooks`),
-`Modules/` is code, and what is ticked in `Suggestions/` is done: whether such a file stands there
-already makes no difference. Names are compared as the most lenient file system would.
+What begins with a dot decides over programs (`.claude/settings.json`, `.git/hooks`), `Modules/` is
+code, and what is ticked in `Suggestions/` is done. Names are compared as the most lenient file
+system would.
 """
 
 from __future__ import annotations
@@ -31,21 +28,16 @@ def is_hidden(path: str) -> bool:
 
 
 def is_code(path: str) -> bool:
-    """Whether it is the folder of modules, or in it."""
     return _top(path) == _PROGRAMS
 
 
 def is_approval(path: str) -> bool:
-    """Whether it is the folder of suggestions, or in it: a box ticked there changes other files of
-    the vault.
-    """
+    """A box that is ticked there changes other files of the vault."""
     return _top(path) == _APPROVALS
 
 
 def is_control(path: str) -> bool:
-    """Whether it configures or is a program: unwritable for every agent, whether it exists
-    or not.
-    """
+    """Unwritable for every agent, whether it exists or not."""
     return _top(path) in {_PROGRAMS, _APPROVALS} or any(map(begins_with_dot, _names(path)))
 
 

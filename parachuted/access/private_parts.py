@@ -1,9 +1,8 @@
 """Which parts of a note are private. Pure.
 
-`#private`, or a tag below it such as `#private/health`, makes private the section that it stands
-in: in the heading, on a line of tags, or anywhere else in the text; above the first heading the
-whole note. `private` or the tag in the frontmatter makes the whole note private. Where readers of
-markdown may disagree, more is private rather than less.
+`#private`, or a tag below it, makes private the section that it stands in; above the first heading
+the whole note, as `private` or the tag in the frontmatter does. Where readers of markdown may
+disagree, more is private rather than less.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ class PrivatePart(NamedTuple):
 
 
 def may_be_private(data: bytes) -> bool:
-    """Whether the word stands in it at all, which is soon known."""
+    """A quick look for the word."""
     return _NAMED in data.lower()
 
 
 def private_parts(note: ParsedNote) -> Sequence[PrivatePart]:
-    """The private parts in their order; none overlaps another."""
+    """In their order; none overlaps another."""
     data = note.data
     if not may_be_private(data):
         return ()
@@ -135,9 +134,10 @@ def _margin(line: bytes) -> int:
 
 
 def _lines_in_fences(lines: Sequence[bytes]) -> frozenset[int]:
-    """The lines of the code fences that have an end, as far as these are sure: none where a list
-    item begins with a fence or HTML may hold one, and none of a fence whose lines leave the item
-    that it stands in.
+    """The lines of code fences that surely end.
+
+    None where a list item begins with a fence or HTML may hold one, and none of a fence whose lines
+    leave the item that it stands in.
     """
     found: list[int] = []
     opened, mark = 0, b""

@@ -1,7 +1,7 @@
 """Private text: what of a note enters no prompt and no index that an agent reads. Pure.
 
-In the place of a private part an agent is shown one line, which it may move, but not lose: what it
-writes has the private text put back.
+In place of a private part an agent reads one line, which it may move, but not lose: what it writes
+has the private text put back.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ def without_private(data: bytes) -> bytes:
 
 
 def visible_to_agents(text: str) -> str:
-    """The text of a note without what is private, which is for no prompt and no index."""
     data = text.encode("utf-8", "surrogatepass")
     shown = without_private(data)
     return text if shown is data else shown.decode("utf-8", "surrogatepass")
@@ -58,9 +57,7 @@ def is_shortened(text: str) -> bool:
 
 
 def left_out_of(answer: object) -> str:
-    """What an audit line adds to the name of a call with that answer, which is a text or JSON; ""
-    where the answer is whole.
-    """
+    """What an audit line adds to a call with that text or JSON; empty where it is whole."""
     open_ = [answer]  # and no call of itself: an answer may be nested as deeply as JSON can be
     while open_:
         one = open_.pop()
@@ -75,7 +72,7 @@ def left_out_of(answer: object) -> str:
 
 
 def edit_keeping_private(edit: Edit, before: bytes) -> Edit:
-    """An agent's edit of the note, with the private parts where it has their lines.
+    """An agent's edit, with the private parts in place of their lines.
 
     Raises ActRefusedError where a private part would be lost.
     """

@@ -11,7 +11,7 @@ from parachuted.access.strangers import Taint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedChange:
-    """A change of one file that a run may not make itself.
+    """A change that a run may not make itself.
 
     `base` is the digest of the text it is based on; `data` the whole new text, None: removed.
     """
@@ -37,13 +37,9 @@ class RunWatch(Protocol):
         ...
 
     def instead(self, change: ProposedChange, why: str) -> Awaitable[str]:
-        """What happens to a change with that objection, in words for the agent: it is suggested, or
-        dropped.
-        """
+        """What happens to a change with that objection, in words for the agent."""
         ...
 
     def beyond(self, what: Literal["read", "write"], path: str) -> Awaitable[bool]:
-        """Whether a person, asked now, allows that file, which is outside its grant and not a
-        control file.
-        """
+        """Whether a person, asked now, allows a file outside its grant; no control file."""
         ...

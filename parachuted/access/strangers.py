@@ -1,9 +1,8 @@
 """Strangers' text: which files hold some, and whether a piece of work has read some.
 
-A file holds strangers' text where a folder of the setting `agent.untrusted` or its own
-frontmatter's `origin` says so. Work that has read such text is tainted from then on: it runs no
-shell and reaches no network, what it would write elsewhere is suggested, and what it writes says
-`origin: stranger`, so that its copies and moves say it too.
+A folder of the setting `agent.untrusted` or a file's `origin` says so. Work that has read such text
+is tainted from then on: no shell, no network, elsewhere only suggestions, and what it writes says
+`origin: stranger`, as its copies and moves then do.
 """
 
 from __future__ import annotations
@@ -26,17 +25,12 @@ from parachuted.vault import (
 DEFAULT_UNTRUSTED = ("Inbox/**", "Clippings/**", "Imports/**")
 STRANGER = "stranger"
 ORIGINS = frozenset({STRANGER, "bot", "imported", "web"})
-"""The values of `origin` that count; all but the first are those of imports and of earlier
-versions.
-"""
+"""All but the first are those of imports and of earlier versions."""
 MARK = SetFrontmatterKey(key="origin", value=STRANGER)
 
 
 class Taint:
-    """Whether a piece of work has read strangers' text, shared by all that goes on with it.
-
-    Once true it stays so.
-    """
+    """Whether a piece of work has read strangers' text, shared by all that goes on with it."""
 
     __slots__ = ("_at_first", "_source")
 
@@ -48,24 +42,20 @@ class Taint:
         return bool(self._source)
 
     def read(self, source: str) -> None:
-        """Set it. `source` says what was read, such as a file that the work itself may read; of
-        several, the first is named.
-        """
+        """`source` says what was read; of several, the first is named."""
         if not self._source:
             self._source = source
             for act in self._at_first:
                 act()
 
     def read_by(self, other: Taint, source: str) -> None:
-        """Set it where that of other work is set. `source` names nothing that the other has read:
-        this one may not be allowed to read it.
-        """
+        """`source` names nothing that the other read: this one may have no right to read it."""
         if other:
             self.read(source)
 
     def at_first(self, act: Callable[[], object]) -> None:
-        """Call the function before the work sees its first such text, in the reading thread, so it
-        must not block.
+        """Call it before the work sees its first such text, in the reading thread: it must not
+        block.
         """
         self._at_first.append(act)
 
@@ -88,15 +78,12 @@ class Strangers:
         self._entering = lru_cache(1_000)(entering)  # many files of one folder are asked about
 
     def is_place(self, path: str) -> bool:
-        """Whether it lies in an untrusted folder, under every way in which file systems compare
-        names.
-        """
+        """Whether it lies in an untrusted folder, however the file system compares names."""
         globs = self._entering(path.rpartition("/")[0])
         folded = _folded(path) if globs else ""
         return any(glob.matches(path) or fold.matches(folded) for glob, fold in globs)
 
     def is_text(self, path: str, data: bytes) -> bool:
-        """Whether the file at that path, with that content, holds strangers' text."""
         return self.is_place(path) or says_stranger(data)
 
     def is_row(self, path: str, frontmatter: Mapping[str, object]) -> bool:
@@ -105,22 +92,18 @@ class Strangers:
 
 
 def says_stranger(data: bytes) -> bool:
-    """Whether the note's frontmatter says so. Its beginning is enough."""
+    """The beginning of the note is enough."""
     return is_origin(declared_origin(data))
 
 
 def is_origin(value: object) -> bool:
-    """Whether a note with that value of `origin` holds strangers' text."""
     words = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else ()
     said = (word.strip().casefold() for word in words if isinstance(word, str))
     return not ORIGINS.isdisjoint(said)
 
 
 def marked(path: str, data: bytes) -> bytes:
-    """What work that is tainted may write there.
-
-    Raises EditRefusedError for frontmatter in which no key can be set.
-    """
+    """What tainted work may write there. Raises EditRefusedError where no key can be set."""
     is_marked = not path.endswith(NOTE_SUFFIXES) or says_stranger(data)
     return data if is_marked else apply_edit(MARK, data)
 
@@ -142,18 +125,14 @@ class SessionTaints:
             taint.read("earlier in this session")
 
     def owner(self, session: str) -> str | None:
-        """The agent that the session belongs to; None: unknown.
-
-        Another agent would learn from it what it may not read itself.
+        """The agent of the session; another would learn from it what it may not read. None:
+        unknown.
         """
         row = self._table.get_record(session)
         return str(row["agent"]) if row is not None else None
 
     def keep(self, session: str, taint: Taint, *, agent: str) -> None:
-        """The run of that agent has ended, and its session can be resumed.
-
-        Raises StorageFailedError.
-        """
+        """The agent's run has ended, and its session can be resumed. Raises StorageFailedError."""
         today = self._clock().date()
         row = {
             "agent": self.owner(session) or agent,
@@ -176,9 +155,7 @@ def _folded(path: str) -> str:
 
 
 def _folded_glob(pattern: str) -> PathGlob:
-    """The pattern for folded paths: as it is where folding makes no pattern of it, such as `../a`
-    of wide dots or one that has become too long.
-    """
+    """The pattern for folded paths; as it is where folding makes no pattern of it, as of `../a`."""
     try:
         return PathGlob(_folded(pattern))
     except ValueError:

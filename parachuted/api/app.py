@@ -36,10 +36,7 @@ def file_routes(
     search: Search,
     elapsed: Callable[[], datetime],
 ) -> tuple[object, ...]:
-    """The groups of routes that read and change notes and other files.
-
-    `elapsed` is a time that no jump of the wall clock moves.
-    """
+    """The groups of routes for files; `elapsed` is a time that no jump of the wall clock moves."""
     digests = FileDigests(store.root)
     return (
         NoteListingRoutes(store.root, search),
@@ -60,7 +57,6 @@ def make_app(
     streams: EventStreams,
     dispatcher: ModuleDispatcher,
 ) -> web.Application:
-    """The application that answers with the routes of these groups, and those of modules."""
     routes = routes_of(*groups, streams)
     routes += routes_of(DocsRoutes(routes, dispatcher.declared, streams.kinds))
     app = _make(front, routes)
@@ -71,9 +67,7 @@ def make_app(
 
 
 def make_supervisor_app(front: ApiMiddleware, groups: Iterable[object]) -> web.Application:
-    """The application on the port of a supervisor, for the same keys: of the routes of these
-    groups only those that an app asks of one.
-    """
+    """The application of a supervisor's port: what an app asks of one, by the same keys."""
     routes = routes_of(*groups)
     return _make(front, [route for route in routes if route.path.startswith("/supervisor/")])
 
@@ -81,9 +75,7 @@ def make_supervisor_app(front: ApiMiddleware, groups: Iterable[object]) -> web.A
 async def serve_module(
     front: ApiMiddleware, containers: ModuleContainers, at: socket
 ) -> Callable[[], Awaitable[None]]:
-    """Answer there, with what a module in a container may ask for, until what this returns is
-    called.
-    """
+    """Answer there what a module in a container may ask for, until the returned function runs."""
     app = _make(front, routes_of(ModuleServiceRoutes(containers)))
     server = HttpServer(app)
     await server.open_at([at])

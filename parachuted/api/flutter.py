@@ -1,6 +1,4 @@
-"""Flutter: answers in the names that the Flutter app and older programs read, where ours are others
-or say more than there is to say.
-"""
+"""Flutter: answers in the names that the Flutter app and older programs read."""
 
 from __future__ import annotations
 
@@ -21,16 +19,13 @@ from parachuted.texts.times import Time, time_of
 from parachuted.vault import RunSpending, VaultPath, printable
 
 CAMEL = ConfigDict(alias_generator=to_camel)
-"""For dataclasses whose names the app spells `likeThis`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountUsage:
-    """The account's windows as far as they are known, and what this daemon's runs took; `spent`
-    null: with no model, nothing is.
+    """The account's windows as the model's server names them, and what runs took.
 
-    `windows` has each by the name that the model's server gives it; `five_hour` and `seven_day` are
-    `5h` and `7d` among them. No answer of the model's tells what is null here.
+    `five_hour` and `seven_day` are `5h` and `7d`; `spent` is null where no model is used.
     """
 
     five_hour: UsageWindow | None
@@ -48,9 +43,7 @@ class AccountUsage:
 
 
 class ModulePrompt(TypedDict):
-    """The person's additional instructions for the module's agents; `defaultPrompt` is the first
-    agent's own.
-    """
+    """The person's additional instructions; `defaultPrompt` is the first agent's own."""
 
     content: str | None
     exists: bool
@@ -58,7 +51,7 @@ class ModulePrompt(TypedDict):
 
 
 class PromptMetadata(TypedDict):
-    """A prompt and what it was made of; `files` lists what was left out, too."""
+    """`files` lists what was left out, too."""
 
     prompt: str
     promptSource: Literal["agent", "default"]
@@ -103,7 +96,7 @@ def prompt_metadata(preview: PromptPreview, agents: list[str]) -> PromptMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorStatus:
-    """The daemon, as the app's supervisor page shows it; seconds."""
+    """Times are in seconds."""
 
     supervisor_uptime_seconds: int
     supervisor_version: str
@@ -116,8 +109,8 @@ class SupervisorStatus:
 
 
 class McpServerRow(TypedDict):
-    """An MCP server of other people's; `validationErrors` say what keeps it from running, `digest`
-    names its definition and each file that this names, for its approval; null where it cannot run.
+    """`validationErrors` keep it from running; `digest` names its definition and files, for
+    approval.
     """
 
     name: str
@@ -131,8 +124,6 @@ class McpServerRow(TypedDict):
 
 
 class SessionScan(TypedDict):
-    """Sessions that an older server left in another place: none."""
-
     currentVaultRoot: str
     needsMigration: list[str]
     alreadyCurrent: int
@@ -142,10 +133,7 @@ class SessionScan(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderEntry:
-    """A file, a folder or a link in a folder.
-
-    `symlinkTarget` is where a link leads; `size` is in bytes, of files only.
-    """
+    """`symlinkTarget` is where a link leads; `size` is in bytes, of files only."""
 
     __pydantic_config__: ClassVar = CAMEL
 
@@ -165,7 +153,7 @@ class FolderEntry:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What is in a folder: folders first, each kind by name."""
+    """Folders first, each kind by name."""
 
     path: VaultPath
     entries: list[FolderEntry]
@@ -173,7 +161,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileText:
-    """A text. `hash` is its SHA-256 in hex, and the base to name when it is written."""
+    """`hash` is the SHA-256 in hex, and the base to name when the text is written."""
 
     __pydantic_config__: ClassVar = CAMEL
 
@@ -186,11 +174,7 @@ class FileText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A text that was written.
-
-    `replaced`: the digest of one that was overwritten with no base to compare it with; history has
-    it.
-    """
+    """`replaced`: the digest of what was overwritten without a base; history has it."""
 
     __pydantic_config__: ClassVar = CAMEL
 

@@ -1,6 +1,4 @@
-"""API key: one entry of keys.yaml, and how a new one is made; only the SHA-256 of the key is
-stored.
-"""
+"""API key: one entry of keys.yaml, and how one is made; only the SHA-256 of the key is stored."""
 
 from __future__ import annotations
 
@@ -29,10 +27,9 @@ _SCOPE_FIELDS = frozenset({"module", "capabilities", "paths"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key that was given out.
+    """`key_hash` is `sha256:` and 64 hexadecimal digits; `expires` None: never.
 
-    `key_hash` is `sha256:` and 64 hexadecimal digits; `expires` None: never; `parent` is the id of
-    the key that signed this one's browser in, and takes it along when it is revoked.
+    `parent` is the id of the key that signed this one's browser in; both are revoked together.
     """
 
     id: str
@@ -56,10 +53,7 @@ def hash_of(key: str) -> str:
 
 
 def parse_key(entry: PlainValue) -> ApiKey:
-    """The key that an entry declares.
-
-    Raises ValueError, with the reason, for what is not understood wholly: such a key opens nothing.
-    """
+    """The key of an entry. Raises ValueError for what is not understood wholly."""
     if not isinstance(entry, dict):
         raise ValueError("it is not a mapping of names to values")  # noqa: TRY004  what is wrong is the text
     if unknown := sorted(set(entry) - _FIELDS):
@@ -83,7 +77,7 @@ def parse_key(entry: PlainValue) -> ApiKey:
 
 
 def parse_scope(scope: object) -> Scope:
-    """One scope. Raises ValueError, with the reason."""
+    """Raises ValueError, with the reason."""
     if not isinstance(scope, Mapping):
         raise ValueError("a scope should have a module and capabilities")  # noqa: TRY004
     if unknown := sorted(str(name) for name in set(scope) - _SCOPE_FIELDS):
@@ -131,7 +125,7 @@ def key_document(key: ApiKey) -> dict[str, object]:
 
 
 def time_text(at: datetime | None) -> str | None:
-    """A time to the second, in UTC, as it is written."""
+    """To the second, in UTC."""
     return None if at is None else time_of(at, "seconds")
 
 
@@ -180,7 +174,7 @@ USUAL = (Scope(module="*", capabilities=frozenset({"read", "write"})),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MintedKey:
-    """A new key: `secret` is shown once and kept nowhere."""
+    """`secret` is shown once and kept nowhere."""
 
     key: ApiKey
     secret: str
@@ -194,7 +188,7 @@ def mint(
     expires: datetime | None = None,
     parent: str | None = None,
 ) -> MintedKey:
-    """Make a key. Raises ValueError, with the reason, for a name or an end that cannot be."""
+    """Raises ValueError, with the reason, for a name or an end that cannot be."""
     if not 1 <= len(name) <= 100 or not name.isprintable() or name != name.strip():  # noqa: PLR2004
         raise ValueError("the name of a key should be a text of 1 to 100 characters in one line")
     if name == NOBODY.name:
@@ -232,10 +226,7 @@ def parse_words(words: str, paths: Sequence[str]) -> Scope:
 
 
 def parse_end(words: str, now: datetime) -> datetime:
-    """When `90d` (or 12h, 4w, 1y) from now is, or the ISO 8601 time that it is.
-
-    Raises ValueError, with the reason.
-    """
+    """When `90d` (or 12h, 4w, 1y) from now is, or an ISO 8601 time. Raises ValueError."""
     span = _SPAN.fullmatch(words)
     try:
         end = now + timedelta(hours=int(span[1]) * _HOURS[span[2]]) if span else parse_time(words)

@@ -1,9 +1,7 @@
 """Key ring: keys.yaml in the home, for its owner alone, and its current keys in memory.
 
-What cannot be trusted opens nothing, and says why.
-
-It is read and written by the command and the daemon alike, one at a time; an entry that is not
-understood stays as it is.
+What cannot be trusted opens nothing, and says why. The command and the daemon read and write it,
+one at a time; an entry that is not understood stays as it is.
 """
 
 from __future__ import annotations
@@ -40,9 +38,7 @@ _LIMIT = 256 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedKeys:
-    """What the file holds: the keys that are understood, and in a sentence each what is wrong with
-    others.
-    """
+    """The keys that are understood, and a sentence on what is wrong with each other one."""
 
     keys: tuple[ApiKey, ...] = ()
     faults: tuple[str, ...] = ()
@@ -56,10 +52,7 @@ class KeyFile:
         self.path, self.mark = self._file.path, self._file.mark
 
     def load(self) -> LoadedKeys:
-        """The keys; none when there is no file.
-
-        Raises UntrustedError for one that is not to be trusted.
-        """
+        """No keys when there is no file. Raises UntrustedError."""
         keys: dict[str, ApiKey] = {}
         faults: list[str] = []
         for number, entry in enumerate(self._load(), start=1):
@@ -80,12 +73,9 @@ class KeyFile:
         return LoadedKeys(keys=tuple(keys.values()), faults=tuple(faults))
 
     def add(self, key: ApiKey) -> None:
-        """Write one more.
+        """Raises OutdatedError, UntrustedError and StorageFailedError, having changed nothing.
 
-        Raises OutdatedError, UntrustedError and StorageFailedError, having changed nothing.
-
-        No two are called the same, since people revoke a key by its name and the audit tells of it
-        by that.
+        No two have the same name: people revoke a key by it, and the audit uses it.
         """
 
         def added(entries: list[PlainValue]) -> Changes:
@@ -96,11 +86,10 @@ class KeyFile:
         self._change(added)
 
     def remove(self, name: str) -> str:
-        """Take away the key of that id, or of that name when only one has it, and those of the
-        browsers that it signed in; returns its id.
+        """Remove the key of that id, or of a name that one has, with its browsers' keys; its id.
 
-        An entry that is not understood can be taken away too. Raises NotFoundError,
-        UntrustedError and StorageFailedError.
+        An entry that is not understood can be removed too. Raises NotFoundError, UntrustedError and
+        StorageFailedError.
         """
         removed: list[str] = []
 
@@ -218,14 +207,11 @@ class KeyRing:
         return self._held.keys
 
     def last_used(self, key: ApiKey) -> datetime | None:
-        """When it was last shown here, or what the file says."""
+        """When it was last used here, or what the file says."""
         return self._used.get(key.id, key.last_used)
 
     def look(self) -> None:
-        """See to it that what is held is what the file says.
-
-        A file read just when it was written is read again.
-        """
+        """Load the file if it changed. One that was read just when it was written is read again."""
         mark = self.file.mark()
         if mark == self._mark and not self.is_unsettled:
             return
@@ -266,10 +252,7 @@ class KeyRing:
         )
 
     def find(self, given: str) -> ApiKey | None:
-        """The key whose text that is, expired or not; None: there is none.
-
-        The time it takes does not tell how near it was.
-        """
+        """The key, expired or not. The time it takes does not tell how near `given` was."""
         self.look()
         if len(given) > _LONGEST:
             return None
@@ -281,21 +264,19 @@ class KeyRing:
         return found
 
     def identity(self, name: str) -> Identity | None:
-        """Who asks with the key of that id; None where there is none, or it has expired."""
+        """The caller with the key of that id; None where there is none, or it has expired."""
         self.look()
         now = self._clock()
         found = (key for _, key in self._kept if key.id == name and not key.is_over(now))
         return next((key.identity() for key in found), None)
 
     def use(self, key: ApiKey) -> Identity:
-        """Who asks with that key; the time is kept, and written by `flush` alone."""
+        """The time of use is written by `flush` alone."""
         self._used[key.id] = self._clock()
         return key.identity()
 
     def holds(self, identity: Identity) -> bool:
-        """Whether a key says the same of who asked with it, in the file as it is now, and has not
-        expired.
-        """
+        """Whether an unexpired key of the present file gives that identity."""
         self.look()
         now = self._clock()
         return any(

@@ -1,6 +1,4 @@
-"""Path globs: patterns over paths of the vault.
-
-`*` and `?` stay within one name, `**` stands for any number of names.
+"""Path globs: `*` and `?` stay within one name, `**` stands for any number of names.
 
 Each star takes as little as it can and never gives it back, which decides the same, so the time is
 bounded by pattern times path.
@@ -19,10 +17,7 @@ _MOST_CHARACTERS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PathGlob:
-    """One pattern, relative to the vault.
-
-    Raises ValueError, with the reason, for what can match nothing in a vault.
-    """
+    """A pattern, relative to the vault. Raises ValueError for what can match nothing in a vault."""
 
     text: str
     _files: re.Pattern[str] = field(init=False, repr=False, compare=False)
@@ -47,9 +42,7 @@ class PathGlob:
         return "/".join(names[: wild[0]] if wild else names)
 
     def matches(self, path: str) -> bool:
-        """Whether that file is meant; a folder is meant by what is below it, so `Projects/**` is
-        not `Projects`.
-        """
+        """A folder is meant by what is below it, so `Projects/**` does not match `Projects`."""
         return self._files.fullmatch(path) is not None
 
     def enters(self, folder: str) -> bool:
@@ -62,8 +55,8 @@ class PathGlob:
         return all(_covers_name(name, part) for name, part in zip(names, parts, strict=False))
 
     def covers(self, other: PathGlob) -> bool:
-        """Whether every file that `other` means is meant here too, as far as it shows: a no may be
-        a yes that is hard to prove.
+        """Whether this surely matches all that `other` does: a no may be a yes that is hard to
+        prove.
         """
         if self.text == "**":
             return True
@@ -80,10 +73,7 @@ class PathGlob:
 
 
 def _expression(names: Sequence[str]) -> str:
-    """A regular expression for paths.
-
-    Names between two `**` are looked for from the left, and the first place holds.
-    """
+    """Names between two `**` are looked for from the left, and the first place holds."""
     groups: list[list[str]] = [[]]
     for name in names:
         if name != "**":
@@ -116,9 +106,7 @@ def _literal(piece: str) -> str:
 
 
 def _ordered(names: Sequence[str]) -> list[str]:
-    """The same, with one spelling for all that mean the same: `*` and `**` side by side as one `**`
-    and then the others.
-    """
+    """One spelling for all that mean the same: of stars side by side `**` comes first, once."""
     found: list[str] = []
     for name in names:
         start = len(found)
@@ -132,9 +120,7 @@ def _ordered(names: Sequence[str]) -> list[str]:
 
 
 def _covers_name(pattern: str, name: str) -> bool:
-    """Whether `pattern` matches all that `name` does; a name without wild cards is matched or
-    not.
-    """
+    """Whether `pattern` matches all that `name` does."""
     if "*" not in pattern and "?" not in pattern:
         return pattern == name
     return _matches(

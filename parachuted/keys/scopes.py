@@ -1,10 +1,7 @@
-"""Scopes: what an identity may do, decided by the route that was matched and never by the raw path.
+"""Scopes: what an identity may do, by the route that was matched and never by the raw path.
 
-A scope names a module (`*`: all), capabilities, and optionally patterns of paths. No capability
-implies another. A scope on a module that keeps its notes in a folder of the vault (daily, chat,
-brain) is also one on the vault's own routes, for that folder alone.
-
-Also whether a new key has no more rights than its maker.
+A scope names a module (`*`: all), capabilities, of which none implies another, and maybe paths. One
+on daily, chat or brain is also one on the vault's own routes, for that module's folder.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ _FOLDERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What one line of a key allows. `paths` None: every path."""
+    """`paths` None: every path."""
 
     module: str
     capabilities: frozenset[Capability]
@@ -37,10 +34,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessGrant:
-    """What a caller may touch on the route it reached.
-
-    Each alternative is a set of patterns that must all hold; None: every path.
-    """
+    """Each alternative is a set of patterns that must all hold; None: every path."""
 
     alternatives: tuple[tuple[tuple[PathGlob, ...], ...], ...] | None
 
@@ -72,7 +66,7 @@ class AccessGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who asks. `kind`: loopback, key, or nobody; `id` and `name` are what the audit records."""
+    """`id` and `name` are what the audit records."""
 
     kind: Literal["loopback", "key", "nobody"]
     id: str
@@ -90,28 +84,25 @@ class Identity:
         return any(scope.paths is not None for scope in self.scopes)
 
     def is_beyond(self, grant: AccessGrant, *, for_path_keys: bool) -> bool:
-        """Whether a call, which its scopes allow with that grant, is beyond it all the same: it
-        reaches some paths, and the call is not for keys with paths. BEYOND_PATHS says so.
-        """
+        """Whether a call that its scopes allow is not for keys with paths: BEYOND_PATHS."""
         return not for_path_keys and (self.has_paths or grant != EVERYWHERE)
 
     @property
     def limited_key(self) -> str:
-        """The same of a key that may not read and write everything, else empty: what follows from
-        its writes, such as an agent in `Daily/.agents/`, could do more than the key.
+        """The id of a key that may not read and write everything, else empty.
+
+        What follows from its writes, such as an agent in `Daily/.agents/`, could do more than the
+        key.
         """
         is_whole = all(self.grant("*", one) == EVERYWHERE for one in ("read", "write"))
         return "" if is_whole else self.api_key
 
     def grant(self, module: str, capability: Capability) -> AccessGrant | None:
-        """What it may touch where `capability` on `module` is asked for; None: nothing."""
         return granted(self.scopes, module, capability)
 
 
 def granted(scopes: tuple[Scope, ...], module: str, capability: Capability) -> AccessGrant | None:
-    """What these scopes allow to touch where `capability` on `module` is asked for; None:
-    nothing.
-    """
+    """What these scopes allow to touch; None: not even the call."""
     found = []
     for scope in scopes:
         if capability not in scope.capabilities:

@@ -1,8 +1,7 @@
-"""TLS: an authority of the vault owner's own, what it certifies for this daemon, and the port that
-is served with that.
+"""TLS: an authority of the vault owner's own, its certificate for this daemon, and the port.
 
-A phone that trusts the authority trusts it for this machine's names and for addresses of private
-networks alone: the authority's own certificate says so, and browsers hold it to that.
+A phone trusts the authority for this machine's names and addresses of private networks alone: its
+certificate says so, and browsers hold it to that.
 """
 
 from __future__ import annotations
@@ -59,9 +58,7 @@ _OTHER_USAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorityInfo:
-    """What an authority is good for. `fingerprint`: the SHA-256 of its certificate, as phones show
-    it; `names`: the host names beside `localhost` that it may certify.
-    """
+    """`fingerprint`: the SHA-256 as phones show it; `names`: host names that it may certify."""
 
     fingerprint: str
     names: tuple[str, ...]
@@ -69,10 +66,7 @@ class AuthorityInfo:
 
 
 class CertificateAuthority:
-    """The authority of one home, in its folder `tls`, for its owner alone.
-
-    Calls read and write the disk, a few milliseconds at most, and raise DaemonError.
-    """
+    """The authority in the home's folder `tls`. Calls read and write it, and raise DaemonError."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / "tls"
@@ -87,9 +81,9 @@ class CertificateAuthority:
         return self.certificate.exists() and self._key.exists()
 
     def make(self, names: Sequence[str], now: datetime) -> AuthorityInfo:
-        """Make a new authority for these host names; what trusts an earlier one does not trust it.
+        """Make a new authority; what trusts an earlier one does not trust it.
 
-        A name that is none is refused: an empty one would stand for all names.
+        An invalid name is refused: an empty one would stand for all names.
         """
         names = [host_name(name) for name in names]
         key = ec.generate_private_key(ec.SECP256R1())
@@ -129,8 +123,9 @@ class CertificateAuthority:
         )
 
     def renew(self, addresses: Sequence[str], now: datetime) -> bool:
-        """Give the daemon another certificate if it has none, or one that ends soon, or one that
-        lacks a name or an address that it is reached at; whether that was done.
+        """Replace the certificate if it is missing, ends soon, or lacks a name or an address.
+
+        Returns whether it was replaced.
         """
         own = self._load()
         usable = [ip_address(address) for address in ("127.0.0.1", "::1", *addresses)]
@@ -160,7 +155,7 @@ class CertificateAuthority:
         return True
 
     def load_into(self, context: ssl.SSLContext) -> ssl.SSLContext:
-        """Connections from now on get the certificate that is there now."""
+        """Connections from now on get the present certificate."""
         try:
             context.load_cert_chain(self._leaf)
         except (OSError, ssl.SSLError) as error:
@@ -203,7 +198,7 @@ class CertificateAuthority:
 
 
 class TlsListener:
-    """Opens the port of TLS on a server that answers already, and renews its certificate.
+    """Opens the port of TLS, and renews its certificate.
 
     `report` takes what prevents that, or None; the daemon goes on without.
     """
@@ -221,7 +216,7 @@ class TlsListener:
         port: int,
         serve_at: Callable[[Sequence[socket], ssl.SSLContext], Awaitable[None]],
     ) -> int:
-        """Listen; the port, or 0."""
+        """The port, or 0."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
@@ -241,9 +236,7 @@ class TlsListener:
             await self.look()
 
     async def look(self) -> None:
-        """Renew the certificate when it ends soon, or this machine's address changed; connections
-        from then on get it.
-        """
+        """Renew the certificate when it ends soon, or this machine's address changed."""
         try:
             if await asyncio.to_thread(self._renew) and self._context is not None:
                 self._authority.load_into(self._context)
@@ -259,7 +252,7 @@ class TlsListener:
 
 
 def host_name(name: str) -> str:
-    """As certificates spell it. Raises DaemonError for what is none."""
+    """As certificates spell it. Raises DaemonError."""
     spelled = name.strip().lower().removesuffix(".")
     if _HOST_NAME.fullmatch(spelled) is None:
         raise DaemonError(f"{name[:80]!r} is not a host name such as notes.local")

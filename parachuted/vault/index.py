@@ -80,15 +80,13 @@ class IndexEntry(bytes):
 class VaultIndex:
     """One thread changes it; others may read single entries.
 
-    `version` grows with every change, `contexts_version` when a context file comes, goes or
-    changes its size.
+    `version` grows with every change.
     """
 
     def __init__(self) -> None:
         self._folders: dict[str, dict[str, IndexEntry]] = {"": {}}
         self._children: dict[str, set[str]] = {"": set()}
         self._context_folders: set[str] = set()
-        self.contexts_version = 0
         self.version = 0
         self._versions: dict[str, int] = {}
 
@@ -196,7 +194,6 @@ class VaultIndex:
             self._context_folders.discard(folder)
         else:
             self._context_folders.add(folder)
-        self.contexts_version += 1
 
 
 class IndexSnapshot:

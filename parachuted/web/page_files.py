@@ -1,6 +1,4 @@
-"""Page files: what lies in `static/`, as a browser is sent it: named by a digest over all of them,
-so that it may be kept for ever, and compressed once.
-"""
+"""Page files: `static/`, named by a digest over all, to be cached for ever, and compressed once."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ _LEAST = 512  # bytes; below that, compressing gains nothing
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file: its bytes, also compressed where that is shorter, their media type and ETag."""
+    """`packed` is compressed, where that is shorter."""
 
     body: bytes
     type: str
@@ -46,7 +44,7 @@ class PageFile:
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """All files at one moment; `stamps` tell whether they are still the same."""
+    """`stamps` tell whether the files are still the same."""
 
     stamps: tuple[tuple[str, int, int], ...]
     version: str
@@ -55,14 +53,12 @@ class _Loaded:
 
 
 class PageFiles:
-    """The files of the page, read when a browser first asks, and again when they have changed."""
-
     def __init__(self, folder: Path = _STATIC) -> None:
         self._folder = folder
         self._loaded = _Loaded((), "", {})
 
     def look(self) -> str:
-        """Read the files if they changed; the version that their addresses hold. It reads disk."""
+        """Read the files if they changed; the version in their addresses. It reads the disk."""
         stamps = tuple(sorted(self._stamps()))
         if stamps != self._loaded.stamps:
             self._loaded = self._load(stamps)
@@ -73,9 +69,7 @@ class PageFiles:
         return self._loaded.files.get(name) if version == self._loaded.version else None
 
     def index(self) -> str:
-        """The text of the page, with the version in its addresses, and all scripts that its first
-        view loads, those of the first screen too, so that the browser fetches them at once.
-        """
+        """The page, with links to all scripts of its first view: they are fetched at once."""
         page = self._loaded.files["index.html"].body.decode()
         links = "\n    ".join(
             f'<link rel="modulepreload" href="/web/{self._loaded.version}/{name}">'
@@ -84,7 +78,7 @@ class PageFiles:
         return page.replace("{version}", self._loaded.version).replace("<!-- preload -->", links)
 
     def service_worker(self) -> str:
-        """The text of the service worker, which names the version and all files to keep."""
+        """The service worker, which names the version and all files to keep."""
         names = [
             f"/web/{self._loaded.version}/{name}"
             for name in self._loaded.files
@@ -98,9 +92,7 @@ class PageFiles:
         )
 
     def scripts(self, start: str = _FIRST) -> dict[str, PageFile]:
-        """The script of that name and all that it imports at its top, by name; what is imported
-        later is not among them.
-        """
+        """The script and all that it imports at its top, by name."""
         return {name: self._loaded.files[name] for name in _closure(self._loaded.files, start)}
 
     def _stamps(self) -> Iterator[tuple[str, int, int]]:
@@ -123,9 +115,7 @@ class PageFiles:
 
 
 def _whole(name: str, body: bytes, bodies: dict[str, bytes]) -> bytes:
-    """A style sheet with those that it imports from beside it put in, so that it is one request; a
-    script without comments that stand on lines of their own, whose numbers stay.
-    """
+    """A style sheet with its imports; a script without comments on lines of their own."""
     if name.endswith(".js") and not name.startswith("vendor/"):
         return _COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), body)
     if not name.endswith(".css"):
@@ -142,7 +132,6 @@ def _file(name: str, body: bytes) -> PageFile:
 
 
 def _closure(files: dict[str, PageFile], start: str) -> list[str]:
-    """The script and all that it imports at its top, and what these import."""
     found, open_ = [start], [start]
     while open_:
         name = open_.pop()

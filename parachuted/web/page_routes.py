@@ -37,8 +37,6 @@ _OF_FRAME = (
 
 
 class PageRoutes:
-    """The routes of the page."""
-
     def __init__(self, files: PageFiles | None = None) -> None:
         self._files = files or PageFiles()
 
@@ -102,9 +100,7 @@ class PageRoutes:
         """A file of the web page. Its address holds a digest, so a browser may keep it."""
         found = self._files.find(call.named("version"), call.named("name"))
         if found is None:
-            await asyncio.to_thread(
-                self._files.look
-            )  # the first request for the page since the start
+            await asyncio.to_thread(self._files.look)  # the first request since the start
             found = self._files.find(call.named("version"), call.named("name"))
         if found is None:
             raise web.HTTPNotFound(
@@ -123,10 +119,5 @@ class PageRoutes:
         body = found.body
         if found.packed is not None and "gzip" in call.request.headers.get("Accept-Encoding", ""):
             body, headers["Content-Encoding"] = found.packed, "gzip"
-        return web.Response(
-            body=body, content_type=found.type, charset=_charset(found.type), headers=headers
-        )
-
-
-def _charset(kind: str) -> str | None:
-    return "utf-8" if kind.startswith("text/") else None
+        charset = "utf-8" if found.type.startswith("text/") else None
+        return web.Response(body=body, content_type=found.type, charset=charset, headers=headers)

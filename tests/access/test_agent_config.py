@@ -17,14 +17,6 @@ RESPONDER = {
     "bash": False,
     "network": False,
 }
-ADMIN = {
-    "paths": ["Brain/**", "Daily/**"],
-    "capabilities": ["read", "write"],
-    "bash": ["git", "npm"],
-    "network": ["api.telegram.org"],
-}
-
-
 BOUNDS = {"bounds_read": EVERYWHERE, "bounds_write": EVERYWHERE}
 
 
@@ -36,19 +28,6 @@ def _writes(agent):
     return build_grant(agent, agent="a", entry="chat", **BOUNDS).writes
 
 
-def test_an_agent_that_learns_nothing_may_nothing():
-    agent = AgentConfig()
-
-    assert not _reads(agent).sees("Daily/a.md")
-    assert not _writes(agent).sees("Daily/a.md")
-    assert not agent.wants_network
-    assert (agent.bash, agent.allow_user_skills, agent.allow_workspace_skills) == (
-        False,
-        False,
-        False,
-    )
-
-
 def test_the_responder_sees_its_project_and_changes_nothing():
     agent = AGENT.validate_python(RESPONDER)
 
@@ -57,18 +36,6 @@ def test_the_responder_sees_its_project_and_changes_nothing():
     assert not _writes(agent).sees("Brain/projects/client-x.md")
     assert agent.outside_paths == ("~/Work/client-x/",)
     assert not _reads(agent).sees("~/Work/client-x/a.md")
-
-
-def test_the_admin_changes_what_it_sees():
-    agent = AGENT.validate_python(ADMIN)
-
-    assert _writes(agent).sees("Daily/journals/today.md")
-    assert not _writes(agent).sees("Work/a.md")
-    assert (agent.bash, agent.network, agent.wants_network) == (
-        ("git", "npm"),
-        ("api.telegram.org",),
-        True,
-    )
 
 
 def test_the_manifests_form_means_the_same():
@@ -170,14 +137,18 @@ def test_no_working_folder_leads_out_of_the_vault(folder):
     assert all(not path.startswith(("..", "/")) for path in placed.paths)
 
 
-@pytest.mark.parametrize("text", ["prompts/a.md", "a.txt", "deep/er/a-b.md"])
-def test_a_name_of_a_file_is_one(text):
-    assert AgentConfig(system_prompt=text).prompt_file == text
-
-
-@pytest.mark.parametrize("text", ["", "You keep notes.md tidy", "You write\nREADME.md", "Be kind."])
-def test_words_are_words(text):
-    assert AgentConfig(system_prompt=text).prompt_file is None
+@pytest.mark.parametrize(
+    ("text", "is_file"),
+    [
+        *((name, True) for name in ("prompts/a.md", "a.txt", "deep/er/a-b.md")),
+        *(
+            (words, False)
+            for words in ("", "You keep notes.md tidy", "You write\nREADME.md", "Be.")
+        ),
+    ],
+)
+def test_a_prompt_is_the_name_of_a_file_or_words(text, is_file):
+    assert AgentConfig(system_prompt=text).prompt_file == (text if is_file else None)
 
 
 @pytest.mark.parametrize(

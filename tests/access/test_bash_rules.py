@@ -90,97 +90,20 @@ def test_any_shell_and_no_shell_are_what_they_say(command):
     assert "no shell" in str(check_command(command, ()))
 
 
+_WORDS = (
+    "git npm evil log x PATH = /tmp . ./ $ $x ${x} ${ } { ( ) $( $(( ` ; & && | || |& # < > << "
+    "<<< EOF <( >( &> 2> /dev/null fi done esac * ? [ ] ~ , -c -- exit true $@ f() x=$("
+)
+_KEYWORDS = "if then for in do while ! case eval echo cd [ a=1 . env [[ time {"
 _PIECES = st.sampled_from(
     [
-        "git",
-        "npm",
-        "evil",
-        "log",
-        "x",
-        "PATH",
-        "=",
-        "/tmp",  # noqa: S108
-        ".",
-        "./",
-        "$",
-        "$x",
-        "${x}",
-        "${",
-        "}",
-        "{",
-        "(",
-        ")",
-        "$(",
-        "$((",
-        "`",
-        "'",
-        '"',
-        "\\",
-        ";",
-        "&",
-        "&&",
-        "|",
-        "||",
-        "|&",
-        "\n",
-        " ",
-        " ",
-        " ",
-        "\t",
-        "#",
-        "<",
-        ">",
-        "<<",
-        "<<<",
-        "EOF",
-        "\nEOF\n",
-        "<(",
-        ">(",
-        "&>",
-        "2>",
-        "/dev/null",
-        "if ",
-        "then ",
-        "fi",
-        "for ",
-        "in ",
-        "do ",
-        "done",
-        "while ",
-        "! ",
-        "case ",
-        "esac",
-        "eval ",
-        "echo ",
-        "cd ",
-        "[ ",
-        " ]",
-        "*",
-        "?",
-        "[",
-        "]",
-        "~",
-        ",",
-        "a=1 ",
-        "$'",
-        '$"',
-        "-c",
-        "--",
-        "exit",
-        "true",
-        ". ",
-        "env ",
-        "<<'EOF'\n",
-        "$@",
-        "f()",
-        "\u00a0",
-        "[[ ",
-        "x=$(",
-        "time ",
-        "{ ",
-        "; }",
+        *_WORDS.split(),
+        *(f"{word} " for word in _KEYWORDS.split()),
+        *("'", '"', "\\", "\n", " ", " ", " ", "\t", " ]", "; }", "$'", '$"', "\u00a0"),
+        *("\nEOF\n", "<<'EOF'\n"),
     ]
 )
+_PROGRAMS = "git npm evil log x xgit gitx EOF env EOFgit a in PATH -c tmp case esac"
 _LINES = st.lists(_PIECES, min_size=1, max_size=14).map("".join)
 
 
@@ -191,25 +114,7 @@ def programs(tmp_path_factory) -> Path:
     `git` and `npm` are listed; `evil` and the others are not.
     """
     folder = tmp_path_factory.mktemp("programs")
-    for name in (
-        "git",
-        "npm",
-        "evil",
-        "log",
-        "x",
-        "xgit",
-        "gitx",
-        "EOF",
-        "env",
-        "EOFgit",
-        "a",
-        "in",
-        "PATH",
-        "-c",
-        "tmp",
-        "case",
-        "esac",
-    ):
+    for name in _PROGRAMS.split():
         script = folder / name
         script.write_text(f"#!/bin/sh\necho {name} >> '{folder}/ran.txt'\n")
         script.chmod(0o755)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 from parachuted.access.notes import Note, NoteLink, NoteSection
@@ -60,3 +62,10 @@ def test_sections_and_links_are_looked_for_once_and_only_when_needed():
 def test_two_notes_of_the_same_read_are_equal_and_show_no_function():
     assert note() == note()
     assert "function" not in repr(note())
+
+
+def test_they_load_no_vault():
+    code = "import sys, parachuted.access.notes; print('parachuted.vault' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "False"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,11 @@ import aiohttp
 
 from parachuted.keys import KeyFile, mint, parse_words
 from tests.stories.daemon_rig import DaemonRig
+
+
+def digest(text: str | bytes) -> str:
+    """The SHA-256 in hex."""
+    return hashlib.sha256(text if isinstance(text, bytes) else text.encode()).hexdigest()
 
 
 async def call(
@@ -59,9 +65,7 @@ def key_of(
 
 async def get(daemon_rig: DaemonRig, path: str) -> dict:
     """The JSON of a call that succeeds."""
-    status, answer = await call(daemon_rig, "GET", path)
-    assert status == 200, answer
-    return answer
+    return await expect(daemon_rig, 200, "GET", path)
 
 
 async def post(daemon_rig: DaemonRig, path: str, body: object = None) -> dict:
@@ -71,16 +75,35 @@ async def post(daemon_rig: DaemonRig, path: str, body: object = None) -> dict:
     return answer
 
 
+async def expect(
+    daemon_rig: DaemonRig, status: int, method: str, path: str, *, says: str = "", **options: object
+) -> dict:
+    """The JSON of an answer of that status; an error has what all have, and says that."""
+    got, answer = await call(daemon_rig, method, path, **options)
+    assert got == status, (method, path, options, answer)
+    if status >= 400:
+        _check_error(answer)
+        assert says in answer["message"]
+    return answer
+
+
+_OF_ERRORS = ("error", "message", "detail", "request_id")
+
+
+def _check_error(answer: dict) -> None:
+    assert all(isinstance(answer[name], str) and answer[name] for name in _OF_ERRORS), answer
+    assert answer["detail"].startswith(answer["message"].removesuffix("."))
+    assert len(answer["detail"]) > len(answer["message"]) + 20
+    assert "Traceback" not in answer["message"]
+
+
 async def refused(
     daemon_rig: DaemonRig, method: str, path: str, **options: object
 ) -> tuple[int, str]:
     """The status and the message of an error, which has the one shape that all have."""
     status, answer = await call(daemon_rig, method, path, **options)
-    assert set(answer) == {"error", "message", "detail", "request_id"}
-    assert all(isinstance(value, str) and value for value in answer.values())
-    assert answer["detail"].startswith(answer["message"].removesuffix("."))
-    assert len(answer["detail"]) > len(answer["message"]) + 20
-    assert "Traceback" not in answer["message"]
+    _check_error(answer)
+    assert len(answer) == len(_OF_ERRORS)
     return status, answer["message"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from aiohttp import web
 
 from parachuted.api.http.route import Route
-from tests.stories.daemon_rig import Live
+from tests.stories.daemon_rig import DaemonRig
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference/api.md"
 ROUTES = set(re.findall(r"^### `(.+)`$", REFERENCE.read_text("utf-8"), re.MULTILINE))
@@ -22,14 +22,12 @@ def routes_of(app: web.Application) -> set[str]:
     }
 
 
-async def test_these_are_the_routes(live: Live):
-    async with live() as daemon_rig:
-        assert routes_of(daemon_rig.daemon.http.make_app()) == ROUTES
+async def test_these_are_the_routes(daemon_rig: DaemonRig):
+    assert routes_of(daemon_rig.daemon.http.make_app()) == ROUTES
 
 
-async def test_each_route_is_declared_and_says_what_it_does(live: Live):
-    async with live() as daemon_rig:
-        for route in daemon_rig.daemon.http.make_app().router.routes():
-            assert isinstance(route.handler.__self__, Route), route
-            assert route.handler.__self__.summary.endswith(".")
-            assert route.handler.__self__.answers
+async def test_each_route_is_declared_and_says_what_it_does(daemon_rig: DaemonRig):
+    for route in daemon_rig.daemon.http.make_app().router.routes():
+        assert isinstance(route.handler.__self__, Route), route
+        assert route.handler.__self__.summary.endswith(".")
+        assert route.handler.__self__.answers

@@ -19,6 +19,7 @@ import pytest
 from aiohttp import web
 
 from tests.api.calls import get
+from tests.api.test_app_scopes import contents
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 CHROMIUM = next(
@@ -148,11 +149,6 @@ async def browser(profile: Path, *arguments: str) -> AsyncIterator[asyncio.subpr
         await process.communicate()
 
 
-def contents(vault: Path) -> dict[str, bytes]:
-    files = (path for path in vault.rglob("*") if path.is_file() and ".parachute" not in path.parts)
-    return {path.relative_to(vault).as_posix(): path.read_bytes() for path in files}
-
-
 async def calls_of(daemon_rig: DaemonRig) -> list[tuple[str, str]]:
     """Every call of the API, names in paths filled in."""
     document = await get(daemon_rig, "/api/openapi.json")
@@ -245,14 +241,15 @@ async def test_pages_of_strangers_change_and_read_nothing(live: Live, vault: Pat
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-async def test_the_page_to_read_the_api_shows_every_call_in_a_browser(live: Live, tmp_path: Path):
-    async with live() as daemon_rig:
-        calls = await calls_of(daemon_rig)
-        url = f"{daemon_rig.url}/api/docs#getSearch"
-        async with browser(
-            tmp_path / "profile", "--dump-dom", "--virtual-time-budget=4000", url
-        ) as process:
-            page = (await asyncio.wait_for(process.stdout.read(), 300)).decode()
+async def test_the_page_to_read_the_api_shows_every_call_in_a_browser(
+    tmp_path: Path, daemon_rig: DaemonRig
+):
+    calls = await calls_of(daemon_rig)
+    url = f"{daemon_rig.url}/api/docs#getSearch"
+    async with browser(
+        tmp_path / "profile", "--dump-dom", "--virtual-time-budget=4000", url
+    ) as process:
+        page = (await asyncio.wait_for(process.stdout.read(), 300)).decode()
 
     assert page.count('<details id="') == len(calls)
     assert page.count('<span class="method post">POST</span>') == sum(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tests.api.calls import get
 from tests.api.places import followed
-from tests.stories.daemon_rig import Live
+from tests.stories.daemon_rig import DaemonRig, Live
 
 TYPES = {"s": "string", "i": "integer", "n": "number", "b": "boolean"}
 READS = {
@@ -84,9 +84,8 @@ async def test_each_field_that_the_app_reads_is_described_with_its_type(live: Li
     assert wrong == []
 
 
-async def test_no_value_of_a_room_is_answered_with_a_secret_in_it(live: Live):
-    async with live() as daemon_rig:
-        schemas = (await get(daemon_rig, "/api/openapi.json"))["components"]["schemas"]
+async def test_no_value_of_a_room_is_answered_with_a_secret_in_it(daemon_rig: DaemonRig):
+    schemas = (await get(daemon_rig, "/api/openapi.json"))["components"]["schemas"]
 
     assert {
         (name, field)

@@ -7,11 +7,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import aiohttp
-import pytest
 from yarl import URL
 
 from parachuted.api.http.route import Route
@@ -73,12 +72,6 @@ def others(route: Route) -> list[str]:
         f"{route.module}:{','.join(rest)}",
         *(f"{module}:read,write,admin" for module in modules),
     ]
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=120)) as one:
-        yield one
 
 
 async def status_of(
@@ -291,29 +284,3 @@ async def test_what_is_there_beyond_a_key_and_what_is_not_are_not_distinguished(
             if both[0] != both[1] and place.where.partition(" ")[2] not in TEXTS:
                 differing.append((str(place), *both))
         assert not differing, "\n".join(map(str, differing))
-
-
-async def test_no_listing_names_what_is_beyond_a_key(
-    live: Live, vault: Path, session: aiohttp.ClientSession
-):
-    fill(vault)
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
-        routes = [
-            route
-            for route in routes_of(daemon_rig)
-            if route.method == "GET" and route.for_path_keys and route.path != "/api/events"
-        ]
-        keys = keys_for(daemon_rig, [(route.module, route.capability) for route in routes])
-        naming = []
-        for route in routes:
-            status, body = await status_of(
-                session,
-                daemon_rig,
-                "GET",
-                filled(route, INSIDE),
-                headers=keys[route.module, route.capability],
-            )
-            if b"Private" in body or b"Diary" in body or SECRET in body:
-                naming.append((route.path, status, body))
-        assert not naming, "\n".join(map(str, naming))

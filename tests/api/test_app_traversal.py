@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote
@@ -17,7 +17,7 @@ import pytest
 
 from tests.api.calls import get
 from tests.api.places import INSIDE, Place, places
-from tests.stories.daemon_rig import Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 SECRET = b"canary 77aa"
 WAYS = (
@@ -58,12 +58,6 @@ WAYS = (
         "%2e%2e%2f%2e%2e%2f{f}",
     ),
 )
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=120)) as one:
-        yield one
 
 
 @pytest.fixture
@@ -123,44 +117,38 @@ def said(body: bytes, *values: str) -> bytes:
 
 
 async def test_no_way_leads_out_of_the_vault(
-    live: Live,
     vault: Path,
     outside: Path,
     session: aiohttp.ClientSession,
     torture: bool,  # noqa: FBT001
+    daemon_rig: DaemonRig,
 ):
-    async with live() as daemon_rig:
-        daemon_rig.daemon.agents.worker.pause()
-        found, following, before = (
-            list(places(await get(daemon_rig, "/api/openapi.json"))),
-            itertools.cycle(WAYS),
-            around(vault),
-        )
-        reported = []
-        for place in found:
-            for way in WAYS if torture else itertools.islice(following, 11):
-                if not (vault / INSIDE).is_file():
-                    save(vault / INSIDE, "# Garden\n\n## Facts\n")
-                status, body = await place.tried(
-                    session, daemon_rig, spelled(way, outside), {}, raw=is_spelled(place, way)
-                )
-                asked = spelled(way, outside)
-                for sent in (
-                    asked,
-                    repr(asked)[1:-1],
-                    unquote(asked),
-                ):  # a sentence may say what was wrong
-                    body = body.replace(json.dumps(sent)[1:-1].encode(), b"")
-                is_telling = status >= 400 and str(vault.parent).encode() in body
-                if (
-                    SECRET in body
-                    or b"root:" in body
-                    or is_telling
-                    or status not in {*range(500), 501}
-                ):
-                    reported.append((str(place), way, status, body[:300]))
-        assert not reported, "\n".join(map(str, reported))
-        assert around(vault) == before
+    daemon_rig.daemon.agents.worker.pause()
+    found, following, before = (
+        list(places(await get(daemon_rig, "/api/openapi.json"))),
+        itertools.cycle(WAYS),
+        around(vault),
+    )
+    reported = []
+    for place in found:
+        for way in WAYS if torture else itertools.islice(following, 11):
+            if not (vault / INSIDE).is_file():
+                save(vault / INSIDE, "# Garden\n\n## Facts\n")
+            status, body = await place.tried(
+                session, daemon_rig, spelled(way, outside), {}, raw=is_spelled(place, way)
+            )
+            asked = spelled(way, outside)
+            for sent in (
+                asked,
+                repr(asked)[1:-1],
+                unquote(asked),
+            ):  # a sentence may say what was wrong
+                body = body.replace(json.dumps(sent)[1:-1].encode(), b"")
+            is_telling = status >= 400 and str(vault.parent).encode() in body
+            if SECRET in body or b"root:" in body or is_telling or status not in {*range(500), 501}:
+                reported.append((str(place), way, status, body[:300]))
+    assert not reported, "\n".join(map(str, reported))
+    assert around(vault) == before
 
 
 def is_spelled(place: Place, way: str) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from parachuted.agents.choice import BackendChoice
 from parachuted.agents.job import Backend
 from parachuted.agents.offline import OfflineBackend
-from parachuted.config import load_settings
+from parachuted.config import Settings, load_settings
 from parachuted.daemon import Daemon
 from parachuted.events import Event
 from parachuted.texts.times import utc_now
@@ -82,21 +82,19 @@ async def running_daemon(
     backend: Backend | None = None,
     *,
     clock: Callable[[], datetime] = utc_now,
+    choose: Callable[[Settings], BackendChoice] | None = None,
     **flags: object,
 ) -> AsyncIterator[DaemonRig]:
     """A daemon from its start to its end. Dotted settings are given with `__`."""
+    usual = BackendChoice(backend=backend or OfflineBackend(), reason="for a test", model=None)
     chosen = {
         "vault": str(vault),
         "port": 0,
         "bubble.quiet_s": 0.05,
         **{key.replace("__", "."): value for key, value in flags.items()},
     }
-    daemon = Daemon(
-        load_settings(home, {}, chosen),
-        home,
-        BackendChoice(backend=backend or OfflineBackend(), reason="for a test", model=None),
-        clock=clock,
-    )
+    settings = load_settings(home, {}, chosen)
+    daemon = Daemon(settings, home, choose(settings) if choose else usual, clock=clock)
     daemon.modules.containers.sandboxes = ProcessSandboxes()  # real ones: tests/modules/hosting
     daemon_rig = DaemonRig(daemon=daemon, vault=vault)
     daemon.watched.bus.subscribe(daemon_rig.events.append)

@@ -139,27 +139,6 @@ def test_folders_with_a_context_file_are_known_without_looking_through_the_other
     assert loaded.context_folders() == []
 
 
-def test_what_was_said_of_context_files_is_out_of_date_only_when_one_comes_goes_or_changes_its_size():  # noqa: E501
-    index = index_of("b/AGENTS.md")
-    version = index.contexts_version
-    index.set("b/note.md", entry(5))
-    index.set("b/AGENTS.md", IndexEntry(9, 9, index.get("b/AGENTS.md").size, 9, "another"))
-    index.set("c/CLAUDE.md", None)
-    index.drop_folder("nowhere")
-    assert index.contexts_version == version
-    versions = []
-    for change in (
-        lambda: index.set("b/AGENTS.md", entry(7)),
-        lambda: index.set("b/CLAUDE.md", entry(7)),
-        lambda: index.set("b/AGENTS.md", None),
-        lambda: index.drop_folder("b"),
-    ):
-        change()
-        versions.append(index.contexts_version)
-    assert versions == sorted(set(versions))
-    assert versions[0] > version
-
-
 def test_a_line_that_a_crash_cut_short_spoils_neither_the_ones_before_nor_the_ones_after(
     snapshot, home
 ):

@@ -48,10 +48,7 @@ _INT_BITS: Final = 64  # from here on orjson may refuse it
 
 
 def answer_writer(kind: object) -> Callable[[object], bytes]:
-    """What writes values of that type as JSON: dataclasses, texts, numbers, datetimes and so on.
-
-    How, is decided at the first value, since most calls are not made between two starts.
-    """
+    """What writes values of that type as JSON; made at the first value, since few are needed."""
 
     @cache
     def adapter() -> TypeAdapter[Any]:
@@ -71,19 +68,15 @@ def answer_writer(kind: object) -> Callable[[object], bytes]:
 def json_answer(
     document: object, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """An answer of that document: dictionaries, lists, tuples, texts, numbers, dataclasses,
-    datetimes with a zone.
-    """
     return web.Response(
         body=json_bytes(document), status=status, headers={"Content-Type": JSON, **(headers or {})}
     )
 
 
 def json_bytes(document: object) -> bytes:
-    """The same as bytes.
+    """The document as JSON.
 
-    A text that is not UTF-8, such as a model may send, is sent with escapes, so callers get the
-    rest; an integer beyond 64 bits, such as a note or a caller may hold, as it is.
+    A text that is not UTF-8 is sent with escapes, an integer beyond 64 bits as it is.
     """
     try:
         return orjson.dumps(document)
@@ -104,11 +97,7 @@ def _encodable(value: object) -> object:
 
 
 def json_value(data: bytes) -> object:
-    """What the JSON says.
-
-    Raises ValueError when it is none, or too much. Not orjson: names of files may hold lone
-    surrogates.
-    """
+    """Raises ValueError. Not orjson: names of files may hold lone surrogates."""
     check_json(data)
     try:
         return json.loads(data, parse_constant=_refuse)
@@ -165,9 +154,7 @@ _SAYS = {
 
 
 def error_body(status: int, message: str, request_id: str) -> dict[str, object]:
-    """The body of every error, with all names that older callers read: `message` what is wrong,
-    `detail` that and what to do.
-    """
+    """The body of every error: `message` is what is wrong, `detail` that and what to do."""
     advice = _DETAILS.get(status, f"`parachute logs` may say more, under {request_id}")
     return {
         "error": responses.get(status, "Error"),
@@ -178,9 +165,7 @@ def error_body(status: int, message: str, request_id: str) -> dict[str, object]:
 
 
 def answer_to(error: Exception, request: web.BaseRequest, request_id: str) -> web.Response:
-    """The answer to an error; an unexpected one is logged whole, and the caller gets only
-    its id.
-    """
+    """An unexpected error is logged whole, and the caller gets only its id."""
     status, headers, more = status_of(error), dict[str, str](), dict[str, object]()
     if isinstance(error, web.HTTPException):
         status, message = error.status, http_sentence(error)
@@ -206,9 +191,7 @@ def status_of(error: Exception) -> int:
 
 
 def _conflict(error: ConflictError) -> dict[str, object]:
-    """Both texts, whole, the one that both began with, and the digest that the next `If-Match` may
-    name.
-    """
+    """The three texts, and the digest that the next `If-Match` may name."""
     texts = {"base": error.base, "ours": error.ours, "theirs": error.theirs}
     decoded = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
     return {"conflict": {**decoded, "hash": digest_of(error.theirs) if error.is_known else None}}

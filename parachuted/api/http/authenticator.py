@@ -1,7 +1,4 @@
-"""Authenticator: who asks.
-
-This machine itself may be trusted; anyone else shows a key, and a key that is shown must be right.
-"""
+"""Authenticator: who asks. This machine may be trusted; a key that is sent must be right."""
 
 from __future__ import annotations
 
@@ -33,30 +30,24 @@ _PASSED_ON = re.compile(
 )
 _SPACE = " \t"  # what HTTP takes for it, and no more
 _MOST_PEERS = 2_000
-_VALID = "Valid API key required"
-_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+_VALID = "Valid API key required"  # as older apps know it
 
 
 class KeyAuthenticator:
-    """Knows everyone by their keys.
-
-    `mode` remote: this machine needs none; always: it does too; disabled: no caller needs one.
-    """
+    """`mode` remote: this machine needs no key; always: it does too; disabled: no caller does."""
 
     def __init__(
         self, ring: KeyRing, mode: Mode, token: str, clock: Callable[[], datetime]
     ) -> None:
-        """`token` is what the command on this machine shows, new in each life of the daemon."""
+        """`token` is what the command on this machine sends, new in each life of the daemon."""
         self.ring, self.mode = ring, mode
         self._token, self._clock = token.encode(), clock
         self._failures = FailedAttempts()
         self._listeners: list[Callable[[], None]] = []
 
     def identify(self, request: web.Request) -> Identity:
-        """The identity; NOBODY where no key is given.
-
-        Raises HTTPUnauthorized for a wrong or expired key, HTTPTooManyRequests after many,
-        HTTPBadRequest for two keys at once.
+        """Who asks; NOBODY without a key. Raises HTTPUnauthorized, HTTPTooManyRequests,
+        HTTPBadRequest.
         """
         given = _given(request)
         if given is None:
@@ -72,7 +63,7 @@ class KeyAuthenticator:
         return self.ring.use(key)
 
     def holds(self, identity: Identity) -> bool:
-        """Whether who was let in as that would be now."""
+        """Whether this caller would still be let in as the same."""
         if identity.kind == "key":
             return self.ring.holds(identity)
         return identity in {_COMMAND, self._keyless(is_local=True)} or (
@@ -80,14 +71,10 @@ class KeyAuthenticator:
         )
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Call it at every `look`, when what `holds` says may be otherwise."""
         self._listeners.append(listener)
 
     def look(self) -> None:
-        """See what has become of the keys.
-
-        Called when their file may have changed or one expires: a stream ends with its key.
-        """
+        """Called when the key file may have changed or a key ends: its streams end with it."""
         self.ring.look()
         for listener in self._listeners:
             listener()
@@ -98,21 +85,22 @@ class KeyAuthenticator:
         return _LOOPBACK if is_local and self.mode == "remote" else NOBODY
 
     def refusal(self, request: web.Request, why: str) -> web.HTTPException:
-        """The answer to who shows a wrong key or secret; it is counted."""
+        """The answer to a wrong key or secret, which is counted."""
         wait = self._failures.count(_peer(request), time.monotonic())
         if wait > 0:
             return web.HTTPTooManyRequests(
                 text="too many wrong keys came from there",
                 headers={"Retry-After": str(math.ceil(wait))},
             )
-        return web.HTTPUnauthorized(text=why, headers=_CHALLENGE)
+        return unauthorized(why)
+
+
+def unauthorized(why: str = _VALID) -> web.HTTPUnauthorized:
+    return web.HTTPUnauthorized(text=why, headers={"WWW-Authenticate": "Bearer"})
 
 
 class FailedAttempts:
-    """Wrong keys by peer: `most` at once, then one each `every_s`.
-
-    A right key is let in all the same: guessing is hopeless anyway.
-    """
+    """Wrong keys by peer: `most` at once, then one each `every_s`. A right key is always let in."""
 
     def __init__(self, most: int = 10, every_s: float = 6.0) -> None:
         self._most, self._every_s = most, every_s
@@ -133,9 +121,7 @@ class FailedAttempts:
 
 
 def is_from_here(request: web.BaseRequest) -> bool:
-    """Whether a program on this machine asks for itself: what a proxy passes on comes from
-    elsewhere, whatever address it has.
-    """
+    """Whether a program on this machine asks for itself, and no proxy passes it on."""
     return not any(map(_is_passed_on, request.headers)) and _is_loopback(request.remote or "")
 
 
@@ -152,7 +138,7 @@ def _is_loopback(peer: str) -> bool:
 
 
 def _given(request: web.BaseRequest) -> str | None:
-    """The one key that is shown, in whichever header. An empty header shows none."""
+    """The one key in the headers. An empty header holds none."""
     headers = request.headers
     if "Authorization" not in headers and "X-API-Key" not in headers:
         return None
@@ -161,7 +147,7 @@ def _given(request: web.BaseRequest) -> str | None:
         scheme, _, key = value.strip(_SPACE).partition(" ")
         found.add(key.strip(_SPACE))
         if scheme and (scheme.lower() != "bearer" or not key.strip(_SPACE)):
-            raise web.HTTPUnauthorized(text=_VALID, headers=_CHALLENGE)
+            raise unauthorized()
     found.discard("")
     if len(found) > 1:
         raise web.HTTPBadRequest(text="two different keys were given")
@@ -169,9 +155,7 @@ def _given(request: web.BaseRequest) -> str | None:
 
 
 def _peer(request: web.BaseRequest) -> str:
-    """Whom failures are counted for: an address, or the network that one household has of the
-    longer kind.
-    """
+    """An address, or the network that one household has of IPv6."""
     address = address_of(request.remote or "")
     if isinstance(address, IPv6Address):
         return str(IPv6Network((int(address), 64), strict=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from types import MethodType
 from typing import Any, TypeVar
 
@@ -29,63 +29,59 @@ _DECLARED = "__routes__"
 _IN_PATH = re.compile(r"\{(\w+)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Method:
-    name: str
+def _route(
+    http_method: str,
+    path: str,
+    module: str,
+    capability: Capability | None,
+    *,
+    wrapped: str = "",
+    for_app: bool = False,
+    **options: object,
+) -> Callable[[_Handler], _Handler]:
+    """Make a method the handler of that path; `options` are fields of `Route`.
 
-    def __call__(
-        self,
-        path: str,
-        module: str,
-        capability: Capability | None,
-        *,
-        wrapped: str = "",
-        for_app: bool = False,
-        **options: object,
-    ) -> Callable[[_Handler], _Handler]:
-        """Make a method the handler of that path; `options` are fields of `Route`.
+    The first paragraph of its docstring is the summary. It takes `call`, `query`, `body` and values
+    of the path by name (`id_` for `id`); its other parameters are the query (`for_app`: unknown
+    names are ignored). What it returns is sent as JSON of its annotation, with `wrapped` under that
+    name.
+    """
 
-        The first paragraph of its docstring is the summary. It may take `call`; `query` and `body`,
-        checked as the models they are annotated with; and values in the path by their names (`id_`
-        for `id`). Its other parameters are the query, checked as they are annotated; `for_app`:
-        what else stands there is ignored. What it returns is sent as JSON of the annotated type,
-        with the status and the headers that it gave to the call, unless it is an aiohttp response;
-        `wrapped`: under that name, in an object that has nothing else.
-        """
+    def declare(handler: _Handler) -> _Handler:
+        def bind(owner: object) -> Route:
+            hints = inspect.get_annotations(handler, eval_str=True)
+            returned = hints.pop("return")
+            answer = Wrapped(wrapped, returned) if wrapped else returned
+            # `issubclass` asks a mapping's abstract class, whose answer takes milliseconds.
+            is_response = web.StreamResponse in getattr(returned, "__mro__", ())
+            declared: dict[str, Any] = {} if is_response else {"answers": {200: answer}}
+            declared |= {name: hints[name] for name in ("query", "body") if name in hints}
+            fields = _asked(handler, hints, path)
+            base = AppRequestModel if for_app else RequestModel
+            asked = create_model("Query", __base__=base, **fields) if fields else None
+            if asked is not None:
+                declared["query"] = asked
+            method: Any = MethodType(handler, owner)
+            is_bare = is_response and [*hints] == ["call"]
+            return Route(
+                method=http_method,
+                path=path,
+                module=module,
+                capability=capability,
+                summary=" ".join((handler.__doc__ or "").partition("\n\n")[0].split()),
+                handle=method if is_bare else _bound(method, hints, asked, answer),
+                **(declared | options),
+            )
 
-        def declare(handler: _Handler) -> _Handler:
-            def bind(owner: object) -> Route:
-                hints = inspect.get_annotations(handler, eval_str=True)
-                returned = hints.pop("return")
-                answer = Wrapped(wrapped, returned) if wrapped else returned
-                # `issubclass` asks a mapping's abstract class, whose answer takes milliseconds.
-                is_response = web.StreamResponse in getattr(returned, "__mro__", ())
-                declared: dict[str, Any] = {} if is_response else {"answers": {200: answer}}
-                declared |= {name: hints[name] for name in ("query", "body") if name in hints}
-                fields = _asked(handler, hints, path)
-                base = AppRequestModel if for_app else RequestModel
-                asked = create_model("Query", __base__=base, **fields) if fields else None
-                if asked is not None:
-                    declared["query"] = asked
-                declared |= options
-                method = MethodType(handler, owner)
-                return Route(
-                    method=self.name,
-                    path=path,
-                    module=module,
-                    capability=capability,
-                    summary=" ".join((handler.__doc__ or "").partition("\n\n")[0].split()),
-                    handle=_bound(method, hints, asked, None if is_response else answer),
-                    **declared,
-                )
+        setattr(handler, _DECLARED, [bind, *getattr(handler, _DECLARED, ())])
+        return handler
 
-            setattr(handler, _DECLARED, [bind, *getattr(handler, _DECLARED, ())])
-            return handler
-
-        return declare
+    return declare
 
 
-get, post, put, patch, delete = map(_Method, ("GET", "POST", "PUT", "PATCH", "DELETE"))
+get, post, put, patch, delete = (
+    partial(_route, name) for name in ("GET", "POST", "PUT", "PATCH", "DELETE")
+)
 
 
 def routes_of(*owners: object) -> list[Route]:
@@ -98,7 +94,6 @@ def routes_of(*owners: object) -> list[Route]:
 
 
 def _asked(handler: Callable[..., object], hints: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """The parameters that stand in the query, each with its type and its default."""
     known = {"call", "query", "body", *_IN_PATH.findall(path)}
     return {
         name: (hints[name], ... if one.default is one.empty else one.default)
@@ -111,10 +106,8 @@ def _bound(
     method: Callable[..., Awaitable[Any]],
     hints: Mapping[str, Any],
     asked: type[BaseModel] | None,
-    answer: object | None,
+    answer: object,
 ) -> RouteHandler:
-    if answer is None and [*hints] == ["call"]:
-        return method
     own = [] if asked is None else list(asked.model_fields)
     readers = {name: _reader(name, kind) for name, kind in hints.items() if name not in own}
     write = answer_writer(answer)

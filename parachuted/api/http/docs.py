@@ -28,9 +28,7 @@ class DocsRoutes:
         modules: Callable[[], list[ModuleDeclaration]],
         events: Callable[[], list[EventKind]],
     ) -> None:
-        """`described` may still grow until the first request; `modules` are those that run just
-        now, and `events` the known kinds with them.
-        """
+        """`described` may grow until the first request."""
         self._described, self._modules, self._events = described, modules, events
         self._page = _PAGE.read_text("utf-8")
         self._making = asyncio.Lock()
@@ -71,9 +69,7 @@ class DocsRoutes:
 
 
 def _policy(page: str) -> str:
-    """What a browser may run and load for that page: its own script and style, known by their
-    digests, and calls to the daemon.
-    """
+    """A browser may run the page's own script and style, known by digest, and call the daemon."""
     script, style = (_digest(page, name) for name in ("script", "style"))
     return (
         f"default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src "

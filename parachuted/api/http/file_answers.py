@@ -51,8 +51,6 @@ _SHOWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An open file: its digest, and its status when that was found."""
-
     descriptor: int
     digest: str
     status: os.stat_result
@@ -78,8 +76,8 @@ class FileAnswers:
         *,
         filename: str | None = None,
     ) -> web.StreamResponse:
-        """That file, as far as `find` finds it: it raises NotFoundError for what the caller may not
-        see, and follows links. `filename`: the file is to be saved, under that name.
+        """The file, as far as `find` finds it, which raises NotFoundError; `filename`: to be saved
+        so.
         """
         file = await asyncio.to_thread(self._open, path, find)
         try:
@@ -109,9 +107,7 @@ class FileAnswers:
 
 
 def bytes_answer(data: bytes, content_type: str, filename: str | None) -> web.Response:
-    """These bytes. What a browser could run, or is of a type that is not known, is only ever handed
-    over to be saved.
-    """
+    """What a browser could run, or does not know, is only ever sent to be saved."""
     kind = content_type.partition(";")[0]
     is_shown = kind in _SHOWN and filename is None
     saved = {} if is_shown else {"Content-Disposition": _saved_as(filename or "download")}
@@ -126,10 +122,9 @@ def _saved_as(filename: str) -> str:
 async def _send(
     request: web.Request, response: web.StreamResponse, file: _Open, start: int, stop: int
 ) -> None:
-    """Send that range; the connection is cut when it is no longer what its headers said.
+    """Cut the connection when the file is no longer what the headers said.
 
-    Not aiohttp's `FileResponse`: that opens a path, where another file may be by then, and its ETag
-    is of size and time, not of the content.
+    Not aiohttp's `FileResponse`, which opens a path and whose ETag is not of the content.
     """
     try:
         while start < stop:
@@ -147,7 +142,6 @@ async def _send(
 
 
 def _headers(path: VaultPath, etag: str, filename: str | None) -> dict[str, str]:
-    """What a browser could run is only ever handed over to be saved."""
     kind = MEDIA_TYPES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  a name, not a path
     headers = {"ETag": etag, "Accept-Ranges": "bytes", "Content-Type": kind or ANY_TYPE, **_INERT}
     if kind is None or filename is not None:
@@ -156,9 +150,7 @@ def _headers(path: VaultPath, etag: str, filename: str | None) -> dict[str, str]
 
 
 def _range(request: web.Request, file: _Open) -> tuple[int, int, int]:
-    """Where to begin and stop, and the status. 416 when there is nothing in the range; a range that
-    makes no sense is none.
-    """
+    """Start, stop and status; a range that makes no sense counts as none."""
     size, whole = file.status.st_size, (0, file.status.st_size, 200)
     if request.headers.get("If-Range", file.etag) != file.etag or "Range" not in request.headers:
         return whole

@@ -1,8 +1,7 @@
-"""Guard: refuses requests that come from a web page elsewhere or under another host's name, and
-tells listed pages what they may read.
+"""Guard: refuses requests that come from a web page elsewhere or under another host's name.
 
-The raw Host header and the authority of an absolute target are both checked: aiohttp shows only one
-of them, and which one depends on the other.
+The raw Host header and the authority of an absolute target are both checked: aiohttp shows only
+one.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ MiddlewareHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 class HostGuard:
     def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
-        """`hosts`: names or addresses besides this machine's own.
-
-        `origins`: such as `https://notes.example`, as browsers spell them.
-        """
+        """`hosts`: names besides this machine's own; `origins`: such as `https://notes.example`."""
         self._hosts = frozenset(host.lower().removesuffix(".") for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
 
@@ -68,9 +64,7 @@ class HostGuard:
         return origin.lower() in self._origins
 
     def preflight(self, request: web.BaseRequest) -> web.Response | None:
-        """The answer to a browser that asks what a page may do; None for other requests,
-        or of a page that is not listed.
-        """
+        """The answer to a browser's preflight request of a listed page; None for any other."""
         is_asked = request.method == "OPTIONS" and (
             "Access-Control-Request-Method" in request.headers
         )
@@ -78,9 +72,7 @@ class HostGuard:
         return web.Response(status=204, headers=_PREFLIGHT) if is_listed else None
 
     async def seal(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Before an answer goes out, errors and streams too: who may read it, and that no browser
-        guesses what it is or keeps it.
-        """
+        """Add the headers that say who may read the answer, to errors and streams too."""
         headers = response.headers
         for name, value in _ALWAYS.items():
             headers.setdefault(name, value)
@@ -94,9 +86,8 @@ class HostGuard:
     def _refusal_of_page(self, request: web.BaseRequest, host: str) -> str | None:
         headers = request.headers
         origins = headers.getall("Origin", ())
-        if origins and not all(
-            self.lists(origin) or _is_page_of(origin, host) for origin in origins
-        ):
+        own = {f"http://{host}".lower(), f"https://{host}".lower()}  # another port is another
+        if not all(self.lists(origin) or origin.lower() in own for origin in origins):
             return (
                 "requests from web pages of other origins are refused; api.cors_origins in "
                 "config.yaml can list some"
@@ -116,7 +107,7 @@ class HostGuard:
 
 @lru_cache(maxsize=64)
 def is_loopback(authority: str) -> bool:
-    """Whether `name:port` is localhost or a loopback address, which no name server can claim."""
+    """Whether it is localhost or a loopback address, which no name server can claim."""
     name = _name(authority)
     if name is None:
         return False
@@ -125,9 +116,7 @@ def is_loopback(authority: str) -> bool:
 
 
 def _name(authority: str) -> str | None:
-    """The name in `name:port`, in lower case; None when it is not spelled in the one way that
-    browsers do.
-    """
+    """The name in `name:port`, lower case; None unless it is spelled as browsers do."""
     found = _AUTHORITY.fullmatch(authority)
     if found is None or int(found["port"] or 0) > _LAST_PORT:
         return None
@@ -140,7 +129,6 @@ def _name(authority: str) -> str | None:
 
 
 def address_of(name: str) -> IPv4Address | IPv6Address | None:
-    """The address that it spells; None for what spells none."""
     try:
         return ip_address(name)
     except ValueError:
@@ -148,9 +136,7 @@ def address_of(name: str) -> IPv4Address | IPv6Address | None:
 
 
 def _is_address_of(name: str, request: web.BaseRequest) -> bool:
-    """Whether it is the very address that this connection came in at: a page elsewhere has a name
-    or address of its own.
-    """
+    """Whether this connection came in at that address: a page elsewhere has its own."""
     address = address_of(name)
     if address is None or request.transport is None:
         return False
@@ -161,29 +147,17 @@ def _is_address_of(name: str, request: web.BaseRequest) -> bool:
     return own == address
 
 
-def _is_page_of(origin: str, host: str) -> bool:
-    """Whether the page was served under that Host itself; another port is another origin."""
-    return origin.lower() in {f"http://{host}".lower(), f"https://{host}".lower()}
-
-
 def _authority(url: str) -> str:
-    """What stands between `http://` and the path; empty where there is none."""
     scheme, mark, rest = url.partition("://")
     return rest.split("/", 1)[0] if mark and scheme.lower() in {"http", "https"} else ""
 
 
 def _is_odd(target: str) -> bool:
-    """Whether the path, as it is spelled, could be taken for another.
-
-    Most hold nothing that needs a closer look.
-    """
+    """Whether the path, as it is spelled, could be taken for another."""
     path = target.partition("?")[0]
     if "%" not in path and "\\" not in path and "/." not in path:
         return False
-    path = (
-        f"{path if path.startswith('/') else path.partition('://')[2]}/".lower()
-    )  # its end makes a last `..` look like any other
-    path = path.replace(
-        "%2f", "/"
-    )  # in the value of a parameter it is a slash, as generated clients send it
+    path = path if path.startswith("/") else path.partition("://")[2]
+    # its end makes a last `..` look like any other; generated clients send a slash as %2F
+    path = f"{path}/".lower().replace("%2f", "/")
     return any(mark in path for mark in _SUSPICIOUS)

@@ -1,6 +1,4 @@
-"""Middleware: what every request passes, once and in this order: the guard, authentication,
-authorization, the route, the error, the audit.
-"""
+"""Middleware: what every request passes: guard, authentication, authorization, route, audit."""
 
 from __future__ import annotations
 
@@ -18,12 +16,12 @@ from aiohttp import web
 
 from parachuted.access.filter import AccessFilter
 from parachuted.api.http.answers import answer_to
-from parachuted.api.http.authenticator import KeyAuthenticator
+from parachuted.api.http.authenticator import KeyAuthenticator, unauthorized
 from parachuted.api.http.host_guard import HostGuard, MiddlewareHandler
 from parachuted.api.http.route import SMALL_BODY, ApiCall, Route
 from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import ParachuteError, StorageFailedError
-from parachuted.keys import BEYOND_PATHS, EVERYWHERE, NOBODY, NOWHERE, AccessGrant, Identity
+from parachuted.keys import BEYOND_PATHS, EVERYWHERE, NOBODY, NOWHERE, Identity
 from parachuted.vault import Requester, VaultRoot, printable
 
 GONE = 499
@@ -44,7 +42,6 @@ def event_of(
     status: int,
     error: BaseException | None,
 ) -> AuditEvent:
-    """`at` is when it was over."""
     names = request.match_info if route is not None else {}
     # the files that were touched, as far as the call tells, else those that the route's path names
     paths = call.touched if call is not None and call.touched else []
@@ -72,7 +69,7 @@ def event_of(
 
 
 def requester_of(request: web.Request, identity: Identity, call_id: str) -> Requester:
-    """Who asks. A key counts more than what a program calls itself, which it may do as it likes."""
+    """A key counts more than what a program calls itself."""
     if identity.kind != "loopback":
         return Requester("api_key", identity.name, call_id, identity.limited_key)
     is_app = "Dart/" in request.headers.get("User-Agent", "")
@@ -81,7 +78,7 @@ def requester_of(request: web.Request, identity: Identity, call_id: str) -> Requ
 
 @lru_cache(maxsize=1024)
 def _shown(path: str) -> str:
-    """A route's path as people write it: with its names, without what they match."""
+    """A route's path without the patterns of its names."""
     return _NAME.sub(r"{\1}", path)
 
 
@@ -111,7 +108,6 @@ class ApiMiddleware:
 
     @web.middleware
     async def answer(self, request: web.Request, handler: MiddlewareHandler) -> web.StreamResponse:
-        """Answer the request, whatever happens; then record it."""
         began, call_id = time.perf_counter(), f"{self._life}{next(self._numbers):x}"
         requester = Requester("api_key", NOBODY.name, call_id)
         route = getattr(request.match_info.handler, "__self__", None)
@@ -154,18 +150,16 @@ class ApiMiddleware:
     def _admitted(
         self, request: web.Request, route: Route | None, identity: Identity, requester: Requester
     ) -> ApiCall | None:
-        """The call on the route that was reached, or None where there is none.
-
-        401 without a key and 403 beyond scope, before anything of the route is said.
-        """
-        is_known = bool(identity.scopes) if route is None else identity.kind != "nobody"
-        grant = None if route is None else _grant(route, identity)
-        if grant is None and not is_known:
-            raise web.HTTPUnauthorized(
-                text="Valid API key required", headers={"WWW-Authenticate": "Bearer"}
-            )  # as older apps know it
+        """The call on the matched route, or None. 401 without a key, 403 beyond its scope."""
         if route is None:
+            if not identity.scopes:
+                raise unauthorized()
             return None
+        grant = (
+            NOWHERE if route.capability is None else identity.grant(route.module, route.capability)
+        )
+        if grant is None and identity.kind == "nobody":
+            raise unauthorized()
         if grant is None:
             raise web.HTTPForbidden(
                 text=f"this key lacks the scope {route.module}:{route.capability}"
@@ -190,16 +184,8 @@ class ApiMiddleware:
         )
 
 
-def _grant(route: Route, identity: Identity) -> AccessGrant | None:
-    if route.capability is None:
-        return NOWHERE
-    return identity.grant(route.module, route.capability)
-
-
 def _refuse_unreadable(request: web.Request, route: Route | None) -> None:
-    """What no route takes is refused before anyone is asked who they are: compressed bodies, and
-    larger ones than the route takes.
-    """
+    """Refuse what no route takes, before authentication: compressed bodies, and too large ones."""
     headers = request.headers
     if headers.get("Content-Encoding", "identity").lower() != "identity":
         raise web.HTTPUnsupportedMediaType(text="bodies are taken as they are, not compressed")

@@ -28,9 +28,7 @@ _CUT = "the body was cut short"
 
 
 class RequestBody:
-    """The `BodySource` of one request; `close` ends it. `check` raises once its caller may not go
-    on.
-    """
+    """The `BodySource` of one request; `check` raises once its caller may not go on."""
 
     def __init__(self, call: ApiCall, check: Callable[[], None]) -> None:
         self._call, self._check = call, check
@@ -49,7 +47,6 @@ class RequestBody:
 
     @property
     def size(self) -> int | None:
-        """How many bytes the caller announced, if it did."""
         return self._request.content_length
 
     def close(self) -> None:
@@ -67,7 +64,7 @@ class RequestBody:
             return piece
 
     async def next_part(self) -> PartHead | None:
-        """Leave what is left of the present part, and begin the next; None at the end."""
+        """Leave the present part and begin the next; None at the end."""
         async with self._reading:
             with self._reading_it(f"the form cannot be read: {_CUT}, or it is none"):
                 part = await self._multipart().next()
@@ -83,9 +80,7 @@ class RequestBody:
 
     @contextmanager
     def _reading_it(self, failure: str) -> Iterator[None]:
-        """Around what reads: not once the request is answered, nor for who may not go on, nor more
-        than the call takes. Of a form, all that came counts, what is read ahead too.
-        """
+        """Hold the limits while reading. Of a form all that came counts, what is read ahead too."""
         if self._is_closed:
             raise RequestBodyError("the body of a request can be read until it is answered")
         self._check()
@@ -123,7 +118,7 @@ class RequestBody:
 
 
 def _head_of(part: BodyPartReader) -> PartHead:
-    """Names as they can be shown and kept: no controls, and of a file the last name alone."""
+    """Names without controls, and of a file the last name alone."""
     filename = part.filename
     last = None if filename is None else filename.replace("\\", "/").rpartition("/")[2]
     return PartHead(
@@ -144,10 +139,7 @@ _OPENED = b": open\n\n"
 
 
 class ModuleStream:
-    """One answer that goes on.
-
-    It ends with its reader, with the module's generator, or with the key that opened it.
-    """
+    """A streamed answer; it ends with its reader, the module's generator, or the key."""
 
     def __init__(self, call: ApiCall) -> None:
         self.identity = call.identity
@@ -175,9 +167,7 @@ class ModuleStream:
         return self._response
 
     async def _goes_on(self) -> bool:
-        """Whether someone reads it and may; meanwhile a sign of life now and then, by which what
-        lies between keeps it open.
-        """
+        """Whether its reader is there and may read; sends a sign of life now and then."""
         transport = self._request.transport
         if self._is_over or transport is None or transport.is_closing():
             return False
@@ -215,7 +205,7 @@ class ModuleStream:
 
 
 def _frame(item: object) -> bytes:
-    """One event. JSON has no line ends, and names and ids no blanks, so none of them ends it."""
+    """JSON has no line ends, and names and ids no blanks, so neither ends the event."""
     if isinstance(item, StreamOpened):
         return _OPENED
     if not isinstance(item, ServerEvent):
@@ -282,7 +272,7 @@ class ModulePages:
 async def _answer(
     approved: ApprovedModule, base: str, rest: str, call: ApiCall
 ) -> web.StreamResponse:
-    """The file in the approved copy, which is private and holds no links; 404 for all else."""
+    """The file in the approved copy, which is private and holds no links."""
     if not rest:
         return web.Response(status=308, headers={"Location": f"{base}/"})
     *folders, last = rest.removeprefix("/").split("/")

@@ -1,8 +1,6 @@
-"""Module calls: what a module serves, reached as any other call is: known, allowed, limited and
-recorded by the front.
+"""Module calls: what a module serves, authorized, limited and recorded as any other call.
 
-A key needs a scope on the module. What the handler then touches of the vault is bounded by the
-module's permissions, and by the paths of that scope besides.
+A key needs a scope on the module; the handler is bounded by the module's permissions.
 """
 
 from __future__ import annotations
@@ -48,8 +46,6 @@ _WORDS = (
     "tls tools undo usage vault watches why workspaces write"
 )
 RESERVED = frozenset(_WORDS.split())
-"""Words below /api that are, or may come to be, the core's own."""
-
 _PREFIX = "/api/"
 _LONG_PREFIX = "/api/modules/"
 _TOOL_WORDS = 3
@@ -58,8 +54,6 @@ _RETRY_AFTER_S = 2
 
 
 class ModuleDispatcher:
-    """Finds the module that answers a request that none of our own routes took."""
-
     def __init__(
         self,
         modules: ModuleManager,
@@ -75,13 +69,11 @@ class ModuleDispatcher:
         self._streams: set[ModuleStream] = set()
 
     async def wait_started(self) -> bool:
-        """Return once all modules have started, or after some seconds; whether they have."""
+        """Whether all modules have started; waits some seconds."""
         return await self._modules.wait_started(_START_S)
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
-        """The route as a declaration that the front can judge, and what its path says; None: no
-        module has one.
-        """
+        """The route that a module declares, and the values in its path; None: no module has one."""
         for path in _places(request):
             found = self._modules.routes.find(request.method, path)
             if found is not None:
@@ -95,7 +87,6 @@ class ModuleDispatcher:
         return None if other is None else (other, {})
 
     def is_starting(self, request: web.Request) -> bool:
-        """Whether the module that its path names is about to have its routes."""
         paths = _places(request)
         names = {path.removeprefix(_PREFIX).partition("/")[0] for path in paths}
         names |= {KEPT_PATHS[kept] for kept in map(kept_path, paths) if kept is not None}
@@ -118,13 +109,10 @@ class ModuleDispatcher:
         return self._modules.declared()
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
-        """The methods that some module answers at that path; empty for an unknown path."""
         return next(filter(None, map(self._modules.routes.allowed, _places(request))), ())
 
     def _tool(self, method: str, path: str) -> Route | None:
-        """`POST /api/modules/{name}/tools/{tool}`: any tool of a module may be tried as a call; and
-        `POST /api/modules/{name}/commands/{command}`, as the command line asks.
-        """
+        """The route of a tool, or of a command as the command line calls it."""
         words = path.removeprefix(_LONG_PREFIX).removeprefix(_PREFIX).split("/")
         if method != "POST" or len(words) != _TOOL_WORDS or words[1] not in {"tools", "commands"}:
             return None
@@ -149,7 +137,7 @@ class ModuleDispatcher:
         return await self._modules.findings(self.caller(call))
 
     def _unserved(self, method: str, path: str) -> Route | None:
-        """What answers at a place that is kept for a module, while that does not serve it."""
+        """The answer at a place reserved for a module that does not serve it."""
         kept = kept_path(path)
         served = {route.prefix for module in self._modules.declared() for route in module.routes}
         if kept is None or kept in served or KEPT_PATHS[kept] in self._starting():
@@ -164,11 +152,10 @@ class ModuleDispatcher:
         )
 
     def _starting(self) -> set[str]:
-        """The modules that may run and have neither their routes yet nor a failure."""
         return {one.name for one in self._modules.status() if one.status == "starting"}
 
     def recheck(self) -> None:
-        """End the streams of those who would not be let in as they were."""
+        """End the streams of callers whose key is gone or changed."""
         for stream in tuple(self._streams):
             if not self._holds(stream.identity):
                 stream.end()
@@ -218,8 +205,8 @@ class ModuleDispatcher:
     async def _check_secret(
         self, host: ModuleHost, spec: RouteSpec, request: web.Request, caller: Caller
     ) -> None:
-        """Raises HTTPForbidden for an untrusted module, and for a secret that is missing or wrong
-        what a wrong key gets.
+        """Raises HTTPForbidden for an untrusted module, and what a wrong key gets for a wrong
+        secret.
         """
         approved = self._modules.approved(host.declared.name)
         if approved is None or approved.trust == "untrusted":
@@ -259,9 +246,7 @@ class ModuleDispatcher:
         return json_answer({"result": result})
 
     def caller(self, call: ApiCall) -> Caller:
-        """A person asked, through that key, which has no paths, or the page: what follows from it
-        ends with the key.
-        """
+        """The person asking, whose key has no paths; what follows ends with the key."""
         return Caller(
             request=WorkRequest(
                 by="person",
@@ -275,11 +260,7 @@ class ModuleDispatcher:
         )
 
     async def _stream(self, call: ApiCall, items: AsyncIterator[object]) -> web.StreamResponse:
-        """Server-sent events.
-
-        What is wrong before the first is an answer of its own, what goes wrong later an event
-        `error`.
-        """
+        """Server-sent events; what fails before the first is an answer, later an event `error`."""
         stream = ModuleStream(call)
         self._streams.add(stream)
         try:
@@ -296,20 +277,14 @@ async def _refuse_unserved(kept: str, _call: ApiCall) -> web.StreamResponse:
 
 
 def _places(request: web.Request) -> tuple[str, ...]:
-    """What a module may be asked for: below `/api/<word>` or, as the app has it, below
-    `/api/modules/<word>`, which is also the same as the first.
-
-    Decoded, except for `%2F`, which separates nothing, and `%25`.
-    """
+    """`/api/modules/<word>` is also `/api/<word>`. Decoded but for `%2F` and `%25`."""
     path = request.rel_url.path_safe
     is_long = path.startswith(_LONG_PREFIX)
     return (path, _PREFIX + path.removeprefix(_LONG_PREFIX)) if is_long else (path,)
 
 
 def _shown(response: Response, request_id: str) -> object:
-    """The body; of an error, the fields that every error has, over which all that the module says
-    goes. Anything but an object becomes its `body`.
-    """
+    """The body; of an error with the fields that all have, over which the module's go."""
     body = response.body
     if response.status < HTTPStatus.BAD_REQUEST:
         return body
@@ -325,10 +300,7 @@ def _shown(response: Response, request_id: str) -> object:
 
 
 def _resume(spec: RouteSpec, request: web.Request, query: dict[str, str | list[str]]) -> str | None:
-    """The id of the last event that the reader has: by the header, which is newer, else `?after=`.
-
-    A generator is given it as its parameter `after`, where it has one.
-    """
+    """The reader's last event id: by the header, which is newer, else `?after=`."""
     last = request.headers.get("Last-Event-ID") or None
     if spec.resumes:
         asked = query.pop("after", None)
@@ -349,9 +321,7 @@ async def _body(call: ApiCall) -> Mapping[str, object]:
 
 
 class ModuleResource(web.DynamicResource):
-    """All paths below /api that no route of the core's has: the router asks the longer ones
-    first.
-    """
+    """All paths below /api that no route of the core's has: the router asks longer ones first."""
 
     def __init__(self, served: ModuleDispatcher) -> None:
         super().__init__("/api/{module}/{path}")

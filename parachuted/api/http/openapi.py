@@ -1,6 +1,4 @@
-"""OpenAPI: the API's own description, an OpenAPI 3.1 document made from the declarations of its
-routes and of modules.
-"""
+"""OpenAPI: the API's description, made from the declarations of its routes and of modules."""
 
 from __future__ import annotations
 
@@ -80,8 +78,8 @@ _MODULES = {
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """`theirs` is there now, and `hash` is its digest, null where no file is there or it is not
-    told; `ours` was sent; `base` is what both began with, empty where unknown.
+    """`theirs` is there now, `hash` its digest or null; `ours` was sent; `base` is empty if
+    unknown.
     """
 
     base: str
@@ -92,7 +90,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """What every error says: `message` what is wrong, `detail` that and what to do about it."""
+    """`message` is what is wrong, `detail` that and what to do about it."""
 
     error: str
     message: str
@@ -117,7 +115,6 @@ class _Plain(GenerateJsonSchema):
 
     @override
     def field_is_required(self, field: Mapping[str, Any], total: bool) -> bool:
-        """All fields of a value are in an answer, those with a default too."""
         if field["type"] == "typed-dict-field":
             return bool(field.get("required", total))
         if self.mode == "serialization":
@@ -167,7 +164,6 @@ def describe(
 
 
 def _schemas(routes: Sequence[Route]) -> tuple[dict[_Key, JsonObject], JsonObject]:
-    """Of each body and answer, and those that they refer to, by name."""
     wanted: dict[_Key, object] = {_key(Error): Error}
     for route in routes:
         if route.body is not NoParameters:
@@ -194,7 +190,6 @@ def _shapes(route: Route) -> Iterator[object]:
 
 
 def _forms(answer: object) -> Sequence[object]:
-    """An answer may come in several forms, as a tuple says."""
     return answer if isinstance(answer, (tuple, list)) else (answer,)
 
 
@@ -203,9 +198,7 @@ def _key(shape: object, mode: _Mode = "serialization") -> _Key:
 
 
 def _say_bounds(schema: object) -> None:
-    """pydantic has its own words for the bounds of a number that something else has looked at
-    before.
-    """
+    """pydantic has its own words for the bounds of a number that a validator has seen before."""
     if isinstance(schema, dict):
         for said, means in _BOUNDS.items():
             if isinstance(schema.get(said), (int, float)):
@@ -254,7 +247,7 @@ def _call(
     body: JsonObject | None,
     responses: JsonObject,
 ) -> JsonObject:
-    """A call. `scope`: module, capability, whether it is for keys with paths."""
+    """`scope`: module, capability, whether it is for keys with paths."""
     spoken = path.removeprefix("/api/").replace("{", "by-").replace("}", "")
     words = re.split(r"[^A-Za-z0-9]+", spoken)
     return {
@@ -279,9 +272,7 @@ def _parameter(
 
 
 def _parameters(route: Route) -> Iterator[JsonObject]:
-    """What stands in the path, the query and the headers. Nothing is refused here that the model of
-    a query takes: a name may come in camelCase too.
-    """
+    """Parameters of path, query and headers; a name may come in camelCase too."""
     for name, pattern in _NAMES.findall(route.path):
         says = route.names.get(name, "")
         if "." in pattern:
@@ -303,7 +294,7 @@ def _parameters(route: Route) -> Iterator[JsonObject]:
 
 
 def _without_null(schema: JsonObject) -> JsonObject:
-    """The schema of a value that is there: a query cannot say null."""
+    """A query cannot say null."""
     said = {
         name: value for name, value in schema.items() if not (name == "default" and value is None)
     }
@@ -443,11 +434,9 @@ def _module_responses(answer: JsonObject) -> JsonObject:
 def _hoisted(
     module: ModuleDeclaration, schema: Mapping[str, object], schemas: JsonObject
 ) -> JsonObject:
-    """The schema, with what it defines moved to where the whole document finds it, under the
-    module's name.
+    """The schema, its definitions moved to where the document finds them, as `module.Name`.
 
-    Where that name is taken by something else, such as the same model as it is sent, a number
-    follows the module's name.
+    Where that is taken, such as by the same model as it is sent, a number follows the module.
     """
     text = json.dumps(dict(schema))
     for number in count(1):

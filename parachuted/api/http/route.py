@@ -1,7 +1,4 @@
-"""Route: one call of the API, declared: who may make it, what it takes and what it answers.
-
-Nothing is served that is not declared.
-"""
+"""Route: one call of the API, declared: who may make it, what it takes and what it answers."""
 
 from __future__ import annotations
 
@@ -31,7 +28,6 @@ from parachuted.api.http.answers import JSON, json_value
 from parachuted.audit.chain import EventType
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
-from parachuted.history import RefuseText
 from parachuted.keys import NOWHERE, AccessGrant, Capability, Identity
 from parachuted.vault import Requester, Store, VaultPath, printable
 
@@ -86,11 +82,7 @@ FolderParameter = Annotated[
 
 
 class RequestModel(BaseModel):
-    """A body or a query.
-
-    Names may come in either case; unknown names are refused, so that a misspelled one is not
-    taken for absent.
-    """
+    """A body or a query. Names may come in either case; unknown ones are refused."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -128,11 +120,10 @@ def refuse_watching_beyond(
     *,
     was: VaultPath | None = None,
 ) -> None:
-    """Raises EditRefusedError when the note, once edited, watches what `grant` does not see and it
-    did not watch already.
+    """Raises EditRefusedError when the edited note watches what `grant` does not see.
 
-    A list that reached further before, where the note `was`, may stay, as long as it leaves out no
-    less than it did. Blocks on the disk.
+    A list that reached further before, where the note `was`, may stay, if it leaves out no less.
+    Blocks on the disk.
     """
     if grant.alternatives is None:
         return
@@ -146,13 +137,6 @@ def refuse_watching_beyond(
             f"{printable(path)} may not watch {printable(new)} by this key, which may not read "
             "all of that"
         )
-
-
-def refusing_to_watch_beyond(grant: AccessGrant, store: Store) -> RefuseText:
-    """The same of a text that is to come back."""
-    return lambda path, text, was: refuse_watching_beyond(
-        grant, store, path, lambda _now: text, was=was
-    )
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -177,10 +161,10 @@ class Wrapped:
 
 @dataclass(slots=True, kw_only=True)
 class ApiCall:
-    """One request on its way: who asks, what they may touch here, and what they sent.
+    """One request: who asks, what they may touch, and what they sent.
 
-    `touched` and `para_ids` are for the audit, `status` and `headers` for the answer. `holds` says
-    whether who asks still may.
+    `touched` and `para_ids` are for the audit, `status` and `headers` for the answer; `holds` says
+    whether the caller still may.
     """
 
     request: web.Request
@@ -200,7 +184,6 @@ class ApiCall:
         return self.requester.request_id
 
     def answer(self, body: bytes) -> web.Response:
-        """These bytes, with the status and the headers that were set for them."""
         return web.Response(body=body, status=self.status, headers=self.headers)
 
     def tag(self, digest: str | None) -> None:
@@ -213,20 +196,15 @@ class ApiCall:
 
     @property
     def writing(self) -> AccessGrant:
-        """What of the vault they may write, wherever they are."""
         return self.identity.grant("vault", "write") or NOWHERE
 
     def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
-        """The error as the caller may know it: to write is not to read, so the texts are for those
-        who may read all of these, links followed.
-        """
+        """The error with its texts for those who may read all paths, without for others."""
         can_read = all(self._reads(path) for path in paths)
         return error if can_read else web.HTTPConflict(text=error.message)
 
     def refusal(self, error: NotFoundError | EditRefusedError, path: VaultPath) -> Exception:
-        """The error as the caller may know it: what an edit finds in the note, such as its
-        headings, is for those who may read it.
-        """
+        """The error with its details for those who may read the note, without for others."""
         if not _sees(self.sight, path) or self._reads(path):
             return error  # it only says that the note is unknown, or they may read it
         if isinstance(error, NotFoundError):
@@ -244,26 +222,22 @@ class ApiCall:
         return self.request.match_info[name]
 
     def query(self, model: type[_Model]) -> _Model:
-        """The query, checked. 400 when it is wrong, or a name that may stand once stands twice;
-        raises PathRefusedError.
-        """
+        """The query, checked. Raises HTTPBadRequest and PathRefusedError."""
         text = self.request.rel_url.raw_query_string
         return _checked(model, _one_or_list(text, model)) if text else _empty(model)
 
     async def body(self, model: type[_Model]) -> _Model:
-        """The JSON object in the body, checked; none is an empty one. 400 when it is wrong; raises
-        PathRefusedError.
-        """
+        """The JSON object in the body, checked; no body is an empty one. Raises as `query`."""
         return _checked(model, json_object(await self.content()))
 
     async def content(self) -> bytes:
-        """The body as it is. 413 once it is larger than the route takes, whatever was announced."""
+        """The whole body. 413 once it is larger than the route takes, whatever was announced."""
         return (
             b"".join([chunk async for chunk in self.chunks()]) if self.request.body_exists else b""
         )
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The same in the pieces it comes in. 401 after the last one when the key has ended."""
+        """The body in pieces. 401 after the last one when the key has ended."""
         size, most = 0, self.route.largest_body
         while chunk := await self.request.content.readany():
             size += len(chunk)
@@ -283,14 +257,11 @@ def etags(header: str | None) -> list[str]:
 
 
 def is_known(request: web.Request, digest: str) -> bool:
-    """Whether the caller says that it has the content of that digest."""
     return not {digest, "*"}.isdisjoint(etags(request.headers.get("If-None-Match")))
 
 
 def expected(call: ApiCall, *, any_will_do: bool = False) -> str | None:
-    """The digest that `If-Match` names; None without one, and where `any_will_do` for `*`. 400 when
-    it is something else.
-    """
+    """The digest in `If-Match`; None without one, and where `any_will_do` for `*`. Else 400."""
     header = call.request.headers.get("If-Match")
     if header is None:
         return None
@@ -320,19 +291,12 @@ RouteHandler: TypeAlias = Callable[[ApiCall], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A declaration.
+    """A declaration; `path` is aiohttp's pattern.
 
-    `capability` None: open to anyone who gets this far. `answers`: by status, a type for pydantic
-    to describe, `MediaBody` or `Wrapped`.
-
-    `for_path_keys`: a key with paths may make the call, and the handler sees to it that it reaches
-    no more than `ApiCall.sight` and `ApiCall.grant` allow. `recorded_as` is what the audit calls a
-    call of it.
-
-    `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts
-    unless `names` says more of them. `headers`: those it reads, and what they mean; `uploads`: a
-    body that is taken as it is; `takes_form`: a multipart body; `errors`: statuses that few routes
-    answer.
+    `capability` None: open to anyone. `answers`: by status, a type, `MediaBody` or `Wrapped`.
+    `names` and `headers` say what each means; `uploads`: a body that is taken as it is; `errors`:
+    statuses that few routes answer. `for_path_keys`: a key with paths may make the call, and the
+    handler keeps within `ApiCall.sight` and `ApiCall.grant`.
     """
 
     method: str
@@ -355,7 +319,7 @@ class Route:
     recorded_as: EventType = "api_call"
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Never reached: the front answers in its place."""
+        """Never reached: the middleware answers in its place."""
         raise web.HTTPInternalServerError(
             text=f"{request.method} {self.path} was reached without passing the front"
         )
@@ -383,7 +347,7 @@ def _checked(model: type[_Model], document: Mapping[str, object]) -> _Model:
 
 
 def json_object(data: bytes) -> Mapping[str, object]:
-    """The object that the bytes of a body hold; none of them, an empty one. 400 when it is none."""
+    """The object in the body; empty for no bytes. 400 for anything else."""
     try:
         document = json_value(data or b"{}")
     except ValueError as error:
@@ -394,9 +358,7 @@ def json_object(data: bytes) -> Mapping[str, object]:
 
 
 def query_values(query: str, errors: str = "surrogateescape") -> dict[str, list[str]]:
-    """What stands in a query, by name. Bytes that are not UTF-8, as names of files may hold, come
-    as `os.fsdecode` gives them, unless `errors` says otherwise.
-    """
+    """The values in a query, by name; bytes that are not UTF-8 as `os.fsdecode` has them."""
     found: dict[str, list[str]] = {}
     try:
         pairs = parse_qsl(query, keep_blank_values=True, errors=errors, max_num_fields=1_000)

@@ -1,8 +1,7 @@
-"""Server: listens, and keeps room for those who ask something.
+"""Server: listens, and keeps room for active connections.
 
-aiohttp's request handler is subclassed for one attack: it knows no limit for connections, nor for
-the time that a request's head may take, so some hundred connections that only stand there take
-every file descriptor of the daemon. No middleware sees them, as they never become a request.
+aiohttp's handler has no limit for connections, nor for the time that a request's head may take:
+some hundred idle ones take every file descriptor, and no middleware sees them.
 """
 
 from __future__ import annotations
@@ -34,8 +33,9 @@ _NO_ROOM = json_bytes(error_body(503, "too many connections; come back later", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """How many connections there may be, for how many seconds one may stand without a whole request
-    (`head_s` before its first, `idle_s` later), and how many requests may wait for an answer.
+    """`head_s` and `idle_s`: how long a connection may wait before its first and a later request.
+
+    `ahead`: how many requests may wait for an answer.
     """
 
     connections: int = 512
@@ -46,9 +46,9 @@ class ServerLimits:
 
 
 async def close_before_body(request: web.Request, response: web.StreamResponse) -> None:
-    """Before an answer goes out: one that does not wait for the rest of the request's body is the
-    last of its connection, and says so. aiohttp waits a moment for the rest and then hangs up,
-    which would end the client's next request.
+    """Close after an answer that does not wait for the rest of the request's body, and say so.
+
+    aiohttp would hang up later, which ends the client's next request.
     """
     if not request.content.is_eof():
         response.headers["Connection"] = "close"
@@ -56,8 +56,6 @@ async def close_before_body(request: web.Request, response: web.StreamResponse) 
 
 
 class HttpServer:
-    """The listening sockets and all that came in by them."""
-
     def __init__(self, app: web.Application, limits: ServerLimits | None = None) -> None:
         self.limits = limits or ServerLimits()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -74,7 +72,7 @@ class HttpServer:
         return int(sockets[0].getsockname()[1])
 
     async def open_at(self, sockets: Sequence[socket], tls: SSLContext | None = None) -> None:
-        """Listen there, encrypted where `tls` is given; it may be called once more for others."""
+        """Listen there, with TLS where given; it may be called once more for others."""
         if self._runner.server is None:
             await self._runner.setup()
         for listening in sockets:
@@ -97,9 +95,7 @@ class HttpServer:
             connection.cut()
 
     def has_room(self) -> bool:
-        """Whether there is room for one more; the connection that has asked nothing for the longest
-        time makes some.
-        """
+        """Whether one more fits; the connection that was idle for longest makes room."""
         if len(self.connections) < self.most:
             return True
         idle = [connection for connection in self.connections if connection.is_idle]
@@ -126,7 +122,7 @@ class HttpServer:
 
 
 class _Connection(web.RequestHandler):
-    """A connection: aiohttp's, counted, and with a time in which it must ask something."""
+    """aiohttp's connection, counted, and with a time in which it must make a request."""
 
     __slots__ = ("_limit_s", "_server", "_wire", "idle_since")
 
@@ -152,7 +148,6 @@ class _Connection(web.RequestHandler):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request of it is being answered, nor has come whole and waits for that."""
         return self._current_request is None and not self._messages
 
     def look(self, now: float) -> None:
@@ -197,7 +192,7 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002
     ) -> web.StreamResponse:
-        """Every error in the one shape of the API's."""
+        """Every error in the API's one shape."""
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.error("a request failed outside its route", exc_info=exc)
         if request.writer.output_size > 0:

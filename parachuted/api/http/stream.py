@@ -1,7 +1,6 @@
 """Stream: events over SSE, each for those who may know of it.
 
-A reader who is slow is dropped, never waited for, and can come back with Last-Event-ID. A stream
-ends with the key that opened it.
+A slow reader is dropped and can come back with Last-Event-ID. A stream ends with its key.
 """
 
 from __future__ import annotations
@@ -34,11 +33,7 @@ _RESET = b"event: reset\ndata: {}\n\n"
 
 @dataclass(frozen=True, slots=True)
 class EventMessage:
-    """An event of the stream.
-
-    `module` is the module that published it, or `core`; `data` is what docs/reference/events.md
-    says.
-    """
+    """`module` published it, or is `core`; `data` is what docs/reference/events.md says."""
 
     event: str
     timestamp: datetime
@@ -49,11 +44,9 @@ class EventMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLimits:
-    """What a reader is given: a sign of life every `heartbeat_s`, room for `waiting` events,
-    `write_s` to take what is written.
+    """`heartbeat_s` between signs of life, `write_s` for a write, `waiting` events at most.
 
-    There are `readers` at once at most, and `readers_each` of one caller: a stream keeps its
-    connection, of which there are only so many.
+    A stream keeps its connection, so there are `readers` at most, `readers_each` of one caller.
     """
 
     heartbeat_s: float = 15.0
@@ -64,7 +57,7 @@ class StreamLimits:
 
 
 class EventStreams:
-    """Every reader's stream. Each event becomes bytes once for all who may know the same of it."""
+    """Each event becomes bytes once for all readers who may know the same of it."""
 
     def __init__(
         self,
@@ -74,9 +67,7 @@ class EventStreams:
         holds: Callable[[Identity], bool],
         patience: StreamLimits | None = None,
     ) -> None:
-        """`started` tells the ids of this life of the daemon from those of the last one; `holds`:
-        whether someone is still let in.
-        """
+        """`started` is part of the ids of events; `holds`: whether a caller is still let in."""
         self._bus, self._vault_json, self._holds = bus, json.dumps(str(vault)), holds
         self._life = f"{int(started.timestamp() * 1000):x}"
         self._patience = patience or StreamLimits()
@@ -117,7 +108,9 @@ class EventStreams:
         try:
             missed = self._missed(request.headers.get("Last-Event-ID", ""), reader.filter)
             reader.take([b": parachuted\n\n", *missed])
-            self._add(reader)
+            if not self._readers:
+                self._unsubscribe = self._bus.subscribe_to_batches(self._tell)
+            self._readers.add(reader)
             await response.prepare(request)
             await reader.follow()
         except (ConnectionError, TimeoutError):
@@ -125,11 +118,6 @@ class EventStreams:
         finally:
             self._drop(reader)
         return response
-
-    def _add(self, reader: _Reader) -> None:
-        if not self._readers:
-            self._unsubscribe = self._bus.subscribe_to_batches(self._tell)
-        self._readers.add(reader)
 
     def _drop(self, reader: _Reader) -> None:
         self._readers.discard(reader)
@@ -154,9 +142,7 @@ class EventStreams:
             reader.end()
 
     def recheck(self) -> None:
-        """End the streams of those who would not be let in as they were: their key is gone, over,
-        or says otherwise.
-        """
+        """End the streams of callers whose key is gone or changed."""
         identities = {reader.identity for reader in self._readers}
         gone = {identity for identity in identities if not self._holds(identity)}
         for reader in [reader for reader in self._readers if reader.identity in gone]:
@@ -164,11 +150,7 @@ class EventStreams:
             reader.end()
 
     def frame(self, event: Event) -> bytes:
-        """One SSE message. Line ends cannot occur in it: JSON escapes them.
-
-        Built from pieces, since one scan may bring thousands: as one document it takes twice as
-        long.
-        """
+        """One SSE message, built from pieces: as one document it takes twice as long."""
         name, kind = event.event, event.kind
         return (
             f"id: {self._life}-{event.id}\nevent: {name}\n"
@@ -191,9 +173,7 @@ class EventStreams:
         return [self.frame(event) for event in heard if event is not None]
 
     def _missed(self, last: str, events: EventFilter) -> list[bytes]:
-        """What came after the id `last`; when some of it is forgotten, or is another life's, that
-        is said first, then all that is known.
-        """
+        """The events since the id `last`; a reset and all known ones when some are forgotten."""
         if not last:
             return []
         life, _, number = last.partition("-")
@@ -203,10 +183,7 @@ class EventStreams:
 
 
 class _Reader:
-    """One reader.
-
-    What waits is limited only while the reader is slow: a burst is not the reader's fault.
-    """
+    """What waits is limited only while the reader is slow: a burst is not its fault."""
 
     def __init__(
         self,
@@ -224,9 +201,7 @@ class _Reader:
         self._is_prepared = self._is_writing = self._is_over = False
 
     def take(self, frames: Sequence[bytes]) -> None:
-        """Send them when their turn comes, which is now where nothing waits; drop the reader when
-        too much waits already.
-        """
+        """Send them in turn, at once where nothing waits; drop the reader when too much waits."""
         transport = self._transport
         is_busy = self._waiting or self._is_writing or self._is_over or not self._is_prepared
         if (
@@ -244,7 +219,6 @@ class _Reader:
             self.drop()
 
     def drop(self) -> None:
-        """Cut the connection, also while a write waits for the reader."""
         self._waiting.clear()
         self._is_over = True
         self._awake.set()
@@ -258,9 +232,8 @@ class _Reader:
             self.drop()
 
     async def follow(self) -> None:
-        """Write what comes until the end.
-
-        Raises ConnectionError or TimeoutError when the reader takes no more.
+        """Write until the end. Raises ConnectionError or TimeoutError when the reader takes no
+        more.
         """
         while not self._is_over:
             if self._waiting:

@@ -1,6 +1,4 @@
-"""Agent runs: ask an agent for something by its name, end all that are at work, and answer what
-they ask for meanwhile.
-"""
+"""Agent runs: run an agent by its name, stop all, and answer their permission requests."""
 
 from __future__ import annotations
 
@@ -33,10 +31,6 @@ _STOPPED = "a person stopped all agents"
 
 
 class RunAgentRequest(RequestModel):
-    """What the agent is asked, where it works, the session to go on with, and what it may take at
-    most: no more than the settings say.
-    """
-
     prompt: Annotated[str, Field(min_length=1, max_length=1 << 20)]
     working_directory: FolderParameter | None = None
     session: Annotated[str, Field(max_length=200)] | None = None
@@ -54,10 +48,7 @@ class StopRunsRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStep:
-    """One step: what the agent said, or the tool that it called.
-
-    `why`: the message where that failed or was refused.
-    """
+    """What the agent said, or the tool that it called; `why`: the message where that failed."""
 
     said: str | None = None
     called: str | None = None
@@ -67,7 +58,7 @@ class AgentStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedAgentRun:
-    """What a run came to; `warning` says what the agent had to do without."""
+    """`warning` says what the agent had to do without."""
 
     run: str
     words: str
@@ -83,8 +74,6 @@ class FinishedAgentRun:
 
 @dataclass(frozen=True, slots=True)
 class StoppedRuns:
-    """Which runs were ended, and whether new ones wait."""
-
     stopped: Sequence[str]
     paused: bool
 
@@ -148,9 +137,7 @@ class AgentRunRoutes:
             ran = await self._agents.run(
                 name, body.prompt, options, caller=caller, entry=entry, session=body.session
             )
-        except (
-            AgentUnavailableError
-        ) as error:  # as things stand it cannot begin, which is not the daemon's fault
+        except AgentUnavailableError as error:  # which is not the daemon's fault
             raise web.HTTPConflict(text=error.message) from error
         return await asyncio.to_thread(self._account, ran)
 
@@ -187,7 +174,7 @@ def _step(step: dict[str, object]) -> AgentStep:
 
 
 def _reason(answer: str) -> str | None:
-    """The first line of it, without what Claude Code puts before a hook's words."""
+    """The first line, without what Claude Code puts before a hook's words."""
     first = answer.strip().partition("\n")[0]
     words = first.partition(" hook error: ")[2] if first.startswith("PreToolUse:") else first
     return words[:_REASON] or None
@@ -199,16 +186,12 @@ def _brief(value: object) -> str:
 
 
 class AnswerPermissionRequest(RequestModel):
-    """`once`, `session` (as long as the agent's session lasts), `deny` (this time) or `never` (and
-    never asked again).
-    """
+    """`once`, `session` (while it lasts), `deny` (this time) or `never` (and not asked again)."""
 
     answer: Answer
 
 
 class ForgetPermissionsRequest(RequestModel):
-    """The agent that may ask again."""
-
     agent: Annotated[str, Field(min_length=1, max_length=200)]
 
 

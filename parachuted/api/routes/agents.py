@@ -1,6 +1,4 @@
-"""Agents: which there are, what each may do and could see if it ran now, which are exposed, whether
-those with a shell can run here; and the agents and skills that are notes, as a person makes and
-removes them.
+"""Agents: what each may do and see, which are exposed, and agents and skills that are notes.
 
 These lie in folders whose names begin with a dot, which no agent and no module writes.
 """
@@ -67,8 +65,6 @@ Line = Annotated[str, Field(max_length=1_000)]
 
 
 class AddAgentRequest(RequestModel):
-    """An agent, as a note: `prompt` is its instructions."""
-
     name: Name
     prompt: Text
     description: Line | None = None
@@ -77,7 +73,7 @@ class AddAgentRequest(RequestModel):
 
 
 class AddSkillRequest(RequestModel):
-    """A skill: `content` is Markdown, with or without frontmatter."""
+    """`content` is Markdown, with or without frontmatter."""
 
     name: Name
     content: Text
@@ -86,21 +82,17 @@ class AddSkillRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class RemovedInstructions:
-    """What is gone; its text is kept in the history."""
-
     name: str
     path: str
 
 
 class TrustTextRequest(RequestModel):
-    """A note that a person has read and trusts."""
-
     path: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentExposure:
-    """Of each, how the agent comes by it; `exposed`: it has all three at once."""
+    """How the agent comes by each of the three; `exposed`: it has all three at once."""
 
     agent: str
     exposed: bool
@@ -121,10 +113,7 @@ class AgentAudit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentExplanation:
-    """All that an agent could see and do.
-
-    `container` is what the engine would get, None where it needs none.
-    """
+    """`container` is what the engine would get, null where the agent needs none."""
 
     agent: ListedAgent
     files: ReachableFiles
@@ -253,14 +242,9 @@ class AgentRoutes:
         known = await asyncio.to_thread(self._notes.all)
         if body.name in {*self._listing.all_names(), *(agent.name for agent in known)}:
             raise _taken(f"an agent {body.name}")
-        values = {
-            "name": body.name,
-            "description": body.description,
-            "tools": body.tools,
-            "model": body.model,
-        }
-        given = {name: value for name, value in values.items() if value}
-        text = compose_note(given, body.prompt)  # a prompt may begin as frontmatter does
+        names = ("name", "description", "tools", "model")
+        values = {name: value for name in names if (value := getattr(body, name))}
+        text = compose_note(values, body.prompt)  # a prompt may begin as frontmatter does
         await self._create(call, f"{AGENT_FOLDERS[0]}/{body.name}.md", text)
         return await asyncio.to_thread(self._notes.get, body.name)
 
@@ -288,9 +272,8 @@ class AgentRoutes:
         """Make a skill in `.skills/`."""
         if any(skill.name == body.name for skill in await asyncio.to_thread(self._skills.all)):
             raise _taken(f"a skill {body.name}")
-        values = {"name": body.name} | (
-            {"description": body.description} if body.description else {}
-        )
+        names = ("name", "description")
+        values = {name: value for name in names if (value := getattr(body, name))}
         has_own = body.content.startswith("---\n")
         text = body.content if has_own else compose_note(values, body.content)
         await self._create(call, f".skills/{body.name}/SKILL.md", text)
@@ -329,7 +312,7 @@ _NONE = "this daemon runs agents without sandboxes"
 
 
 class BuildSandboxRequest(AppRequestModel):
-    """How the image is made; `offline`: of this machine's own programs, which needs no network."""
+    """`offline`: made of this machine's own programs, which needs no network."""
 
     offline: bool = False
 
@@ -382,5 +365,4 @@ class SandboxRoutes:
 
 
 def _frame(event: str, **data: str) -> bytes:
-    """One SSE message. Line ends cannot occur in it: JSON escapes them."""
     return f"event: {event}\ndata: {json.dumps({'type': event, **data})}\n\n".encode()

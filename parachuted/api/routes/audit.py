@@ -22,7 +22,7 @@ _Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class AuditQuery(RequestModel):
-    """Which events. Moments are ISO times, days, or as long ago as `24h` says."""
+    """Moments are ISO times, days, or as long ago as `24h` says."""
 
     since: _Text | None = None
     until: _Text | None = None
@@ -42,8 +42,6 @@ class AuditQuery(RequestModel):
 
 
 class AuditRoutes:
-    """The routes of the audit, for who may administer: it tells what everyone did."""
-
     def __init__(self, log: AuditLog, clock: Callable[[], datetime]) -> None:
         self._log, self._clock = log, clock
 

@@ -1,6 +1,4 @@
-"""Contexts: the folders that have a context file, what a choice of them loads, what is chosen for
-each session, what an agent would read of it, and the migration of an older server's context files.
-"""
+"""Contexts: folders with a context file, what is chosen for a session, and their migration."""
 
 from __future__ import annotations
 
@@ -50,18 +48,13 @@ _MOST_TOKENS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ContextFolderList:
-    """All context folders."""
-
     folders: list[ContextFolder]
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenContexts:
-    """What is chosen for a session; `contexts` says the same with times.
-
-    `missing`: those of them without a context file, now.
-    """
+    """`contexts` says the same with times; `missing` are those without a context file now."""
 
     session_id: str
     folder_paths: list[VaultPath]
@@ -71,8 +64,6 @@ class ChosenContexts:
 
 @dataclass(frozen=True, slots=True)
 class MigrationPlan:
-    """What a migration would do; nothing was done."""
-
     moves: Sequence[PlannedMove]
     count: int
 
@@ -114,24 +105,8 @@ class ContextFoldersRequest(AppRequestModel):
 
 
 class ContextFolderRequest(AppRequestModel):
-    """One folder, or several."""
-
     folder_path: ContextName | None = None
     folder_paths: _Names = ()
-
-
-class ContextListing:
-    """The folders that have a context file, looked for again only once one has changed."""
-
-    def __init__(self, index: VaultIndex) -> None:
-        self._index, self._version = index, -1
-        self._folders: list[ContextFolder] = []
-
-    def folders(self) -> list[ContextFolder]:
-        if self._version != self._index.contexts_version:
-            self._version = self._index.contexts_version
-            self._folders = context_folders(self._index)
-        return self._folders
 
 
 class ContextRoutes:
@@ -139,12 +114,11 @@ class ContextRoutes:
         self, index: VaultIndex, watches: WatchRegistry, sessions: SessionContexts
     ) -> None:
         self._index, self._watches, self._sessions = index, watches, sessions
-        self._listing = ContextListing(index)
 
     @get("/api/contexts/folders", _MODULE, "read")
     async def folders(self) -> ContextFolderList:
         """List the folders that have a context file."""
-        folders = self._listing.folders()
+        folders = context_folders(self._index)
         return ContextFolderList(folders, len(folders))
 
     @get("/api/contexts/chain", _MODULE, "read")
@@ -200,7 +174,7 @@ class ContextRoutes:
         return await self._keep(call, id_, [one for one in self._chosen(id_) if one not in paths])
 
     def _paths(self, names: Iterable[str], sight: AccessFilter) -> list[VaultPath]:
-        """What the names mean. Raises NotFoundError for a hidden place."""
+        """Raises NotFoundError for a hidden place."""
         choice = choice_of(names, self._index)
         paths = [*map(VaultPath, choice.folders), *choice.files]
         for path in paths:
@@ -209,7 +183,6 @@ class ContextRoutes:
         return paths
 
     def _chosen(self, session: str) -> list[VaultPath]:
-        _check_session(session)
         return [context.folder_path for context in self._sessions.of(session)]
 
     async def _keep(
@@ -271,10 +244,7 @@ class PromptRoutes:
         return prompt_metadata(preview, [printable(name.removesuffix(".md")) for name in agents])
 
     def _folder(self, text: str) -> VaultPath | None:
-        """A folder of the vault, however it is named.
-
-        Raises PathRefusedError, in the same words for all that lies elsewhere.
-        """
+        """A folder by its path in the vault or on the disk. Raises PathRefusedError."""
         if not text:
             return None
         for vault in (self._vault, self._root.folder):
@@ -304,7 +274,7 @@ def _named(body: ContextFolderRequest) -> list[str]:
 
 
 def _files_of(path: VaultPath) -> list[str]:
-    """The files that may be meant by a choice: that file, or the folder's context files."""
+    """That file, or the folder's context files."""
     return (
         [path]
         if path.endswith(".md")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from parachuted.agents.gateway.gateway import Gateway
 from parachuted.api.http.decorators import get
@@ -36,7 +35,7 @@ _MODULE = "curator"
 
 @dataclass(frozen=True, slots=True)
 class IndexedNotes:
-    """How many notes can be found by search, and how many files are to be indexed yet."""
+    """`waiting` is how many files are yet to be indexed."""
 
     indexed: int
     waiting: int
@@ -44,17 +43,13 @@ class IndexedNotes:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseList:
-    """The SQLite library, and the files that are kept with it."""
-
     sqlite: str
     files: list[DatabaseStatus]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """Problems of the vault, and oddities of single notes; those of which search does not know all
-    the text are among them. `findings` are all of these and those of modules, with what to do.
-    """
+    """`findings` are all the others and those of modules, with what to do."""
 
     findings: list[DoctorFinding]
     problems: dict[str, str]
@@ -100,7 +95,7 @@ class DoctorRoutes:
             findings=[
                 *(finding_of_problem(*problem) for problem in problems.items()),
                 *map(finding_of_note, notes),
-                *(DoctorFinding(about=found.module, **_said(found)) for found in modules),
+                *(DoctorFinding(about=one.pop("module"), **one) for one in map(asdict, modules)),
             ],
             problems=problems,
             notes=notes,
@@ -124,9 +119,7 @@ class DoctorRoutes:
             return None
 
     def _searchable(self) -> tuple[list[LintWarning], IndexedNotes]:
-        """The notes that search does not know whole, and how many it knows: none without an
-        index. In a thread.
-        """
+        """Notes that search does not know whole, and how many it knows. In a thread."""
         search = self._search
         try:
             found = [
@@ -140,7 +133,3 @@ class DoctorRoutes:
             return found, IndexedNotes(search.count(), search.indexer.waiting)
         except StorageFailedError:  # which is a problem by itself
             return [], IndexedNotes(0, search.indexer.waiting)
-
-
-def _said(found: ModuleFinding) -> dict[str, Any]:
-    return {name: value for name, value in asdict(found).items() if name != "module"}

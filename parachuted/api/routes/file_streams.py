@@ -1,6 +1,4 @@
-"""File streams: any file of the vault, of any size, out and in, with no more of it in memory than
-is on its way.
-"""
+"""File streams: files of any size, read and written with little of them in memory."""
 
 from __future__ import annotations
 
@@ -66,10 +64,7 @@ _CHECKED = {
 
 @dataclass(frozen=True, slots=True)
 class UploadedFile:
-    """A file that was put in its place.
-
-    `replaced`: the digest of what was overwritten; history has it.
-    """
+    """`replaced`: the digest of what was overwritten; history has it."""
 
     path: VaultPath
     size: int

@@ -34,12 +34,9 @@ _VAULT = VaultPath("")
 
 
 def list_folder(folder: VaultPath, sight: AccessFilter) -> list[FolderEntry]:
-    """The entries, folders first.
+    """The entries, folders first; without links to what the caller may not see.
 
-    Links that leave the vault, or lead to nothing the caller may see, do not exist. Blocks on the
-    disk.
-
-    Raises NotFoundError where the folder does not exist for the caller.
+    Blocks on the disk. Raises NotFoundError where the folder does not exist for the caller.
     """
     real = _found(folder, sight)
     try:
@@ -110,7 +107,6 @@ def _target(path: VaultPath, sight: AccessFilter) -> tuple[VaultPath, os.stat_re
 
 
 def _inside(folder: VaultPath, sight: AccessFilter) -> frozenset[str]:
-    """Which of the names that say what a folder is are in it."""
     found = set()
     with contextlib.suppress(OSError), sight.root.opened_folder(folder) as descriptor:
         for name in (".git", "AGENTS.md", "CLAUDE.md"):
@@ -122,10 +118,7 @@ def _inside(folder: VaultPath, sight: AccessFilter) -> frozenset[str]:
 
 
 class WriteFileRequest(AppRequestModel):
-    """A whole text.
-
-    `base_hash`, or the header If-Match: the SHA-256 of the text that it was made from.
-    """
+    """`base_hash`, or If-Match: the SHA-256 of the text that it was made from."""
 
     path: Path
     content: Annotated[str, Field(max_length=_LARGEST_TEXT)]

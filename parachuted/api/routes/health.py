@@ -1,6 +1,4 @@
-"""Health: whether the daemon is well, what it is doing, where it looked for a login for the model,
-and how it is restarted.
-"""
+"""Health: the daemon's state, where it looked for a model login, and how it is restarted."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ from parachuted.vault import printable
 
 @dataclass(frozen=True, slots=True)
 class FoundLogin:
-    """One place; `why` says what is there, or what is wrong with it. The login is not here."""
+    """`why` says what is there, or what is wrong with it. The login is not here."""
 
     place: str
     found: bool
@@ -47,8 +45,6 @@ class FoundLogins:
 
 @dataclass(frozen=True, slots=True)
 class ModuleHealth:
-    """A module, and how it runs."""
-
     name: str
     version: str
     status: Condition
@@ -56,9 +52,7 @@ class ModuleHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """`status` is `degraded` while there are problems, which `GET /api/doctor` tells too;
-    `timestamp` is in milliseconds since 1970.
-    """
+    """`degraded` while `GET /api/doctor` has problems; `timestamp` in milliseconds."""
 
     status: Literal["ok", "degraded"]
     version: str
@@ -67,9 +61,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetailedHealth(Health):
-    """The same where `detailed` is asked for, by this machine or with a key that may read all
-    notes.
-    """
+    """With `detailed`, for this machine or a key that may read all notes."""
 
     pid: int
     uptime: float
@@ -96,9 +88,7 @@ class LoopHealth:
 
 
 class HealthRoutes:
-    """Answered from memory, since it is polled; only the Docker engine, for the details, is asked
-    each time.
-    """
+    """Answered from memory, since it is polled; only the Docker engine is asked each time."""
 
     def __init__(
         self,
@@ -157,7 +147,9 @@ class HealthRoutes:
             else None,
             modules=self._modules(call),
             bots=await self._bots(call),
-            docker=await self._docker(),
+            docker={"available": False, "image_exists": False}
+            if self._chosen.sandboxes is None
+            else await self._chosen.sandboxes.probe_engine(),
         )
 
     @get("/api/auth/logins", "system", "admin")
@@ -167,11 +159,6 @@ class HealthRoutes:
         found = [FoundLogin(source.place, source.found, source.why) for source in sources]
         return FoundLogins(self._chosen.reason, found)
 
-    async def _docker(self) -> dict[str, bool]:
-        if self._chosen.sandboxes is None:
-            return {"available": False, "image_exists": False}
-        return await self._chosen.sandboxes.probe_engine()
-
     def _modules(self, call: ApiCall) -> list[ModuleHealth]:
         """For those who may ask for `GET /api/modules`."""
         if call.identity.grant("system", "read") != EVERYWHERE:
@@ -180,7 +167,7 @@ class HealthRoutes:
         return [ModuleHealth(module.name, module.version, module.status) for module in found]
 
     async def _bots(self, call: ApiCall) -> object:
-        """Each platform, as `GET /api/bots/status` says it, for those who see the modules."""
+        """As `GET /api/bots/status` says it, for those who see the modules."""
         if not self._modules(call):
             return {}
         with suppress(ParachuteError):  # it is the module's problem then, and `modules` says so
@@ -189,12 +176,10 @@ class HealthRoutes:
 
 
 class SupervisorRoutes:
-    """The routes of an app's supervisor page. Where it ends, the answer goes out before the end."""
-
     def __init__(
         self, watched: WatchedVault, started: datetime, end: Callable[[bool], None]
     ) -> None:
-        """`end` takes whether the daemon restarts."""
+        """`end` takes whether the daemon restarts; the answer goes out before."""
         self._watched, self._started, self._end = watched, started, end
 
     @get("/supervisor/status", "system", "admin")

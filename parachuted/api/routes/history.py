@@ -1,4 +1,4 @@
-"""History: what a file was, what a run changed everywhere, and a file brought back as it was.
+"""History: what a file was, what a run changed, and a file restored.
 
 A key with paths gets the versions that its file had at paths of its own.
 """
@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints
 
 from parachuted.access.filter import unknown
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refusing_to_watch_beyond
+from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refuse_watching_beyond
 from parachuted.api.routes.note_writer import refuse_programs
 from parachuted.history import FileDiff, FileHistory, HistoryQueries, Restore, RestoreResult
 from parachuted.vault import Store, VaultPath
@@ -27,9 +27,7 @@ _Whole = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 @dataclass(frozen=True, slots=True)
 class RunDiff:
-    """What a run changed, and, with `cascade`, what followed from it: the runs, newest first, and
-    the files.
-    """
+    """With `cascade` also the runs that followed, newest first."""
 
     run: str
     runs: list[str]
@@ -37,10 +35,9 @@ class RunDiff:
 
 
 class RestoreRequest(RequestModel):
-    """Which file, and as of when: before (or `after`) a run, or a version by the beginning of its
-    digest.
+    """Before (or `after`) a run, or a version by the beginning of its digest.
 
-    `base` is the digest of the text that is meant to be replaced; without it, whatever is there.
+    `base` is the digest of the text to be replaced; without it, whatever is there.
     """
 
     path: Path
@@ -83,14 +80,14 @@ class HistoryRoutes:
             version=body.version,
             base=body.base,
             sees=call.reading.sees,
-            refuse=refusing_to_watch_beyond(call.reading, self._store),
+            refuse=lambda file, text, was: refuse_watching_beyond(
+                call.reading, self._store, file, lambda _now: text, was=was
+            ),
             requester=call.requester,
         )
 
     def _place(self, call: ApiCall, path: VaultPath) -> VaultPath:
-        """The file, as far as the caller may read it too: a restored text shows what it
-        is.
-        """
+        """The file, if the caller may read it too: a restored text shows what it is."""
         if not call.reading.sees(path):
             raise web.HTTPForbidden(text="to restore a file a key needs vault:read for it too")
         real = call.sight.find(path)

@@ -1,6 +1,4 @@
-"""Hooks: the routes by which a person sees the hooks there are, tries them, runs one again and lets
-a changed script run.
-"""
+"""Hooks: the routes that list, try, replay and approve hooks."""
 
 from __future__ import annotations
 
@@ -30,10 +28,7 @@ _RUN = "{id}"
 
 
 class TryHooksRequest(RequestModel):
-    """An event, by our name or Claude Code's.
-
-    `data`: what the sample shall hold; `hook`: run this one alone, whatever its matcher says.
-    """
+    """An event, by our name or Claude Code's; `data` for the sample; `hook`: run this one alone."""
 
     event: _Name
     data: dict[str, object] | None = None
@@ -41,9 +36,7 @@ class TryHooksRequest(RequestModel):
 
 
 class ApproveHooksRequest(RequestModel):
-    """Which hooks; without names, all. `hashes`: what was shown of all of their scripts, by path;
-    where one is another by now, or was not shown, nothing is approved.
-    """
+    """Which hooks; without names, all. `hashes`: the scripts as they were shown, by path."""
 
     names: Annotated[list[_Name], Field(max_length=1_000)] | None = None
     hashes: Annotated[dict[str, str], Field(max_length=1_000)] | None = None
@@ -51,17 +44,12 @@ class ApproveHooksRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HooksHealth:
-    """How hooks do."""
-
     recent_errors_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookList:
-    """The hooks that are in force.
-
-    `problems`: what is wrong with the files in which they are declared.
-    """
+    """`problems`: what is wrong with the files in which hooks are declared."""
 
     hooks: list[HookStatus]
     health: HooksHealth
@@ -69,11 +57,7 @@ class HookList:
 
 
 class HookRoutes:
-    """The routes of hooks.
-
-    Running a program of the person's, and what it received of notes, is for those who may
-    administer.
-    """
+    """Running a program, and what it received of notes, is for those who may administer."""
 
     def __init__(self, hooks: RunningHooks, vault: Path, clock: Callable[[], datetime]) -> None:
         self._hooks, self._vault, self._clock = hooks, vault, clock

@@ -1,7 +1,7 @@
 """Keys: the routes that make and revoke keys, say who needs one, and sign a browser in.
 
-A key has power over keys that may do no more than itself. A code is for an address, where a key
-must not stand: browsers keep addresses.
+A key has power over keys that may do no more than itself. A code is for an address, which browsers
+keep.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)  # what the app reads must be a tim
 
 
 class KeyScope(RequestModel):
-    """What a key is allowed. Without paths: everywhere."""
+    """Without paths: everywhere."""
 
     module: Annotated[str, Field(max_length=64)]
     capabilities: Annotated[list[Capability], Field(min_length=1, max_length=3)]
@@ -57,7 +57,7 @@ class KeyScope(RequestModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedKey:
-    """A key, without what it is; `label` and `name` are the same."""
+    """`label` and `name` are the same."""
 
     id: str
     label: str
@@ -70,10 +70,9 @@ class ListedKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedKey(ListedKey):
-    """A new key, shown once.
+    """`link` opens the web page with the key, null where no other machine reaches the daemon.
 
-    `link` opens the web page with it, and is null where no other machine reaches the daemon; `qr`
-    is the QR code of the link, or else of the key: a row each, dark squares as 1.
+    `qr`: a row each of the QR code of the link or key, dark squares as 1.
     """
 
     key: str
@@ -83,7 +82,7 @@ class CreatedKey(ListedKey):
 
 @dataclass(frozen=True, slots=True)
 class KeyList:
-    """All that the caller has power over. `problem`: what keys.yaml has that is not understood."""
+    """`problem`: what keys.yaml has that is not understood."""
 
     keys: list[ListedKey]
     auth_mode: Mode
@@ -92,8 +91,6 @@ class KeyList:
 
 @dataclass(frozen=True, slots=True)
 class RevokedKey:
-    """A key that opens nothing any more, nor do those of the browsers that it signed in."""
-
     id: str
     status: str = "revoked"
 
@@ -109,7 +106,7 @@ class AuthMode:
 
 @dataclass(frozen=True, slots=True)
 class KnownCaller:
-    """Who asks: this machine, a key, or neither. Without scopes, a key is needed."""
+    """Without scopes, a key is needed."""
 
     kind: Literal["loopback", "key", "nobody"]
     name: str
@@ -118,14 +115,12 @@ class KnownCaller:
 
 @dataclass(frozen=True, slots=True)
 class SignInCode:
-    """A code that makes a key once, until `expires_at`."""
-
     code: str
     expires_at: datetime
 
 
 class RedeemCodeRequest(RequestModel):
-    """A code, and what its key is for, such as the name of a browser."""
+    """`label` is what the key is for, such as the name of a browser."""
 
     code: Annotated[str, Field(min_length=1, max_length=100)]
     label: Annotated[str, Field(min_length=1, max_length=60)] = "browser"
@@ -133,8 +128,6 @@ class RedeemCodeRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class RedeemedKey:
-    """The key that a code made, shown once."""
-
     key: str
     id: str
     label: str
@@ -143,18 +136,12 @@ class RedeemedKey:
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """A code as it is remembered, by its digest: with who asked for it."""
-
     maker: Identity
     ends: datetime
 
 
 class CreateKeyRequest(AppRequestModel):
-    """A key to be made.
-
-    Without scopes it may read and write what its maker may; `expires` is a span such as 90d, or a
-    time.
-    """
+    """Without scopes: to read and write what its maker may. `expires`: a span (90d) or a time."""
 
     label: Annotated[str, Field(min_length=1, max_length=100)]
     scopes: Annotated[list[KeyScope], Field(max_length=50)] | None = None
@@ -162,7 +149,7 @@ class CreateKeyRequest(AppRequestModel):
 
 
 class AuthModeRequest(RequestModel):
-    """Who shall need a key. Either name will do."""
+    """Either name will do."""
 
     auth_mode: Mode | None = None
     require_auth: Mode | None = None
@@ -297,9 +284,7 @@ class ApiKeyRoutes:
         return RedeemedKey(made.secret, made.key.id, label, ends.replace(microsecond=0))
 
     def _refuse_unknown(self, scopes: tuple[Scope, ...]) -> None:
-        """Raises ValueError for a scope on an unknown module: a misspelled one would silently open
-        nothing.
-        """
+        """Raises ValueError for an unknown module: a misspelled scope would open nothing."""
         known = [*KNOWN_MODULES, *(one.name for one in self._modules.status())]
         unknown = next((one.module for one in scopes if one.module not in known), None)
         if unknown is not None:
@@ -311,7 +296,7 @@ class ApiKeyRoutes:
     def _allowed(
         self, maker: Identity, wanted: tuple[Scope, ...] | None, end: datetime | None
     ) -> tuple[tuple[Scope, ...], datetime | None]:
-        """What the new key may do and until when: never more than its maker, nor for longer."""
+        """Never more than its maker may, nor for longer."""
         if maker.kind != "key":
             return USUAL if wanted is None else wanted, end
         scopes = _usual(maker.scopes) if wanted is None else wanted
@@ -335,7 +320,7 @@ class ApiKeyRoutes:
         }
 
     def _end_of(self, maker: Identity) -> datetime | None:
-        """When the key that makes another ends, if it is one and does."""
+        """When the key of the maker ends, if it is a key and does."""
         is_key = maker.kind == "key"
         ends = (key.expires for key in self._authenticator.ring.keys if key.id == maker.id)
         return next(ends, None) if is_key else None

@@ -27,9 +27,7 @@ from parachuted.vault import PathText, Store, VaultIndex, VaultPath, printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedWatch:
-    """A watcher, what it says it watches, and what that is now; `unmatched`: which patterns match
-    nothing.
-    """
+    """`unmatched`: which patterns match nothing."""
 
     watcher: PathText
     patterns: list[str]
@@ -48,8 +46,6 @@ class WatchList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTask:
-    """A watcher that has something to review."""
-
     id: str
     watcher: PathText
     state: Literal["queued", "running"]
@@ -63,8 +59,6 @@ class ListedTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskList:
-    """All tasks, and whether work is paused."""
-
     tasks: list[ListedTask]
     count: int
     paused: bool
@@ -74,8 +68,6 @@ _MODULE = "curator"
 
 
 class NotePathRequest(RequestModel):
-    """Which note."""
-
     path: Path
 
 
@@ -121,9 +113,8 @@ class LoopRoutes:
         """What a change to a note would trigger."""
         path = body.path
         if self._index.get(path) is None and not self._watches.watchers_of(path):
-            await asyncio.to_thread(
-                self._store.root.read_head, call.sight.find(path), 0
-            )  # a misspelled name must not read as no runs
+            # a misspelled name must not read as no runs
+            await asyncio.to_thread(self._store.root.read_head, call.sight.find(path), 0)
         return plan_for(path, self._watches, most_cost_usd=self._most_cost_usd)
 
     @post("/api/bubble/run", _MODULE, "write")

@@ -1,6 +1,4 @@
-"""Module services: what an untrusted module in its container asks of the daemon, with the key that
-it was given. Served on the unix socket of its container, and nowhere else.
-"""
+"""Module services: what an untrusted module asks of the daemon, on its container's unix socket."""
 
 from __future__ import annotations
 

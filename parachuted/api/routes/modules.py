@@ -1,6 +1,4 @@
-"""Modules: the routes by which a person sees, installs, approves, switches, sets and removes them,
-and reads what they logged.
-"""
+"""Modules: the routes that list, install, approve, switch, set and remove modules."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ _Digest = Annotated[str, Field(min_length=8, max_length=128)]
 
 @dataclass(frozen=True, slots=True)
 class AvailableModule:
-    """A module that comes with parachuted and is not installed; `source` is what installs it."""
+    """`source` is what installs it."""
 
     name: str
     version: str
@@ -48,15 +46,13 @@ class AvailableModule:
 
 @dataclass(frozen=True, slots=True)
 class ModuleList:
-    """All modules, by name, and those that could be installed."""
-
     modules: list[ModuleStatus]
     available: list[AvailableModule]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleSetting:
-    """A setting and its value: as JSON, like the default. `is_set`: modules.yaml says it."""
+    """`is_set`: modules.yaml says it."""
 
     key: str
     kind: str
@@ -68,7 +64,7 @@ class ModuleSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """A line of the log; `fields` are what it was logged with."""
+    """`fields` are what it was logged with."""
 
     at: str
     level: str
@@ -78,13 +74,13 @@ class LogLine:
 
 
 class ModuleValueRequest(RequestModel):
-    """The new value; null restores the default."""
+    """null restores the default."""
 
     value: bool | int | float | Annotated[str, Field(max_length=10_000)] | None
 
 
 class InstallModuleRequest(RequestModel):
-    """Where from: a git address, a folder of this machine, or parachute://NAME.
+    """`source`: a git address, a folder of this machine, or parachute://NAME.
 
     `dev`: run it from there, and again at each edit. `trust`: what the consent is shown for.
     """
@@ -96,22 +92,18 @@ class InstallModuleRequest(RequestModel):
 
 
 class ApproveModuleRequest(RequestModel):
-    """What was shown, by its digest, and how far the module is trusted."""
+    """`hash` is the digest of what was shown."""
 
     hash: _Digest
     trust: _Trust | None = None
 
 
 class ModulePromptRequest(AppRequestModel):
-    """Another text, or none any more."""
-
     content: Annotated[str, Field(max_length=100_000)] | None = None
     reset: bool = False
 
 
 class ModuleRoutes:
-    """What an administrator does about modules; whatever changes is followed at once."""
-
     def __init__(
         self, modules: ModuleManager, approvals: ModuleApprovals, prompts: ModulePrompts, log: Path
     ) -> None:
@@ -267,7 +259,7 @@ class ModuleRoutes:
         return await asyncio.to_thread(_lines_of, self._log, name, limit)
 
     async def _do(self, act: Callable[[], _T]) -> _T:
-        """In a thread; what runs follows before the answer is given."""
+        """In a thread; the running modules follow before the answer."""
         done = await asyncio.to_thread(act)
         await self._modules.sync()
         return done

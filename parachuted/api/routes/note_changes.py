@@ -1,7 +1,4 @@
-"""Note changes: one section or key, the whole of a note, and its end.
-
-Each is a person's change, recorded, and none is lost.
-"""
+"""Note changes: edit, replace and delete a note, each a person's recorded change."""
 
 from __future__ import annotations
 
@@ -66,11 +63,7 @@ _OCCURRENCE = (
 
 @dataclass(frozen=True, slots=True)
 class WrittenNote:
-    """What a write did.
-
-    `before` and `hash` are the digests around it; `merged`: what others wrote meanwhile is in it
-    too.
-    """
+    """`before` and `hash` are the digests around it; `merged`: others' changes are in it too."""
 
     path: VaultPath
     hash: str
@@ -81,8 +74,6 @@ class WrittenNote:
 
 @dataclass(frozen=True, slots=True)
 class DeletedNote:
-    """A note that is gone from the vault, and how to have it back."""
-
     path: VaultPath
     hash: str
     restore: str
@@ -101,9 +92,7 @@ def _in_one_sentence(sentence: str) -> WrapValidator:
 
 
 class PatchNoteRequest(RequestModel):
-    """One section (`content`, `mode`, `create`), or one top-level key of the frontmatter (`value`,
-    or `delete`).
-    """
+    """One section (`content`, `mode`, `create`), or one frontmatter key (`value`, or `delete`)."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"section": "Facts", "content": "Beans.", "create": True}]}
@@ -162,11 +151,7 @@ class PatchNoteRequest(RequestModel):
 
 
 class WriteNoteRequest(RequestModel):
-    """The whole text.
-
-    It may also be sent as it is: with any type but JSON, or, where it looks like this object, as
-    `text/markdown`.
-    """
+    """The text may also be sent as it is: with any type but JSON, such as `text/markdown`."""
 
     content: str
 
@@ -252,9 +237,10 @@ class NoteChangeRoutes:
     async def _edited(
         self, call: ApiCall, path: VaultPath, edit: Edit, base: str | None
     ) -> WriteResult:
-        """Writes wait for each other here, and not in threads that others need; but where hooks are
-        asked, whose own writes must not wait for the one that they are asked about. A caller that
-        goes away meanwhile does not stop the write.
+        """Writes wait for each other here, and not in threads that others need.
+
+        But not where hooks are asked: their own writes must not wait for the one asked about. A
+        caller that goes away does not stop the write.
         """
 
         def write() -> WriteResult:
@@ -293,17 +279,13 @@ class NoteChangeRoutes:
         return place
 
     def _delete(self, call: ApiCall, path: VaultPath, base: str | None) -> WriteResult:
-        """A name that is itself a link is refused by the store: neither it nor what it leads to is
-        what was meant.
-        """
+        """The store refuses a name that is itself a link."""
         writable(call, path)
         return self._store.delete(path, author_of(self._store, call), base=base)
 
 
 def _meant(call: ApiCall, data: bytes) -> bytes:
-    """The text; a `{"content"}` without a type of its own, as curl sends it, is meant as
-    JSON.
-    """
+    """The text; a `{"content"}` without a type of its own, as curl sends it, is meant as JSON."""
     kind = call.request.headers.get("Content-Type", _NO_TYPE).partition(";")[0].strip().lower()
     if kind != _NO_TYPE or not data.lstrip().startswith(b"{"):
         return data

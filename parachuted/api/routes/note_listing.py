@@ -1,6 +1,4 @@
-"""Note listing: which notes there are, filtered, sorted and paged, and which links lead to a note,
-or to nothing.
-"""
+"""Note listing: notes filtered, sorted and paged, and links to a note or to nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ _WHERE = (
 
 @dataclass(frozen=True, slots=True)
 class NoteSummary:
-    """A note as it was last indexed; `hash` is the SHA-256 of its bytes, and its ETag."""
+    """As it was last indexed; `hash` is the SHA-256 of its bytes, and its ETag."""
 
     path: VaultPath
     title: Shown
@@ -54,10 +52,7 @@ class NoteSummary:
 
 @dataclass(frozen=True, slots=True)
 class NotesAnswer:
-    """Some notes; `next` is the cursor of those that follow, null: there are none.
-
-    `indexing`: the list is being made and lacks some.
-    """
+    """`next` is the cursor of those that follow; `indexing`: the list may lack some."""
 
     notes: list[NoteSummary]
     next: str | None
@@ -66,8 +61,6 @@ class NotesAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Backlinks:
-    """All links that lead to a note, as far as the caller sees the notes that they stand in."""
-
     path: VaultPath
     backlinks: Sequence[CatalogueLink]
     count: int
@@ -75,16 +68,12 @@ class Backlinks:
 
 @dataclass(frozen=True, slots=True)
 class LinkTarget:
-    """The file, null where there is none that the caller sees."""
+    """null where there is none that the caller sees."""
 
     path: VaultPath | None
 
 
 class NotesQuery(RequestModel):
-    """Which notes:
-    `where=status:eq:open&where=due:lt:2026-12-01&folder=Projects&tag=garden&sort=-modified`.
-    """
-
     where: Annotated[tuple[str, ...], Field(description=_WHERE, max_length=_MOST_FILTERS)] = ()
     folder: Annotated[
         FolderParameter | None, Field(description="Only notes in it, and in folders below it.")
@@ -152,9 +141,7 @@ class NoteListingRoutes:
         return LinkTarget(None if path is None else VaultPath(path))
 
     async def _refuse_unknown(self, key: str, call: ApiCall) -> None:
-        """400 for an order that no note has a place in, such as a misspelled one; not while notes
-        are still being indexed.
-        """
+        """400 for an order that no note has a place in, unless notes are still being indexed."""
         if key in _ORDERS or self._search.is_behind:
             return
         if not await _ask(lambda: self._catalogue.has_key(key, call.sight.sees)):
@@ -170,7 +157,7 @@ class NoteListingRoutes:
 
 
 async def _ask(question: Callable[[], _Result]) -> _Result:
-    """What the index says. 400 for a cursor that is none."""
+    """400 for an invalid cursor."""
     try:
         return await asyncio.to_thread(question)
     except ValueError as error:
@@ -178,7 +165,7 @@ async def _ask(question: Callable[[], _Result]) -> _Result:
 
 
 def _filter(text: str) -> KeyFilter:
-    """The condition that `key:op:value` says; the key may hold colons. 400 when it is none."""
+    """The condition in `key:op:value`; the key may hold colons. 400 when it is none."""
     operators: tuple[Operator, ...] = get_args(Operator)
     places = {text.find(f":{op}:"): op for op in operators}
     for op in (places[at] for at in sorted(places) if at > 0):  # the first first

@@ -31,19 +31,13 @@ _PATIENCE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RewrittenNote:
-    """A note whose links were rewritten."""
-
     path: VaultPath
     hash: str
 
 
 @dataclass(frozen=True, slots=True)
 class MovedNote:
-    """A note that has another path.
-
-    `left` counts links to it that stay as they are, in notes that the caller sees: it may not write
-    them, or no spelling of the new path fits.
-    """
+    """`left` counts visible links that stay: not writable by the caller, or without a spelling."""
 
     path: VaultPath
     source: VaultPath
@@ -54,7 +48,7 @@ class MovedNote:
 
 @dataclass(frozen=True, slots=True)
 class NoteMovePlan:
-    """What a move would do to the links that the caller sees; `left` is as in the move itself."""
+    """`left` is as in the move itself."""
 
     path: VaultPath
     source: VaultPath
@@ -63,8 +57,6 @@ class NoteMovePlan:
 
 
 class MoveNoteRequest(RequestModel):
-    """Where to."""
-
     to: Path
 
 
@@ -132,9 +124,7 @@ class NoteMoveRoutes:
         )
 
     def _mover(self, call: ApiCall) -> Mover:
-        """Knows the notes with links to a file as the caller sees them, once those that were just
-        saved are known to search.
-        """
+        """Settles the index first, so that notes that were just saved count."""
 
         def sources(path: str) -> set[str]:
             self._search.settle(_PATIENCE_S)
@@ -150,9 +140,7 @@ class NoteMoveRoutes:
         base: str | None,
         files: list[VaultPath],
     ) -> MoveResult:
-        """Links are followed for the folders alone: a name that is itself a link is not what is to
-        be moved.
-        """
+        """Links are followed for folders alone: a name that is itself a link is not moved."""
         writable(call, path)
         writable(call, target)
         refuse_watching_beyond(call.reading, self._store, target, lambda text: text, was=path)

@@ -1,6 +1,4 @@
-"""Note writer: writes what callers of the API send, each call a person's act with a cause of its
-own.
-"""
+"""Note writer: writes what callers of the API send, each call a person's act with its own cause."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def is_program(path: str) -> bool:
-    """Whether it lies where code or approvals are kept, which nothing writes as notes are
-    written.
-    """
+    """Whether code or approvals are kept there, which nothing writes as notes are written."""
     return is_code(path) or is_approval(path)
 
 
@@ -40,11 +36,7 @@ def refuse_programs(path: VaultPath) -> None:
 
 
 def writable(call: ApiCall, path: VaultPath) -> VaultPath:
-    """Where the file is, links followed.
-
-    Blocks. Raises NotFoundError, or 403 where it is a program's, or decides on one, and the caller
-    may not change anything of the vault.
-    """
+    """Where the file is, links followed. Blocks. Raises NotFoundError and, for programs, 403."""
     real = call.sight.find(path)
     admin = call.identity.grant("vault", "admin")
     if admin is not None and admin.alternatives is None:
@@ -59,9 +51,7 @@ def writable(call: ApiCall, path: VaultPath) -> VaultPath:
 
 
 def keep_bases(store: Store, texts: Iterable[tuple[str, bytes]]) -> None:
-    """Keep texts that were handed out as bases that a write may name. One that cannot be kept
-    clashes, should it come to that.
-    """
+    """Keep texts that were read as bases that a write may name; without one it may conflict."""
     for path, data in texts:
         try:
             store.bases.keep(path, data)
@@ -71,7 +61,6 @@ def keep_bases(store: Store, texts: Iterable[tuple[str, bytes]]) -> None:
 
 
 def author_of(store: Store, call: ApiCall) -> Author:
-    """Who writes by that call: a person, with a cause of its own."""
     causes = (new_id("c", store.clock()),)
     key = call.requester.limited_key
     return Author(by=PERSON.by, causes=causes, key=key, requester=call.requester)

@@ -1,7 +1,4 @@
-"""Notes: one note as it is, in the form that is asked for, and its versions.
-
-`note_changes` changes them, `note_listing` finds them.
-"""
+"""Notes: one note as it is, in the form that is asked for, and its versions."""
 
 from __future__ import annotations
 
@@ -58,7 +55,6 @@ def shown(text: str) -> str:
 
 
 def clean(value: object) -> object:
-    """Frontmatter as JSON can hold it."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, Mapping):
@@ -72,9 +68,7 @@ Frontmatter = Annotated[Mapping[str, object], PlainSerializer(clean, return_type
 
 @dataclass(frozen=True, slots=True)
 class SectionAnswer:
-    """A heading and the text below it up to the next heading, whatever its level; `path` are the
-    titles from the outermost one down.
-    """
+    """A heading and the text below it up to the next heading of any level; `path` from the top."""
 
     level: int
     title: Shown
@@ -84,8 +78,6 @@ class SectionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LinkAnswer:
-    """A link to a file, as it stands there."""
-
     kind: str
     target: Shown
     anchor: Shown | None
@@ -95,11 +87,9 @@ class LinkAnswer:
 
 @dataclass(frozen=True, slots=True)
 class NoteAnswer:
-    """A note; bytes that are not UTF-8 show as the replacement character, so ask for it raw where
-    each byte counts.
+    """Bytes that are not UTF-8 show as the replacement character: read it raw where each counts.
 
-    `modified` of an earlier version: when it was written, or, where that was not recorded, when
-    another took its place.
+    `modified` of an earlier version: when it was written, or else when it was replaced.
     """
 
     path: VaultPath
@@ -116,7 +106,7 @@ class NoteAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: bytes from `start` up to `stop`, lines from the first to the last."""
+    """Bytes from `start` up to `stop`, lines from the first to the last."""
 
     start: int
     stop: int
@@ -143,8 +133,6 @@ class KeyPlace(Place):
 
 @dataclass(frozen=True, slots=True)
 class NoteMap:
-    """What a note has and where, without its text."""
-
     path: VaultPath
     hash: str
     size: int
@@ -157,9 +145,7 @@ class NoteMap:
 
 @dataclass(frozen=True, slots=True)
 class NoteVersion:
-    """An earlier text of a note, as `?version=` takes its `hash`: who wrote it, when and how; null
-    where that is not known.
-    """
+    """An earlier text, as `?version=` takes its `hash`; null where something is not known."""
 
     hash: str
     at: datetime | None = None
@@ -170,14 +156,14 @@ class NoteVersion:
 
 @dataclass(frozen=True, slots=True)
 class NoteVersions:
-    """The earlier texts that are kept, the newest first."""
+    """Newest first."""
 
     path: VaultPath
     versions: list[NoteVersion]
 
 
 class NoteReadQuery(RequestModel):
-    """In which form, and which version: a digest that the note had once."""
+    """`version`: a digest that the note had once."""
 
     shape: Annotated[Shape | None, Field(alias="as")] = None
     version: Annotated[str | None, Field(pattern="^[0-9a-f]{64}$")] = None
@@ -185,7 +171,7 @@ class NoteReadQuery(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """A body with its type and digest; `stamp` is the status of the file that it was made from."""
+    """`stamp` is the status of the file that it was made from."""
 
     digest: str
     body: bytes
@@ -241,7 +227,6 @@ class NoteRoutes:
         return served
 
     def _is_same(self, path: VaultPath, served: _Served) -> bool:
-        """Whether the file is the one that it was made from still: asked of the disk each time."""
         try:
             return _stamp(os.lstat(self._folder + os.fsencode(path))) == served.stamp
         except OSError:
@@ -297,10 +282,7 @@ class NoteRoutes:
         return list(itertools.islice(found, limit))
 
     def _version(self, sight: AccessFilter, path: VaultPath, digest: str, shape: Shape) -> _Served:
-        """Its present text, or one that the daemon's own write replaced or left.
-
-        `modified` is when it was last written, or, where that was not seen, replaced.
-        """
+        """The present text, or one that the daemon's own write replaced or left."""
         real = sight.find(path)
         writes = self._store.history.writes_of(real)
         moments = [write.at for write in writes if write.after == digest] or [
@@ -317,7 +299,7 @@ class NoteRoutes:
 
 
 def versions_of(writes: Sequence[Write]) -> list[NoteVersion]:
-    """Each text that these left or replaced, once, as it was last there; the newest first."""
+    """Each text once, as it was last there; the newest first."""
     found: dict[str, NoteVersion] = {}
     for write in reversed(writes):
         if write.after is not None and (write.after not in found or found[write.after].at is None):
@@ -335,9 +317,7 @@ def is_note(path: str) -> bool:
 
 
 def no_note(call: ApiCall, path: VaultPath) -> Exception:
-    """What is said of a name that no note can have; of one that the caller does not see, that it is
-    unknown.
-    """
+    """The error for a name that no note can have; for an invisible one as for an unknown one."""
     if not call.sight.sees(path):
         return unknown(path)
     return web.HTTPNotFound(
@@ -347,10 +327,9 @@ def no_note(call: ApiCall, path: VaultPath) -> Exception:
 
 
 def note_path(call: ApiCall, ending: str = "") -> VaultPath:
-    """The note that the request's path names, as bytes say it: names that are not UTF-8 come as
-    `os.fsdecode` gives them.
+    """The note in the request's path; names that are not UTF-8 as `os.fsdecode` gives them.
 
-    Raises PathRefusedError, HTTPNotFound for what no note can be called.
+    Raises PathRefusedError and HTTPNotFound.
     """
     raw = call.request.rel_url.raw_path.removeprefix(FOLDER).removesuffix(ending)
     if "%" in raw or not raw.isascii():
@@ -381,9 +360,7 @@ def _served(
     modified: float,
     stamp: tuple[int, ...] = (),
 ) -> _Served:
-    """A text of the note of that path as it is asked for; `modified` in seconds since 1970. 422
-    when it is too large for that.
-    """
+    """`modified` in seconds since 1970. 422 when the note is too large for that shape."""
     if shape == "raw":
         return _Served(digest, data, "text/markdown; charset=utf-8", stamp)
     if len(data) > _MOST_PARSED:
@@ -398,7 +375,6 @@ def _served(
 
 
 def answer_of(path: VaultPath, digest: str, modified: float, note: ParsedNote) -> NoteAnswer:
-    """The whole of it, each text once."""
     said = note.values.get("title")  # as lists have it: else the first heading, else the name
     name = path.name.removesuffix(".md").removesuffix(".markdown")
     return NoteAnswer(
@@ -431,7 +407,6 @@ def map_of(path: VaultPath, digest: str, note: ParsedNote) -> NoteMap:
         at = offset
 
     def last(stop: int) -> int:
-        """The line that the last byte before that offset is on."""
         return breaks[stop] + (0 if data.endswith(b"\n", 0, stop) else 1)
 
     keys = [(key, key.span) for key in note.keys]

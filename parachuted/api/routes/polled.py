@@ -1,7 +1,4 @@
-"""Polled: what apps ask for again and again: the schedule, usage and models. Answered from memory.
-
-Where nothing is known yet, the answer says so in the shape that the app reads.
-"""
+"""Polled: schedule, usage and models, which apps ask for often. Answered from memory."""
 
 from __future__ import annotations
 
@@ -34,9 +31,7 @@ _Counted: TypeAlias = tuple[RunSpending, RunCounts, UsageReport | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledJob:
-    """What the daemon or a module does by the clock: `every_s` in seconds, each day `at` a time, or
-    as `cron` says, in `timezone` or else in the machine's.
-    """
+    """`every_s` seconds, each day `at` a time, or as `cron` says; `timezone` or the machine's."""
 
     name: str
     module: str | None = None
@@ -56,16 +51,12 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class ReloadedSchedule:
-    """That the schedule stands as it is."""
-
     status: Literal["ok"]
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class MigratedSessions:
-    """What was moved: nothing."""
-
     migrated: int = 0
     failed: int = 0
     total: int = 0
@@ -74,8 +65,6 @@ class MigratedSessions:
 
 
 class MigrateSessionsRequest(AppRequestModel):
-    """Whether transcripts are to be copied; nothing is moved, so nothing is copied."""
-
     copy_transcripts: Annotated[bool, Field(strict=True)] = False
     copy_transcript: Annotated[bool, Field(strict=True)] = False
 
@@ -159,7 +148,7 @@ class PolledRoutes:
         return [scan, *(_job(*one) for one in self._modules.scheduler.schedules())]
 
     def _counted(self, days: int) -> _Counted:
-        """What runs took, and what the gateway counted, where there is one. Blocks."""
+        """Blocks."""
         now = self._watched.clock()
         midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         spent = self._gateway.report(now, days) if self._gateway is not None else None
@@ -182,7 +171,7 @@ def _job(schedule: ModuleSchedule, due: datetime) -> ScheduledJob:
 
 @dataclass(frozen=True, slots=True)
 class ModelList:
-    """Models as far as they are known without asking anyone; `current` is the one that is set."""
+    """Known without a request; `current` is the one that is set."""
 
     models: list[AgentModel]
     current: str

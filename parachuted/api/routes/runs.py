@@ -22,19 +22,13 @@ from parachuted.vault import PathText, Store, VaultPath, printable
 
 
 class UndoneRun(TypedDict, total=False):
-    """When a run was taken back, and by which run."""
-
     at: StoredTime
     run: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRun:
-    """A run.
-
-    `undone` names the run that took it back, and when; `wrote` the files it changed; `ended` None:
-    it is at work.
-    """
+    """`undone` names the run that took it back; `ended` is null while it is at work."""
 
     id: str
     task: str | None
@@ -51,8 +45,6 @@ class ListedRun:
 
 
 class RunCause(TypedDict, total=False):
-    """A change that a run follows from."""
-
     id: str
     kind: str
     path: str
@@ -61,7 +53,7 @@ class RunCause(TypedDict, total=False):
 
 
 class RunDocument(TypedDict, total=False):
-    """One run; each kind of run tells more besides, such as `reviewed`, `wrote` and `steps`."""
+    """Each kind of run has more fields, such as `reviewed`, `wrote` and `steps`."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
@@ -79,7 +71,7 @@ class RunDocument(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class RunList:
-    """Some runs, the newest first."""
+    """Newest first."""
 
     runs: list[ListedRun]
     count: int
@@ -87,15 +79,13 @@ class RunList:
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """What an undo would take back: the runs, the newest first, and the files that they wrote."""
+    """The runs, newest first, and the files that they wrote."""
 
     runs: list[ListedRun]
     paths: list[PathText]
 
 
 class SessionUndoRequest(RequestModel):
-    """A conversation, by the note that it is kept in."""
-
     note: Path
     recorded: Annotated[
         tuple[str, ...],
@@ -105,7 +95,7 @@ class SessionUndoRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineOrigins:
-    """Where lines come from; runs by id, and, for each, the runs that led to it, the nearest first.
+    """Runs by id, with the runs that led to each, nearest first.
 
     A line's `by` is `earlier` when it is older than all that is kept of the history.
     """
@@ -216,7 +206,6 @@ class RunRoutes:
         return LineOrigins(path=path, lines=chosen, runs=accounts, chains=with_times(chains))
 
     def _chain(self, run: str) -> list[dict[str, object]]:
-        """What led to the run, the nearest first. In a thread."""
         return [{name: one.get(name) for name in _LINKED} for one in self._why.chain(run)]
 
     def _run(self, name: str) -> Mapping[str, object]:

@@ -30,10 +30,6 @@ _Text = Annotated[str, StringConstraints(max_length=_LONGEST)]
 
 
 class SearchQuery(RequestModel):
-    """What is sought: words; "a phrase"; begin*; tag:, path:, title: or any frontmatter key:value;
-    -without. `in`: a folder, or a part.
-    """
-
     q: Annotated[
         str,
         Field(
@@ -56,9 +52,7 @@ class SearchQuery(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class NoteRanking:
-    """`score` is `bm25` times `freshness` times `same_title`; `hits` is how often words of the
-    query stand in each part.
-    """
+    """`score` is the product of `bm25`, `freshness`, `same_title`; `hits` are matches by part."""
 
     bm25: float
     freshness: float
@@ -68,11 +62,7 @@ class NoteRanking:
 
 @dataclass(frozen=True, slots=True)
 class FoundNote:
-    """A note.
-
-    `snippet` is HTML: escaped text of the note, with `<mark>` around what was sought, and no other
-    markup.
-    """
+    """`snippet` is HTML: escaped text of the note, with `<mark>` around what was sought."""
 
     path: VaultPath
     title: str
@@ -85,11 +75,7 @@ class FoundNote:
 
 @dataclass(frozen=True, slots=True)
 class FoundNotes:
-    """The best first.
-
-    `complete`: all that matches was ranked, not only the likeliest some thousand; `indexing`: more
-    may be found soon.
-    """
+    """`complete`: all that matches was ranked; `indexing`: more may be found soon."""
 
     query: str
     results: list[FoundNote]
@@ -145,9 +131,7 @@ def _short(number: float) -> float:
 
 
 def folders_of(grant: AccessGrant) -> list[list[str]]:
-    """Folders one of which every file that exists for the caller is in, as lists of alternatives:
-    a search elsewhere finds nothing.
-    """
+    """Lists of folders: every file that exists for the caller lies in one of each list."""
     if grant.alternatives is None:
         return []
     found: list[str] = []
@@ -162,7 +146,7 @@ def folders_of(grant: AccessGrant) -> list[list[str]]:
 
 @checked_dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="ignore"))
 class FoundPara:
-    """What has that id. `path` is its file in the vault, `url` where this API answers with it."""
+    """`path` is its file in the vault, `url` where this API answers with it."""
 
     para_id: _Text
     module: str
@@ -212,7 +196,7 @@ class ParaRoutes:
         raise NotFoundError(f"{id_} is not known to any module")
 
     async def _ask(self, call: ApiCall, host: ModuleHost, para_id: str) -> FoundPara | None:
-        """What that module finds. Raises ModuleFailedError."""
+        """Raises ModuleFailedError."""
         if not host.declared.finds_para or call.identity.grant(host.name, "read") is None:
             return None
         caller = self._dispatcher.caller(call)

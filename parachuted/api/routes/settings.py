@@ -1,8 +1,6 @@
-"""Settings: the routes that show every setting and change one, the vault's folder among them, and
-how this daemon is reached encrypted.
+"""Settings: the routes that list and change settings and the vault's folder, and TLS.
 
-A setting says where the vault is, who may ask and what a model costs, so only this machine and keys
-that may do everything change one.
+Only this machine and keys that may do everything change one.
 """
 
 from __future__ import annotations
@@ -38,23 +36,20 @@ _MODES: dict[str, Mode] = {"": "remote", **{mode: mode for mode in get_args(Mode
 
 @dataclass(frozen=True, slots=True)
 class SettingList:
-    """Every setting; `restart`: whether the next start would take other values."""
+    """`restart`: whether the next start would take other values."""
 
     settings: list[ListedSetting]
     restart: bool
 
 
 class SettingRequest(RequestModel):
-    """The value as text; an empty one restores the default."""
+    """An empty text restores the default."""
 
     value: Annotated[str, Field(max_length=10_000)]
 
 
 class VaultRequest(RequestModel):
-    """A folder of this machine, whole or from ~/ on.
-
-    `make`: where it is missing or empty, make it, with a few notes to begin with.
-    """
+    """A folder of this machine. `make`: where it is missing or empty, make it with a few notes."""
 
     folder: Annotated[str, Field(min_length=1, max_length=4_000)]
     make: bool = False
@@ -62,8 +57,6 @@ class VaultRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class ChosenVault:
-    """The vault from the next start on, and what was done with its folder."""
-
     folder: str
     says: str
     restart: bool
@@ -77,9 +70,8 @@ class SettingRoutes:
         set_mode: Callable[[Mode], Awaitable[None]],
         refuse_vault: Callable[[Path], None],
     ) -> None:
-        """`mode` and `set_mode`: who needs a key, which alone takes effect at once.
-
-        `refuse_vault` raises DaemonError for a folder on which the daemon would not start.
+        """`mode` and `set_mode`: who needs a key; `refuse_vault` raises DaemonError for an unfit
+        folder.
         """
         self._listing, self._mode, self._set_mode = listing, mode, set_mode
         self._refuse_vault = refuse_vault
@@ -165,10 +157,9 @@ _OFF = "nothing is served encrypted here; `parachute tls` begins that"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsStatus:
-    """How the daemon is reached encrypted by other devices; null and empty where it is not.
+    """How other devices reach the daemon encrypted; null and empty where they cannot.
 
-    `authority` is where a device gets the authority that it is to trust, `qr` the QR code of that,
-    and `fingerprint` what the device should show of it.
+    `authority` is where a device gets it, `qr` the QR code of that, `fingerprint` what it shows.
     """
 
     address: str | None = None
@@ -180,9 +171,7 @@ class TlsStatus:
 
 class TlsRoutes:
     def __init__(self, authority: CertificateAuthority | None, page: Callable[[], str]) -> None:
-        """`authority` is None where nothing is served encrypted; `page` is where other machines
-        open the web page.
-        """
+        """`authority`: None without TLS; `page` is where other machines open the web page."""
         self._authority, self._page = authority, page
 
     @get("/api/tls", "system", "admin")

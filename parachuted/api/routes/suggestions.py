@@ -1,4 +1,4 @@
-"""Suggestions: the routes by which a person sees what agents would change, and decides on it.
+"""Suggestions: what agents would change, and a person's decision on it.
 
 A key decides on one if it could write that file itself.
 """
@@ -28,7 +28,7 @@ _ID = "{id}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSuggestion(Suggestion):
-    """A suggestion; `file`: where a person can tick it."""
+    """`file`: where a person can tick it."""
 
     title: str
     file: PathText
@@ -36,10 +36,7 @@ class ListedSuggestion(Suggestion):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionDetail(ListedSuggestion):
-    """The same with what it would change.
-
-    `text`: the whole new text, where the difference was too long to be shown.
-    """
+    """`text`: the whole new text, where the difference was too long to be shown."""
 
     diff: str
     text: str | None
@@ -47,7 +44,7 @@ class SuggestionDetail(ListedSuggestion):
 
 @dataclass(frozen=True, slots=True)
 class SuggestionList:
-    """Suggestions, the newest first; `count` is of all that the query means."""
+    """Newest first; `count` is of all that the query means."""
 
     suggestions: list[ListedSuggestion]
     count: int
@@ -63,13 +60,11 @@ class ResolvedSuggestions:
 
 
 class RejectSuggestionRequest(RequestModel):
-    """Why not, for the record."""
-
     reason: Annotated[str, Field(max_length=4_000)] = ""
 
 
 class ModifySuggestionRequest(RequestModel):
-    """What is to be done in place of what was suggested; of the same kind."""
+    """Of the same kind as what was suggested."""
 
     payload: dict[str, object]
 
@@ -179,7 +174,6 @@ class SuggestionRoutes:
             )
 
     def _refuse_watching(self, call: ApiCall, suggestion: Suggestion, payload: object) -> None:
-        """Neither may it have a note watch what the caller may not read."""
         if not isinstance(payload, dict) or suggestion.action == "delete":
             return
         path = VaultPath(suggestion.path)
@@ -200,7 +194,5 @@ def _fields(suggestion: Suggestion) -> dict[str, Any]:
 
 
 def _by(call: ApiCall) -> str:
-    """Who may write some files speaks for these alone: it says nothing of whether an agent needs
-    asking anywhere else.
-    """
+    """A key for some files speaks for these alone: it does not change what agents must ask for."""
     return USER if call.writing == EVERYWHERE else f"{KEY}{printable(call.identity.name)}"

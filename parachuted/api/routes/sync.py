@@ -1,7 +1,4 @@
-"""Sync: what a device asks to keep a copy of a folder, and to bring back what was changed there.
-
-Files are put, read and removed one at a time, so that one which fails does not hold up the others.
-"""
+"""Sync: keep a copy of a folder on a device, and bring back what was changed there."""
 
 from __future__ import annotations
 
@@ -69,11 +66,7 @@ _Binary = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class SyncFile:
-    """One file.
-
-    `hash` is the SHA-256 of its bytes in hex; of a quick listing, any text that changes with the
-    file.
-    """
+    """`hash` is the SHA-256 in hex; of a quick listing, any text that changes with the file."""
 
     path: str
     hash: str
@@ -83,8 +76,6 @@ class SyncFile:
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """A file that changed."""
-
     path: str
     size: int
     modified: float
@@ -92,11 +83,10 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class PushedFile:
-    """What became of one file.
+    """`hash`: what stands there now. `message`: why it was refused.
 
-    `status`: created, written, merged, unchanged, conflict or refused. `hash`: what stands there
-    now. `replaced`: the digest of what was overwritten with no base to compare it with; history has
-    it. `message`: why it was refused.
+    `status`: created, written, merged, unchanged, conflict or refused. `replaced`: the digest of
+    what was overwritten with no base to compare it with; history has it.
     """
 
     path: str
@@ -108,11 +98,9 @@ class PushedFile:
 
 @dataclass(frozen=True, slots=True)
 class PushConflict:
-    """A file that was not written since it changed here too: both texts, and the one that they
-    began with where it is known.
+    """A file that changed here too: both texts, and their base where known; base64 if binary.
 
-    Of binary files the texts are base64. `theirs_hash` is the base to name when the file is pushed
-    again.
+    `theirs_hash` is the base to name when the file is pushed again.
     """
 
     path: str
@@ -125,7 +113,7 @@ class PushConflict:
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """How many files are as the device sent them, or merged; and what became of each."""
+    """`pushed` counts files that are as the device sent them, or merged."""
 
     pushed: int
     errors: list[str]
@@ -135,7 +123,7 @@ class PushResult:
 
 @dataclass(frozen=True, slots=True)
 class PulledFile:
-    """A file's content; base64 when it is binary."""
+    """`content` is base64 when it is binary."""
 
     path: str
     content: str
@@ -147,18 +135,13 @@ class PulledFile:
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """The files that could be had."""
-
     files: list[PulledFile]
     errors: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """How many files were deleted; history has them.
-
-    `confirm_needed`: nothing was, since it would be over a fifth of the vault.
-    """
+    """`confirm_needed`: nothing was deleted, since it would be over a fifth of the vault."""
 
     deleted: int
     errors: list[str]
@@ -171,9 +154,7 @@ class _Rooted(AppRequestModel):
 
 
 class ManifestQuery(_Rooted):
-    """Which files: those that `pattern` matches, with `include_binary` those of binary kinds too;
-    of these, those that `date` names.
-    """
+    """`include_binary` adds files of binary kinds; `date` picks from all of these."""
 
     pattern: _Pattern = "*"
     include_binary: _Binary = False
@@ -194,7 +175,7 @@ class ManifestQuery(_Rooted):
 
 
 class ChangesQuery(_Rooted):
-    """Which files, as for the manifest; deletions show in the manifest alone."""
+    """Deletions show in the manifest alone."""
 
     since: Annotated[
         float,
@@ -210,10 +191,7 @@ class ChangesQuery(_Rooted):
 
 
 class PushedFileRequest(AppRequestModel):
-    """One file: its text, or base64 of its bytes.
-
-    `base_hash`: the SHA-256 of the text that it was made from.
-    """
+    """A text, or base64 of bytes. `base_hash`: the SHA-256 of the text that it was made from."""
 
     path: str
     content: str
@@ -222,20 +200,16 @@ class PushedFileRequest(AppRequestModel):
 
 
 class PushRequest(_Rooted):
-    """Files to put below the root."""
-
     files: Annotated[list[PushedFileRequest], Field(max_length=_MOST_FILES)]
 
 
 class PullRequest(_Rooted):
-    """Files to have, relative to the root."""
+    """Paths are relative to the root."""
 
     paths: Annotated[list[str], Field(max_length=_MOST_PATHS)]
 
 
 class DeleteQuery(_Rooted):
-    """Files to delete, relative to the root."""
-
     paths: Annotated[
         list[str],
         Field(
@@ -247,8 +221,6 @@ class DeleteQuery(_Rooted):
 
 
 class SyncRoutes:
-    """Listings are answered from the index; what is overwritten or deleted goes to history."""
-
     def __init__(
         self,
         store: Store,
@@ -367,7 +339,7 @@ class SyncRoutes:
     def _pull(
         self, call: ApiCall, asked: PullRequest
     ) -> tuple[PullResult, list[tuple[str, bytes]]]:
-        """All of them, but for those that cannot be had; at most 64 MB at once."""
+        """At most 64 MB at once."""
         pulled, texts, room = PullResult([], []), list[tuple[str, bytes]](), _LARGEST_PULL
         for path in dict.fromkeys(asked.paths):
             try:
@@ -435,10 +407,7 @@ class SyncRoutes:
 
 
 def _existing(sight: AccessFilter, query: DeleteQuery, errors: list[str]) -> Sequence[VaultPath]:
-    """Those that are there, each once.
-
-    What is missing, hidden or out of scope is reported in the same words.
-    """
+    """Those that are there; missing, hidden and forbidden ones are reported in the same words."""
     found: dict[VaultPath, None] = {}
     for path in dict.fromkeys(query.paths):
         try:
@@ -472,7 +441,6 @@ def _text(data: bytes, *, is_binary: bool) -> str:
 
 
 def _encoded(part: FolderListing) -> bytes:
-    """The rows of a folder as they are sent, made once."""
     if part.encoded is None:
         part.encoded = json_bytes([_document(row) for row in part.rows])[1:-1]
     return part.encoded

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from tests.api.calls import code, get
+from tests.api.calls import expect, get
 from tests.api.places import INSIDE
-from tests.api.routes.test_modules import install
-from tests.stories.daemon_rig import Live, save
+from tests.api.routes.test_modules import run_module
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
 async def test_the_description_is_made_once_and_known_again_by_its_tag(live: Live):
@@ -28,7 +28,7 @@ async def test_the_description_is_made_once_and_known_again_by_its_tag(live: Liv
         assert await get(daemon_rig, "/api/openapi.json") == document
 
 
-async def test_the_page_may_run_its_own_script_and_style_and_nothing_else(live: Live):
+async def test_the_page_runs_its_own_script_alone_and_makes_no_markup_of_texts(live: Live):
     async with (
         live() as daemon_rig,
         aiohttp.ClientSession() as session,
@@ -37,6 +37,8 @@ async def test_the_page_may_run_its_own_script_and_style_and_nothing_else(live: 
         page, policy = await answer.text(), answer.headers["Content-Security-Policy"]
 
     assert answer.content_type == "text/html"
+    markup = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|\son\w+=|\sstyle="
+    assert not re.search(rf"https?:|//\w|{markup}", page)
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy
     for name in ("script", "style"):
@@ -46,20 +48,6 @@ async def test_the_page_may_run_its_own_script_and_style_and_nothing_else(live: 
             f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}';"
             in policy
         )
-
-
-async def test_the_page_takes_nothing_from_elsewhere_and_makes_no_markup_of_texts(live: Live):
-    async with (
-        live() as daemon_rig,
-        aiohttp.ClientSession() as session,
-        session.get(daemon_rig.url + "/api/docs") as answer,
-    ):
-        page = await answer.text()
-
-    assert not re.search(
-        r"https?:|//\w|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|\son\w+=|\sstyle=",
-        page,
-    )
 
 
 async def test_its_examples_run(live: Live, vault: Path):
@@ -93,26 +81,18 @@ async def test_its_examples_run(live: Live, vault: Path):
         assert not wrong, "\n".join(wrong)
 
         (patch,) = document["components"]["schemas"]["PatchNoteRequest"]["examples"]
-        assert await code(daemon_rig, "PATCH", f"/api/notes/{INSIDE}", json=patch) == 200
+        await expect(daemon_rig, 200, "PATCH", f"/api/notes/{INSIDE}", json=patch)
     assert (vault / INSIDE).read_text() == "# Garden\n\n## Facts\nBeans.\n"
 
 
 async def test_events_are_described_with_their_fields_those_of_running_modules_too(
-    live: Live, tmp_path: Path
+    tmp_path: Path, daemon_rig: DaemonRig
 ):
-    save(
-        tmp_path / "garden/manifest.yaml",
-        "name: garden\nversion: 0.1.0\nmodule: module.py\n"
-        "publishes: {garden.bed.dug: {path: path, words: text, depth: number}}\n",
-    )
-    save(
-        tmp_path / "garden/module.py",
-        "from parachuted.modules import Module\nclass GardenModule(Module): pass\n",
-    )
-    async with live() as daemon_rig:
-        before = (await get(daemon_rig, "/api/openapi.json"))["x-events"]
-        await install(daemon_rig, tmp_path / "garden", "trusted")
-        after = (await get(daemon_rig, "/api/openapi.json"))["x-events"]
+    code = "from parachuted.modules import Module\nclass GardenModule(Module): pass\n"
+    publishes = "publishes: {garden.bed.dug: {path: path, words: text, depth: number}}\n"
+    before = (await get(daemon_rig, "/api/openapi.json"))["x-events"]
+    await run_module(daemon_rig, tmp_path, "garden", code, manifest=publishes)
+    after = (await get(daemon_rig, "/api/openapi.json"))["x-events"]
 
     assert before["file.created"]["data"]["properties"]["path"]["type"] == ["string", "null"]
     assert (before["file.created"]["x-scope"], before["file.created"]["x-module"]) == (

@@ -18,7 +18,7 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from tests.api.calls import call, refused
-from tests.stories.daemon_rig import Live
+from tests.stories.daemon_rig import DaemonRig, Live
 
 STATUSES = [
     (NotFoundError("no note"), 404),
@@ -67,12 +67,11 @@ async def test_the_old_names_are_those_that_callers_know():
 @pytest.mark.parametrize(
     "path", ["/index.html", "/api", "/api/nothing", "/api/runs/x/y", "/docs", "/api/health/x"]
 )
-async def test_what_is_not_a_call_is_not_found(live: Live, path):
-    async with live() as daemon_rig:
-        assert await refused(daemon_rig, "GET", path) == (
-            404,
-            "unknown call; GET /api/docs, in a browser, lists them",
-        )
+async def test_what_is_not_a_call_is_not_found(path, daemon_rig: DaemonRig):
+    assert await refused(daemon_rig, "GET", path) == (
+        404,
+        "unknown call; GET /api/docs, in a browser, lists them",
+    )
 
 
 async def test_a_call_that_takes_another_method_says_which(live: Live):

@@ -45,7 +45,14 @@ def test_a_folder_is_the_vault_itself_or_one_in_it(folder):
     assert Ours.model_validate({"path": "a.md", "folder": folder}).folder == folder.strip("./")
 
 
-@pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../b", "a\0b", "~/x", "\ud800"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a\0b", "a\nb", "~/x", "\ud800"),
+        *("x" * 256, "a/" * 3000 + "b"),
+    ],
+    ids=repr,
+)
 def test_what_is_not_a_path_of_the_vault_is_refused_with_the_reason(path):
     with pytest.raises(PathRefusedError):
         Ours.model_validate({"path": path})

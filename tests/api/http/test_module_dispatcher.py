@@ -16,8 +16,8 @@ import pytest
 
 from parachuted.api import RESERVED
 from parachuted.keys import BEYOND_PATHS, KeyFile
-from tests.api.calls import call, code, error, get, key_of, post, refused
-from tests.api.routes.test_modules import EXAMPLES, install
+from tests.api.calls import call, code, expect, get, key_of, post, refused
+from tests.api.routes.test_modules import EXAMPLES, install, run_module
 from tests.api.test_app import ROUTES
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
@@ -56,17 +56,14 @@ class FailingModule(Module):
 
 
 async def test_an_error_that_a_module_answers_has_the_shape_of_all_errors_and_what_the_module_says(
-    live: Live, tmp_path: Path
+    tmp_path: Path, daemon_rig: DaemonRig
 ):
-    save(tmp_path / "failing/manifest.yaml", "name: failing\nversion: 0.1.0\nmodule: module.py\n")
-    save(tmp_path / "failing/module.py", FAILING)
-    async with live() as daemon_rig:
-        await install(daemon_rig, tmp_path / "failing", "trusted")
-        reported = {
-            kind: await call(daemon_rig, "GET", f"/api/failing/{kind}")
-            for kind in ("object", "text", "list", "null")
-        }
-        odd = await call(daemon_rig, "GET", "/api/failing/text?status=460")
+    await run_module(daemon_rig, tmp_path, "failing", FAILING)
+    reported = {
+        kind: await call(daemon_rig, "GET", f"/api/failing/{kind}")
+        for kind in ("object", "text", "list", "null")
+    }
+    odd = await call(daemon_rig, "GET", "/api/failing/text?status=460")
 
     for status, answer in (*reported.values(), odd):
         assert status in {404, 460}
@@ -82,7 +79,6 @@ async def test_an_error_that_a_module_answers_has_the_shape_of_all_errors_and_wh
     assert (reported["text"][1]["message"], reported["list"][1]["body"]) == ("no such bed", [1])
 
 
-CALLER_MANIFEST = "name: caller\nversion: 0.1.0\nmodule: module.py\nmcp_tools: [who]\n"
 CALLER = """
 from parachuted.modules import Module, mcp_tool, route
 
@@ -97,18 +93,6 @@ class CallerModule(Module):
 """
 
 
-@pytest.fixture(params=sorted(WHERE))
-def trust(request: pytest.FixtureRequest) -> str:
-    """In which way a module runs."""
-    return str(request.param)
-
-
-def slow_module(tmp_path: Path) -> Path:
-    save(tmp_path / "slow/manifest.yaml", "name: slow\nversion: 0.1.0\nmodule: module.py\n")
-    save(tmp_path / "slow/module.py", SLOW)
-    return tmp_path / "slow"
-
-
 async def events_of(answer: aiohttp.ClientResponse) -> list[object]:
     lines = [line async for line in answer.content]
     return [
@@ -116,82 +100,75 @@ async def events_of(answer: aiohttp.ClientResponse) -> list[object]:
     ]
 
 
-async def test_a_module_knows_which_key_asks_it(live: Live, tmp_path: Path, trust: str):
-    save(tmp_path / "caller/manifest.yaml", CALLER_MANIFEST)
-    save(tmp_path / "caller/module.py", CALLER)
-    async with live() as daemon_rig:
-        await install(daemon_rig, tmp_path / "caller", trust)
-        headers = key_of(daemon_rig, "caller:read,write")
-        (known,) = KeyFile(daemon_rig.daemon.watched.home).load().keys
-        said = await call(daemon_rig, "GET", "/api/caller/", headers=headers)
-        tried = await call(daemon_rig, "POST", "/api/modules/caller/tools/who", headers=headers)
+async def test_a_module_knows_which_key_asks_it(tmp_path: Path, trust: str, daemon_rig: DaemonRig):
+    await run_module(daemon_rig, tmp_path, "caller", CALLER, trust, "mcp_tools: [who]\n")
+    headers = key_of(daemon_rig, "caller:read,write")
+    (known,) = KeyFile(daemon_rig.daemon.watched.home).load().keys
+    said = await call(daemon_rig, "GET", "/api/caller/", headers=headers)
+    tried = await call(daemon_rig, "POST", "/api/modules/caller/tools/who", headers=headers)
 
-        assert said == (200, known.id)
-        assert tried == (200, {"result": known.id})
-        assert await get(daemon_rig, "/api/caller/") == ""
+    assert said == (200, known.id)
+    assert tried == (200, {"result": known.id})
+    assert await get(daemon_rig, "/api/caller/") == ""
 
 
 async def test_the_examples_of_the_specification_work_in_both_ways(
-    live: Live, vault: Path, trust: str
+    vault: Path, trust: str, daemon_rig: DaemonRig
 ):
-    async with live() as daemon_rig:
-        for name in ("brain", "daily"):
-            reported = await install(daemon_rig, EXAMPLES / name, trust)
-            assert (reported["status"], reported["where"]) == ("running", WHERE[trust]), reported[
-                "problem"
-            ]
-        save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
-        await daemon_rig.until(
-            lambda: daemon_rig.daemon.watched.index.get("Brain/entities/Kevin.md") is not None
-        )
-
-        status, made = await call(
-            daemon_rig,
-            "POST",
-            ENTRIES,
-            json={"content": "Met with [[Kevin]] today.", "entry_id": "monday"},
-        )
-        assert (status, made) == (201, {"id": "monday", "path": "Daily/entries/monday.md"})
-        entry = vault / "Daily/entries/monday.md"
-        await daemon_rig.until(lambda: KEVIN in entry.read_text())
-        assert (await get(daemon_rig, "/api/daily/entries/monday"))["content"] == entry.read_text()
-        assert (await get(daemon_rig, "/api/modules/daily/entries?limit=1"))["count"] == 1
-        assert await post(
-            daemon_rig, "/api/modules/daily/tools/daily-journal", {"query": "kevin"}
-        ) == {"result": [made["path"]]}
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(daemon_rig.url + "/api/daily/query", json={"message": "kevin"}) as answer,
-        ):
-            assert answer.content_type == "text/event-stream"
-            assert await events_of(answer) == [
-                {"type": "entry", "id": "monday"},
-                {"type": "done", "count": 1},
-            ]
-        wrote = [
-            event.data["by"]
-            for event in daemon_rig.events
-            if event.data.get("path") == made["path"]
+    for name in ("brain", "daily"):
+        reported = await install(daemon_rig, EXAMPLES / name, trust)
+        assert (reported["status"], reported["where"]) == ("running", WHERE[trust]), reported[
+            "problem"
         ]
-        assert set(wrote) == {"module:daily"}
+    save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
+    await daemon_rig.until(
+        lambda: daemon_rig.daemon.watched.index.get("Brain/entities/Kevin.md") is not None
+    )
+
+    status, made = await call(
+        daemon_rig,
+        "POST",
+        ENTRIES,
+        json={"content": "Met with [[Kevin]] today.", "entry_id": "monday"},
+    )
+    assert (status, made) == (201, {"id": "monday", "path": "Daily/entries/monday.md"})
+    entry = vault / "Daily/entries/monday.md"
+    await daemon_rig.until(lambda: KEVIN in entry.read_text())
+    assert (await get(daemon_rig, "/api/daily/entries/monday"))["content"] == entry.read_text()
+    assert (await get(daemon_rig, "/api/modules/daily/entries?limit=1"))["count"] == 1
+    assert await post(daemon_rig, "/api/modules/daily/tools/daily-journal", {"query": "kevin"}) == {
+        "result": [made["path"]]
+    }
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(daemon_rig.url + "/api/daily/query", json={"message": "kevin"}) as answer,
+    ):
+        assert answer.content_type == "text/event-stream"
+        assert await events_of(answer) == [
+            {"type": "entry", "id": "monday"},
+            {"type": "done", "count": 1},
+        ]
+    wrote = [
+        event.data["by"] for event in daemon_rig.events if event.data.get("path") == made["path"]
+    ]
+    assert set(wrote) == {"module:daily"}
 
 
-async def test_wrong_arguments_are_reported_all_at_once(live: Live, trust: str):
-    async with live() as daemon_rig:
-        await install(daemon_rig, EXAMPLES / "daily", trust)
+async def test_wrong_arguments_are_reported_all_at_once(trust: str, daemon_rig: DaemonRig):
+    await install(daemon_rig, EXAMPLES / "daily", trust)
 
-        status, message = await refused(daemon_rig, "GET", "/api/daily/entries?limit=many&offset=2")
-        assert (status, "limit" in message, "offset" in message) == (422, True, True)
-        assert await error(daemon_rig, "POST", ENTRIES, json={}) == 422
-        assert await error(daemon_rig, "POST", ENTRIES, data=b"{") == 400
-        assert await error(daemon_rig, "POST", ENTRIES, json=[]) == 400
-        assert await error(daemon_rig, "GET", "/api/daily/entries/none") == 404
-        assert (await refused(daemon_rig, "DELETE", ENTRIES)) == (
-            405,
-            "this call takes another method",
-        )
-        assert await error(daemon_rig, "GET", "/api/daily/nothing") == 404
-        assert await error(daemon_rig, "POST", "/api/modules/daily/tools/none", json={}) == 404
+    status, message = await refused(daemon_rig, "GET", "/api/daily/entries?limit=many&offset=2")
+    assert (status, "limit" in message, "offset" in message) == (422, True, True)
+    await expect(daemon_rig, 422, "POST", ENTRIES, json={})
+    await expect(daemon_rig, 400, "POST", ENTRIES, data=b"{")
+    await expect(daemon_rig, 400, "POST", ENTRIES, json=[])
+    await expect(daemon_rig, 404, "GET", "/api/daily/entries/none")
+    assert (await refused(daemon_rig, "DELETE", ENTRIES)) == (
+        405,
+        "this call takes another method",
+    )
+    await expect(daemon_rig, 404, "GET", "/api/daily/nothing")
+    await expect(daemon_rig, 404, "POST", "/api/modules/daily/tools/none", json={})
 
 
 async def test_a_key_reaches_a_module_by_a_scope_on_it_and_one_with_paths_never(
@@ -211,47 +188,24 @@ async def test_a_key_reaches_a_module_by_a_scope_on_it_and_one_with_paths_never(
             403,
             "this key lacks the scope daily:write",
         )
-        assert (
-            await error(daemon_rig, "GET", ENTRIES, headers=key_of(daemon_rig, "vault:read")) == 403
-        )
+        await expect(daemon_rig, 403, "GET", ENTRIES, headers=key_of(daemon_rig, "vault:read"))
         for path in (ENTRIES, "/api/daily/entries/mine"):
             assert await refused(daemon_rig, "GET", path, headers=limited) == (403, BEYOND_PATHS)
-        assert (
-            await error(daemon_rig, "GET", ENTRIES, headers={"X-Forwarded-For": "192.0.2.7"}) == 401
-        )
-
-
-async def test_a_stream_ends_with_the_key_that_opened_it(live: Live, tmp_path: Path, trust: str):
-    async with live() as daemon_rig:
-        assert (await install(daemon_rig, slow_module(tmp_path), trust))["status"] == "running"
-        headers = key_of(daemon_rig, "slow:read")
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(daemon_rig.url + "/api/slow/ticks", headers=headers) as answer,
-        ):
-            assert await answer.content.readline() == b'data: {"tick":1}\n'
-            key = next(
-                key for key in daemon_rig.daemon.authenticator.ring.keys if key.name == "a test's"
-            )
-            assert await code(daemon_rig, "DELETE", f"/api/auth/keys/{key.id}") == 200
-            with pytest.raises(aiohttp.ClientError):
-                async with asyncio.timeout(30):
-                    await answer.content.read()
+        await expect(daemon_rig, 401, "GET", ENTRIES, headers={"X-Forwarded-For": "192.0.2.7"})
 
 
 async def test_a_stream_that_breaks_says_so_and_a_reader_who_goes_ends_it(
-    live: Live, tmp_path: Path, trust: str
+    tmp_path: Path, trust: str, daemon_rig: DaemonRig
 ):
-    async with live() as daemon_rig:
-        await install(daemon_rig, slow_module(tmp_path), trust)
-        async with aiohttp.ClientSession() as session:
-            async with session.get(daemon_rig.url + "/api/slow/ticks?stop=2") as answer:
-                text = (await answer.read()).decode()
-            async with session.get(daemon_rig.url + "/api/slow/ticks") as answer:
-                await answer.content.readline()
-        assert text.startswith('data: {"tick":1}\n\ndata: {"tick":2}\n\nevent: error\n')
-        assert "Traceback" not in text
-        assert await code(daemon_rig, "GET", "/api/notes") == 200
+    await run_module(daemon_rig, tmp_path, "slow", SLOW, trust)
+    async with aiohttp.ClientSession() as session:
+        async with session.get(daemon_rig.url + "/api/slow/ticks?stop=2") as answer:
+            text = (await answer.read()).decode()
+        async with session.get(daemon_rig.url + "/api/slow/ticks") as answer:
+            await answer.content.readline()
+    assert text.startswith('data: {"tick":1}\n\ndata: {"tick":2}\n\nevent: error\n')
+    assert "Traceback" not in text
+    await expect(daemon_rig, 200, "GET", "/api/notes")
 
 
 QUIET = """
@@ -276,12 +230,6 @@ class QuietModule(Module):
 """
 
 
-def quiet_module(tmp_path: Path) -> Path:
-    save(tmp_path / "quiet/manifest.yaml", "name: quiet\nversion: 0.1.0\nmodule: module.py\n")
-    save(tmp_path / "quiet/module.py", QUIET)
-    return tmp_path / "quiet"
-
-
 async def at_work(daemon_rig: DaemonRig, number: int) -> None:
     """Wait until so many streams of the module are at work; within two seconds, as a person would
     notice.
@@ -293,22 +241,19 @@ async def at_work(daemon_rig: DaemonRig, number: int) -> None:
 
 @pytest.mark.parametrize("says", ["true", "false"])
 async def test_a_stream_whose_reader_has_gone_ends_at_once_though_the_module_says_nothing(
-    live: Live, tmp_path: Path, trust: str, says: str
+    tmp_path: Path, trust: str, says: str, daemon_rig: DaemonRig
 ):
-    async with live() as daemon_rig:
-        await install(daemon_rig, quiet_module(tmp_path), trust)
-        reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
-        writer.write(
-            f"GET /api/quiet/quiet?says={says} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-        )
-        await at_work(daemon_rig, 1)
-        if says == "true":
-            assert b"text/event-stream" in await reader.readuntil(b"one thing")
-        went = time.monotonic()
-        writer.close()
-        await at_work(daemon_rig, 0)
+    await run_module(daemon_rig, tmp_path, "quiet", QUIET, trust)
+    reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+    writer.write(f"GET /api/quiet/quiet?says={says} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    await at_work(daemon_rig, 1)
+    if says == "true":
+        assert b"text/event-stream" in await reader.readuntil(b"one thing")
+    went = time.monotonic()
+    writer.close()
+    await at_work(daemon_rig, 0)
 
-        assert time.monotonic() - went < 30
+    assert time.monotonic() - went < 30
 
 
 async def test_a_quiet_stream_gives_signs_of_life(
@@ -316,7 +261,7 @@ async def test_a_quiet_stream_gives_signs_of_life(
 ):
     monkeypatch.setattr("parachuted.api.http.module_content._HEARTBEAT_S", 0.1)
     async with live() as daemon_rig:
-        await install(daemon_rig, quiet_module(tmp_path), trust)
+        await run_module(daemon_rig, tmp_path, "quiet", QUIET, trust)
         async with aiohttp.ClientSession() as session:
             for path in ("/api/quiet/quiet", "/api/quiet/quiet?says=false"):
                 async with session.get(daemon_rig.url + path) as answer, asyncio.timeout(30):
@@ -327,24 +272,21 @@ async def test_a_quiet_stream_gives_signs_of_life(
 
 
 async def test_a_stream_ends_with_the_key_that_opened_it_before_it_has_said_anything(
-    live: Live, tmp_path: Path, trust: str
+    tmp_path: Path, trust: str, daemon_rig: DaemonRig
 ):
-    async with live() as daemon_rig:
-        await install(daemon_rig, quiet_module(tmp_path), trust)
-        key = key_of(daemon_rig, "quiet:read")
-        reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
-        head = "".join(
-            f"{name}: {value}\r\n" for name, value in {"Host": "localhost", **key}.items()
-        )
-        writer.write(f"GET /api/quiet/quiet?says=false HTTP/1.1\r\n{head}\r\n".encode())
-        await at_work(daemon_rig, 1)
-        daemon_rig.daemon.authenticator.ring.file.remove(
-            daemon_rig.daemon.authenticator.ring.keys[0].id
-        )
-        await at_work(daemon_rig, 0)
-        with suppress(ConnectionError):
-            assert await reader.read() == b""
-        writer.close()
+    await run_module(daemon_rig, tmp_path, "quiet", QUIET, trust)
+    key = key_of(daemon_rig, "quiet:read")
+    reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+    head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "localhost", **key}.items())
+    writer.write(f"GET /api/quiet/quiet?says=false HTTP/1.1\r\n{head}\r\n".encode())
+    await at_work(daemon_rig, 1)
+    daemon_rig.daemon.authenticator.ring.file.remove(
+        daemon_rig.daemon.authenticator.ring.keys[0].id
+    )
+    await at_work(daemon_rig, 0)
+    with suppress(ConnectionError):
+        assert await reader.read() == b""
+    writer.close()
 
 
 async def test_calls_of_modules_are_in_the_audit(live: Live, trust: str):
@@ -377,26 +319,23 @@ class StartingModule(Module):
 
 
 async def test_a_module_that_starts_again_is_503_until_it_has_its_routes_and_never_404(
-    live: Live, tmp_path: Path
+    tmp_path: Path, daemon_rig: DaemonRig
 ):
     gate = tmp_path / "gate"
-    save(tmp_path / "starting/manifest.yaml", "name: starting\nversion: 0.1.0\nmodule: module.py\n")
-    save(tmp_path / "starting/module.py", STARTING.replace("{gate}", str(gate)))
-    async with live() as daemon_rig:
-        reported = await install(daemon_rig, tmp_path / "starting", "trusted")
-        assert reported["status"] == "running", reported["problem"]
-        gate.touch()
-        restarting = asyncio.get_running_loop().create_task(
-            post(daemon_rig, "/api/modules/starting/restart")
-        )
-        async with asyncio.timeout(30):
-            while (await get(daemon_rig, "/api/modules/starting"))["status"] == "running":
-                await asyncio.sleep(0.01)
-        meanwhile = await refused(daemon_rig, "GET", "/api/starting")
-        unknown = await refused(daemon_rig, "GET", "/api/nothing")
-        gate.unlink()
-        await restarting
-        assert await get(daemon_rig, "/api/starting") == "here"
+    code = STARTING.replace("{gate}", str(gate))
+    await run_module(daemon_rig, tmp_path, "starting", code)
+    gate.touch()
+    restarting = asyncio.get_running_loop().create_task(
+        post(daemon_rig, "/api/modules/starting/restart")
+    )
+    async with asyncio.timeout(30):
+        while (await get(daemon_rig, "/api/modules/starting"))["status"] == "running":
+            await asyncio.sleep(0.01)
+    meanwhile = await refused(daemon_rig, "GET", "/api/starting")
+    unknown = await refused(daemon_rig, "GET", "/api/nothing")
+    gate.unlink()
+    await restarting
+    assert await get(daemon_rig, "/api/starting") == "here"
 
     assert (meanwhile[0], unknown[0]) == (503, 404)
     assert "still starting" in meanwhile[1]
@@ -412,17 +351,13 @@ async def test_no_module_may_take_a_word_of_the_core_s(live: Live):
     assert words - {word + ".json" for word in RESERVED} <= RESERVED
 
 
-async def test_who_shows_no_key_learns_of_no_module(live: Live):
+async def test_who_shows_no_key_learns_of_no_module(daemon_rig: DaemonRig):
     async def seen(daemon_rig: DaemonRig, path: str) -> tuple[int, str]:
         return await refused(daemon_rig, "GET", path, headers={"X-Forwarded-For": "192.0.2.7"})
 
-    async with live() as daemon_rig:
-        await install(daemon_rig, EXAMPLES / "daily")
-        assert (
-            await seen(daemon_rig, ENTRIES)
-            == await seen(daemon_rig, "/api/nothing/entries")
-            == (401, "Valid API key required")
-        )
+    await install(daemon_rig, EXAMPLES / "daily")
+    for path in (ENTRIES, "/api/nothing/entries", "/api/notes", "/api/nothing", "/nothing"):
+        assert await seen(daemon_rig, path) == (401, "Valid API key required")
 
 
 OWN_ROUTE = """
@@ -453,12 +388,10 @@ class WithSecret(Module):
 async def test_a_route_with_a_secret_of_its_own_is_for_who_shows_it_and_needs_no_key(
     live: Live, tmp_path: Path, vault: Path, trust: str
 ):
-    words = "name: withsecret\nversion: 0.1.0\nmodule: module.py\npermissions: {read: ['**']}\n"
-    save(tmp_path / "withsecret/manifest.yaml", words)
-    save(tmp_path / "withsecret/module.py", OWN_ROUTE)
     save(vault / "Private/diary.md", "secret\n")
     async with live() as daemon_rig:
-        await install(daemon_rig, tmp_path / "withsecret", trust)
+        reads = "permissions: {read: ['**']}\n"
+        await run_module(daemon_rig, tmp_path, "withsecret", OWN_ROUTE, trust, reads)
         path, passed_on = "/api/withsecret/told", {"X-Forwarded-For": "10.0.0.9"}
         shown = {"": 401, "wrong": 401, "s3cret": 200 if trust == "trusted" else 403}
         for secret, expected in shown.items():
@@ -469,5 +402,7 @@ async def test_a_route_with_a_secret_of_its_own_is_for_who_shows_it_and_needs_no
         await post(daemon_rig, "/api/withsecret/expect", {"secret": ""})
         for secret in ("", "s3cret"):
             headers = {**passed_on, "X-Its-Secret": secret}
-            status, _ = await call(daemon_rig, "POST", path, data=b"words", headers=headers)
-            assert status in {401, 403}, "where the module has none, no one is let in"
+            assert await code(daemon_rig, "POST", path, data=b"words", headers=headers) in {
+                401,
+                403,
+            }, "where the module has none, no one is let in"

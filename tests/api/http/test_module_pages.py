@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from tests.api.calls import error, key_of, refused
+from tests.api.calls import error, expect, key_of
 from tests.api.routes.test_modules import install
-from tests.stories.daemon_rig import Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 MANIFEST = (
     "name: pages\nversion: 0.1.0\nmodule: module.py\nstatic: {prefix: ui, folder: web/site}\n"
@@ -65,15 +65,17 @@ async def test_a_folder_of_pages_is_served_as_it_was_approved(
                 assert answer.status in {400, 403, 404}, away
         assert await error(daemon_rig, "POST", "/api/pages/ui/") in {404, 405}
         other = key_of(daemon_rig, "daily:read")
-        assert await error(daemon_rig, "GET", "/api/pages/ui/", headers=other) == 403
+        await expect(daemon_rig, 403, "GET", "/api/pages/ui/", headers=other)
 
 
-async def test_a_folder_that_is_not_there_is_refused(live: Live, tmp_path: Path):
+async def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, daemon_rig: DaemonRig):
     folder = pages(tmp_path)
     save(folder / "manifest.yaml", MANIFEST.replace("web/site", "none"))
-    async with live() as daemon_rig:
-        status, message = await refused(
-            daemon_rig, "POST", "/api/modules/install", json={"source": str(folder)}
-        )
-        assert status == 422
-        assert "there is no file below none/" in message
+    await expect(
+        daemon_rig,
+        422,
+        "POST",
+        "/api/modules/install",
+        json={"source": str(folder)},
+        says="there is no file below none/",
+    )

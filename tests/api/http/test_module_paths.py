@@ -7,10 +7,9 @@ from pathlib import Path
 from openapi_spec_validator import validate
 
 from tests.api.calls import call, get, post
-from tests.api.routes.test_modules import EXAMPLES, install
-from tests.stories.daemon_rig import Live, save
+from tests.api.routes.test_modules import EXAMPLES, install, run_module
+from tests.stories.daemon_rig import Live
 
-MANIFEST = "name: box\nversion: 0.1.0\nmodule: module.py\nmcp_tools: [box-find]\n"
 BOXED = '''
 from collections.abc import AsyncIterator
 from pydantic import BaseModel
@@ -95,10 +94,8 @@ async def test_routes_and_tools_of_a_module_are_described_while_it_runs(live: Li
 async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_say_are_answered(
     live: Live, tmp_path: Path
 ):
-    save(tmp_path / "box/manifest.yaml", MANIFEST)
-    save(tmp_path / "box/module.py", BOXED)
     async with live() as daemon_rig:
-        await install(daemon_rig, tmp_path / "box", "untrusted")
+        await run_module(daemon_rig, tmp_path, "box", BOXED, "untrusted", "mcp_tools: [box-find]\n")
         document = await get(daemon_rig, "/api/openapi.json")
         found = await post(
             daemon_rig, "/api/modules/box/tools/box-find", {"seed": {"name": "bean"}}
@@ -106,6 +103,7 @@ async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_sa
         filled = await call(
             daemon_rig, "PUT", "/api/box/seeds/a%2Fb", json={"seeds": [{"name": "bean"}]}
         )
+        answered = await get(daemon_rig, "/api/box/seeds")
 
     validate(document)
     assert filled == (200, {"box": "a/b", "count": 1})
@@ -116,19 +114,6 @@ async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_sa
     assert document["components"]["schemas"][named]["required"] == ["name"]
     tool = document["paths"]["/api/modules/box/tools/box-find"]["post"]
     assert (tool["summary"], found) == ("Find the box of a seed.", {"result": "bean"})
-
-
-async def test_what_a_module_is_declared_to_answer_is_described_as_it_is_answered(
-    live: Live, tmp_path: Path
-):
-    save(tmp_path / "box/manifest.yaml", MANIFEST)
-    save(tmp_path / "box/module.py", BOXED)
-    async with live() as daemon_rig:
-        await install(daemon_rig, tmp_path / "box", "untrusted")
-        document = await get(daemon_rig, "/api/openapi.json")
-        answered = await get(daemon_rig, "/api/box/seeds")
-
-    validate(document)
     paths, schemas = document["paths"], document["components"]["schemas"]
     listed = paths["/api/box/seeds"]["get"]["responses"]["200"]["content"]["application/json"][
         "schema"

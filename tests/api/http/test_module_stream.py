@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from tests.api.calls import Message, call, code, get, key_of, messages, post
-from tests.api.routes.test_modules import install
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.api.calls import Message, call, expect, get, key_of, messages, post
+from tests.api.routes.test_modules import run_module
+from tests.stories.daemon_rig import DaemonRig, Live
 
 TICKS = "/api/ticker/ticks"
 
@@ -50,20 +49,11 @@ class TickerModule(Module):
 """
 
 
-@pytest.fixture(params=["trusted", "untrusted"])
-def trust(request: pytest.FixtureRequest) -> str:
-    """In which way a module runs."""
-    return str(request.param)
-
-
-@asynccontextmanager
-async def started(live: Live, folder: Path, trust: str) -> AsyncIterator[DaemonRig]:
+@pytest.fixture
+async def daemon_rig(live: Live, tmp_path: Path, trust: str) -> AsyncIterator[DaemonRig]:
     """A daemon with the module."""
-    save(folder / "ticker/manifest.yaml", "name: ticker\nversion: 0.1.0\nmodule: module.py\n")
-    save(folder / "ticker/module.py", MODULE)
     async with live() as daemon_rig:
-        reported = await install(daemon_rig, folder / "ticker", trust)
-        assert reported["status"] == "running", reported["problem"]
+        await run_module(daemon_rig, tmp_path, "ticker", MODULE, trust)
         yield daemon_rig
 
 
@@ -83,86 +73,74 @@ async def read(daemon_rig: DaemonRig, path: str, number: int, **headers: str) ->
         return found
 
 
-async def test_who_lost_the_connection_gets_what_followed(live: Live, tmp_path: Path, trust: str):
-    async with started(live, tmp_path, trust) as daemon_rig:
-        ids = await post(daemon_rig, TICKS, {"count": 5})
-        assert [one.id for one in await read(daemon_rig, TICKS, 5)] == ids
-        late = await read(daemon_rig, TICKS, 2, **{"Last-Event-ID": ids[2]})
-        assert [(one.id, one.event, one.data) for one in late] == [
-            (ids[3], "tick", {"n": 3}),
-            (ids[4], "tick", {"n": 4}),
-        ]
-        assert (await read(daemon_rig, f"/api/ticker/ticks?after={ids[3]}", 1))[0].id == ids[4]
-        both = await read(
-            daemon_rig, f"/api/ticker/ticks?after={ids[0]}", 1, **{"Last-Event-ID": ids[3]}
-        )
-        assert both[0].id == ids[4]
-        await post(daemon_rig, TICKS, {"count": 3})
-        reset = await read(daemon_rig, f"/api/ticker/ticks?after={ids[0]}", 6)
-        assert [one.event for one in reset] == ["reset", *["tick"] * 5]
-        assert (await read(daemon_rig, "/api/ticker/ticks?after=unknown", 1))[0].event == "reset"
+async def test_who_lost_the_connection_gets_what_followed(daemon_rig: DaemonRig):
+    ids = await post(daemon_rig, TICKS, {"count": 5})
+    assert [one.id for one in await read(daemon_rig, TICKS, 5)] == ids
+    late = await read(daemon_rig, TICKS, 2, **{"Last-Event-ID": ids[2]})
+    assert [(one.id, one.event, one.data) for one in late] == [
+        (ids[3], "tick", {"n": 3}),
+        (ids[4], "tick", {"n": 4}),
+    ]
+    assert (await read(daemon_rig, f"/api/ticker/ticks?after={ids[3]}", 1))[0].id == ids[4]
+    both = await read(
+        daemon_rig, f"/api/ticker/ticks?after={ids[0]}", 1, **{"Last-Event-ID": ids[3]}
+    )
+    assert both[0].id == ids[4]
+    await post(daemon_rig, TICKS, {"count": 3})
+    reset = await read(daemon_rig, f"/api/ticker/ticks?after={ids[0]}", 6)
+    assert [one.event for one in reset] == ["reset", *["tick"] * 5]
+    assert (await read(daemon_rig, "/api/ticker/ticks?after=unknown", 1))[0].event == "reset"
 
 
 async def test_a_stream_is_open_before_anything_was_sent_and_ends_when_it_is_closed(
-    live: Live, tmp_path: Path, trust: str
+    daemon_rig: DaemonRig, session: aiohttp.ClientSession
 ):
-    async with (
-        started(live, tmp_path, trust) as daemon_rig,
-        aiohttp.ClientSession() as session,
-        asyncio.timeout(30),
-        session.get(daemon_rig.url + TICKS) as answer,
-    ):
+    async with asyncio.timeout(30), session.get(daemon_rig.url + TICKS) as answer:
         assert await answer.content.readline() == b": open\n"
         await post(daemon_rig, TICKS, {"count": 1})
-        assert await code(daemon_rig, "DELETE", TICKS) == 200
+        await expect(daemon_rig, 200, "DELETE", TICKS)
         assert (await answer.content.read()).endswith(b'data: {"n":0}\n\n')
 
 
-async def test_a_generator_names_its_events_and_learns_where_the_reader_was(
-    live: Live, tmp_path: Path, trust: str
-):
-    async with started(live, tmp_path, trust) as daemon_rig:
-        first, second = await read(daemon_rig, "/api/ticker/own", 2, **{"Last-Event-ID": "7"})
-        assert (first.id, first.event, first.data) == ("8", "own", {"after": "7"})
-        assert second.data == "plain"
-        for name in ("a%0aid:%205", "a%0d%0adata:%20x", ""):
-            status, reported = await call(daemon_rig, "GET", f"/api/ticker/own?event={name}")
-            assert status == 502, reported
-        status, _ = await call(daemon_rig, "GET", "/api/ticker/wrong")
-        assert status == 502
-        assert await code(daemon_rig, "POST", TICKS, json={"count": 1, "event": "a\nb"}) == 502
+async def test_a_generator_names_its_events_and_learns_where_the_reader_was(daemon_rig: DaemonRig):
+    first, second = await read(daemon_rig, "/api/ticker/own", 2, **{"Last-Event-ID": "7"})
+    assert (first.id, first.event, first.data) == ("8", "own", {"after": "7"})
+    assert second.data == "plain"
+    for name in ("a%0aid:%205", "a%0d%0adata:%20x", ""):
+        status, reported = await call(daemon_rig, "GET", f"/api/ticker/own?event={name}")
+        assert status == 502, reported
+    await expect(daemon_rig, 502, "GET", "/api/ticker/wrong")
+    await expect(daemon_rig, 502, "POST", TICKS, json={"count": 1, "event": "a\nb"})
 
 
 async def test_a_stream_ends_with_its_module_and_with_its_key(
-    live: Live, tmp_path: Path, trust: str
+    daemon_rig: DaemonRig, session: aiohttp.ClientSession
 ):
-    async with started(live, tmp_path, trust) as daemon_rig, aiohttp.ClientSession() as session:
-        url, headers = daemon_rig.url + TICKS, key_of(daemon_rig, "ticker:read")
-        async with asyncio.timeout(20):
-            async with session.get(url, headers=headers) as answer:
-                assert await answer.content.readline() == b": open\n"
-                key = daemon_rig.daemon.authenticator.ring.keys[0]
-                assert await code(daemon_rig, "DELETE", f"/api/auth/keys/{key.id}") == 200
-                with pytest.raises(aiohttp.ClientError):
-                    await answer.content.read()
-            async with session.get(url) as answer:
-                assert await answer.content.readline() == b": open\n"
-                await post(daemon_rig, "/api/modules/ticker/disable")
-                text = await answer.content.read()
-                assert b"event: error" in text or text == b"\n"
-        assert await code(daemon_rig, "GET", TICKS) == 404
+    url, headers = daemon_rig.url + TICKS, key_of(daemon_rig, "ticker:read")
+    async with asyncio.timeout(20):
+        async with session.get(url, headers=headers) as answer:
+            assert await answer.content.readline() == b": open\n"
+            key = daemon_rig.daemon.authenticator.ring.keys[0]
+            await expect(daemon_rig, 200, "DELETE", f"/api/auth/keys/{key.id}")
+            with pytest.raises(aiohttp.ClientError):
+                await answer.content.read()
+        async with session.get(url) as answer:
+            assert await answer.content.readline() == b": open\n"
+            await post(daemon_rig, "/api/modules/ticker/disable")
+            text = await answer.content.read()
+            assert b"event: error" in text or text == b"\n"
+    await expect(daemon_rig, 404, "GET", TICKS)
 
 
-async def test_readers_that_take_nothing_hold_up_no_one(live: Live, tmp_path: Path, trust: str):
-    async with started(live, tmp_path, trust) as daemon_rig:
-        slow = []
-        for _ in range(20):
-            _, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
-            writer.write(b"GET /api/ticker/ticks HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            slow.append(writer)
-        for _ in range(20):
-            await post(daemon_rig, TICKS, {"count": 50})
-        assert len(await read(daemon_rig, TICKS, 5)) == 5
-        for writer in slow:
-            writer.close()
-        assert (await get(daemon_rig, "/api/modules/ticker"))["problem"] is None
+async def test_readers_that_take_nothing_hold_up_no_one(daemon_rig: DaemonRig):
+    slow = []
+    for _ in range(20):
+        _, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+        writer.write(b"GET /api/ticker/ticks HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        slow.append(writer)
+    for _ in range(20):
+        await post(daemon_rig, TICKS, {"count": 50})
+    assert len(await read(daemon_rig, TICKS, 5)) == 5
+    for writer in slow:
+        writer.close()
+    assert (await get(daemon_rig, "/api/modules/ticker"))["problem"] is None

@@ -17,7 +17,7 @@ from yarl import URL
 
 from tests.api.calls import get
 from tests.api.http.test_module_paths import BOXED
-from tests.api.routes.test_modules import EXAMPLES, install
+from tests.api.routes.test_modules import EXAMPLES, install, run_module
 from tests.stories.daemon_rig import Live, note, save
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
@@ -138,11 +138,9 @@ async def test_the_api_keeps_to_its_own_description(
         ),
         *("--warnings=off", "--no-color"),
     )
-    save(tmp_path / "box/manifest.yaml", "name: box\nversion: 0.1.0\nmodule: module.py\n")
-    save(tmp_path / "box/module.py", BOXED)
     async with live() as daemon_rig:
         await install(daemon_rig, EXAMPLES / "daily")
-        await install(daemon_rig, tmp_path / "box")
+        await run_module(daemon_rig, tmp_path, "box", BOXED, manifest="mcp_tools: [box-find]\n")
         process = await asyncio.create_subprocess_exec(
             PROGRAM,
             "run",

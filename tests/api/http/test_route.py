@@ -9,8 +9,8 @@ from io import BytesIO
 
 import pytest
 
-from tests.api.calls import call, error, get
-from tests.stories.daemon_rig import Live
+from tests.api.calls import call, expect, get
+from tests.stories.daemon_rig import DaemonRig, Live
 
 NO_OBJECT = [
     b"[]",
@@ -36,38 +36,18 @@ NO_PATH = [
     {"Path": "a"},
     {"path": True},
 ]
-REFUSED_PATHS = [
-    "",
-    "/etc/passwd",
-    "../x",
-    "a/../../x",
-    "a//b",
-    "./a",
-    "a\0b",
-    "a\nb",
-    "~/x",
-    "\ud800",
-    "x" * 256,
-    "a/" * 3000 + "b",
-]
 NUMBERS = ["0", "-1", "1.5", "x", "", " 1", "1 ", "٣", "9" * 5000, "501", "1e2", "0x1", "null"]
 
 
 @pytest.mark.parametrize("body", NO_OBJECT, ids=lambda body: repr(body[:12]))
-async def test_a_body_that_is_not_a_json_object_is_refused(live: Live, body):
-    async with live() as daemon_rig:
-        assert await error(daemon_rig, "POST", "/api/bubble/plan", data=body) == 400
+async def test_a_body_that_is_not_a_json_object_is_refused(body, daemon_rig: DaemonRig):
+    await expect(daemon_rig, 400, "POST", "/api/bubble/plan", data=body)
 
 
-async def test_a_body_without_a_path_is_refused_and_so_is_what_is_not_a_path_in_the_vault(
-    live: Live,
-):
-    async with live() as daemon_rig:
-        for body in [*NO_PATH, *({"path": path} for path in REFUSED_PATHS)]:
-            for call_path in ("/api/bubble/plan", "/api/bubble/run"):
-                assert await error(daemon_rig, "POST", call_path, data=json.dumps(body)) == 400, (
-                    body
-                )
+async def test_a_body_without_a_path_of_the_vault_is_refused(daemon_rig: DaemonRig):
+    for body in [*NO_PATH, {"path": "../x"}, {"path": "\ud800"}]:
+        for call_path in ("/api/bubble/plan", "/api/bubble/run"):
+            await expect(daemon_rig, 400, "POST", call_path, data=json.dumps(body))
 
 
 @pytest.mark.parametrize(
@@ -82,42 +62,30 @@ async def test_a_body_without_a_path_is_refused_and_so_is_what_is_not_a_path_in_
 async def test_a_body_is_json_whatever_its_kind_is_said_to_be(live: Live, vault, kind):
     (vault / "a.md").write_text("# A\n")
     async with live() as daemon_rig:
-        status, _ = await call(
+        await expect(
             daemon_rig,
+            200,
             "POST",
             "/api/bubble/plan",
             data=b'{"path": "a.md"}',
             headers={"Content-Type": kind},
         )
-        assert status == 200
 
 
-async def test_a_number_out_of_its_bounds_is_refused(live: Live):
-    async with live() as daemon_rig:
-        for number in NUMBERS:
-            assert await error(daemon_rig, "GET", "/api/runs", params={"limit": number}) == 400, (
-                number
+async def test_a_number_out_of_its_bounds_is_refused(daemon_rig: DaemonRig):
+    for number in NUMBERS:
+        await expect(daemon_rig, 400, "GET", "/api/runs", params={"limit": number})
+        if number != "501":
+            await expect(
+                daemon_rig, 400, "GET", "/api/contexts/chain", params={"max_tokens": number}
             )
-            if number != "501":
-                assert (
-                    await error(
-                        daemon_rig, "GET", "/api/contexts/chain", params={"max_tokens": number}
-                    )
-                    == 400
-                ), number
-        assert (await get(daemon_rig, "/api/runs?limit=500"))["runs"] == []
+    assert (await get(daemon_rig, "/api/runs?limit=500"))["runs"] == []
 
 
-async def test_a_body_too_large_is_refused(live: Live):
-    async with live() as daemon_rig:
-        assert (
-            await error(
-                daemon_rig, "POST", "/api/bubble/plan", data=BytesIO(b"x" * ((1 << 20) + 1))
-            )
-            == 413
-        )
-        assert await error(daemon_rig, "POST", "/api/bubble/plan", data=floods()) == 413
-        await get(daemon_rig, "/api/health")
+async def test_a_body_too_large_is_refused(daemon_rig: DaemonRig):
+    await expect(daemon_rig, 413, "POST", "/api/bubble/plan", data=BytesIO(b"x" * ((1 << 20) + 1)))
+    await expect(daemon_rig, 413, "POST", "/api/bubble/plan", data=floods())
+    await get(daemon_rig, "/api/health")
 
 
 async def floods() -> AsyncIterator[bytes]:
@@ -128,14 +96,13 @@ async def floods() -> AsyncIterator[bytes]:
 @pytest.mark.parametrize(
     "target", ["POST /api/scan", "POST /api/bubble/plan", "POST /api/pause", "GET /api/health"]
 )
-async def test_a_body_that_is_announced_too_large_is_not_waited_for(live: Live, target):
-    async with live() as daemon_rig:
-        reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
-        writer.write(
-            f"{target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n".encode()
-        )
-        assert b" 413 " in await asyncio.wait_for(reader.readline(), 30)
-        writer.close()
+async def test_a_body_that_is_announced_too_large_is_not_waited_for(target, daemon_rig: DaemonRig):
+    reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+    writer.write(
+        f"{target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n".encode()
+    )
+    assert b" 413 " in await asyncio.wait_for(reader.readline(), 30)
+    writer.close()
 
 
 async def test_a_slash_that_a_client_encodes_is_part_of_the_value(live: Live, vault):
@@ -163,8 +130,8 @@ async def test_a_slash_that_a_client_encodes_is_part_of_the_value(live: Live, va
         assert (
             await call(daemon_rig, "POST", "/api/notes/A%2Ftea.md/move", json={"to": "B/tea.md"})
         )[1]["path"] == "B/tea.md"
-        assert await error(daemon_rig, "GET", "/api/notes/A%2F..%2FB%2Ftea.md") == 403
-        assert (
-            await error(daemon_rig, "GET", "/api/notes/B%2Ftea.md%2Fversions") == 404
+        await expect(daemon_rig, 403, "GET", "/api/notes/A%2F..%2FB%2Ftea.md")
+        await expect(
+            daemon_rig, 404, "GET", "/api/notes/B%2Ftea.md%2Fversions"
         )  # of that value, and not a call on the note
     assert (vault / "B/tea.md").read_text() == "# Tea\n\n## Facts\nBlack.\n"

@@ -14,8 +14,8 @@ from aiohttp import web
 
 from parachuted.api import HttpServer, ServerLimits
 from parachuted.errors import DaemonError
-from tests.api.calls import call, get, spoken
-from tests.stories.daemon_rig import Live
+from tests.api.calls import expect, get, spoken
+from tests.stories.daemon_rig import DaemonRig, Live
 
 QUICK = ServerLimits(connections=24, head_s=0.5)
 HEAD = b"GET /x HTTP/1.1\r\nHost: localhost\r\n"
@@ -225,18 +225,17 @@ async def test_what_is_not_http_gets_one_answer_in_the_one_shape_and_no_line_in_
     assert caplog.records == []
 
 
-async def test_the_daemon_takes_no_compressed_body_however_it_is_said(live: Live):
-    async with live() as daemon_rig:
-        for kind in ("gzip", "deflate", "br", "zstd", "GZIP", "identity, gzip", "x"):
-            status, _ = await call(
-                daemon_rig,
-                "POST",
-                "/api/bubble/plan",
-                data=b'{"path": "a.md"}',
-                headers={"Content-Encoding": kind},
-            )
-            assert status == 415, kind
-        await get(daemon_rig, "/api/health")
+async def test_the_daemon_takes_no_compressed_body_however_it_is_said(daemon_rig: DaemonRig):
+    for kind in ("gzip", "deflate", "br", "zstd", "GZIP", "identity, gzip", "x"):
+        await expect(
+            daemon_rig,
+            415,
+            "POST",
+            "/api/bubble/plan",
+            data=b'{"path": "a.md"}',
+            headers={"Content-Encoding": kind},
+        )
+    await get(daemon_rig, "/api/health")
 
 
 async def test_a_body_that_breaks_off_or_is_not_chunked_is_not_the_daemons_fault(
@@ -257,15 +256,14 @@ async def test_a_body_that_breaks_off_or_is_not_chunked_is_not_the_daemons_fault
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_an_answer_that_waits_for_no_body_is_the_last_of_its_connection(live: Live):
-    async with live() as daemon_rig:
-        head = b"POST /api/nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
-        answered = await spoken(daemon_rig, head + b"[")
-        assert b"\r\nConnection: close\r\n" in answered.partition(b"\r\n\r\n")[0] + b"\r\n"
-        whole = (
-            head + b"[1,2]GET /api/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        )
-        assert (await spoken(daemon_rig, whole)).count(b"HTTP/1.1 ") == 2
+async def test_an_answer_that_waits_for_no_body_is_the_last_of_its_connection(
+    daemon_rig: DaemonRig,
+):
+    head = b"POST /api/nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
+    answered = await spoken(daemon_rig, head + b"[")
+    assert b"\r\nConnection: close\r\n" in answered.partition(b"\r\n\r\n")[0] + b"\r\n"
+    whole = head + b"[1,2]GET /api/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert (await spoken(daemon_rig, whole)).count(b"HTTP/1.1 ") == 2
 
 
 async def test_nothing_of_what_was_refused_is_kept():

@@ -205,16 +205,6 @@ async def some_bytes(reader: asyncio.StreamReader, most: int) -> bytes:
     return data
 
 
-async def test_a_reader_that_is_up_to_date_gets_only_what_is_new(tmp_path):
-    async with serving(tmp_path) as served:
-        async with served.read() as stream:
-            served.publish(3)
-            last = (await take(stream, 3))[-1].id
-        async with served.read(last) as stream:
-            served.publish(1)
-            assert [message.data["data"]["subject"] for message in await take(stream, 1)] == ["s0"]
-
-
 @pytest.mark.parametrize("missed", [1000, 1001, 5000])
 async def test_the_last_thousand_are_replayed_and_more_is_a_reset(tmp_path, missed):
     async with serving(tmp_path) as served:
@@ -356,23 +346,6 @@ async def test_the_daemon_ends_at_once_though_streams_are_open(live: Live):
         for answer in answers:
             with contextlib.suppress(aiohttp.ClientPayloadError):
                 await asyncio.wait_for(answer.read(), 30)
-
-
-def test_a_frame_is_an_id_a_name_and_a_document(tmp_path):
-    bus = Bus(lambda: START)
-    event = bus.publish("watch.removed", watcher="A.md")
-    lines = (
-        EventStreams(bus, tmp_path, START, lambda _identity: True).frame(event).decode().split("\n")
-    )
-
-    assert [line.partition(": ")[0] for line in lines] == ["id", "event", "data", "", ""]
-    assert json.loads(lines[2][6:]) == {
-        "event": "watch.removed",
-        "timestamp": "2026-02-24T12:00:00Z",
-        "vault_path": str(tmp_path),
-        "module": "core",
-        "data": {"watcher": "A.md"},
-    }
 
 
 async def test_one_caller_has_so_many_streams_and_the_next_is_refused(tmp_path):

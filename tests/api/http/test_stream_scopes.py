@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from parachuted.keys import KeyFile
-from tests.api.calls import code, key_of, messages
+from tests.api.calls import expect, key_of, messages
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -81,74 +81,63 @@ async def test_a_key_learns_of_its_paths_and_never_of_others(live: Live, vault):
     assert len({message.id for message in got}) == len(got)
 
 
-async def test_what_a_key_missed_is_replayed_as_it_would_have_been_sent(live: Live, vault):
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read", paths=["Projects/**"])
-        async with reading(daemon_rig, key) as stream:
-            save(vault / "Projects/first.md", "first")
-            last = (await reported_until(stream, "Projects/first.md"))[-1].id
-        save(vault / "Private/x.md", "secret")
-        await daemon_rig.settled()
-        save(vault / "Projects/second.md", "second")
-        await daemon_rig.settled()
-        for given in (last, "nonsense"):
-            async with reading(daemon_rig, {**key, "Last-Event-ID": given}) as stream:
-                got = await reported_until(stream, "Projects/second.md")
-                assert "Private" not in str(got)
-                assert (got[0].event == "reset") is (given == "nonsense")
+async def test_what_a_key_missed_is_replayed_as_it_would_have_been_sent(
+    vault, daemon_rig: DaemonRig
+):
+    key = key_of(daemon_rig, "vault:read", paths=["Projects/**"])
+    async with reading(daemon_rig, key) as stream:
+        save(vault / "Projects/first.md", "first")
+        last = (await reported_until(stream, "Projects/first.md"))[-1].id
+    save(vault / "Private/x.md", "secret")
+    await daemon_rig.settled()
+    save(vault / "Projects/second.md", "second")
+    await daemon_rig.settled()
+    for given in (last, "nonsense"):
+        async with reading(daemon_rig, {**key, "Last-Event-ID": given}) as stream:
+            got = await reported_until(stream, "Projects/second.md")
+            assert "Private" not in str(got)
+            assert (got[0].event == "reset") is (given == "nonsense")
 
 
-async def test_a_stream_has_no_head(live: Live):
-    async with (
-        live() as daemon_rig,
-        aiohttp.ClientSession() as session,
-        session.head(f"{daemon_rig.url}/api/events") as answer,
-    ):
-        assert answer.status == 405
+async def test_a_stream_ends_with_its_key(daemon_rig: DaemonRig):
+    file, gone, stays = (
+        KeyFile(daemon_rig.daemon.watched.home),
+        key_of(daemon_rig, "*:read"),
+        key_of(daemon_rig, "vault:read"),
+    )
+    async with reading(daemon_rig, gone) as stream, reading(daemon_rig, stays) as other:
+        file.remove(file.load().keys[0].id)
+        assert await ended(stream) < SOON
+        save(daemon_rig.vault / "a.md", "a")
+        assert await reported_until(other, "a.md")
+    await expect(daemon_rig, 401, "GET", "/api/watches", headers=gone)
 
 
-async def test_a_stream_ends_with_its_key(live: Live):
-    async with live() as daemon_rig:
-        file, gone, stays = (
-            KeyFile(daemon_rig.daemon.watched.home),
-            key_of(daemon_rig, "*:read"),
-            key_of(daemon_rig, "vault:read"),
+async def test_a_stream_ends_at_once_when_its_key_is_revoked_over_http(daemon_rig: DaemonRig):
+    key = key_of(daemon_rig, "*:read")
+    async with reading(daemon_rig, key) as stream:
+        (one,) = KeyFile(daemon_rig.daemon.watched.home).load().keys
+        await expect(daemon_rig, 200, "DELETE", f"/api/auth/keys/{one.id}")
+        assert await ended(stream) < 0.2
+
+
+async def test_nothing_that_happens_after_a_key_was_changed_is_reported_to_its_streams(
+    daemon_rig: DaemonRig,
+):
+    file = KeyFile(daemon_rig.daemon.watched.home).path
+    async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:
+        file.write_text(
+            file.read_text().replace("    - read\n", "    - read\n    paths:\n    - Projects/**\n")
         )
-        async with reading(daemon_rig, gone) as stream, reading(daemon_rig, stays) as other:
-            file.remove(file.load().keys[0].id)
-            assert await ended(stream) < SOON
-            save(daemon_rig.vault / "a.md", "a")
-            assert await reported_until(other, "a.md")
-        assert await code(daemon_rig, "GET", "/api/watches", headers=gone) == 401
-
-
-async def test_a_stream_ends_at_once_when_its_key_is_revoked_over_http(live: Live):
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "*:read")
-        async with reading(daemon_rig, key) as stream:
-            (one,) = KeyFile(daemon_rig.daemon.watched.home).load().keys
-            assert await code(daemon_rig, "DELETE", f"/api/auth/keys/{one.id}") == 200
-            assert await ended(stream) < 0.2
-
-
-async def test_nothing_that_happens_after_a_key_was_changed_is_reported_to_its_streams(live: Live):
-    async with live() as daemon_rig:
-        file = KeyFile(daemon_rig.daemon.watched.home).path
-        async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:
-            file.write_text(
-                file.read_text().replace(
-                    "    - read\n", "    - read\n    paths:\n    - Projects/**\n"
-                )
-            )
-            daemon_rig.daemon.watched.bus.publish(
-                "file.created",
-                path="Private/diary.md",
-                by="person",
-                run=None,
-                causes=[],
-                digest=None,
-            )
-            assert [message async for message in stream] == []
+        daemon_rig.daemon.watched.bus.publish(
+            "file.created",
+            path="Private/diary.md",
+            by="person",
+            run=None,
+            causes=[],
+            digest=None,
+        )
+        assert [message async for message in stream] == []
 
 
 @pytest.mark.parametrize(
@@ -159,24 +148,19 @@ async def test_nothing_that_happens_after_a_key_was_changed_is_reported_to_its_s
         lambda text: text.replace("scopes:", "expires: '2020-01-01T00:00:00Z'\n  scopes:"),
         lambda text: text.replace("---", "--"),
         lambda _text: "",
+        None,
     ],
+    ids=["other scope", "paths", "over", "no document", "empty", "others may read the file"],
 )
-async def test_a_stream_ends_when_its_key_says_otherwise(live: Live, change):
-    async with live() as daemon_rig:
-        file = KeyFile(daemon_rig.daemon.watched.home).path
-        async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:
+async def test_a_stream_ends_when_its_key_says_otherwise(change, daemon_rig: DaemonRig):
+    file = KeyFile(daemon_rig.daemon.watched.home).path
+    async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:
+        if change is None:
+            file.chmod(0o640)
+        else:
             text = change(file.read_text())
             assert text != file.read_text()
             file.write_text(text)
-            assert await ended(stream) < SOON
-
-
-async def test_a_stream_ends_when_others_may_read_the_keys(live: Live):
-    async with (
-        live() as daemon_rig,
-        reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream,
-    ):
-        KeyFile(daemon_rig.daemon.watched.home).path.chmod(0o640)
         assert await ended(stream) < SOON
 
 
@@ -192,33 +176,29 @@ async def test_a_stream_ends_when_its_key_is_over(live: Live):
         assert await ended(stream) < SOON
 
 
-async def test_a_stream_without_a_key_ends_when_everyone_needs_one(live: Live):
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "*:read,write,admin")
-        async with reading(daemon_rig, {}) as stream, reading(daemon_rig, key) as other:
-            assert (
-                await code(
-                    daemon_rig,
-                    "PUT",
-                    "/api/auth/settings",
-                    json={"auth_mode": "always"},
-                    headers=key,
-                )
-                == 200
-            )
-            assert await ended(stream) < SOON
-            save(daemon_rig.vault / "a.md", "a")
-            assert await reported_until(other, "a.md")
+async def test_a_stream_without_a_key_ends_when_everyone_needs_one(daemon_rig: DaemonRig):
+    key = key_of(daemon_rig, "*:read,write,admin")
+    async with reading(daemon_rig, {}) as stream, reading(daemon_rig, key) as other:
+        await expect(
+            daemon_rig,
+            200,
+            "PUT",
+            "/api/auth/settings",
+            json={"auth_mode": "always"},
+            headers=key,
+        )
+        assert await ended(stream) < SOON
+        save(daemon_rig.vault / "a.md", "a")
+        assert await reported_until(other, "a.md")
 
 
-async def test_using_a_key_and_noting_it_ends_no_stream(live: Live):
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read")
-        async with reading(daemon_rig, key) as stream:
-            daemon_rig.daemon.authenticator.ring.flush()
-            daemon_rig.daemon.authenticator.look()
-            save(daemon_rig.vault / "a.md", "a")
-            assert await reported_until(stream, "a.md")
+async def test_using_a_key_and_noting_it_ends_no_stream(daemon_rig: DaemonRig):
+    key = key_of(daemon_rig, "vault:read")
+    async with reading(daemon_rig, key) as stream:
+        daemon_rig.daemon.authenticator.ring.flush()
+        daemon_rig.daemon.authenticator.look()
+        save(daemon_rig.vault / "a.md", "a")
+        assert await reported_until(stream, "a.md")
 
 
 async def test_listeners_with_keys_and_without_hear_the_same_of_what_all_may_see(live: Live):

@@ -9,8 +9,8 @@ import json
 
 import pytest
 
-from tests.api.calls import call, code, key_of
-from tests.stories.daemon_rig import Live, note, save
+from tests.api.calls import call, code, expect, key_of
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 WIDE = [
     *("Hidden", "Hidden/*.md", "**", "**/*.md", "*", "../Hidden", "../*", "Open*/x.md", "Ope?/**"),
@@ -69,12 +69,11 @@ async def test_no_way_of_writing_lets_a_key_watch_what_it_may_not_read(live: Liv
         assert not (vault / "Open/spy.md").exists()
 
 
-async def test_what_a_key_may_read_its_notes_may_watch(live: Live, vault):
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
-        statuses = await ways(daemon_rig, key, "Open/spy.md", text(*NARROW))
+async def test_what_a_key_may_read_its_notes_may_watch(vault, daemon_rig: DaemonRig):
+    key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
+    statuses = await ways(daemon_rig, key, "Open/spy.md", text(*NARROW))
 
-        assert set(statuses.values()) <= {200, 201}, statuses
+    assert set(statuses.values()) <= {200, 201}, statuses
 
 
 async def test_one_key_of_the_frontmatter_is_no_way_round_it_and_neither_is_a_move(
@@ -120,16 +119,15 @@ async def test_a_list_that_its_owner_made_wide_may_be_carried_along_but_leaves_o
         assert (set(kept.values()), set(widened.values())) == ({200}, {422})
 
 
-async def test_who_reads_all_may_watch_all(live: Live, vault):
-    async with live() as daemon_rig:
-        for key in (
-            {},
-            key_of(daemon_rig, "vault:read,write"),
-            key_of(daemon_rig, "*:read,write,admin"),
-        ):
-            assert await code(
-                daemon_rig, "PUT", "/api/notes/Open/spy.md", data=text("**"), headers=key
-            ) in {200, 201}, json.dumps(key)
+async def test_who_reads_all_may_watch_all(vault, daemon_rig: DaemonRig):
+    for key in (
+        {},
+        key_of(daemon_rig, "vault:read,write"),
+        key_of(daemon_rig, "*:read,write,admin"),
+    ):
+        assert await code(
+            daemon_rig, "PUT", "/api/notes/Open/spy.md", data=text("**"), headers=key
+        ) in {200, 201}, json.dumps(key)
 
 
 async def test_no_restore_brings_back_what_a_key_may_not_have_watched(live: Live, vault):
@@ -150,8 +148,8 @@ async def test_no_restore_brings_back_what_a_key_may_not_have_watched(live: Live
         )
         assert (status, "Hidden" in (vault / "Open/spy.md").read_text()) == (422, False)
 
-        assert (
-            await code(daemon_rig, "POST", "/api/history/restore", json=restore) == 200
+        await expect(
+            daemon_rig, 200, "POST", "/api/history/restore", json=restore
         )  # a reader of everything may
         await call(daemon_rig, "DELETE", "/api/notes/Open/spy.md")
         status, _ = await call(

@@ -4,7 +4,7 @@ import asyncio
 
 from parachuted.agents.job import Job
 from parachuted.testing import Block, ScriptedBackend, say, use
-from tests.api.calls import call, key_of, post, refused
+from tests.api.calls import expect, key_of, post, refused
 from tests.stories.daemon_rig import Live, note, save
 
 
@@ -58,17 +58,12 @@ async def test_an_agent_that_no_one_knows_or_a_wrong_order_is_answered_so(live: 
         assert await refused(
             daemon_rig, "POST", "/api/agents/nobody/run", json={"prompt": "x"}
         ) == (404, "there is no agent 'nobody'; `parachute agents list` shows them")
-        assert (
-            await refused(daemon_rig, "POST", "/api/agents/bot/responder/run", json={"prompt": "x"})
-        )[0] == 404
-        assert (await refused(daemon_rig, "POST", "/api/maintenance", json={"prompt": ""}))[
-            0
-        ] == 400
+        await expect(daemon_rig, 404, "POST", "/api/agents/bot/responder/run", json={"prompt": "x"})
+        await expect(daemon_rig, 400, "POST", "/api/maintenance", json={"prompt": ""})
         headers = key_of(daemon_rig, "*:read,write")
-        status, _ = await call(
-            daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers
+        await expect(
+            daemon_rig, 403, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers
         )
-        assert status == 403
 
 
 async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when_resumed(
@@ -134,7 +129,7 @@ async def test_a_key_that_is_revoked_ends_what_was_started_with_it(live: Live):
         )
         await started.wait()
         (key,) = daemon_rig.daemon.authenticator.ring.keys
-        assert (await call(daemon_rig, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
+        await expect(daemon_rig, 200, "DELETE", f"/api/auth/keys/{key.id}")
         assert await asyncio.wait_for(asked, 30) == (502, "who asked for it may do so no longer")
 
 
@@ -164,8 +159,6 @@ async def test_a_key_that_may_not_write_notes_has_no_agent_write_them(live: Live
         )
         assert (status, "does not reach all of the vault" in says, backend.jobs) == (403, True, [])
         allowed = key_of(daemon_rig, "curator:read,write,admin", "vault:read,write", "system:admin")
-        assert (
-            await call(
-                daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"}, headers=allowed
-            )
-        )[0] == 200
+        await expect(
+            daemon_rig, 200, "POST", "/api/maintenance", json={"prompt": "x"}, headers=allowed
+        )

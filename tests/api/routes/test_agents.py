@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.calls import call, get, key_of, post, refused
+from tests.api.calls import call, expect, get, key_of, post, refused
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
@@ -65,7 +65,7 @@ async def test_every_agent_is_reported_with_the_fields_that_the_app_reads(
         assert agents["curator"]["permissions"]["write"] == [["Work/AGENTS.md"]]
         whole = await get(daemon_rig, "/api/agents/keeper/tidy")
         assert whole["system_prompt"].startswith("You tidy.")
-        assert (await refused(daemon_rig, "GET", "/api/agents/keeper/none"))[0] == 404
+        await expect(daemon_rig, 404, "GET", "/api/agents/keeper/none")
 
 
 async def test_the_audit_names_who_has_all_three_at_once(live: Live, vault, module):
@@ -116,7 +116,7 @@ async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
         ours = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/tidy")
         assert (ours["container"], ours["files"]["writes"]) == (None, 25)
         assert (ours["runs_here"], "needs a model" in ours["problem"]) == (False, True)
-        assert (await refused(daemon_rig, "GET", "/api/sandbox/explain?agent=nobody"))[0] == 404
+        await expect(daemon_rig, 404, "GET", "/api/sandbox/explain?agent=nobody")
 
 
 async def test_trust_takes_the_mark_off_and_nothing_else(live: Live, vault):
@@ -139,16 +139,12 @@ async def test_trust_takes_the_mark_off_and_nothing_else(live: Live, vault):
             assert answer[0] == status
 
 
-async def test_a_key_that_only_reads_gets_no_prompts_and_audits_nothing(live: Live, module):
-    async with live() as daemon_rig:
-        await started(daemon_rig, module)
-        _, reported = await call(
-            daemon_rig, "GET", "/api/agents", headers=key_of(daemon_rig, "*:read")
-        )
+async def test_a_key_that_only_reads_gets_no_prompts_and_audits_nothing(
+    module, daemon_rig: DaemonRig
+):
+    await started(daemon_rig, module)
+    _, reported = await call(daemon_rig, "GET", "/api/agents", headers=key_of(daemon_rig, "*:read"))
 
-        assert {one["system_prompt_preview"] for one in reported["agents"]} == {None}
-        for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator"):
-            status, _ = await call(
-                daemon_rig, "GET", path, headers=key_of(daemon_rig, "*:read,write")
-            )
-            assert status == 403
+    assert {one["system_prompt_preview"] for one in reported["agents"]} == {None}
+    for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator"):
+        await expect(daemon_rig, 403, "GET", path, headers=key_of(daemon_rig, "*:read,write"))

@@ -4,11 +4,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from parachuted.audit.chain import EVENT_TYPES
 from parachuted.testing import ScriptedBackend, use
-from tests.api.calls import ELSEWHERE, call, get, key_of, post, refused, spoken
+from tests.api.calls import ELSEWHERE, call, code, expect, get, key_of, post, refused, spoken
 from tests.mcp import peers
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
@@ -63,17 +61,16 @@ async def test_a_call_is_a_line_with_its_route_and_what_became_of_it(live: Live,
     assert runs["error"] == "What was asked for does not exist."
 
 
-async def test_calls_that_are_refused_are_lines_too(live: Live):
-    async with live() as daemon_rig:
-        narrow = key_of(daemon_rig, "vault:read")
-        _status, answer = await call(daemon_rig, "GET", "/api/watches", headers=ELSEWHERE)
-        await refused(
-            daemon_rig, "GET", "/api/watches", headers={"X-API-Key": CANARIES[0], **ELSEWHERE}
-        )
-        await refused(daemon_rig, "POST", "/api/pause", headers=narrow)
-        await refused(daemon_rig, "GET", "/api/nothing?x=1")
-        await refused(daemon_rig, "GET", "/api/watches", headers={"Origin": "http://evil.example"})
-        origin, unknown, scope, wrong, nobody = await audited(daemon_rig, success="false")
+async def test_calls_that_are_refused_are_lines_too(daemon_rig: DaemonRig):
+    narrow = key_of(daemon_rig, "vault:read")
+    _status, answer = await call(daemon_rig, "GET", "/api/watches", headers=ELSEWHERE)
+    await refused(
+        daemon_rig, "GET", "/api/watches", headers={"X-API-Key": CANARIES[0], **ELSEWHERE}
+    )
+    await refused(daemon_rig, "POST", "/api/pause", headers=narrow)
+    await refused(daemon_rig, "GET", "/api/nothing?x=1")
+    await refused(daemon_rig, "GET", "/api/watches", headers={"Origin": "http://evil.example"})
+    origin, unknown, scope, wrong, nobody = await audited(daemon_rig, success="false")
 
     assert (nobody["status"], nobody["target_endpoint"], nobody["source_id"]) == (
         401,
@@ -89,6 +86,7 @@ async def test_calls_that_are_refused_are_lines_too(live: Live):
         scope["source_id"],
         scope["target_endpoint"],
     ) == (403, "api_key", "a test's", "POST /api/pause")
+    assert unknown["error"].startswith("unknown call; ")
     assert (unknown["status"], unknown["target_endpoint"], unknown["target_module"]) == (
         404,
         "GET (no such call)",
@@ -153,27 +151,21 @@ async def test_what_a_person_saves_is_a_line_and_leads_to_the_run_by_its_cause(l
 
 
 async def test_a_write_over_the_api_is_one_line_that_names_who_asked_and_in_which_request(
-    live: Live, vault
+    vault, daemon_rig: DaemonRig
 ):
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read,write")
-        status, _answer = await call(
-            daemon_rig,
-            "PUT",
-            "/api/notes/new.md",
-            data=b"# New\n",
-            headers={**key, "Content-Type": "text/markdown"},
-        )
-        assert status in {200, 201}
-        await daemon_rig.settled()
-        (write,) = await audited(daemon_rig, type="write")
-        (asked,) = await audited(daemon_rig, type="api_call", source="a test's")
+    key = key_of(daemon_rig, "vault:read,write")
+    assert await code(
+        daemon_rig,
+        "PUT",
+        "/api/notes/new.md",
+        data=b"# New\n",
+        headers={**key, "Content-Type": "text/markdown"},
+    ) in {200, 201}
+    await daemon_rig.settled()
+    (write,) = await audited(daemon_rig, type="write")
+    (asked,) = await audited(daemon_rig, type="api_call", source="a test's")
 
-    assert (write["source_type"], write["source_id"], write["paths"]) == (
-        "api_key",
-        "a test's",
-        ["new.md"],
-    )
+    assert write == write | {"source_type": "api_key", "source_id": "a test's", "paths": ["new.md"]}
     assert write["request_id"] == asked["request_id"]
 
 
@@ -238,69 +230,61 @@ async def test_nothing_that_a_caller_names_adds_a_line_or_a_character_that_moves
     assert all(one == "\n" or one.isprintable() for one in text)
 
 
-async def test_pages_and_filters(live: Live):
-    async with live() as daemon_rig:
-        for _ in range(5):
-            await get(daemon_rig, "/api/health")
-        first = await get(daemon_rig, "/api/audit?limit=3&type=api_call")
-        second = await get(daemon_rig, f"/api/audit?limit=2&cursor={first['cursor']}")
-        none = await get(daemon_rig, "/api/audit?since=2001-01-01&until=2001-01-02")
+async def test_pages_and_filters(daemon_rig: DaemonRig):
+    for _ in range(5):
+        await get(daemon_rig, "/api/health")
+    first = await get(daemon_rig, "/api/audit?limit=3&type=api_call")
+    second = await get(daemon_rig, f"/api/audit?limit=2&cursor={first['cursor']}")
+    none = await get(daemon_rig, "/api/audit?since=2001-01-01&until=2001-01-02")
 
-        assert [event["seq"] for event in first["events"]] == [5, 4, 3]
-        assert [event["seq"] for event in second["events"]] == [2, 1]
-        assert none == {"events": [], "count": 0, "cursor": None}
-        for query in (
-            "since=yesterday",
-            "limit=0",
-            "limit=1001",
-            "cursor=x",
-            "success=maybe",
-            "path=../x",
-            "what=1",
-        ):
-            assert (await refused(daemon_rig, "GET", f"/api/audit?{query}"))[0] == 400
+    assert [event["seq"] for event in first["events"]] == [5, 4, 3]
+    assert [event["seq"] for event in second["events"]] == [2, 1]
+    assert none == {"events": [], "count": 0, "cursor": None}
+    for query in (
+        "since=yesterday",
+        "limit=0",
+        "limit=1001",
+        "cursor=x",
+        "success=maybe",
+        "path=../x",
+        "what=1",
+    ):
+        await expect(daemon_rig, 400, "GET", f"/api/audit?{query}")
 
 
-async def test_a_type_that_does_not_exist_is_refused_with_the_ones_that_exist(live: Live):
-    async with live() as daemon_rig:
-        status, message = await refused(daemon_rig, "GET", "/api/audit?type=zzz")
+async def test_a_type_that_does_not_exist_is_refused_with_the_ones_that_exist(
+    daemon_rig: DaemonRig,
+):
+    status, message = await refused(daemon_rig, "GET", "/api/audit?type=zzz")
 
     assert status == 400
     assert [one for one in EVENT_TYPES if f"'{one}'" not in message] == []
 
 
-async def test_a_call_that_does_not_exist_is_reported(live: Live):
-    async with live() as daemon_rig:
-        await refused(daemon_rig, "GET", "/api/nothing")
-        (event,) = await audited(daemon_rig)
-
-    assert event["error"] == "answered 404"
-
-
-async def test_the_words_of_an_error_that_name_a_heading_stay_out_of_it(live: Live, vault: Path):
+async def test_the_words_of_an_error_that_name_a_heading_stay_out_of_it(
+    vault: Path, daemon_rig: DaemonRig
+):
     save(vault / "a.md", "# A\n\n## Diagnosis\n\nText.\n")
-    async with live() as daemon_rig:
-        async with peers.client(daemon_rig) as peer:
-            said = await peers.refused(peer, "read_note", path="a.md", section="None")
-        daemon_rig.daemon.vault.audit.flush()
-        lines = b"".join(
-            path.read_bytes() for path in (vault / ".parachute/audit").rglob("*") if path.is_file()
-        )
+    async with peers.client(daemon_rig) as peer:
+        said = await peers.refused(peer, "read_note", path="a.md", section="None")
+    daemon_rig.daemon.vault.audit.flush()
+    lines = b"".join(
+        path.read_bytes() for path in (vault / ".parachute/audit").rglob("*") if path.is_file()
+    )
 
     assert "Diagnosis" in said
     assert b"read_note" in lines
     assert b"Diagnosis" not in lines
 
 
-async def test_it_says_whether_it_holds(live: Live, vault):
-    async with live() as daemon_rig:
-        await get(daemon_rig, "/api/health")
-        await get(daemon_rig, "/api/audit")
-        assert (await get(daemon_rig, "/api/audit/verify"))["holds"]
-        (day,) = (vault / ".parachute/audit").glob("*.jsonl")
-        day.write_bytes(day.read_bytes().replace(b"/api/health", b"/api/wealth"))
+async def test_it_says_whether_it_holds(vault, daemon_rig: DaemonRig):
+    await get(daemon_rig, "/api/health")
+    await get(daemon_rig, "/api/audit")
+    assert (await get(daemon_rig, "/api/audit/verify"))["holds"]
+    (day,) = (vault / ".parachute/audit").glob("*.jsonl")
+    day.write_bytes(day.read_bytes().replace(b"/api/health", b"/api/wealth"))
 
-        verdict = await get(daemon_rig, "/api/audit/verify")
+    verdict = await get(daemon_rig, "/api/audit/verify")
 
     assert not verdict["holds"]
     assert verdict["findings"] == [f"{day.name}:1 (seq 1) was changed after it was written"]
@@ -323,28 +307,25 @@ async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doc
     assert "`parachute audit verify` lists all" in reported
 
 
-async def test_neither_notes_nor_files_nor_sync_reach_the_audit(live: Live, vault):
-    async with live() as daemon_rig:
-        await get(daemon_rig, "/api/health")
-        await get(daemon_rig, "/api/audit")
-        (day,) = (vault / ".parachute/audit").glob("*.jsonl")
-        name = f".parachute/audit/{day.name}"
-        for method in ("GET", "PUT", "PATCH", "DELETE"):
-            assert (await call(daemon_rig, method, f"/api/notes/{name}", json={}))[0] in {
-                400,
-                403,
-                404,
-                422,
-            }
-        for path in (f"/api/read?path={name}", "/api/ls?path=.parachute/audit"):
-            assert (await call(daemon_rig, "GET", path))[0] in {400, 403, 404}
-        await daemon_rig.settled()
+async def test_neither_notes_nor_files_nor_sync_reach_the_audit(vault, daemon_rig: DaemonRig):
+    await get(daemon_rig, "/api/health")
+    await get(daemon_rig, "/api/audit")
+    (day,) = (vault / ".parachute/audit").glob("*.jsonl")
+    name = f".parachute/audit/{day.name}"
+    for method in ("GET", "PUT", "PATCH", "DELETE"):
+        assert await code(daemon_rig, method, f"/api/notes/{name}", json={}) in {
+            400,
+            403,
+            404,
+            422,
+        }
+    for path in (f"/api/read?path={name}", "/api/ls?path=.parachute/audit"):
+        assert await code(daemon_rig, "GET", path) in {400, 403, 404}
+    await daemon_rig.settled()
 
-        assert daemon_rig.reported("file.") == []
-        assert [
-            path for path in daemon_rig.daemon.watched.index.paths() if ".parachute" in path
-        ] == []
-        assert (await get(daemon_rig, "/api/audit/verify"))["holds"]
+    assert daemon_rig.reported("file.") == []
+    assert [path for path in daemon_rig.daemon.watched.index.paths() if ".parachute" in path] == []
+    assert (await get(daemon_rig, "/api/audit/verify"))["holds"]
 
 
 async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
@@ -371,52 +352,38 @@ async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
 
 
 async def test_while_the_disk_is_full_nothing_is_changed_and_reading_and_stopping_go_on(
-    live: Live, monkeypatch
+    monkeypatch, daemon_rig: DaemonRig
 ):
-    async with live() as daemon_rig:
-        append = daemon_rig.daemon.vault.audit.folder.append
-        monkeypatch.setattr(daemon_rig.daemon.vault.audit.folder, "append", _refuse)
-        await get(daemon_rig, "/api/health")
-        await daemon_rig.until(lambda: daemon_rig.daemon.vault.audit.refusal)
-        status, message = await refused(
-            daemon_rig,
-            "PUT",
-            "/api/notes/a.md",
-            data=b"# A\n",
-            headers={"Content-Type": "text/markdown"},
-        )
-        assert (status, message) == (
-            507,
-            "the vault is read-only, since the audit cannot be written: No space left on device",
-        )
-        await get(daemon_rig, "/api/watches")
-        await post(daemon_rig, "/api/pause")
-        await post(daemon_rig, "/api/resume")
+    append = daemon_rig.daemon.vault.audit.folder.append
+    monkeypatch.setattr(daemon_rig.daemon.vault.audit.folder, "append", _refuse)
+    await get(daemon_rig, "/api/health")
+    await daemon_rig.until(lambda: daemon_rig.daemon.vault.audit.refusal)
+    status, message = await refused(
+        daemon_rig,
+        "PUT",
+        "/api/notes/a.md",
+        data=b"# A\n",
+        headers={"Content-Type": "text/markdown"},
+    )
+    assert (status, message) == (
+        507,
+        "the vault is read-only, since the audit cannot be written: No space left on device",
+    )
+    await get(daemon_rig, "/api/watches")
+    await post(daemon_rig, "/api/pause")
+    await post(daemon_rig, "/api/resume")
 
-        monkeypatch.setattr(daemon_rig.daemon.vault.audit.folder, "append", append)
-        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.audit.refusal)
-        assert (
-            await call(
-                daemon_rig,
-                "PUT",
-                "/api/notes/a.md",
-                data=b"# A\n",
-                headers={"Content-Type": "text/markdown"},
-            )
-        )[0] in {200, 201}
-        assert {event["status"] for event in await audited(daemon_rig)} >= {200, 507}
+    monkeypatch.setattr(daemon_rig.daemon.vault.audit.folder, "append", append)
+    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.audit.refusal)
+    assert await code(
+        daemon_rig,
+        "PUT",
+        "/api/notes/a.md",
+        data=b"# A\n",
+        headers={"Content-Type": "text/markdown"},
+    ) in {200, 201}
+    assert {event["status"] for event in await audited(daemon_rig)} >= {200, 507}
 
 
 def _refuse(*_given: object, **_named: object) -> bool:
     raise OSError(28, "No space left on device")
-
-
-@pytest.mark.parametrize("again", [False, True])
-async def test_the_chain_goes_on_from_one_life_to_the_next(live: Live, vault, home, again):
-    for _ in range(2 + again):
-        async with live() as daemon_rig:
-            await get(daemon_rig, "/api/health")
-    async with live() as daemon_rig:
-        verdict = await get(daemon_rig, "/api/audit/verify")
-
-    assert (verdict["holds"], verdict["lines"]) == (True, 2 + again)

@@ -5,7 +5,7 @@ import sqlite3
 from parachuted.errors import StorageFailedError
 from tests.api.calls import get
 from tests.modules.small_modules import write_module
-from tests.stories.daemon_rig import Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 
 async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live, vault):
@@ -17,10 +17,6 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live
     async with live() as daemon_rig:
         answer = await get(daemon_rig, "/api/doctor")
 
-    assert set(answer) == {
-        *("findings", "problems", "notes", "modules"),
-        *("search", "history", "databases"),
-    }
     odd = ["both.md", "broken.md", "latin.md", "watch.md"]
     assert {
         (one["path"], one["is_problem"], bool(one["advice"])) for one in answer["findings"]
@@ -31,11 +27,12 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live
     )
 
 
-async def test_each_problem_comes_with_what_to_do_and_what_the_api_can_do_about_it(live: Live):
-    async with live() as daemon_rig:
-        daemon_rig.daemon.watched.problems.set("missing", "600 of 700 files are gone")
-        daemon_rig.daemon.watched.problems.set("file:Kitchen/a.md", "it cannot be read")
-        found = {one["about"]: one for one in (await get(daemon_rig, "/api/doctor"))["findings"]}
+async def test_each_problem_comes_with_what_to_do_and_what_the_api_can_do_about_it(
+    daemon_rig: DaemonRig,
+):
+    daemon_rig.daemon.watched.problems.set("missing", "600 of 700 files are gone")
+    daemon_rig.daemon.watched.problems.set("file:Kitchen/a.md", "it cannot be read")
+    found = {one["about"]: one for one in (await get(daemon_rig, "/api/doctor"))["findings"]}
 
     missing, file = found["missing"], found["file:Kitchen/a.md"]
     assert (missing["remedy"], missing["is_problem"]) == ("accept_missing", True)
@@ -60,14 +57,15 @@ async def test_the_doctor_shows_the_state_of_every_database(live: Live, vault):
     assert all(files[name]["size"] > 0 for name in ("history.db", "seen.db", "search.db"))
 
 
-async def test_the_doctor_answers_while_there_is_no_search_index(live: Live, vault, monkeypatch):
-    async with live() as daemon_rig:
+async def test_the_doctor_answers_while_there_is_no_search_index(
+    vault, monkeypatch, daemon_rig: DaemonRig
+):
 
-        def fail(*_arguments: object) -> None:
-            raise StorageFailedError("the search index is not made yet")
+    def fail(*_arguments: object) -> None:
+        raise StorageFailedError("the search index is not made yet")
 
-        monkeypatch.setattr(daemon_rig.daemon.vault.search, "count", fail)
-        assert (await get(daemon_rig, "/api/doctor"))["search"]["indexed"] == 0
+    monkeypatch.setattr(daemon_rig.daemon.vault.search, "count", fail)
+    assert (await get(daemon_rig, "/api/doctor"))["search"]["indexed"] == 0
 
 
 DOCTOR = """

@@ -12,12 +12,8 @@ import aiohttp
 import psutil
 import pytest
 
-from tests.api.calls import call, code, error, get, key_of, refused
+from tests.api.calls import call, code, digest, error, expect, get, key_of, refused
 from tests.stories.daemon_rig import DaemonRig, Live, save
-
-
-def digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def left_behind(daemon_rig: DaemonRig) -> list[str]:
@@ -141,22 +137,23 @@ async def test_what_a_browser_could_run_is_handed_over_to_be_saved(live: Live, v
     assert "sandbox" in headers["Content-Security-Policy"]
 
 
-async def test_an_upload_makes_and_replaces_a_file_and_history_has_the_old_one(live: Live, vault):
+async def test_an_upload_makes_and_replaces_a_file_and_history_has_the_old_one(
+    vault, daemon_rig: DaemonRig
+):
     first, second = os.urandom(6 << 20), os.urandom(5 << 20)
-    async with live() as daemon_rig:
-        made = await call(daemon_rig, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(first))
-        again = await call(
-            daemon_rig,
-            "PUT",
-            "/api/files/new/clip.wav",
-            data=io.BytesIO(second),
-            headers={"X-Content-SHA256": digest(second)},
-        )
-        same = await call(daemon_rig, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(second))
-        kept, left = daemon_rig.daemon.watched.objects.get(digest(first)), left_behind(daemon_rig)
-        twice = digest(second) in daemon_rig.daemon.watched.objects
-        writes = daemon_rig.daemon.watched.history.writes_of("new/clip.wav")
-        reported = [event["by"] for event in daemon_rig.reported("file.")]
+    made = await call(daemon_rig, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(first))
+    again = await call(
+        daemon_rig,
+        "PUT",
+        "/api/files/new/clip.wav",
+        data=io.BytesIO(second),
+        headers={"X-Content-SHA256": digest(second)},
+    )
+    same = await call(daemon_rig, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(second))
+    kept, left = daemon_rig.daemon.watched.objects.get(digest(first)), left_behind(daemon_rig)
+    twice = digest(second) in daemon_rig.daemon.watched.objects
+    writes = daemon_rig.daemon.watched.history.writes_of("new/clip.wav")
+    reported = [event["by"] for event in daemon_rig.reported("file.")]
 
     assert made == (
         201,
@@ -236,42 +233,40 @@ async def test_conditions_hold(live: Live, vault):
         assert await put("none.bin", **{"If-None-Match": "*"}) == 201
 
 
-async def test_an_upload_that_is_cut_short_leaves_nothing(live: Live, vault):
-    async with live() as daemon_rig:
-        for head in (b"Content-Length: 1000000", b"Transfer-Encoding: chunked"):
-            _, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
-            writer.write(
-                b"PUT /api/files/cut.bin HTTP/1.1\r\nHost: localhost\r\n"
-                + head
-                + b"\r\n\r\n10000\r\n"
-                + b"x" * 60_000
-            )
-            await writer.drain()
-            await daemon_rig.until(lambda: left_behind(daemon_rig))
-            writer.transport.abort()
-            await daemon_rig.until(lambda: not left_behind(daemon_rig))
+async def test_an_upload_that_is_cut_short_leaves_nothing(vault, daemon_rig: DaemonRig):
+    for head in (b"Content-Length: 1000000", b"Transfer-Encoding: chunked"):
+        _, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+        writer.write(
+            b"PUT /api/files/cut.bin HTTP/1.1\r\nHost: localhost\r\n"
+            + head
+            + b"\r\n\r\n10000\r\n"
+            + b"x" * 60_000
+        )
+        await writer.drain()
+        await daemon_rig.until(lambda: left_behind(daemon_rig))
+        writer.transport.abort()
+        await daemon_rig.until(lambda: not left_behind(daemon_rig))
 
     assert not (vault / "cut.bin").exists()
 
 
 @pytest.mark.parametrize("place", ["files/cut.bin", "notes/cut.md"])
 async def test_a_key_that_is_revoked_while_its_upload_comes_writes_nothing(
-    live: Live, vault, place
+    vault, place, daemon_rig: DaemonRig
 ):
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:write")
-        daemon_rig.daemon.authenticator.look()
-        reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
-        head = f"PUT /api/{place} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
-        shown = "".join(f"{name}: {value}\r\n" for name, value in key.items())
-        writer.write(f"{head}Content-Type: text/markdown\r\n{shown}\r\n12345".encode())
-        await writer.drain()
-        await asyncio.sleep(0.1)
-        (only,) = (await get(daemon_rig, "/api/auth/keys"))["keys"]
-        await call(daemon_rig, "DELETE", f"/api/auth/keys/{only['id']}")
-        writer.write(b"67890")
-        assert (await reader.readline()).startswith(b"HTTP/1.1 401")
-        writer.close()
+    key = key_of(daemon_rig, "vault:write")
+    daemon_rig.daemon.authenticator.look()
+    reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+    head = f"PUT /api/{place} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
+    shown = "".join(f"{name}: {value}\r\n" for name, value in key.items())
+    writer.write(f"{head}Content-Type: text/markdown\r\n{shown}\r\n12345".encode())
+    await writer.drain()
+    await asyncio.sleep(0.1)
+    (only,) = (await get(daemon_rig, "/api/auth/keys"))["keys"]
+    await call(daemon_rig, "DELETE", f"/api/auth/keys/{only['id']}")
+    writer.write(b"67890")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 401")
+    writer.close()
 
     assert list(vault.glob("cut.*")) == []
 
@@ -297,8 +292,8 @@ async def test_what_is_hidden_or_outside_does_not_exist(live: Live, vault, path)
 async def test_a_folder_is_not_a_file(live: Live, vault):
     save(vault / "folder/note.md", "x")
     async with live() as daemon_rig:
-        assert await error(daemon_rig, "GET", "/api/files/folder") == 400
-        assert await error(daemon_rig, "PUT", "/api/files/folder", data=b"x") == 400
+        await expect(daemon_rig, 400, "GET", "/api/files/folder")
+        await expect(daemon_rig, 400, "PUT", "/api/files/folder", data=b"x")
         assert await error(daemon_rig, "PUT", "/api/files/folder/note.md/deeper", data=b"x") in {
             400,
             404,

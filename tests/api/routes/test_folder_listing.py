@@ -24,13 +24,6 @@ def names(vault, folder: str = "", *globs: str) -> list[str]:
     ]
 
 
-def test_folders_come_first_then_files_by_name(vault):
-    for path in ("b.md", "a.md", "z/x.md", "c/x.md"):
-        save(vault / path, "x")
-
-    assert names(vault) == ["c", "z", "a.md", "b.md"]
-
-
 def test_a_folder_is_shown_when_something_below_may_be_seen(vault):
     for path in ("Projects/garden/plan.md", "Projects/attic/old.md", "Daily/a.md", "root.md"):
         save(vault / path, "x")
@@ -71,11 +64,3 @@ def test_odd_things_are_passed_over(vault):
     (vault / os.fsdecode(b"not-utf8-\xff.md")).write_text("x")
 
     assert names(vault) == [".agents", "not-utf8-\\xff.md"]
-
-
-def test_what_is_not_a_folder_is_not_listed(vault):
-    save(vault / "a.md", "x")
-
-    for path in ("a.md", "none", "a.md/deeper"):
-        with pytest.raises(NotFoundError):
-            names(vault, path)

@@ -5,7 +5,7 @@ import time
 
 from parachuted import __version__
 from tests.api.calls import ELSEWHERE, call, get, key_of, post
-from tests.stories.daemon_rig import Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 
 async def test_it_says_that_all_is_well_and_no_more(live: Live):
@@ -25,23 +25,6 @@ async def test_asked_for_details_it_tells_what_is_watched_what_waits_and_what_wa
     async with live() as daemon_rig:
         health = await get(daemon_rig, "/api/health?detailed=true")
 
-    assert set(health) == {
-        *(
-            "status",
-            "version",
-            "timestamp",
-            "pid",
-            "uptime",
-            "vault",
-            "agent",
-            "tasks",
-            "waiting",
-            "freshness",
-            "budget",
-            "problems",
-        ),
-        *("docker", "modules", "bots", "history"),
-    }
     assert health["pid"] == os.getpid()
     assert isinstance(health["uptime"], float)
     assert health["vault"] == {
@@ -59,15 +42,14 @@ async def test_asked_for_details_it_tells_what_is_watched_what_waits_and_what_wa
     assert health["budget"]["runs_per_hour"] == 60
 
 
-async def test_a_problem_makes_it_degraded_until_it_is_gone(live: Live):
-    async with live() as daemon_rig:
-        daemon_rig.daemon.watched.problems.set("weather", "it rains")
-        assert (await get(daemon_rig, "/api/health"))["status"] == "degraded"
-        assert (await get(daemon_rig, "/api/health?detailed=true"))["problems"] == {
-            "weather": "it rains"
-        }
-        daemon_rig.daemon.watched.problems.set("weather", None)
-        assert (await get(daemon_rig, "/api/health"))["status"] == "ok"
+async def test_a_problem_makes_it_degraded_until_it_is_gone(daemon_rig: DaemonRig):
+    daemon_rig.daemon.watched.problems.set("weather", "it rains")
+    assert (await get(daemon_rig, "/api/health"))["status"] == "degraded"
+    assert (await get(daemon_rig, "/api/health?detailed=true"))["problems"] == {
+        "weather": "it rains"
+    }
+    daemon_rig.daemon.watched.problems.set("weather", None)
+    assert (await get(daemon_rig, "/api/health"))["status"] == "ok"
 
 
 async def test_a_task_that_waits_and_a_watcher_that_is_behind_are_shown(live: Live, vault):
@@ -102,18 +84,19 @@ async def test_names_that_no_terminal_or_json_takes_are_reported_as_escapes(live
         ]
 
 
-async def test_details_are_for_this_machine_and_for_keys_that_may_read_all_notes(live: Live, vault):
-    async with live() as daemon_rig:
-        keys = {
-            "all": key_of(daemon_rig, "vault:read"),
-            "some": key_of(daemon_rig, "*:read", paths=("**",)),
-            "none": key_of(daemon_rig, "chat:write"),
-            "nobody": ELSEWHERE,
-        }
-        reported = {
-            name: (await call(daemon_rig, "GET", "/api/health?detailed", headers=key))[1]
-            for name, key in keys.items()
-        }
+async def test_details_are_for_this_machine_and_for_keys_that_may_read_all_notes(
+    vault, daemon_rig: DaemonRig
+):
+    keys = {
+        "all": key_of(daemon_rig, "vault:read"),
+        "some": key_of(daemon_rig, "*:read", paths=("**",)),
+        "none": key_of(daemon_rig, "chat:write"),
+        "nobody": ELSEWHERE,
+    }
+    reported = {
+        name: (await call(daemon_rig, "GET", "/api/health?detailed", headers=key))[1]
+        for name, key in keys.items()
+    }
 
     plain = {"status", "version", "timestamp"}
     assert {name: set(health) == plain for name, health in reported.items()} == {

@@ -6,69 +6,60 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.calls import call, code, error, get, key_of, post, refused
-from tests.api.routes.test_runs import GARDEN, pair, run_once
+from tests.api.calls import call, code, expect, get, key_of, post, refused
+from tests.api.routes.test_runs import GARDEN, run_once
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 RESTORE = "/api/history/restore"
 
-__all__ = ["pair"]
 ROOT = "AGENTS.md"
 
 
-async def test_the_versions_of_a_file_are_reported_newest_first(live: Live, pair):
-    async with live() as daemon_rig:
-        run = await run_once(daemon_rig)
-        answer = await get(daemon_rig, f"/api/history?path={ROOT}")
+async def test_the_versions_of_a_file_are_reported_newest_first(pair, daemon_rig: DaemonRig):
+    run = await run_once(daemon_rig)
+    answer = await get(daemon_rig, f"/api/history?path={ROOT}")
 
-        newest, between, first = answer["versions"]
-        assert (answer["path"], answer["count"], answer["since"]) == (ROOT, 3, None)
-        assert (newest["by"], newest["run"], newest["kind"], newest["kept"]) == (
-            "curator",
-            run["id"],
-            "changed",
-            True,
-        )
-        assert between["run"] == run["id"]
-        assert newest["added"] > 0
-        assert (first["by"], first["run"], first["at"], first["kept"]) == (
-            "person",
-            None,
-            None,
-            True,
-        )
-        assert len((await get(daemon_rig, f"/api/history?path={ROOT}&limit=1"))["versions"]) == 1
+    newest, between, first = answer["versions"]
+    assert (answer["path"], answer["count"], answer["since"]) == (ROOT, 3, None)
+    assert (newest["by"], newest["run"], newest["kind"], newest["kept"]) == (
+        "curator",
+        run["id"],
+        "changed",
+        True,
+    )
+    assert between["run"] == run["id"]
+    assert newest["added"] > 0
+    assert first == first | {"by": "person", "run": None, "at": None, "kept": True}
+    assert len((await get(daemon_rig, f"/api/history?path={ROOT}&limit=1"))["versions"]) == 1
 
 
-async def test_a_persons_save_and_move_are_versions_with_their_time(live: Live, pair):
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
-        save(pair / GARDEN, note("Garden", focus="- sow"))
-        await daemon_rig.settled()
-        (pair / GARDEN).rename(pair / "Projects/plot.md")
-        await daemon_rig.settled()
-        versions = (await get(daemon_rig, "/api/history?path=Projects/plot.md"))["versions"]
+async def test_a_persons_save_and_move_are_versions_with_their_time(pair, daemon_rig: DaemonRig):
+    await daemon_rig.settled()
+    save(pair / GARDEN, note("Garden", focus="- sow"))
+    await daemon_rig.settled()
+    (pair / GARDEN).rename(pair / "Projects/plot.md")
+    await daemon_rig.settled()
+    versions = (await get(daemon_rig, "/api/history?path=Projects/plot.md"))["versions"]
 
-        assert [
-            (one["kind"], one["path"], one["source"], one["by"], one["at"] is not None)
-            for one in versions[:2]
-        ] == [
-            ("moved", "Projects/plot.md", GARDEN, "person", True),
-            ("changed", GARDEN, None, "person", True),
-        ]
+    assert [
+        (one["kind"], one["path"], one["source"], one["by"], one["at"] is not None)
+        for one in versions[:2]
+    ] == [
+        ("moved", "Projects/plot.md", GARDEN, "person", True),
+        ("changed", GARDEN, None, "person", True),
+    ]
 
 
-async def test_a_run_and_what_followed_are_reported_file_by_file(live: Live, pair):
-    async with live() as daemon_rig:
-        run = await run_once(daemon_rig)
-        answer = await get(daemon_rig, f"/api/runs/{run['id']}/diff")
+async def test_a_run_and_what_followed_are_reported_file_by_file(pair, daemon_rig: DaemonRig):
+    run = await run_once(daemon_rig)
+    answer = await get(daemon_rig, f"/api/runs/{run['id']}/diff")
 
-        assert answer["runs"] == [run["id"]]
-        (file,) = answer["files"]
-        assert (file["path"], file["runs"], file["source"]) == (ROOT, [run["id"]], None)
-        assert file["diff"].startswith("--- a/AGENTS.md")
-        assert answer == await get(daemon_rig, f"/api/runs/{run['id']}/diff?cascade=false")
-        assert await error(daemon_rig, "GET", "/api/runs/r-x/diff") == 404
+    assert answer["runs"] == [run["id"]]
+    (file,) = answer["files"]
+    assert (file["path"], file["runs"], file["source"]) == (ROOT, [run["id"]], None)
+    assert file["diff"].startswith("--- a/AGENTS.md")
+    assert answer == await get(daemon_rig, f"/api/runs/{run['id']}/diff?cascade=false")
+    await expect(daemon_rig, 404, "GET", "/api/runs/r-x/diff")
 
 
 async def test_a_file_is_brought_back_and_wakes_no_one_and_that_is_undone(live: Live, pair):
@@ -90,15 +81,14 @@ async def test_a_file_is_brought_back_and_wakes_no_one_and_that_is_undone(live: 
         ) == 2
 
 
-async def test_a_deleted_file_comes_back(live: Live, pair):
-    async with live() as daemon_rig:
-        run = await run_once(daemon_rig)
-        text = (pair / ROOT).read_bytes()
-        (pair / ROOT).unlink()
-        await daemon_rig.settled()
-        await post(daemon_rig, RESTORE, {"path": ROOT, "run": run["id"], "after": True})
+async def test_a_deleted_file_comes_back(pair, daemon_rig: DaemonRig):
+    run = await run_once(daemon_rig)
+    text = (pair / ROOT).read_bytes()
+    (pair / ROOT).unlink()
+    await daemon_rig.settled()
+    await post(daemon_rig, RESTORE, {"path": ROOT, "run": run["id"], "after": True})
 
-        assert (pair / ROOT).read_bytes() == text
+    assert (pair / ROOT).read_bytes() == text
 
 
 @pytest.mark.parametrize(
@@ -116,28 +106,28 @@ async def test_a_deleted_file_comes_back(live: Live, pair):
         ({"path": "Suggestions/x.md", "run": "r-1"}, 422),
     ],
 )
-async def test_what_cannot_be_restored_is_refused(live: Live, pair, body, status):
-    async with live() as daemon_rig:
-        got, message = await refused(daemon_rig, "POST", RESTORE, json=body)
+async def test_what_cannot_be_restored_is_refused(pair, body, status, daemon_rig: DaemonRig):
+    got, message = await refused(daemon_rig, "POST", RESTORE, json=body)
 
-        assert got == status, message
-        assert (pair / ROOT).exists()
+    assert got == status, message
+    assert (pair / ROOT).exists()
 
 
-async def test_what_was_changed_in_the_same_place_since_is_shown_and_kept(live: Live, pair):
-    async with live() as daemon_rig:
-        run = await run_once(daemon_rig)
-        base = (await get(daemon_rig, f"/api/history?path={ROOT}"))["versions"][0]["version"]
-        text = (pair / ROOT).read_text()
-        save(pair / ROOT, "".join(f"{line} mine\n" for line in text.splitlines()))
-        await daemon_rig.settled()
-        status, answer = await call(
-            daemon_rig, "POST", RESTORE, json={"path": ROOT, "run": run["id"], "base": base}
-        )
+async def test_what_was_changed_in_the_same_place_since_is_shown_and_kept(
+    pair, daemon_rig: DaemonRig
+):
+    run = await run_once(daemon_rig)
+    base = (await get(daemon_rig, f"/api/history?path={ROOT}"))["versions"][0]["version"]
+    text = (pair / ROOT).read_text()
+    save(pair / ROOT, "".join(f"{line} mine\n" for line in text.splitlines()))
+    await daemon_rig.settled()
+    status, answer = await call(
+        daemon_rig, "POST", RESTORE, json={"path": ROOT, "run": run["id"], "base": base}
+    )
 
-        assert status == 409
-        assert "mine" in str(answer)
-        assert "mine" in (pair / ROOT).read_text()
+    assert status == 409
+    assert "mine" in str(answer)
+    assert "mine" in (pair / ROOT).read_text()
 
 
 async def sees_nothing_of_the_root(daemon_rig: DaemonRig, run: str) -> None:
@@ -151,19 +141,18 @@ async def sees_nothing_of_the_root(daemon_rig: DaemonRig, run: str) -> None:
             local=True,
         )
     }
-    assert await code(daemon_rig, "GET", f"/api/history?path={ROOT}", **projects) == 404
-    assert await code(daemon_rig, "GET", f"/api/runs/{run}/diff", **projects) == 403
+    await expect(daemon_rig, 404, "GET", f"/api/history?path={ROOT}", **projects)
+    await expect(daemon_rig, 403, "GET", f"/api/runs/{run}/diff", **projects)
     body = {"path": ROOT, "run": run}
     assert await code(daemon_rig, "POST", RESTORE, json=body, **projects) in {403, 404}
 
 
-async def test_who_sees_a_part_hears_of_that_part(live: Live, pair):
-    async with live() as daemon_rig:
-        run = await run_once(daemon_rig)
-        await sees_nothing_of_the_root(daemon_rig, run["id"])
-        reader = {"headers": key_of(daemon_rig, "vault:read", local=True)}
-        body = {"path": ROOT, "run": run["id"]}
-        assert await code(daemon_rig, "POST", RESTORE, json=body, **reader) == 403
+async def test_who_sees_a_part_hears_of_that_part(pair, daemon_rig: DaemonRig):
+    run = await run_once(daemon_rig)
+    await sees_nothing_of_the_root(daemon_rig, run["id"])
+    reader = {"headers": key_of(daemon_rig, "vault:read", local=True)}
+    body = {"path": ROOT, "run": run["id"]}
+    await expect(daemon_rig, 403, "POST", RESTORE, json=body, **reader)
 
 
 async def test_what_a_file_said_where_the_caller_does_not_see_it_is_neither_counted_nor_brought_back(  # noqa: E501
@@ -172,14 +161,12 @@ async def test_what_a_file_said_where_the_caller_does_not_see_it_is_neither_coun
     save(vault / "Private/x.md", "secret\n")
     async with live() as daemon_rig:
         await daemon_rig.settled()
-        assert (
-            await code(
-                daemon_rig,
-                "PUT",
-                "/api/write",
-                json={"path": "Private/x.md", "content": "public\n"},
-            )
-            == 200
+        await expect(
+            daemon_rig,
+            200,
+            "PUT",
+            "/api/write",
+            json={"path": "Private/x.md", "content": "public\n"},
         )
         hidden = (await get(daemon_rig, "/api/history?path=Private/x.md"))["versions"][1]["version"]
         (vault / "Projects").mkdir()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.api.calls import call, get, key_of, post
+from tests.api.calls import call, expect, get, key_of, post
 from tests.chat.test_session_contract import decode
-from tests.stories.daemon_rig import Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 AGENT = "name:s description?:s type:s model?:s path?:s source:s system_prompt?:s"
 SKILL = "name:s description:s content?:s size?:i modified?:t version?:s is_directory:b source?:s"
@@ -40,12 +40,10 @@ async def test_an_agent_is_made_listed_and_removed_and_a_built_in_one_stays(
         body = {"name": "gardener", "prompt": "You dig.", "tools": ["Read"], "model": "model-a"}
         made = decode_agent(await post(daemon_rig, "/api/agents", body))
         assert (made["system_prompt"], made["path"]) == ("You dig.", ".agents/gardener.md")
-        assert (await call(daemon_rig, "POST", "/api/agents", json=body))[0] == 409
-        assert (await call(daemon_rig, "POST", "/api/agents", json={**body, "name": "curator"}))[
-            0
-        ] == 409
+        await expect(daemon_rig, 409, "POST", "/api/agents", json=body)
+        await expect(daemon_rig, 409, "POST", "/api/agents", json={**body, "name": "curator"})
         for wrong in ({"name": "../x", "prompt": "x"}, {"name": "x"}):
-            assert (await call(daemon_rig, "POST", "/api/agents", json=wrong))[0] == 400
+            await expect(daemon_rig, 400, "POST", "/api/agents", json=wrong)
         listed = (await get(daemon_rig, "/api/agents"))["agents"]
         rows = {one["name"]: decode_agent(one) for one in listed}
         assert set(rows) == {"curator", "maintenance", "gardener", "tester"}
@@ -58,19 +56,18 @@ async def test_an_agent_is_made_listed_and_removed_and_a_built_in_one_stays(
         status, seen = await call(daemon_rig, "GET", "/api/agents", headers=narrow)
         assert (status, "gardener" in str(seen)) in {(200, False), (403, False)}
         reading = key_of(daemon_rig, "curator:read")
-        assert (await call(daemon_rig, "POST", "/api/agents", json=body, headers=reading))[0] == 403
+        await expect(daemon_rig, 403, "POST", "/api/agents", json=body, headers=reading)
         for name, status in (("gardener", 200), ("gardener", 404), ("curator", 403)):
-            assert (await call(daemon_rig, "DELETE", f"/api/agents/{name}"))[0] == status, name
+            await expect(daemon_rig, status, "DELETE", f"/api/agents/{name}")
         assert not (vault / ".agents/gardener.md").exists()
 
 
 async def test_a_prompt_that_begins_as_frontmatter_takes_no_setting_of_the_agent(
-    live: Live, vault: Path
+    vault: Path, daemon_rig: DaemonRig
 ):
     prompt = "---\nmodel: opus\n---\nhi"
     body = {"name": "mole", "prompt": prompt, "tools": ["read_note"], "description": "Digs"}
-    async with live() as daemon_rig:
-        made = decode_agent(await post(daemon_rig, "/api/agents", body))
+    made = decode_agent(await post(daemon_rig, "/api/agents", body))
     assert (made["tools"], made["description"]) == (["read_note"], "Digs")
     assert (made.get("model"), made["system_prompt"]) == (None, prompt)
 
@@ -83,7 +80,7 @@ async def test_a_skill_is_made_listed_shown_and_removed(live: Live, vault: Path)
         made = decode_skill(await post(daemon_rig, "/api/skills", body))
         assert (made["description"], made["content"]) == ("How to sow", "Sow in rows.")
         assert [one["name"] for one in made["files"]] == ["SKILL.md"]
-        assert (await call(daemon_rig, "POST", "/api/skills", json=body))[0] == 409
+        await expect(daemon_rig, 409, "POST", "/api/skills", json=body)
         rows = {
             one["name"]: decode_skill(one)
             for one in (await get(daemon_rig, "/api/skills"))["skills"]
@@ -92,9 +89,9 @@ async def test_a_skill_is_made_listed_shown_and_removed(live: Live, vault: Path)
         assert strangers == {"dig": False, "sly": True, "sow": False}
         assert (rows["dig"]["allowed_tools"], rows["dig"]["is_directory"]) == (["Read"], False)
         assert decode_skill(await get(daemon_rig, "/api/skills/dig"))["content"] == "Dig."
-        assert (await call(daemon_rig, "GET", "/api/skills/none"))[0] == 404
+        await expect(daemon_rig, 404, "GET", "/api/skills/none")
         for name, status in (("sow", 200), ("sow", 404)):
-            assert (await call(daemon_rig, "DELETE", f"/api/skills/{name}"))[0] == status
+            await expect(daemon_rig, status, "DELETE", f"/api/skills/{name}")
         status, refused = await call(daemon_rig, "DELETE", "/api/skills/dig")
         assert status >= 400
         assert "program's settings" in str(refused)

@@ -10,7 +10,7 @@ import pytest
 
 from parachuted.config import load_settings
 from parachuted.keys import KeyFile
-from tests.api.calls import ELSEWHERE, call, get, key_of, refused
+from tests.api.calls import ELSEWHERE, call, code, expect, get, key_of, refused
 from tests.stories.daemon_rig import DaemonRig, Live
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -29,31 +29,26 @@ def shown(answer: dict) -> dict[str, str]:
     return {"X-API-Key": answer["key"], **ELSEWHERE}
 
 
-async def test_a_key_is_made_shown_once_and_works_at_once(live: Live):
-    async with live() as daemon_rig:
-        phone = await made(daemon_rig)
-        assert re.fullmatch(r"para_[A-Za-z0-9]{32}", phone["key"])
-        assert (phone["label"], phone["name"], phone["last_used_at"], phone["expires_at"]) == (
-            "phone",
-            "phone",
-            None,
-            None,
-        )
-        assert phone["scopes"] == [{"module": "*", "capabilities": ["read", "write"]}]
-        assert (await call(daemon_rig, "GET", "/api/watches", headers=shown(phone)))[0] == 200
-        assert (await refused(daemon_rig, "GET", "/api/auth/keys", headers=shown(phone)))[0] == 403
-        listed = await get(daemon_rig, "/api/auth/keys")
+async def test_a_key_is_made_shown_once_and_works_at_once(daemon_rig: DaemonRig):
+    phone = await made(daemon_rig)
+    assert re.fullmatch(r"para_[A-Za-z0-9]{32}", phone["key"])
+    assert (phone["label"], phone["name"], phone["last_used_at"], phone["expires_at"]) == (
+        "phone",
+        "phone",
+        None,
+        None,
+    )
+    assert phone["scopes"] == [{"module": "*", "capabilities": ["read", "write"]}]
+    await expect(daemon_rig, 200, "GET", "/api/watches", headers=shown(phone))
+    await expect(daemon_rig, 403, "GET", "/api/auth/keys", headers=shown(phone))
+    listed = await get(daemon_rig, "/api/auth/keys")
 
     assert set(listed) == {"keys", "auth_mode", "problem"}
     assert (listed["auth_mode"], listed["problem"]) == ("remote", None)
     (one,) = listed["keys"]
     assert "key" not in one
     assert "key_hash" not in one
-    assert (one["id"], one["label"], one["created_at"]) == (
-        phone["id"],
-        "phone",
-        phone["created_at"],
-    )
+    assert one == one | {"id": phone["id"], "label": "phone", "created_at": phone["created_at"]}
     assert datetime.fromisoformat(one["last_used_at"]).tzinfo is not None
 
 
@@ -103,26 +98,24 @@ async def test_it_has_the_scopes_and_the_end_that_were_asked_for(live: Live):
         {"label": "a", "expires": "2020-01-01"},
     ],
 )
-async def test_what_makes_no_sense_makes_no_key(live: Live, body):
-    async with live() as daemon_rig:
-        assert (await refused(daemon_rig, "POST", "/api/auth/keys", json=body))[0] == 400
-        assert not KeyFile(daemon_rig.daemon.watched.home).path.exists()
+async def test_what_makes_no_sense_makes_no_key(body, daemon_rig: DaemonRig):
+    await expect(daemon_rig, 400, "POST", "/api/auth/keys", json=body)
+    assert not KeyFile(daemon_rig.daemon.watched.home).path.exists()
 
 
-async def test_a_revoked_key_opens_nothing_any_more(live: Live):
-    async with live() as daemon_rig:
-        phone, tablet = await made(daemon_rig), await made(daemon_rig, label="tablet")
-        assert await call(daemon_rig, "DELETE", f"/api/auth/keys/{phone['id']}") == (
-            200,
-            {"status": "revoked", "id": phone["id"]},
-        )
-        assert (await call(daemon_rig, "GET", "/api/watches", headers=shown(phone)))[0] == 401
-        assert (await call(daemon_rig, "GET", "/api/watches", headers=shown(tablet)))[0] == 200
-        for name in (phone["id"], "phone", "tablet", "%2e%2e", "x" * 3000):
-            assert (await call(daemon_rig, "DELETE", f"/api/auth/keys/{name}"))[0] in {403, 404}
-        assert [one["id"] for one in (await get(daemon_rig, "/api/auth/keys"))["keys"]] == [
-            tablet["id"]
-        ]
+async def test_a_revoked_key_opens_nothing_any_more(daemon_rig: DaemonRig):
+    phone, tablet = await made(daemon_rig), await made(daemon_rig, label="tablet")
+    assert await call(daemon_rig, "DELETE", f"/api/auth/keys/{phone['id']}") == (
+        200,
+        {"status": "revoked", "id": phone["id"]},
+    )
+    await expect(daemon_rig, 401, "GET", "/api/watches", headers=shown(phone))
+    await expect(daemon_rig, 200, "GET", "/api/watches", headers=shown(tablet))
+    for name in (phone["id"], "phone", "tablet", "%2e%2e", "x" * 3000):
+        assert await code(daemon_rig, "DELETE", f"/api/auth/keys/{name}") in {403, 404}
+    assert [one["id"] for one in (await get(daemon_rig, "/api/auth/keys"))["keys"]] == [
+        tablet["id"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -135,16 +128,15 @@ async def test_a_revoked_key_opens_nothing_any_more(live: Live):
         {"module": "curator", "capabilities": ["read"]},
     ],
 )
-async def test_a_key_makes_no_key_that_may_do_more(live: Live, scope):
-    async with live() as daemon_rig:
-        admin = key_of(daemon_rig, "vault:read", "system:admin")
-        status, message = await refused(
-            daemon_rig,
-            "POST",
-            "/api/auth/keys",
-            json={"label": "x", "scopes": [scope]},
-            headers=admin,
-        )
+async def test_a_key_makes_no_key_that_may_do_more(scope, daemon_rig: DaemonRig):
+    admin = key_of(daemon_rig, "vault:read", "system:admin")
+    status, message = await refused(
+        daemon_rig,
+        "POST",
+        "/api/auth/keys",
+        json={"label": "x", "scopes": [scope]},
+        headers=admin,
+    )
 
     assert (status, "no more than itself" in message) == (403, True)
 
@@ -183,95 +175,77 @@ async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Liv
     assert longer[0] == 403
 
 
-async def test_a_key_has_no_power_over_keys_that_may_do_more_and_does_not_hear_of_them(live: Live):
-    async with live() as daemon_rig:
-        secret = await made(daemon_rig, label="other", scopes=[{**READ, "module": "curator"}])
-        admin = key_of(daemon_rig, "vault:read", "system:admin")
-        less = (
-            await call(daemon_rig, "POST", "/api/auth/keys", json={"label": "less"}, headers=admin)
-        )[1]
-        listed = (await call(daemon_rig, "GET", "/api/auth/keys", headers=admin))[1]
-        assert [one["label"] for one in listed["keys"]] == ["a test's 1", "less"]
-        assert (
-            await refused(daemon_rig, "DELETE", f"/api/auth/keys/{secret['id']}", headers=admin)
-        )[0] == 404
-        assert (await call(daemon_rig, "DELETE", f"/api/auth/keys/{less['id']}", headers=admin))[
-            0
-        ] == 200
-        assert (
-            await call(
-                daemon_rig, "DELETE", f"/api/auth/keys/{listed['keys'][0]['id']}", headers=admin
-            )
-        )[0] == 200
-        assert (await call(daemon_rig, "GET", "/api/auth/keys", headers=admin))[0] == 401
+async def test_a_key_has_no_power_over_keys_that_may_do_more_and_does_not_hear_of_them(
+    daemon_rig: DaemonRig,
+):
+    secret = await made(daemon_rig, label="other", scopes=[{**READ, "module": "curator"}])
+    admin = key_of(daemon_rig, "vault:read", "system:admin")
+    less = (
+        await call(daemon_rig, "POST", "/api/auth/keys", json={"label": "less"}, headers=admin)
+    )[1]
+    listed = (await call(daemon_rig, "GET", "/api/auth/keys", headers=admin))[1]
+    assert [one["label"] for one in listed["keys"]] == ["a test's 1", "less"]
+    await expect(daemon_rig, 404, "DELETE", f"/api/auth/keys/{secret['id']}", headers=admin)
+    await expect(daemon_rig, 200, "DELETE", f"/api/auth/keys/{less['id']}", headers=admin)
+    await expect(
+        daemon_rig, 200, "DELETE", f"/api/auth/keys/{listed['keys'][0]['id']}", headers=admin
+    )
+    await expect(daemon_rig, 401, "GET", "/api/auth/keys", headers=admin)
 
 
-async def test_a_name_that_another_key_has_is_refused_also_when_both_come_at_once(live: Live):
-    async with live() as daemon_rig:
-        await made(daemon_rig)
-        again = await refused(daemon_rig, "POST", "/api/auth/keys", json={"label": "phone"})
-        asked = (
-            call(daemon_rig, "POST", "/api/auth/keys", json={"label": "tablet"}) for _ in range(5)
-        )
-        statuses = [status for status, _answer in await asyncio.gather(*asked)]
-        listed = (await get(daemon_rig, "/api/auth/keys"))["keys"]
+async def test_a_name_that_another_key_has_is_refused_also_when_both_come_at_once(
+    daemon_rig: DaemonRig,
+):
+    await made(daemon_rig)
+    again = await refused(daemon_rig, "POST", "/api/auth/keys", json={"label": "phone"})
+    asked = (call(daemon_rig, "POST", "/api/auth/keys", json={"label": "tablet"}) for _ in range(5))
+    statuses = [status for status, _answer in await asyncio.gather(*asked)]
+    listed = (await get(daemon_rig, "/api/auth/keys"))["keys"]
 
     assert again == (409, "there is a key 'phone' already; revoke that one first")
     assert sorted(statuses) == [200, 409, 409, 409, 409]
     assert [one["label"] for one in listed] == ["phone", "tablet"]
 
 
-async def test_keys_made_at_once_are_all_there(live: Live):
-    async with live() as daemon_rig:
-        all_made = await asyncio.gather(
-            *(made(daemon_rig, label=f"k{number}") for number in range(20))
-        )
-        listed = (await get(daemon_rig, "/api/auth/keys"))["keys"]
-
-    assert {one["id"] for one in listed} == {one["id"] for one in all_made}
-
-
-async def test_a_file_of_keys_that_is_broken_is_reported_and_not_written_over(live: Live):
-    async with live() as daemon_rig:
-        file = KeyFile(daemon_rig.daemon.watched.home).path
-        file.write_text("mine\n")
-        file.chmod(0o600)
-        assert "keys.yaml should hold" in (await get(daemon_rig, "/api/auth/keys"))["problem"]
-        status, message = await refused(daemon_rig, "POST", "/api/auth/keys", json={"label": "x"})
-        assert (status, str(daemon_rig.daemon.watched.home) in message) == (503, False)
-        assert file.read_text() == "mine\n"
+async def test_a_file_of_keys_that_is_broken_is_reported_and_not_written_over(
+    daemon_rig: DaemonRig,
+):
+    file = KeyFile(daemon_rig.daemon.watched.home).path
+    file.write_text("mine\n")
+    file.chmod(0o600)
+    assert "keys.yaml should hold" in (await get(daemon_rig, "/api/auth/keys"))["problem"]
+    status, message = await refused(daemon_rig, "POST", "/api/auth/keys", json={"label": "x"})
+    assert (status, str(daemon_rig.daemon.watched.home) in message) == (503, False)
+    assert file.read_text() == "mine\n"
 
 
-async def test_who_needs_a_key_gets_both_words(live: Live):
-    async with live() as daemon_rig:
-        assert await get(daemon_rig, "/api/auth/settings") == {
-            "require_auth": "remote",
-            "auth_mode": "remote",
-            "key_count": 0,
-        }
-        await made(daemon_rig)
-        assert (await get(daemon_rig, "/api/auth/settings"))["key_count"] == 1
+async def test_who_needs_a_key_gets_both_words(daemon_rig: DaemonRig):
+    assert await get(daemon_rig, "/api/auth/settings") == {
+        "require_auth": "remote",
+        "auth_mode": "remote",
+        "key_count": 0,
+    }
+    await made(daemon_rig)
+    assert (await get(daemon_rig, "/api/auth/settings"))["key_count"] == 1
 
 
-async def test_who_needs_a_key_changes_at_once_and_is_kept(live: Live, home):
-    async with live() as daemon_rig:
-        admin = key_of(daemon_rig, "*:read,write,admin")
-        status, answer = await call(
-            daemon_rig, "PUT", "/api/auth/settings", json={"auth_mode": "always"}, headers=admin
-        )
-        assert (status, answer["require_auth"]) == (200, "always")
-        assert (await call(daemon_rig, "GET", "/api/watches"))[0] == 401
-        assert load_settings(home, {}, {}).auth_mode == "always"
-        assert (
-            await call(
-                daemon_rig,
-                "PUT",
-                "/api/auth/settings",
-                json={"requireAuth": "remote"},
-                headers=admin,
-            )
-        )[0] == 200
-        assert (await call(daemon_rig, "GET", "/api/watches"))[0] == 200
+async def test_who_needs_a_key_changes_at_once_and_is_kept(home, daemon_rig: DaemonRig):
+    admin = key_of(daemon_rig, "*:read,write,admin")
+    status, answer = await call(
+        daemon_rig, "PUT", "/api/auth/settings", json={"auth_mode": "always"}, headers=admin
+    )
+    assert (status, answer["require_auth"]) == (200, "always")
+    await expect(daemon_rig, 401, "GET", "/api/watches")
+    assert load_settings(home, {}, {}).auth_mode == "always"
+    await expect(
+        daemon_rig,
+        200,
+        "PUT",
+        "/api/auth/settings",
+        json={"requireAuth": "remote"},
+        headers=admin,
+    )
+    await expect(daemon_rig, 200, "GET", "/api/watches")
 
 
 @pytest.mark.parametrize(
@@ -284,34 +258,35 @@ async def test_who_needs_a_key_changes_at_once_and_is_kept(live: Live, home):
         {"x": 1},
     ],
 )
-async def test_who_needs_a_key_is_nothing_else(live: Live, home, body):
-    async with live() as daemon_rig:
-        assert (await refused(daemon_rig, "PUT", "/api/auth/settings", json=body))[0] == 400
-        assert not (home / "config.yaml").exists()
+async def test_who_needs_a_key_is_nothing_else(home, body, daemon_rig: DaemonRig):
+    await expect(daemon_rig, 400, "PUT", "/api/auth/settings", json=body)
+    assert not (home / "config.yaml").exists()
 
 
-async def test_a_key_that_may_not_do_everything_does_not_say_who_needs_one(live: Live):
-    async with live() as daemon_rig:
-        for admin in (
-            key_of(daemon_rig, "system:admin"),
-            key_of(daemon_rig, "*:read,write,admin", paths=["**"]),
-        ):
-            assert (
-                await refused(
-                    daemon_rig,
-                    "PUT",
-                    "/api/auth/settings",
-                    json={"auth_mode": "disabled"},
-                    headers=admin,
-                )
-            )[0] == 403
+async def test_a_key_that_may_not_do_everything_does_not_say_who_needs_one(daemon_rig: DaemonRig):
+    for admin in (
+        key_of(daemon_rig, "system:admin"),
+        key_of(daemon_rig, "*:read,write,admin", paths=["**"]),
+    ):
+        await expect(
+            daemon_rig,
+            403,
+            "PUT",
+            "/api/auth/settings",
+            json={"auth_mode": "disabled"},
+            headers=admin,
+        )
 
 
 async def test_where_others_may_connect_keys_are_not_given_up(live: Live, home):
     async with live(host="0.0.0.0") as daemon_rig:  # noqa: S104  the point of it
-        status, message = await refused(
-            daemon_rig, "PUT", "/api/auth/settings", json={"auth_mode": "disabled"}
+        await expect(
+            daemon_rig,
+            409,
+            "PUT",
+            "/api/auth/settings",
+            json={"auth_mode": "disabled"},
+            says="may not be disabled",
         )
-        assert (status, "may not be disabled" in message) == (409, True)
         assert (await get(daemon_rig, "/api/auth/settings"))["auth_mode"] == "remote"
         assert not (home / "config.yaml").exists()

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.api.calls import call, get, key_of, refused
+from tests.api.calls import call, expect, get, key_of, refused
 from tests.modules.small_modules import write_module
 from tests.stories.daemon_rig import DaemonRig, Live
 
@@ -32,12 +32,7 @@ async def daemon_rig(live: Live, vault):
 
 async def test_a_setting_is_shown_changed_and_restored(daemon_rig: DaemonRig):
     (days, layout) = (await get(daemon_rig, PLACE))["settings"]
-    assert (days["key"], days["kind"], days["value"], days["is_set"]) == (
-        "days",
-        "whole number",
-        3,
-        False,
-    )
+    assert days == days | {"key": "days", "kind": "whole number", "value": 3, "is_set": False}
     assert layout["default"] == "beds"
 
     status, answer = await call(daemon_rig, "PUT", f"{PLACE}/days", json={"value": 7})
@@ -57,15 +52,14 @@ async def test_a_value_that_the_module_does_not_take_changes_nothing(daemon_rig:
     assert (status, "config.days" in why, "is as it was" in why) == (422, True, True)
     assert (await get(daemon_rig, "/api/modules/garden"))["status"] == "running"
     for name, wanted in (("garden/settings/dyas", 404), ("shed/settings/days", 404)):
-        status, _ = await refused(daemon_rig, "PUT", f"/api/modules/{name}", json={"value": 1})
-        assert status == wanted
+        await expect(daemon_rig, wanted, "PUT", f"/api/modules/{name}", json={"value": 1})
     key = key_of(daemon_rig, "*:read,write")
     for method, place in (
         ("GET", PLACE),
         ("PUT", f"{PLACE}/days"),
         ("GET", "/api/modules/garden/logs"),
     ):
-        assert (await refused(daemon_rig, method, place, headers=key, json={"value": 1}))[0] == 403
+        await expect(daemon_rig, 403, method, place, headers=key, json={"value": 1})
 
 
 async def test_the_log_shows_the_lines_of_that_module_alone(daemon_rig: DaemonRig):

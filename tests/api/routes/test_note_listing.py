@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.calls import call, error, get, key_of
+from tests.api.calls import call, expect, get, key_of
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
@@ -22,25 +22,24 @@ async def paths(daemon_rig: DaemonRig, query: str) -> list[str]:
     return [one["path"] for one in (await get(daemon_rig, f"/api/notes?{query}"))["notes"]]
 
 
-async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, store):
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(3)
-        for query, expected in {
-            "": ["A/one.md", "A/two.md", "B/three.md"],
-            "where=status:eq:open": ["A/one.md"],
-            "where=status:ne:open": ["A/two.md", "B/three.md"],
-            "where=n:gt:5": ["A/two.md"],
-            "where=n:lt:10&where=status:eq:open": ["A/one.md"],
-            "where=status:in:open,done": ["A/one.md", "A/two.md"],
-            "where=status:exists:false": ["B/three.md"],
-            "where=n:exists:true&sort=-n": ["A/two.md", "A/one.md"],
-            "folder=A": ["A/one.md", "A/two.md"],
-            "folder=B/": ["B/three.md"],
-            "tag=x": ["A/one.md"],
-            "sort=-title": ["A/two.md", "B/three.md", "A/one.md"],
-        }.items():
-            assert await paths(daemon_rig, query) == expected, query
-        reported = (await get(daemon_rig, "/api/notes?where=status:eq:open"))["notes"][0]
+async def test_notes_are_found_by_what_their_frontmatter_says(store, daemon_rig: DaemonRig):
+    await daemon_rig.indexed(3)
+    for query, expected in {
+        "": ["A/one.md", "A/two.md", "B/three.md"],
+        "where=status:eq:open": ["A/one.md"],
+        "where=status:ne:open": ["A/two.md", "B/three.md"],
+        "where=n:gt:5": ["A/two.md"],
+        "where=n:lt:10&where=status:eq:open": ["A/one.md"],
+        "where=status:in:open,done": ["A/one.md", "A/two.md"],
+        "where=status:exists:false": ["B/three.md"],
+        "where=n:exists:true&sort=-n": ["A/two.md", "A/one.md"],
+        "folder=A": ["A/one.md", "A/two.md"],
+        "folder=B/": ["B/three.md"],
+        "tag=x": ["A/one.md"],
+        "sort=-title": ["A/two.md", "B/three.md", "A/one.md"],
+    }.items():
+        assert await paths(daemon_rig, query) == expected, query
+    reported = (await get(daemon_rig, "/api/notes?where=status:eq:open"))["notes"][0]
 
     assert (
         reported["title"],
@@ -50,16 +49,15 @@ async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, store)
     ) == ("One", ["x/y"], "open", len((store / "A/one.md").read_text()))
 
 
-async def test_pages_follow_each_other_without_a_gap(live: Live, store):
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(3)
-        found, cursor = [], ""
-        while cursor is not None:
-            page = await get(
-                daemon_rig, f"/api/notes?limit=1&sort=-title{cursor and f'&cursor={cursor}'}"
-            )
-            found += [one["path"] for one in page["notes"]]
-            cursor = page["next"]
+async def test_pages_follow_each_other_without_a_gap(store, daemon_rig: DaemonRig):
+    await daemon_rig.indexed(3)
+    found, cursor = [], ""
+    while cursor is not None:
+        page = await get(
+            daemon_rig, f"/api/notes?limit=1&sort=-title{cursor and f'&cursor={cursor}'}"
+        )
+        found += [one["path"] for one in page["notes"]]
+        cursor = page["next"]
 
     assert found == ["A/two.md", "B/three.md", "A/one.md"]
 
@@ -82,54 +80,51 @@ async def test_pages_follow_each_other_without_a_gap(live: Live, store):
         "&".join(["where=a:eq:b"] * 21),
     ],
 )
-async def test_a_query_that_means_nothing_is_refused(live: Live, store, query: str):
-    async with live() as daemon_rig:
-        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-        assert await error(daemon_rig, "GET", f"/api/notes?{query}") == 400
+async def test_a_query_that_means_nothing_is_refused(store, query: str, daemon_rig: DaemonRig):
+    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+    await expect(daemon_rig, 400, "GET", f"/api/notes?{query}")
 
 
-async def test_a_key_lists_its_paths_alone(live: Live, store):
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(3)
-        key = key_of(daemon_rig, "vault:read", paths=["A/**"])
-        _, reported = await call(daemon_rig, "GET", "/api/notes", headers=key)
-        assert [one["path"] for one in reported["notes"]] == ["A/one.md", "A/two.md"]
-        _, reported = await call(daemon_rig, "GET", "/api/notes/A/two.md/backlinks", headers=key)
-        assert ([one["source"] for one in reported["backlinks"]], reported["count"]) == (
-            ["A/one.md"],
-            1,
-        )
-        assert await error(daemon_rig, "GET", "/api/notes/B/three.md/backlinks", headers=key) == 404
-        _, reported = await call(
-            daemon_rig,
-            "GET",
-            "/api/links/unresolved",
-            headers=key_of(daemon_rig, "vault:read", paths=["B/**"]),
-        )
-        assert [one["source"] for one in reported["links"]] == [
-            "B/three.md"
-        ]  # what it leads to does not exist for that key
+async def test_a_key_lists_its_paths_alone(store, daemon_rig: DaemonRig):
+    await daemon_rig.indexed(3)
+    key = key_of(daemon_rig, "vault:read", paths=["A/**"])
+    _, reported = await call(daemon_rig, "GET", "/api/notes", headers=key)
+    assert [one["path"] for one in reported["notes"]] == ["A/one.md", "A/two.md"]
+    _, reported = await call(daemon_rig, "GET", "/api/notes/A/two.md/backlinks", headers=key)
+    assert ([one["source"] for one in reported["backlinks"]], reported["count"]) == (
+        ["A/one.md"],
+        1,
+    )
+    await expect(daemon_rig, 404, "GET", "/api/notes/B/three.md/backlinks", headers=key)
+    _, reported = await call(
+        daemon_rig,
+        "GET",
+        "/api/links/unresolved",
+        headers=key_of(daemon_rig, "vault:read", paths=["B/**"]),
+    )
+    assert [one["source"] for one in reported["links"]] == [
+        "B/three.md"
+    ]  # what it leads to does not exist for that key
 
 
-async def test_links_to_a_note_and_to_nothing_are_reported(live: Live, store):
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(3)
-        reported = await get(daemon_rig, "/api/notes/A/two.md/backlinks")
-        assert reported["backlinks"] == [
-            {"source": "A/one.md", "target": "A/two.md", "text": "two", "kind": "wiki", "line": 7},
-            {
-                "source": "B/three.md",
-                "target": "A/two.md",
-                "text": "two",
-                "kind": "wiki",
-                "line": 2,
-            },
-        ]
-        first = await get(daemon_rig, "/api/links/unresolved?limit=1")
-        rest = await get(daemon_rig, f"/api/links/unresolved?cursor={first['next']}")
-        assert [one["text"] for one in first["links"] + rest["links"]] == ["nowhere", "nothing"]
-        assert await error(daemon_rig, "GET", "/api/links/unresolved?cursor=x") == 400
-        assert await error(daemon_rig, "GET", "/api/notes/none.md/backlinks") == 404
+async def test_links_to_a_note_and_to_nothing_are_reported(store, daemon_rig: DaemonRig):
+    await daemon_rig.indexed(3)
+    reported = await get(daemon_rig, "/api/notes/A/two.md/backlinks")
+    assert reported["backlinks"] == [
+        {"source": "A/one.md", "target": "A/two.md", "text": "two", "kind": "wiki", "line": 7},
+        {
+            "source": "B/three.md",
+            "target": "A/two.md",
+            "text": "two",
+            "kind": "wiki",
+            "line": 2,
+        },
+    ]
+    first = await get(daemon_rig, "/api/links/unresolved?limit=1")
+    rest = await get(daemon_rig, f"/api/links/unresolved?cursor={first['next']}")
+    assert [one["text"] for one in first["links"] + rest["links"]] == ["nowhere", "nothing"]
+    await expect(daemon_rig, 400, "GET", "/api/links/unresolved?cursor=x")
+    await expect(daemon_rig, 404, "GET", "/api/notes/none.md/backlinks")
 
 
 async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(live: Live, vault):

@@ -1,18 +1,12 @@
 from __future__ import annotations
 
-import hashlib
-
 import pytest
 
 from parachuted.vault import VaultPath
-from tests.api.calls import call, code, error, get, key_of, post, refused
+from tests.api.calls import call, digest, expect, get, key_of, post, refused
 from tests.stories.daemon_rig import Live, save
 
 MOVE = "/api/notes/a.md/move"
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 async def test_a_note_moves_and_its_links_follow(live: Live, vault):
@@ -23,11 +17,7 @@ async def test_a_note_moves_and_its_links_follow(live: Live, vault):
         await daemon_rig.indexed(3)
         reported = await post(daemon_rig, "/api/notes/A/Old.md/move", {"to": "B/New one.md"})
         assert [one["path"] for one in reported["rewritten"]] == ["A/other.md"]
-        assert (reported["path"], reported["source"], reported["left"]) == (
-            "B/New one.md",
-            "A/Old.md",
-            0,
-        )
+        assert reported == reported | {"path": "B/New one.md", "source": "A/Old.md", "left": 0}
         assert (await get(daemon_rig, "/api/notes/B/New%20one.md"))["hash"] == reported["hash"]
         causes = [
             one["causes"]
@@ -89,11 +79,11 @@ async def test_a_move_that_is_sent_again_is_answered_as_one(live: Live, vault):
         await daemon_rig.daemon.vault.store.notice([VaultPath("b.md"), VaultPath("z/a.md")])
         assert (await post(daemon_rig, path, body))["left"] == 2  # that lead to the old place
         match = {"If-Match": f'"{digest("two")}"'}
-        assert await error(daemon_rig, "POST", path, json=body, headers=match) == 404
+        await expect(daemon_rig, 404, "POST", path, json=body, headers=match)
         elsewhere = {"to": "d.md"}
-        assert await error(daemon_rig, "POST", path, json=elsewhere) == 404
+        await expect(daemon_rig, 404, "POST", path, json=elsewhere)
         await post(daemon_rig, "/api/notes/c.md/move", elsewhere)
-        assert await error(daemon_rig, "POST", path, json=body) == 404
+        await expect(daemon_rig, 404, "POST", path, json=body)
 
 
 async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live: Live, vault):
@@ -102,10 +92,9 @@ async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live
     async with live() as daemon_rig:
         status, reported = await call(daemon_rig, "POST", MOVE, json={"to": "b.md"})
         assert (status, reported["conflict"]["theirs"]) == (409, "two")
-        status, _ = await call(
-            daemon_rig, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("two")}
+        await expect(
+            daemon_rig, 409, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("two")}
         )
-        assert status == 409
         for body, expected in (
             ({}, 400),
             ({"to": "../c.md"}, 400),
@@ -113,15 +102,10 @@ async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live
             ({"to": ".c.md"}, 404),
             ({"to": ".git/c.md"}, 404),
         ):
-            assert await error(daemon_rig, "POST", MOVE, json=body) == expected, body
-        assert (
-            await error(daemon_rig, "POST", "/api/notes/none.md/move", json={"to": "c.md"}) == 404
-        )
-        assert (
-            await code(
-                daemon_rig, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("one")}
-            )
-            == 200
+            await expect(daemon_rig, expected, "POST", MOVE, json=body)
+        await expect(daemon_rig, 404, "POST", "/api/notes/none.md/move", json={"to": "c.md"})
+        await expect(
+            daemon_rig, 200, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("one")}
         )
 
     assert sorted(path.name for path in vault.glob("*.md")) == ["b.md", "c.md"]
@@ -225,7 +209,7 @@ async def test_what_a_move_would_do_to_links_is_shown_first_and_then_happens(liv
         taken = await refused(daemon_rig, "POST", path, json={"to": "A/other.md"})
         assert taken == (409, "A/other.md is there already")
         gone = "/api/notes/none.md/move-plan"
-        assert await error(daemon_rig, "POST", gone, json=body) == 404
+        await expect(daemon_rig, 404, "POST", gone, json=body)
         await post(daemon_rig, "/api/notes/A/Old.md/move", body)
     for name, number, _, becomes in lines:
         now = vault / ("B/New.md" if name == "A/Old.md" else name)

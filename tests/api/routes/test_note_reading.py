@@ -10,7 +10,7 @@ import pytest
 
 from parachuted.api.routes import notes
 from parachuted.vault import VaultPath, digest_of
-from tests.api.calls import call, error
+from tests.api.calls import call, expect
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 NOTE = "/api/notes/a.md"
@@ -43,7 +43,7 @@ async def test_a_note_read_again_is_what_its_file_says_now(live: Live, vault):
         other.replace(file)
         assert await read(daemon_rig) == "# six\n"
         file.unlink()
-        assert await error(daemon_rig, "GET", NOTE) == 404
+        await expect(daemon_rig, 404, "GET", NOTE)
 
 
 async def test_a_note_that_is_too_large_is_served_raw_alone(live: Live, vault, monkeypatch):
@@ -52,14 +52,14 @@ async def test_a_note_that_is_too_large_is_served_raw_alone(live: Live, vault, m
     async with live() as daemon_rig:
         assert await read(daemon_rig) == "# one\n"
         for shape in ("json", "map"):
-            assert await error(daemon_rig, "GET", f"{NOTE}?as={shape}") == 422
+            await expect(daemon_rig, 422, "GET", f"{NOTE}?as={shape}")
 
 
 async def test_a_link_to_what_is_not_a_note_is_nothing(live: Live, vault):
     (vault / "a.md").symlink_to("b.txt")
     save(vault / "b.txt", "# one\n")
     async with live() as daemon_rig:
-        assert await error(daemon_rig, "GET", NOTE) == 404
+        await expect(daemon_rig, 404, "GET", NOTE)
 
 
 async def test_a_text_that_was_read_is_a_base(live: Live, vault, monkeypatch, caplog):

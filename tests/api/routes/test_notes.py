@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from urllib.parse import quote
@@ -8,10 +7,10 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from tests.api.calls import code, error, get, key_of, refused, spoken
+from tests.api.calls import digest, error, expect, get, key_of, refused, spoken
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
-ONE = hashlib.sha256(b"one\n").hexdigest()
+ONE = digest("one\n")
 TEXT = (
     "---\nstatus: open\n---\n# Garden\n\nWhat grows.\n\n## Facts\n- beans, see "
     "[[Seeds|these]]\n\n### More\n![p](<a b.png>)\n"
@@ -164,11 +163,11 @@ async def test_what_is_hidden_missing_or_outside_is_the_same_nothing(live: Live,
                 404,
                 f"{path} is not in the vault",
             )
-        assert await error(daemon_rig, "GET", "/api/notes/a.txt") == 404
+        await expect(daemon_rig, 404, "GET", "/api/notes/a.txt")
         assert await error(daemon_rig, "GET", "/api/notes/folder.md") in {400, 404}
         for path in ("a//b.md", "~/a.md", "a/%01.md", "/etc/passwd.md"):
             assert await error(daemon_rig, "GET", f"/api/notes/{path}") in {400, 404}, path
-        assert await error(daemon_rig, "GET", "/api/notes/a.md?as=html") == 400
+        await expect(daemon_rig, 400, "GET", "/api/notes/a.md?as=html")
 
 
 async def test_a_link_within_the_vault_is_followed_and_never_reported_as_it_was(live: Live, vault):
@@ -194,9 +193,9 @@ async def test_an_earlier_version_is_had_back_by_its_digest_but_no_other_text(li
         ):
             assert answer.status == 200
         assert (await answered(daemon_rig, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
-        assert await error(daemon_rig, "GET", f"/api/notes/a.md?version={two}") == 404
-        assert await error(daemon_rig, "GET", f"/api/notes/b.md?version={one}") == 404
-        assert await error(daemon_rig, "GET", "/api/notes/a.md?version=x") == 400
+        await expect(daemon_rig, 404, "GET", f"/api/notes/a.md?version={two}")
+        await expect(daemon_rig, 404, "GET", f"/api/notes/b.md?version={one}")
+        await expect(daemon_rig, 400, "GET", "/api/notes/a.md?version=x")
 
 
 async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_asked_for(
@@ -211,7 +210,7 @@ async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_a
         who = [(one["by"], one["operation"], one["run"]) for one in reported["versions"]]
         assert who == [("person", "ReplaceAll", None), (None, None, None)]
         assert [one["hash"] for one in reported["versions"]] == [
-            hashlib.sha256(b"two\n").hexdigest(),
+            digest("two\n"),
             ONE,
         ]
         assert reported["versions"][0]["at"].endswith("Z")
@@ -223,19 +222,14 @@ async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_a
             len((await get(daemon_rig, "/api/notes/A/garden.md/versions?limit=1"))["versions"]) == 1
         )
         old = await get(daemon_rig, f"/api/notes/A/garden.md?version={ONE}&as=json")
-        assert (old["title"], old["hash"], old["preamble"], old["size"]) == (
-            "garden",
-            ONE,
-            "one\n",
-            4,
-        )
+        assert old == old | {"title": "garden", "hash": ONE, "preamble": "one\n", "size": 4}
         assert (await get(daemon_rig, "/api/notes/A/garden.md?as=json"))["title"] == "Three"
         async with session.delete(daemon_rig.url + "/api/notes/A/garden.md") as answer:
             assert answer.status == 200
         assert len((await get(daemon_rig, "/api/notes/A/garden.md/versions"))["versions"]) == 3
-        assert await error(daemon_rig, "GET", "/api/notes/A/none.md/versions") == 404
+        await expect(daemon_rig, 404, "GET", "/api/notes/A/none.md/versions")
         key = key_of(daemon_rig, "vault:read", paths=["B/**"])
-        assert await error(daemon_rig, "GET", "/api/notes/A/garden.md/versions", headers=key) == 404
+        await expect(daemon_rig, 404, "GET", "/api/notes/A/garden.md/versions", headers=key)
 
 
 async def test_a_note_without_a_heading_has_the_title_that_lists_give_it(live: Live, vault):
@@ -263,7 +257,7 @@ async def test_a_key_sees_its_paths_alone_whatever_others_just_read(live: Live, 
         await daemon_rig.settled()
         for _ in range(2):
             assert (await get(daemon_rig, "/api/notes/Hers/b.md"))["title"] == "hers"
-            assert await code(daemon_rig, "GET", "/api/notes/Mine/a.md", headers=key) == 200
+            await expect(daemon_rig, 200, "GET", "/api/notes/Mine/a.md", headers=key)
             for path in ("Hers/b.md", "Mine/hers.md", "Hers/none.md"):
                 assert (await refused(daemon_rig, "GET", f"/api/notes/{path}", headers=key)) == (
                     404,

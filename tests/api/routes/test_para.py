@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.api.calls import code, error, get, key_of, refused
-from tests.api.routes.test_modules import install
-from tests.stories.daemon_rig import Live, save
+from tests.api.calls import expect, get, key_of
+from tests.api.routes.test_modules import run_module
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 MODULE = """
 from parachuted.errors import NotFoundError
@@ -37,14 +35,11 @@ class FinderModule(Module):
 """
 
 
-def finder(tmp_path: Path, name: str, folder: str) -> Path:
-    manifest = f"name: {name}\nversion: 0.1.0\nmodule: module.py\n"
-    save(tmp_path / f"{name}/manifest.yaml", f"{manifest}permissions: {{read: [{folder}/]}}\n")
-    save(tmp_path / f"{name}/module.py", MODULE.format(name=name, folder=folder))
-    return tmp_path / name
+async def install(daemon_rig: DaemonRig, folder: Path, name: str, reads: str, trust: str) -> None:
+    code = MODULE.format(name=name, folder=reads)
+    await run_module(daemon_rig, folder, name, code, trust, f"permissions: {{read: [{reads}/]}}\n")
 
 
-@pytest.mark.parametrize("trust", ["trusted", "untrusted"])
 async def test_any_module_s_thing_is_found_by_its_id(
     live: Live, vault: Path, tmp_path: Path, trust: str
 ):
@@ -53,8 +48,7 @@ async def test_any_module_s_thing_is_found_by_its_id(
     save(vault / "Daily/kevin.md", "Kevin in Daily\n")
     async with live() as daemon_rig:
         for name, folder in (("brain", "Brain"), ("daily", "Daily")):
-            reported = await install(daemon_rig, finder(tmp_path, name, folder), trust)
-            assert reported["status"] == "running", reported["problem"]
+            await install(daemon_rig, tmp_path, name, folder, trust)
 
         assert await get(daemon_rig, "/api/para/para:brain:kevin") == {
             "para_id": "para:brain:kevin",
@@ -66,23 +60,27 @@ async def test_any_module_s_thing_is_found_by_its_id(
         }
         assert (await get(daemon_rig, "/api/para/para:daily:kevin"))["module"] == "daily"
         assert (await get(daemon_rig, "/api/para/monday"))["path"] == "Daily/monday.md"
-        assert await error(daemon_rig, "GET", "/api/para/para:brain:nobody") == 404
-        assert await error(daemon_rig, "GET", "/api/para/para:brain:gone") == 404
+        await expect(daemon_rig, 404, "GET", "/api/para/para:brain:nobody")
+        await expect(daemon_rig, 404, "GET", "/api/para/para:brain:gone")
         for para_id in ("broken", "odd"):
-            status, message = await refused(daemon_rig, "GET", f"/api/para/para:brain:{para_id}")
-            assert status == 502
-            assert "brain could not say" in message
-        assert await error(daemon_rig, "GET", f"/api/para/{'x' * 501}") == 400
+            await expect(
+                daemon_rig,
+                502,
+                "GET",
+                f"/api/para/para:brain:{para_id}",
+                says="brain could not say",
+            )
+        await expect(daemon_rig, 400, "GET", f"/api/para/{'x' * 501}")
 
 
 async def test_a_key_finds_what_it_may_read_and_no_more(live: Live, vault: Path, tmp_path: Path):
     save(vault / "Brain/kevin.md", "Kevin\n")
     async with live() as daemon_rig:
-        await install(daemon_rig, finder(tmp_path, "brain", "Brain"), "trusted")
+        await install(daemon_rig, tmp_path, "brain", "Brain", "trusted")
         path = "/api/para/para:brain:"
 
         own = key_of(daemon_rig, "brain:read", "vault:read")
-        assert await code(daemon_rig, "GET", f"{path}kevin", headers=own) == 200
+        await expect(daemon_rig, 200, "GET", f"{path}kevin", headers=own)
         for scope, status in (("vault:read", 404), ("brain:read", 403), ("system:read", 403)):
             other = key_of(daemon_rig, scope)
-            assert await error(daemon_rig, "GET", f"{path}kevin", headers=other) == status
+            await expect(daemon_rig, status, "GET", f"{path}kevin", headers=other)

@@ -9,8 +9,8 @@ import asyncio
 import pytest
 
 from parachuted.testing import ScriptedBackend, say, use
-from tests.api.calls import get, post, refused
-from tests.stories.daemon_rig import Live, save
+from tests.api.calls import expect, get, post
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,6 @@ async def test_a_question_of_an_agent_is_answered_and_its_run_goes_on(
         assert forgotten == {"forgotten": len(left["never"])}
 
 
-async def test_what_is_no_question_and_no_answer_is_refused(live: Live):
-    async with live() as daemon_rig:
-        for answer, expected in (("once", 404), ("perhaps", 400)):
-            status, _message = await refused(
-                daemon_rig, "POST", "/api/permissions/p-1", json={"answer": answer}
-            )
-            assert status == expected
+async def test_what_is_no_question_and_no_answer_is_refused(daemon_rig: DaemonRig):
+    for answer, expected in (("once", 404), ("perhaps", 400)):
+        await expect(daemon_rig, expected, "POST", "/api/permissions/p-1", json={"answer": answer})

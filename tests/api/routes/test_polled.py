@@ -10,14 +10,7 @@ from pathlib import Path
 from parachuted import __version__
 from parachuted.testing import ScriptedBackend, say
 from tests.api.calls import get, post
-from tests.stories.daemon_rig import Live, note, save
-
-ADMIN = [
-    "GET /supervisor/status",
-    "GET /api/migration/scan",
-    "POST /api/migration/all",
-    "POST /api/scheduler/reload",
-]
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 
 async def test_the_schedule_is_that_of_the_settings(live: Live):
@@ -74,11 +67,10 @@ async def test_usage_counts_what_runs_took_since_midnight_and_knows_nothing_of_t
         assert (await get(daemon_rig, "/api/usage"))["today"]["runs"] == 0
 
 
-async def test_the_supervisor_s_page_tells_of_the_same_daemon(live: Live):
-    async with live() as daemon_rig:
-        status = await get(daemon_rig, "/supervisor/status")
-        daemon_rig.daemon.watched.problems.set("disk", "it is full")
-        ill = await get(daemon_rig, "/supervisor/status")
+async def test_the_supervisor_s_page_tells_of_the_same_daemon(daemon_rig: DaemonRig):
+    status = await get(daemon_rig, "/supervisor/status")
+    daemon_rig.daemon.watched.problems.set("disk", "it is full")
+    ill = await get(daemon_rig, "/supervisor/status")
 
     assert status["main_server_port"] == daemon_rig.daemon.port
     assert (

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import aiohttp
@@ -15,48 +15,29 @@ import pytest
 
 from parachuted.agents.choice import choose_agent
 from parachuted.agents.gateway.usage import RunToken
-from parachuted.config import load_settings
-from parachuted.daemon import Daemon
 from parachuted.home_files.vault_state import state_folder
 from parachuted.processes.heavy import load_heavy
 from parachuted.tasks import worker
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say, use
 from tests.api.calls import call, get, key_of
-from tests.stories.daemon_rig import DaemonRig, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 CANARY = "sk-ant-api03-canary-0123456789abcdef"
 Paid = Callable[..., AbstractAsyncContextManager[DaemonRig]]
 
 
 @pytest.fixture
-def paid(vault: Path, home: Path) -> Paid:
+def paid(live: Live, vault: Path, home: Path) -> Paid:
     """Start a daemon whose agents ask that model, with a key."""
 
-    @asynccontextmanager
-    async def start(api: ScriptedMessages, **flags: object) -> AsyncIterator[DaemonRig]:
-        given = {
-            "vault": str(vault),
-            "port": 0,
-            "bubble.quiet_s": 0.05,
-            "agent.base_url": api.url,
-            "agent.backend": "claude",
-            **flags,
-        }
-        settings = load_settings(home, {}, given)
-        env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": CANARY}
-        daemon = Daemon(
-            settings, home, choose_agent(settings, state_folder(home, vault), env, home)
+    env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": CANARY}
+
+    def start(api: ScriptedMessages) -> AbstractAsyncContextManager[DaemonRig]:
+        return live(
+            choose=lambda settings: choose_agent(settings, state_folder(home, vault), env, home),
+            agent__base_url=api.url,
+            agent__backend="claude",
         )
-        daemon_rig = DaemonRig(daemon=daemon, vault=vault)
-        daemon.watched.bus.subscribe(daemon_rig.events.append)
-        ready = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(daemon.run(ready.set), name="daemon")
-            await asyncio.wait_for(ready.wait(), 20)
-            try:
-                yield daemon_rig
-            finally:
-                daemon.stop()
 
     return start
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.calls import get, refused
-from tests.stories.daemon_rig import Live, note, save
+from tests.api.calls import error, expect, get
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 
 @pytest.fixture
@@ -20,12 +20,11 @@ def tree(vault: Path) -> Path:
     return vault
 
 
-async def test_the_preview_is_the_prompt_and_what_it_is_made_of(live: Live, tree: Path):
-    async with live() as daemon_rig:
-        preview = await get(
-            daemon_rig,
-            "/api/prompt/preview?contexts=.,Projects/garden,Chat/contexts/old.md&workingDirectory=Projects/garden",
-        )
+async def test_the_preview_is_the_prompt_and_what_it_is_made_of(tree: Path, daemon_rig: DaemonRig):
+    preview = await get(
+        daemon_rig,
+        "/api/prompt/preview?contexts=.,Projects/garden,Chat/contexts/old.md&workingDirectory=Projects/garden",
+    )
 
     assert preview["contextFiles"] == [
         "AGENTS.md",
@@ -49,32 +48,30 @@ async def test_the_preview_is_the_prompt_and_what_it_is_made_of(live: Live, tree
     )
 
 
-async def test_an_agent_is_a_note_of_the_vault(live: Live, tree: Path):
-    async with live() as daemon_rig:
-        preview = await get(daemon_rig, "/api/prompt/preview?agentPath=Agents/helper.md")
-        assert (preview["prompt"], preview["agentName"]) == ("You help.\n", "Helper")
-        assert (preview["promptSource"], preview["promptSourcePath"]) == (
-            "agent",
-            "Agents/helper.md",
-        )
-        assert (await refused(daemon_rig, "GET", "/api/prompt/preview?agentPath=Agents/none.md"))[
-            0
-        ] == 404
-        assert (await refused(daemon_rig, "GET", "/api/prompt/preview?agentPath=Agents"))[0] in {
-            400,
-            404,
-        }
+async def test_an_agent_is_a_note_of_the_vault(tree: Path, daemon_rig: DaemonRig):
+    preview = await get(daemon_rig, "/api/prompt/preview?agentPath=Agents/helper.md")
+    assert (preview["prompt"], preview["agentName"]) == ("You help.\n", "Helper")
+    assert (preview["promptSource"], preview["promptSourcePath"]) == (
+        "agent",
+        "Agents/helper.md",
+    )
+    await expect(daemon_rig, 404, "GET", "/api/prompt/preview?agentPath=Agents/none.md")
+    assert await error(daemon_rig, "GET", "/api/prompt/preview?agentPath=Agents") in {
+        400,
+        404,
+    }
 
 
-async def test_the_working_folder_may_be_named_as_the_disk_has_it(live: Live, tree: Path):
-    async with live() as daemon_rig:
-        for name in (f"{tree}/Projects/garden", f"{tree}/Projects/garden/", "Projects/garden/"):
-            preview = await get(daemon_rig, f"/api/prompt/preview?workingDirectory={name}")
-            assert preview["workingDirectoryClaudeMd"] == "Projects/garden/CLAUDE.md"
-        for name in (str(tree), ".", "", "Nowhere"):
-            assert (await get(daemon_rig, f"/api/prompt/preview?workingDirectory={name}"))[
-                "workingDirectoryClaudeMd"
-            ] is None
+async def test_the_working_folder_may_be_named_as_the_disk_has_it(
+    tree: Path, daemon_rig: DaemonRig
+):
+    for name in (f"{tree}/Projects/garden", f"{tree}/Projects/garden/", "Projects/garden/"):
+        preview = await get(daemon_rig, f"/api/prompt/preview?workingDirectory={name}")
+        assert preview["workingDirectoryClaudeMd"] == "Projects/garden/CLAUDE.md"
+    for name in (str(tree), ".", "", "Nowhere"):
+        assert (await get(daemon_rig, f"/api/prompt/preview?workingDirectory={name}"))[
+            "workingDirectoryClaudeMd"
+        ] is None
 
 
 async def test_outside_of_the_vault_there_is_no_working_folder(live: Live, tree: Path):
@@ -90,17 +87,11 @@ async def test_outside_of_the_vault_there_is_no_working_folder(live: Live, tree:
             "../secret",
             "~",
         ):
-            assert (
-                await refused(daemon_rig, "GET", f"/api/prompt/preview?workingDirectory={name}")
-            )[0] == 400
+            await expect(daemon_rig, 400, "GET", f"/api/prompt/preview?workingDirectory={name}")
         preview = await get(daemon_rig, "/api/prompt/preview?workingDirectory=link&contexts=link")
         assert (preview["workingDirectoryClaudeMd"], preview["contextFiles"]) == (None, [])
-        assert (await refused(daemon_rig, "GET", "/api/prompt/preview?agentPath=link/CLAUDE.md"))[
-            0
-        ] == 404
-        assert (await refused(daemon_rig, "GET", "/api/prompt/preview?agentPath=.parachute/x.md"))[
-            0
-        ] == 404
+        await expect(daemon_rig, 404, "GET", "/api/prompt/preview?agentPath=link/CLAUDE.md")
+        await expect(daemon_rig, 404, "GET", "/api/prompt/preview?agentPath=.parachute/x.md")
 
 
 async def test_the_budget_is_fifty_thousand_tokens_unless_said_otherwise(live: Live, tree: Path):

@@ -2,18 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.calls import get, post, refused
+from tests.api.calls import expect, get, post, refused
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"
-
-
-@pytest.fixture
-def pair(vault):
-    """The root watches the garden."""
-    save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
-    save(vault / GARDEN, note("Garden", focus="- dig"))
-    return vault
 
 
 async def run_once(daemon_rig: DaemonRig, focus: str = "- sow the beans") -> dict:
@@ -24,25 +16,10 @@ async def run_once(daemon_rig: DaemonRig, focus: str = "- sow the beans") -> dic
     return (await get(daemon_rig, "/api/runs"))["runs"][0]
 
 
-async def test_a_run_is_listed_and_shown_whole(live: Live, pair):
-    async with live() as daemon_rig:
-        listed = await run_once(daemon_rig)
-        whole = await get(daemon_rig, f"/api/runs/{listed['id']}")
+async def test_a_run_is_listed_and_shown_whole(pair, daemon_rig: DaemonRig):
+    listed = await run_once(daemon_rig)
+    whole = await get(daemon_rig, f"/api/runs/{listed['id']}")
 
-    assert set(listed) == {
-        "id",
-        "task",
-        "watcher",
-        "agent",
-        "backend",
-        "outcome",
-        "reason",
-        "started",
-        "ended",
-        "cost_usd",
-        "undone",
-        "wrote",
-    }
     assert (listed["watcher"], listed["outcome"], listed["wrote"], listed["undone"]) == (
         "AGENTS.md",
         "changed",
@@ -58,25 +35,23 @@ async def test_a_run_is_listed_and_shown_whole(live: Live, pair):
     assert whole["causes"][0]["path"] == GARDEN
 
 
-async def test_runs_are_listed_newest_first_and_by_pages(live: Live, pair):
-    async with live() as daemon_rig:
-        ids = [(await run_once(daemon_rig, f"- step {number}"))["id"] for number in range(3)]
-        page = await get(daemon_rig, "/api/runs?limit=2")
-        rest = await get(daemon_rig, f"/api/runs?limit=2&before={page['runs'][-1]['id']}")
+async def test_runs_are_listed_newest_first_and_by_pages(pair, daemon_rig: DaemonRig):
+    ids = [(await run_once(daemon_rig, f"- step {number}"))["id"] for number in range(3)]
+    page = await get(daemon_rig, "/api/runs?limit=2")
+    rest = await get(daemon_rig, f"/api/runs?limit=2&before={page['runs'][-1]['id']}")
 
-        assert [run["id"] for run in page["runs"] + rest["runs"]] == ids[::-1]
-        assert (page["count"], rest["count"]) == (2, 1)
-        for before in ("%00", "%FF", "x", "'; drop table runs --", "%F0%9F%92%A9"):
-            await get(daemon_rig, f"/api/runs?before={before}")
+    assert [run["id"] for run in page["runs"] + rest["runs"]] == ids[::-1]
+    assert (page["count"], rest["count"]) == (2, 1)
+    for before in ("%00", "%FF", "x", "'; drop table runs --", "%F0%9F%92%A9"):
+        await get(daemon_rig, f"/api/runs?before={before}")
 
 
 @pytest.mark.parametrize("run", ["x", "%FF", "r-%27", "x" * 2000, "%E2%80%A8", "-1"])
-async def test_a_run_that_does_not_exist_is_not_found(live: Live, run):
-    async with live() as daemon_rig:
-        assert (await refused(daemon_rig, "GET", f"/api/runs/{run}"))[0] == 404
-        status, message = await refused(daemon_rig, "POST", f"/api/runs/{run}/undo")
-        assert status == 404
-        assert len(message) < 300
+async def test_a_run_that_does_not_exist_is_not_found(run, daemon_rig: DaemonRig):
+    await expect(daemon_rig, 404, "GET", f"/api/runs/{run}")
+    status, message = await refused(daemon_rig, "POST", f"/api/runs/{run}/undo")
+    assert status == 404
+    assert len(message) < 300
 
 
 async def test_an_undone_run_is_taken_back_and_says_so(live: Live, pair):
@@ -97,29 +72,24 @@ async def test_an_undone_run_is_taken_back_and_says_so(live: Live, pair):
         assert taken_back["undone"]["run"] == undo["id"]
 
 
-async def test_why_tells_each_line_s_origin(live: Live, pair):
-    async with live() as daemon_rig:
-        run = await run_once(daemon_rig)
-        answer = await get(daemon_rig, "/api/why?path=AGENTS.md")
-        text = (pair / "AGENTS.md").read_text("utf-8").splitlines()
-        number = next(number for number, line in enumerate(text, 1) if "sow the beans" in line)
-        one = await get(daemon_rig, f"/api/why?path=AGENTS.md&line={number}")
-        odd = await get(daemon_rig, f"/api/why?path={GARDEN}&line=1")
+async def test_why_tells_each_line_s_origin(pair, daemon_rig: DaemonRig):
+    run = await run_once(daemon_rig)
+    answer = await get(daemon_rig, "/api/why?path=AGENTS.md")
+    text = (pair / "AGENTS.md").read_text("utf-8").splitlines()
+    number = next(number for number, line in enumerate(text, 1) if "sow the beans" in line)
+    one = await get(daemon_rig, f"/api/why?path=AGENTS.md&line={number}")
+    odd = await get(daemon_rig, f"/api/why?path={GARDEN}&line=1")
 
-        assert set(answer) == {"path", "lines", "runs", "chains"}
-        assert answer["chains"] == {run["id"]: []}
-        assert [line["text"] for line in answer["lines"]] == text
-        assert set(one["lines"][0]) == {"number", "text", "by", "at", "run"}
-        assert [(line["number"], line["by"], line["run"]) for line in one["lines"]] == [
-            (number, "curator", run["id"])
-        ]
-        assert list(one["runs"]) == [run["id"]]
-        assert [(line["by"], line["run"]) for line in odd["lines"]] == [("person", None)]
-        assert (await refused(daemon_rig, "GET", f"/api/why?path=AGENTS.md&line={len(text) + 1}"))[
-            0
-        ] == 404
-        assert (await refused(daemon_rig, "GET", "/api/why?path=none.md"))[0] == 404
-        assert (await refused(daemon_rig, "GET", "/api/why"))[0] == 400
+    assert answer["chains"] == {run["id"]: []}
+    assert [line["text"] for line in answer["lines"]] == text
+    assert [(line["number"], line["by"], line["run"]) for line in one["lines"]] == [
+        (number, "curator", run["id"])
+    ]
+    assert list(one["runs"]) == [run["id"]]
+    assert [(line["by"], line["run"]) for line in odd["lines"]] == [("person", None)]
+    await expect(daemon_rig, 404, "GET", f"/api/why?path=AGENTS.md&line={len(text) + 1}")
+    await expect(daemon_rig, 404, "GET", "/api/why?path=none.md")
+    await expect(daemon_rig, 400, "GET", "/api/why")
 
 
 async def test_a_path_that_is_not_utf8_can_be_asked_about(live: Live, vault):

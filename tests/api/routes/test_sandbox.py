@@ -1,37 +1,8 @@
-import asyncio
-
 import aiohttp
 
 from parachuted.agents.choice import BackendChoice
 from parachuted.agents.offline import OfflineBackend
-from parachuted.config import load_settings
-from parachuted.daemon import Daemon
 from tests.api.calls import get
-from tests.stories.daemon_rig import DaemonRig
-
-
-class SandboxDaemon:
-    """A daemon with sandboxes."""
-
-    def __init__(self, vault, home, sandboxes):
-        settings = load_settings(home, {}, {"vault": str(vault), "port": 0})
-        chosen = BackendChoice(
-            backend=OfflineBackend(), reason="for a test", model=None, sandboxes=sandboxes
-        )
-        self.daemon = Daemon(settings, home, chosen)
-        self.daemon_rig = DaemonRig(daemon=self.daemon, vault=vault)
-        self.group = asyncio.TaskGroup()
-
-    async def __aenter__(self):
-        await self.group.__aenter__()
-        ready = asyncio.Event()
-        self.group.create_task(self.daemon.run(ready.set), name="daemon")
-        await asyncio.wait_for(ready.wait(), 20)
-        return self.daemon_rig
-
-    async def __aexit__(self, *how):
-        self.daemon.stop()
-        await self.group.__aexit__(*how)
 
 
 async def build(daemon_rig, body, **options):
@@ -57,8 +28,11 @@ async def test_without_sandboxes_it_says_so_and_a_build_fails_in_its_stream(live
         assert text.startswith("event: build_error\ndata: {")
 
 
-async def test_with_an_engine_the_image_is_built_and_seen(vault, home, sandboxes):
-    async with SandboxDaemon(vault, home, sandboxes) as daemon_rig:
+async def test_with_an_engine_the_image_is_built_and_seen(live, sandboxes):
+    choice = BackendChoice(
+        backend=OfflineBackend(), reason="for a test", model=None, sandboxes=sandboxes
+    )
+    async with live(choose=lambda _settings: choice) as daemon_rig:
         status, _, text = await build(daemon_rig, {"offline": True})
 
         assert status == 200

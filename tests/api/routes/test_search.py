@@ -54,12 +54,7 @@ async def test_a_hit_is_reported_with_a_snippet_that_cannot_be_script(live: Live
         answer = await get(daemon_rig, "/api/search?q=beans&explain=1")
 
     (hit,) = answer["results"]
-    assert (answer["count"], answer["complete"], answer["indexing"], answer["query"]) == (
-        1,
-        True,
-        False,
-        "beans",
-    )
+    assert answer == answer | {"count": 1, "complete": True, "indexing": False, "query": "beans"}
     assert (hit["path"], hit["title"], hit["tags"]) == ("a.md", "Beans & <b>peas</b>", ["x"])
     assert hit["modified"].endswith("Z")
     assert "&lt;script&gt;alert(&#x27;<mark>beans</mark>&#x27;)&lt;/script&gt;" in hit["snippet"]
@@ -110,9 +105,10 @@ async def test_a_search_box_is_answered_from_the_first_letter_on(live: Live, vau
         ("q=a&in=../x", "not a path in the vault"),
     ],
 )
-async def test_what_cannot_be_answered_is_refused_with_the_reason(live: Live, query, reason):
-    async with live() as daemon_rig:
-        status, message = await refused(daemon_rig, "GET", f"/api/search?{query}")
+async def test_what_cannot_be_answered_is_refused_with_the_reason(
+    query, reason, daemon_rig: DaemonRig
+):
+    status, message = await refused(daemon_rig, "GET", f"/api/search?{query}")
 
     assert status == 400
     assert reason in message

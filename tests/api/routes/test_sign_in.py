@@ -6,27 +6,26 @@ from datetime import datetime, timedelta
 
 from parachuted.events.watched_vault import utc_now
 from parachuted.keys import KeyFile
-from tests.api.calls import ELSEWHERE, call, get, key_of, post
-from tests.stories.daemon_rig import Live
+from tests.api.calls import ELSEWHERE, call, expect, get, key_of, post
+from tests.stories.daemon_rig import DaemonRig, Live
 
 
-async def test_a_caller_learns_who_they_are(live: Live):
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read", paths=["Kitchen/**"])
+async def test_a_caller_learns_who_they_are(daemon_rig: DaemonRig):
+    key = key_of(daemon_rig, "vault:read", paths=["Kitchen/**"])
 
-        assert (await get(daemon_rig, "/api/auth/me"))["kind"] == "loopback"
-        assert await call(daemon_rig, "GET", "/api/auth/me", headers=key) == (
-            200,
-            {
-                "kind": "key",
-                "name": "a test's",
-                "scopes": [{"module": "vault", "capabilities": ["read"], "paths": ["Kitchen/**"]}],
-            },
-        )
-        assert await call(daemon_rig, "GET", "/api/auth/me", headers=ELSEWHERE) == (
-            200,
-            {"kind": "nobody", "name": "nobody", "scopes": []},
-        )
+    assert (await get(daemon_rig, "/api/auth/me"))["kind"] == "loopback"
+    assert await call(daemon_rig, "GET", "/api/auth/me", headers=key) == (
+        200,
+        {
+            "kind": "key",
+            "name": "a test's",
+            "scopes": [{"module": "vault", "capabilities": ["read"], "paths": ["Kitchen/**"]}],
+        },
+    )
+    assert await call(daemon_rig, "GET", "/api/auth/me", headers=ELSEWHERE) == (
+        200,
+        {"kind": "nobody", "name": "nobody", "scopes": []},
+    )
 
 
 async def test_a_code_makes_one_key_of_its_makers_rights(live: Live):
@@ -40,7 +39,7 @@ async def test_a_code_makes_one_key_of_its_makers_rights(live: Live):
 
         assert (status, again) == (201, 404)
         assert key["label"].startswith("browser ")
-        assert (await call(daemon_rig, "GET", "/api/auth/keys", headers=shown))[0] == 200
+        await expect(daemon_rig, 200, "GET", "/api/auth/keys", headers=shown)
         assert made["code"] not in "".join(
             path.read_text("utf-8", "replace") for path in daemon_rig.vault.rglob("*.jsonl")
         )

@@ -5,37 +5,8 @@ act as a tick.
 from __future__ import annotations
 
 from parachuted.suggestions import Proposal
-from tests.api.calls import call, get, key_of, post, refused
+from tests.api.calls import call, error, expect, get, key_of, post, refused
 from tests.stories.daemon_rig import DaemonRig, Live, save
-
-FIELDS = {
-    *(
-        "id",
-        "source_agent",
-        "source_session",
-        "timestamp",
-        "action",
-        "target_module",
-        "target_id",
-        "payload",
-        "reasoning",
-        "status",
-    ),
-    *(
-        "resolved_by",
-        "resolved_at",
-        "modifications",
-        "path",
-        "base",
-        "run",
-        "causes",
-        "origin",
-        "applied_run",
-        "outcome",
-        "title",
-        "file",
-    ),
-}
 
 
 async def propose(
@@ -59,8 +30,8 @@ async def test_what_waits_is_listed_with_all_fields_and_shown_with_its_differenc
         made = await propose(daemon_rig, "Brain/Kevin.md", {"text": "# Kevin B\n"})
         answer = await get(daemon_rig, "/api/suggestions?status=pending&agent=reflector")
         one = await get(daemon_rig, f"/api/suggestions/{made.id}")
-    assert (answer["count"], [set(shown) for shown in answer["suggestions"]]) == (1, [FIELDS])
-    assert answer["suggestions"][0]["title"] == "Update Brain/Kevin.md"
+    assert answer["count"] == 1
+    assert [shown["title"] for shown in answer["suggestions"]] == ["Update Brain/Kevin.md"]
     assert "-# Kevin\n+# Kevin B" in one["diff"]
 
 
@@ -74,26 +45,17 @@ async def test_an_approval_does_it_once_and_an_undo_takes_it_back(live: Live, va
             "user",
             "two\n",
         )
-        status, says = await refused(daemon_rig, "POST", f"/api/suggestions/{made.id}/approve")
-        assert (status, "was approved already" in says) == (422, True)
+        await expect(
+            daemon_rig,
+            422,
+            "POST",
+            f"/api/suggestions/{made.id}/approve",
+            says="was approved already",
+        )
         await post(daemon_rig, f"/api/runs/{done['applied_run']}/undo")
         assert (vault / "a.md").read_text() == "one\n"
         await daemon_rig.daemon.approvals.quiet()
         assert "was taken back" in (vault / done["file"]).read_text()
-
-
-async def test_a_tick_that_is_saved_in_an_editor_is_the_same_act(live: Live, vault):
-    save(vault / "a.md", "one\n")
-    async with live() as daemon_rig:
-        made = await propose(daemon_rig, "a.md", {"text": "two\n"})
-        file = vault / daemon_rig.daemon.vault.suggestions.record(made.id).file
-        save(file, file.read_text().replace("- [ ] approve", "- [x] approve"))
-        await daemon_rig.until(
-            lambda: not daemon_rig.daemon.vault.suggestions.get(made.id).is_pending
-        )
-        await daemon_rig.daemon.approvals.quiet()
-    assert (vault / "a.md").read_text() == "two\n"
-    assert "**approved** by user" in file.read_text()
 
 
 async def test_a_file_that_is_there_by_then_is_not_put_back_over_what_a_person_wrote(
@@ -151,9 +113,7 @@ async def test_who_may_not_write_the_file_cannot_have_it_written_by_an_approval(
     async with live() as daemon_rig:
         made = await propose(daemon_rig, "a.md", {"text": "two\n"})
         key = key_of(daemon_rig, "curator:read,write", "vault:read")
-        assert (
-            await refused(daemon_rig, "POST", f"/api/suggestions/{made.id}/approve", headers=key)
-        )[0] == 403
+        await expect(daemon_rig, 403, "POST", f"/api/suggestions/{made.id}/approve", headers=key)
         _, answer = await call(daemon_rig, "POST", "/api/suggestions/approve-all", headers=key)
         assert list(answer["failed"]) == [made.id]
         status, _ = await call(
@@ -179,7 +139,7 @@ async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(liv
                 ("PATCH", f"/api/notes/{path}", {"json": {"section": "x", "content": "y"}}),
                 ("DELETE", f"/api/notes/{path}", {}),
             ):
-                assert (await refused(daemon_rig, method, place, headers=key, **body))[0] in {
+                assert await error(daemon_rig, method, place, headers=key, **body) in {
                     403,
                     422,
                 }, (method, place)

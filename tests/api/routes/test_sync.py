@@ -1,21 +1,16 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 import time
 from urllib.parse import urlencode
 
 import pytest
 
-from tests.api.calls import call, error, get, key_of, post
-from tests.stories.daemon_rig import Live, save
+from tests.api.calls import call, digest, error, expect, get, key_of, post
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0"
-
-
-def digest(data: bytes | str) -> str:
-    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
 @pytest.fixture
@@ -83,31 +78,32 @@ async def test_the_manifest_is_as_the_app_reads_it(live: Live, tree):
         assert file["modified"] == pytest.approx((tree / "Daily" / path).stat().st_mtime)
 
 
-async def test_the_manifest_takes_a_pattern_binaries_a_date_and_the_quick_form(live: Live, tree):
-    async with live() as daemon_rig:
+async def test_the_manifest_takes_a_pattern_binaries_a_date_and_the_quick_form(
+    tree, daemon_rig: DaemonRig
+):
 
-        async def paths(query: str) -> list[str]:
-            return sorted(
-                file["path"] for file in await listed(daemon_rig, f"manifest?root=Daily&{query}")
-            )
-
-        assert await paths("pattern=2026-11-2[12].md") == [
-            "journals/2026-11-21.md",
-            "journals/2026-11-22.md",
-        ]
-        assert await paths("pattern=*.md&date=2026-11-22") == ["journals/2026-11-22.md"]
-        assert await paths("pattern=*.md&date=2026-11-22&include_binary=true") == [
-            "assets/2026-11-22_a.png",
-            "journals/2026-11-22.md",
-        ]
-        assert len(await paths("pattern=*")) == 5
-        assert await paths("pattern=%5B") == []
-        binary = await listed(daemon_rig, "manifest?root=Daily&include_binary=true&pattern=none")
-        quick = await listed(
-            daemon_rig, "manifest?root=Daily&include_binary=true&pattern=none&quick=true"
+    async def paths(query: str) -> list[str]:
+        return sorted(
+            file["path"] for file in await listed(daemon_rig, f"manifest?root=Daily&{query}")
         )
-        whole = await listed(daemon_rig, "manifest")
-        nowhere = await listed(daemon_rig, "manifest?root=Not/There")
+
+    assert await paths("pattern=2026-11-2[12].md") == [
+        "journals/2026-11-21.md",
+        "journals/2026-11-22.md",
+    ]
+    assert await paths("pattern=*.md&date=2026-11-22") == ["journals/2026-11-22.md"]
+    assert await paths("pattern=*.md&date=2026-11-22&include_binary=true") == [
+        "assets/2026-11-22_a.png",
+        "journals/2026-11-22.md",
+    ]
+    assert len(await paths("pattern=*")) == 5
+    assert await paths("pattern=%5B") == []
+    binary = await listed(daemon_rig, "manifest?root=Daily&include_binary=true&pattern=none")
+    quick = await listed(
+        daemon_rig, "manifest?root=Daily&include_binary=true&pattern=none&quick=true"
+    )
+    whole = await listed(daemon_rig, "manifest")
+    nowhere = await listed(daemon_rig, "manifest?root=Not/There")
 
     assert [(file["path"], file["hash"], file["size"]) for file in binary] == [
         ("assets/2026-11-22_a.png", digest(PNG), len(PNG))
@@ -151,21 +147,20 @@ async def test_without_a_pattern_every_file_is_listed_and_binary_kinds_come_besi
     assert table == {"table.csv"}
 
 
-async def test_the_manifest_follows_the_disk(live: Live, tree):
-    async with live() as daemon_rig:
-        query = "manifest?root=Daily&include_binary=true&quick=false"
-        before = {file["path"]: file["hash"] for file in await listed(daemon_rig, query)}
-        save(tree / "Daily/journals/2026-11-22.md", "today, later\n")
-        (tree / "Daily/assets/2026-11-22_a.png").write_bytes(PNG + b"more")
-        (tree / "Daily/journals/2026-11-21.md").unlink()
-        await daemon_rig.daemon.watched.detector.rescan(accept_missing=True)
-        await daemon_rig.until(
-            lambda: (
-                daemon_rig.daemon.watched.index.get("Daily/assets/2026-11-22_a.png").size
-                == len(PNG) + 4
-            )
+async def test_the_manifest_follows_the_disk(tree, daemon_rig: DaemonRig):
+    query = "manifest?root=Daily&include_binary=true&quick=false"
+    before = {file["path"]: file["hash"] for file in await listed(daemon_rig, query)}
+    save(tree / "Daily/journals/2026-11-22.md", "today, later\n")
+    (tree / "Daily/assets/2026-11-22_a.png").write_bytes(PNG + b"more")
+    (tree / "Daily/journals/2026-11-21.md").unlink()
+    await daemon_rig.daemon.watched.detector.rescan(accept_missing=True)
+    await daemon_rig.until(
+        lambda: (
+            daemon_rig.daemon.watched.index.get("Daily/assets/2026-11-22_a.png").size
+            == len(PNG) + 4
         )
-        after = {file["path"]: file["hash"] for file in await listed(daemon_rig, query)}
+    )
+    after = {file["path"]: file["hash"] for file in await listed(daemon_rig, query)}
 
     assert (
         after["journals/2026-11-22.md"]
@@ -176,18 +171,15 @@ async def test_the_manifest_follows_the_disk(live: Live, tree):
     assert set(before) - set(after) == {"journals/2026-11-21.md"}
 
 
-async def test_changes_since_a_moment(live: Live, tree):
-    async with live() as daemon_rig:
-        everything = await listed(daemon_rig, "changes?root=Daily&since=0&pattern=*.md")
-        later = time.time() + 1
-        nothing = await listed(daemon_rig, f"changes?root=Daily&since={later}")
-        binary = await listed(
-            daemon_rig, "changes?root=Daily&since=0&pattern=*.md&include_binary=true"
-        )
-        odd = [
-            await error(daemon_rig, "GET", f"/api/sync/changes?root=Daily&since={since}")
-            for since in ("x", "-1", "nan", "1e99")
-        ]
+async def test_changes_since_a_moment(tree, daemon_rig: DaemonRig):
+    everything = await listed(daemon_rig, "changes?root=Daily&since=0&pattern=*.md")
+    later = time.time() + 1
+    nothing = await listed(daemon_rig, f"changes?root=Daily&since={later}")
+    binary = await listed(daemon_rig, "changes?root=Daily&since=0&pattern=*.md&include_binary=true")
+    odd = [
+        await error(daemon_rig, "GET", f"/api/sync/changes?root=Daily&since={since}")
+        for since in ("x", "-1", "nan", "1e99")
+    ]
 
     assert len(everything) == 4
     assert {"path", "size", "modified"} == set(everything[0])
@@ -196,29 +188,27 @@ async def test_changes_since_a_moment(live: Live, tree):
     assert odd == [400] * 4
 
 
-async def test_a_file_moved_in_with_an_old_time_counts_as_changed(live: Live, tree):
-    async with live() as daemon_rig:
-        since = time.time()
-        save(tree.parent / "old.md", "old\n")
-        os.utime(tree.parent / "old.md", (1, 1))
-        (tree.parent / "old.md").rename(tree / "Daily/old.md")
-        await daemon_rig.daemon.watched.detector.rescan()
-        changed = await listed(daemon_rig, f"changes?root=Daily&since={int(since)}")
+async def test_a_file_moved_in_with_an_old_time_counts_as_changed(tree, daemon_rig: DaemonRig):
+    since = time.time()
+    save(tree.parent / "old.md", "old\n")
+    os.utime(tree.parent / "old.md", (1, 1))
+    (tree.parent / "old.md").rename(tree / "Daily/old.md")
+    await daemon_rig.daemon.watched.detector.rescan()
+    changed = await listed(daemon_rig, f"changes?root=Daily&since={int(since)}")
 
     assert "old.md" in {file["path"] for file in changed}
 
 
-async def test_a_push_makes_replaces_and_names_what_it_replaced(live: Live, tree):
-    async with live() as daemon_rig:
-        answer = await push(
-            daemon_rig,
-            {"path": "journals/2026-11-23.md", "content": "tomorrow\n", "is_binary": False},
-            {"path": "journals/2026-11-22.md", "content": "today, from the phone\n"},
-            {"path": "journals/2026-11-21.md", "content": "yesterday\n"},
-            {"path": "assets/b.png", "content": base64.b64encode(PNG).decode(), "is_binary": True},
-        )
-        kept = daemon_rig.daemon.watched.objects.get(digest("today\n"))
-        reported = {(event["path"], event["by"]) for event in daemon_rig.reported("file.")}
+async def test_a_push_makes_replaces_and_names_what_it_replaced(tree, daemon_rig: DaemonRig):
+    answer = await push(
+        daemon_rig,
+        {"path": "journals/2026-11-23.md", "content": "tomorrow\n", "is_binary": False},
+        {"path": "journals/2026-11-22.md", "content": "today, from the phone\n"},
+        {"path": "journals/2026-11-21.md", "content": "yesterday\n"},
+        {"path": "assets/b.png", "content": base64.b64encode(PNG).decode(), "is_binary": True},
+    )
+    kept = daemon_rig.daemon.watched.objects.get(digest("today\n"))
+    reported = {(event["path"], event["by"]) for event in daemon_rig.reported("file.")}
 
     assert (answer["pushed"], answer["errors"], answer["conflicts"]) == (4, [], [])
     assert [result["status"] for result in answer["results"]] == [
@@ -242,7 +232,7 @@ async def test_a_push_makes_replaces_and_names_what_it_replaced(live: Live, tree
     }
 
 
-async def test_one_wrong_file_does_not_hold_up_the_others(live: Live, tree):
+async def test_one_wrong_file_does_not_hold_up_the_others(tree, daemon_rig: DaemonRig):
     bad = [
         {"path": "../out.md", "content": "x"},
         {"path": "/etc/passwd", "content": "x"},
@@ -252,8 +242,7 @@ async def test_one_wrong_file_does_not_hold_up_the_others(live: Live, tree):
         {"path": "lone.md", "content": "\ud800"},
         {"path": "", "content": "x"},
     ]
-    async with live() as daemon_rig:
-        answer = await push(daemon_rig, *bad, {"path": "good.md", "content": "good\n"})
+    answer = await push(daemon_rig, *bad, {"path": "good.md", "content": "good\n"})
 
     assert answer["pushed"] == 1
     assert len(answer["errors"]) == len(bad)
@@ -288,19 +277,16 @@ async def test_a_push_touches_no_program(live: Live, tree):
     assert (tree / "Modules/m/module.py").read_text() == "code\n"
 
 
-async def test_what_is_not_well_formed_is_refused(live: Live, tree):
-    async with live() as daemon_rig:
-        for body in (
-            {"files": {}},
-            {"files": [{"path": "a.md"}]},
-            {"root": "..", "files": []},
-            {"files": [{"path": "a.md", "content": 3}]},
-        ):
-            assert await error(daemon_rig, "POST", "/api/sync/push", json=body) == 400, body
-        assert await error(daemon_rig, "POST", "/api/sync/push", data=b"{") == 400
-        assert (await post(daemon_rig, "/api/sync/push", {"root": "Daily", "files": []}))[
-            "pushed"
-        ] == 0
+async def test_what_is_not_well_formed_is_refused(tree, daemon_rig: DaemonRig):
+    for body in (
+        {"files": {}},
+        {"files": [{"path": "a.md"}]},
+        {"root": "..", "files": []},
+        {"files": [{"path": "a.md", "content": 3}]},
+    ):
+        await expect(daemon_rig, 400, "POST", "/api/sync/push", json=body)
+    await expect(daemon_rig, 400, "POST", "/api/sync/push", data=b"{")
+    assert (await post(daemon_rig, "/api/sync/push", {"root": "Daily", "files": []}))["pushed"] == 0
 
 
 async def test_a_push_with_a_base_is_merged_or_reported_as_a_conflict_in_a_200(live: Live, tree):
@@ -393,15 +379,14 @@ async def test_a_pull_hands_out_texts_and_binaries_exactly(live: Live, tree):
 
 
 async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count_but_are_reported(
-    live: Live, tree
+    tree, daemon_rig: DaemonRig
 ):
-    async with live() as daemon_rig:
-        answer = await delete(
-            daemon_rig, "Daily", ["journals/2026-11-21.md", "gone.md", "journals/2026-11-21.md"]
-        )
-        writes = daemon_rig.daemon.watched.history.writes_of("Daily/journals/2026-11-21.md")
-        kept = daemon_rig.daemon.watched.objects.get(digest("yesterday\n"))
-        known = daemon_rig.daemon.watched.index.get("Daily/journals/2026-11-21.md")
+    answer = await delete(
+        daemon_rig, "Daily", ["journals/2026-11-21.md", "gone.md", "journals/2026-11-21.md"]
+    )
+    writes = daemon_rig.daemon.watched.history.writes_of("Daily/journals/2026-11-21.md")
+    kept = daemon_rig.daemon.watched.objects.get(digest("yesterday\n"))
+    known = daemon_rig.daemon.watched.index.get("Daily/journals/2026-11-21.md")
 
     assert (answer["deleted"], answer["confirm_needed"]) == (1, False)
     assert answer["errors"] == ["gone.md: unknown file below the root"]
@@ -412,17 +397,16 @@ async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count
 
 
 async def test_a_path_that_is_not_there_is_reported_in_the_same_words_whatever_the_reason(
-    live: Live, tree
+    tree, daemon_rig: DaemonRig
 ):
     missing = ["a.md,b.md", "gone.md", ".versions/journals/2026-11-21.md.17", "Elsewhere.md"]
-    async with live() as daemon_rig:
-        paths = urlencode([("paths", path) for path in [*missing, "gone.md"]])
-        _status, answer = await call(
-            daemon_rig,
-            "DELETE",
-            f"/api/sync/files?{paths}",
-            headers=key_of(daemon_rig, "daily:write"),
-        )
+    paths = urlencode([("paths", path) for path in [*missing, "gone.md"]])
+    _status, answer = await call(
+        daemon_rig,
+        "DELETE",
+        f"/api/sync/files?{paths}",
+        headers=key_of(daemon_rig, "daily:write"),
+    )
 
     assert answer["errors"] == [f"{path}: unknown file below the root" for path in missing]
     assert (answer["deleted"], (tree / "Elsewhere.md").exists()) == (0, True)
@@ -431,9 +415,8 @@ async def test_a_path_that_is_not_there_is_reported_in_the_same_words_whatever_t
 @pytest.mark.parametrize(
     "path", ["../Elsewhere.md", "/etc/passwd", ".versions/journals/2026-11-21.md.17", "journals"]
 )
-async def test_nothing_else_is_deleted(live: Live, tree, path):
-    async with live() as daemon_rig:
-        answer = await delete(daemon_rig, "Daily", [path])
+async def test_nothing_else_is_deleted(tree, path, daemon_rig: DaemonRig):
+    answer = await delete(daemon_rig, "Daily", [path])
 
     assert answer["deleted"] == 0
     assert (tree / "Elsewhere.md").exists()

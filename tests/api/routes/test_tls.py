@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from parachuted.keys.tls import CertificateAuthority
-from tests.api.calls import ELSEWHERE, get, key_of, refused
+from tests.api.calls import ELSEWHERE, expect, get, key_of
 from tests.stories.daemon_rig import Live
 
 
@@ -47,7 +47,7 @@ async def test_the_api_answers_encrypted_and_hands_out_its_authority(live: Live,
         assert status["authority"] == f"https://notes.local:{port}/tls/authority.crt"
         assert set("".join(status["qr"])) == {"0", "1"}
         key = key_of(daemon_rig, "*:read,write")
-        assert (await refused(daemon_rig, "GET", "/api/tls", headers=key))[0] == 403
+        await expect(daemon_rig, 403, "GET", "/api/tls", headers=key)
         logs = "".join(path.read_text() for path in daemon_rig.vault.rglob("*.jsonl"))
         assert "PRIVATE KEY" not in logs
 
@@ -58,12 +58,16 @@ async def test_without_an_authority_the_daemon_serves_as_before_and_says_what_is
     async with live(tls__port=port, tls__host="127.0.0.1") as daemon_rig:
         assert "nothing is served encrypted" in daemon_rig.daemon.watched.problems.open["tls"]
         assert (await get(daemon_rig, "/api/tls"))["address"] is None
-        assert (await refused(daemon_rig, "GET", "/tls/authority.crt"))[0] == 404
+        await expect(daemon_rig, 404, "GET", "/tls/authority.crt")
 
 
 async def test_who_needs_a_key_may_not_be_switched_off_while_others_reach_it(live: Live, port: int):
     async with live(tls__port=port) as daemon_rig:
-        status, why = await refused(
-            daemon_rig, "PUT", "/api/auth/settings", json={"auth_mode": "disabled"}
+        await expect(
+            daemon_rig,
+            409,
+            "PUT",
+            "/api/auth/settings",
+            json={"auth_mode": "disabled"},
+            says="other machines",
         )
-        assert (status, "other machines" in why) == (409, True)

@@ -6,15 +6,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import aiohttp
 import pytest
 
-from tests.stories.daemon_rig import DaemonRig, Live, note, save
-
-
-async def asked(daemon_rig: DaemonRig, path: str) -> dict[str, object]:
-    async with aiohttp.ClientSession() as session, session.get(daemon_rig.url + path) as answer:
-        return await answer.json()
+from tests.api.calls import get, post
+from tests.stories.daemon_rig import Live, note, save
 
 
 async def test_a_pattern_that_matches_nothing_is_reported_by_watches_doctor_and_at_its_saving(
@@ -27,11 +22,10 @@ async def test_a_pattern_that_matches_nothing_is_reported_by_watches_doctor_and_
         says = '"Projcts/*" matches nothing: there is no folder Projcts; did you mean Projects?'
 
         assert daemon_rig.reported("watch.declared")[0]["unmatched"] == [says]
-        (watch,) = (await asked(daemon_rig, "/api/watches"))["watches"]
+        (watch,) = (await get(daemon_rig, "/api/watches"))["watches"]
         assert watch["unmatched"] == [says]
         assert ("W.md", says) in [
-            (one["path"], one["message"])
-            for one in (await asked(daemon_rig, "/api/doctor"))["notes"]
+            (one["path"], one["message"]) for one in (await get(daemon_rig, "/api/doctor"))["notes"]
         ]
 
 
@@ -56,14 +50,14 @@ async def test_a_watch_that_cannot_be_read_is_reported_at_its_saving_and_later(
         assert says in daemon_rig.reported("watch.declared")[0]["problems"][0]
     async with live() as daemon_rig:
         await daemon_rig.settled()
-        (found,) = (await asked(daemon_rig, "/api/watches"))["watches"]
+        (found,) = (await get(daemon_rig, "/api/watches"))["watches"]
         assert says in found["problems"][0]
         assert any(
-            says in one["message"] for one in (await asked(daemon_rig, "/api/doctor"))["notes"]
+            says in one["message"] for one in (await get(daemon_rig, "/api/doctor"))["notes"]
         )
         save(vault / "W.md", "# W\n")
         await daemon_rig.until(lambda: daemon_rig.reported("watch.removed"))
-        assert (await asked(daemon_rig, "/api/watches"))["watches"] == []
+        assert (await get(daemon_rig, "/api/watches"))["watches"] == []
 
 
 async def test_a_look_that_is_asked_for_counts_the_run_of_the_watcher_itself(
@@ -71,10 +65,7 @@ async def test_a_look_that_is_asked_for_counts_the_run_of_the_watcher_itself(
 ):
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     save(vault / "W.md", note("W", watch=["Projects/*"]))
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
-        async with session.post(
-            f"{daemon_rig.url}/api/bubble/run", json={"path": "W.md"}
-        ) as answer:
-            plan = await answer.json()
+    async with live() as daemon_rig:
+        plan = await post(daemon_rig, "/api/bubble/run", {"path": "W.md"})
 
         assert (plan["most_runs"], plan["runs"][0]["watcher"], len(plan["tasks"])) == (1, "W.md", 1)

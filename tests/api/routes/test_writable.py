@@ -7,7 +7,7 @@ import pytest
 from parachuted.api.routes.note_writer import refuse_programs
 from parachuted.errors import EditRefusedError
 from parachuted.vault import VaultPath
-from tests.api.calls import call, error, key_of
+from tests.api.calls import call, expect, key_of
 from tests.stories.daemon_rig import Live, save
 
 PROGRAMS = (
@@ -31,6 +31,7 @@ def test_notes_are_none(path):
 
 async def test_only_an_admin_writes_a_module(live: Live, vault):
     save(vault / "Modules/m/module.py", "code\n")
+    save(vault / "Modules/m/README.md", "words\n")
     (vault / "way").symlink_to("Modules")
     async with live() as daemon_rig:
         writer, admin = (
@@ -39,21 +40,17 @@ async def test_only_an_admin_writes_a_module(live: Live, vault):
         )
         for path in ("Modules/m/module.py", "way/m/module.py", "Modules/new.py"):
             body = {"path": path, "content": "theirs\n"}
-            assert await error(daemon_rig, "PUT", "/api/write", json=body, headers=writer) == 403
-            assert (
-                await error(daemon_rig, "PUT", f"/api/files/{path}", data=b"theirs", headers=writer)
-                == 403
-            )
+            await expect(daemon_rig, 403, "PUT", "/api/write", json=body, headers=writer)
+            where = f"/api/files/{path}"
+            await expect(daemon_rig, 403, "PUT", where, data=b"theirs", headers=writer)
+        for method in ("PUT", "DELETE"):
+            where = "/api/notes/Modules/m/README.md"
+            await expect(daemon_rig, 403, method, where, data=b"theirs", headers=writer)
         assert (vault / "Modules/m/module.py").read_text() == "code\n"
-        status, _ = await call(
-            daemon_rig,
-            "PUT",
-            "/api/write",
-            json={"path": "Modules/m/module.py", "content": "ours\n"},
-            headers=admin,
-        )
+        body = {"path": "Modules/m/module.py", "content": "ours\n"}
+        await expect(daemon_rig, 200, "PUT", "/api/write", json=body, headers=admin)
 
-    assert status == 200
+    assert (vault / "Modules/m/README.md").read_text() == "words\n"
 
 
 SPELLINGS = (
