@@ -1,6 +1,4 @@
-"""Files that come with a message: they become files of the vault before the agent is asked, and
-what is said in recordings becomes words of the message, by the journal's transcription.
-"""
+"""Files of a message: saved into the vault; what recordings say becomes words of the message."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ Send = Callable[[Event], None]
 async def save_attachments(
     module: Module, attached: Sequence[Mapping[str, Any]], send: Send
 ) -> list[str]:
-    """The paths of these files in the vault. One that cannot be had is left out, with a warning;
-    the message is asked without it.
-    """
+    """Their paths in the vault. One that cannot be saved is left out, with a warning."""
     paths, findings = list[str](), list[Finding]()
     for place, one in enumerate(attached):
         name = str(one.get("fileName") or "file")
@@ -71,14 +67,11 @@ async def _saved(module: Module, one: Mapping[str, Any], name: str) -> str:
 
 
 def is_recording(path: str) -> bool:
-    """Whether a file is one, by its name."""
     return path.casefold().endswith(_SUFFIXES)
 
 
 async def words_of(module: Module, paths: Sequence[str], send: Send) -> list[str]:
-    """What is said in each recording. Of one that cannot be transcribed a warning says why; the
-    recording stays.
-    """
+    """What each recording says. Of one that cannot be transcribed a warning says why."""
     words, findings = list[str](), list[Finding]()
     for path in paths:
         with reading(path, findings):

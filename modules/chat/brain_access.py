@@ -1,4 +1,4 @@
-"""Brain, as the bridge asks it: whatever module provides BrainInterface, by what it has of that."""
+"""Brain, as Chat asks it: any module that provides BrainInterface, by as much of it as it has."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MOST_ANSWERS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundEntity:
-    """What Brain found: an entity, or another note, which has no type. `path` is empty where the
-    provider says none, `passage` is markdown as it stands in the file.
+    """An entity, or another note, which has no type. `path` is empty where the provider has none;
+    `passage` is markdown as it stands in the file.
     """
 
     name: str
@@ -42,11 +42,8 @@ class BrainAccess:
         self._provider = provider
 
     async def find(self, query: str, limit: int = 5) -> list[FoundEntity]:
-        """What fits a query, the best first: passages where the provider answers questions, else
-        what its search finds.
-
-        Conversations are left out before they are read: one with a stranger's text in it would
-        taint a turn to which it does not belong.
+        """What fits a query, the best first. Conversations are left out before they are read: a
+        stranger's text in one would taint a turn to which it does not belong.
         """
         recalled = await self._call(
             "recall", query, num_results=limit, exclude=FOLDER, only_matches=True
@@ -76,12 +73,11 @@ class BrainAccess:
         )
 
     async def named_in(self, text: str, least: float) -> list[FoundEntity]:
-        """The entities that a text names at least that surely (0 to 1), by names and aliases."""
+        """The entities that a text names, by names and aliases, at least that surely (0 to 1)."""
         found = _entities(await self._call("suggest", text, min_confidence=least))
         return [one for one in found if one.confidence >= least]
 
     async def context(self, para_id: str, max_tokens: int) -> Any:  # noqa: ANN401  the provider's
-        """What to know of an entity: `text`, `truncated`, and `entity` with its `path`; None."""
         return await self._call("context", para_id, max_tokens)
 
     async def meant_by(self, name: str) -> FoundEntity | None:
@@ -103,13 +99,12 @@ class BrainAccess:
         return isinstance(rows, Sequence) and not rows
 
     async def facts(self, path: str) -> list[str]:
-        """The lines of facts of the entity at that path."""
         rows = await self._call("facts", path)
         listed = rows if isinstance(rows, list | tuple) else ()
         return [text for one in listed if (text := _text(one, "text"))]
 
     async def types(self) -> dict[str, str]:
-        """The types of its entities, each with its folder where the provider says one."""
+        """The types of its entities, with their folders."""
         rows = await self._call("types")
         listed = rows if isinstance(rows, list | tuple) else ()
         return {_text(one, "name"): _text(one, "folder") for one in listed if _text(one, "name")}

@@ -26,10 +26,8 @@ class ContextNotes:
     async def add(
         self, session: Session, file_path: str, section: str, content: str
     ) -> dict[str, str]:
-        """Add to `Facts`, `Current Focus` or `History` of a context file of the session's folders;
-        or suggest that, where a stranger's text led to it.
-
-        Raises EditRefusedError for another file or section.
+        """Add to a section of a context file of the session's folders, or suggest that where a
+        stranger's text led to it. EditRefusedError: another file or section.
         """
         path = await self._file(session, file_path)
         heading = _SECTIONS.get(section.strip("# ").casefold())
@@ -55,7 +53,6 @@ class ContextNotes:
         return {"status": "ok", "path": path, "run": run}
 
     async def files_of(self, session: Session) -> list[str]:
-        """The context files of the session's folders, and the notes that it names itself."""
         found: list[str] = []
         for folder in session.context_folders:
             place = folder.strip("/")

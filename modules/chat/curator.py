@@ -48,9 +48,7 @@ _LONGEST_ACTIVITY: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """What a person said and what was answered, with the number of the exchange in its
-    conversation and the id of the question, by which it is logged once.
-    """
+    """A question and its answer; `question_id` is by what it is logged once."""
 
     number: int
     question: str
@@ -60,13 +58,10 @@ class Exchange:
 
     @property
     def in_one_line(self) -> str:
-        """What the log of the day says of it where no model does."""
         return summary_from([self.question], self.answer) or "An exchange without words"
 
 
 class CuratorToolCall(TypedDict):
-    """A tool that it called."""
-
     id: str
     name: str
     input: dict[str, object]
@@ -83,8 +78,6 @@ class CuratorMessage(TypedDict):
 
 @dataclass(slots=True)
 class CuratorRun:
-    """What one run has done so far. `activity` is set once that exchange is logged."""
-
     exchange: Exchange
     calls: list[CuratorToolCall] = field(default_factory=list)
     new_title: str | None = None
@@ -99,12 +92,11 @@ class CuratorRun:
 
 
 def is_due(number: int) -> bool:
-    """Whether the curator runs after that exchange: 1, 3, 5, then every tenth."""
     return number in _FIRST_EXCHANGES or (number > 0 and number % _INTERVAL == 0)
 
 
 def prompt_of(session: Session, exchange: Exchange) -> str:
-    """What it is shown of an exchange. Pure."""
+    """What the curator is shown of an exchange."""
     title = f'"{_line(session.title)}"' if session.title else "none yet"
     if session.title_source == "user":
         title += " (set by the person: do not call update_title)"
@@ -118,8 +110,6 @@ def prompt_of(session: Session, exchange: Exchange) -> str:
 
 
 class Curator:
-    """Keeps conversations' titles, summaries and activity."""
-
     def __init__(self, module: Module, sessions: Sessions, runs: RunSessions) -> None:
         self._module, self._sessions, self._runs = module, sessions, runs
         self._at_work: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by session
@@ -128,7 +118,7 @@ class Curator:
         self._logging = asyncio.Lock()
 
     async def observe(self, session_id: str, exchange: Exchange) -> None:
-        """See to an exchange that is due; runs of one session follow each other. Never raises."""
+        """Look at an exchange that is due; runs of one session follow each other. Never raises."""
         lock = self._at_work.setdefault(session_id, asyncio.Lock())
         try:
             async with lock:
@@ -143,7 +133,7 @@ class Curator:
             self._module.log.exception("a conversation's curator failed")
 
     async def messages(self, session_id: str) -> list[CuratorMessage]:
-        """What was said in the curator's own session. NotFoundError: it has not run yet."""
+        """What was said in its own session. NotFoundError: it has not run yet."""
         session = await self._sessions.get(session_id)  # for a caller who may read it
         held: Any = await self._module.state.get(_STATE + session.id)
         if not held:
@@ -152,12 +142,10 @@ class Curator:
         return found
 
     async def forget(self, session_id: str) -> None:
-        """A conversation is gone."""
         for name in (_STATE, _LOGGED):
             await self._module.state.delete(name + session_id)
 
     async def set_title(self, session_id: str, title: str) -> dict[str, str]:
-        """Give the session a title, unless the person gave it one."""
         wanted = _required(title, "title", _LONGEST_TITLE)
         try:
             status = await self._change(session_id, {"title": wanted, "title_source": "ai"})
@@ -174,9 +162,7 @@ class Curator:
         return {"status": await self._change(session_id, {"summary": wanted})}
 
     async def settle(self, session_id: str) -> None:
-        """Write what the tools of a run could not: called when that has ended. Raises what
-        `Sessions` raises.
-        """
+        """Write what the tools of a run could not. Raises what `Sessions` raises."""
         fields = self._waiting.pop(session_id, None)
         if fields is None:
             return
@@ -187,7 +173,6 @@ class Curator:
             await self._sessions.change(session_id, **fields)
 
     async def log_activity(self, session_id: str, summary: str) -> dict[str, str]:
-        """Add a line to the log of the day."""
         run = self._running.get(session_id)
         if run is None:  # it goes on after its run was given up, and rules have logged it
             return {"status": "too late"}
@@ -196,7 +181,7 @@ class Curator:
         return {"status": "ok" if is_new else "logged already"}
 
     async def log_exchange(self, session: Session, exchange: Exchange, summary: str) -> bool:
-        """The same for an exchange; whether it was not logged yet."""
+        """Log an exchange, unless it is logged."""
         key = _LOGGED + session.id
         async with self._logging:
             logged: Any = await self._module.state.get(key, [])
@@ -213,14 +198,13 @@ class Curator:
         return True
 
     def noted(self, session_id: str, tool: str, **arguments: object) -> None:
-        """A tool of the curator was called for that session, and did what it says."""
         run = self._running.get(session_id)
         if run is not None:
             run.did(tool, **arguments)
 
     async def _change(self, session_id: str, fields: SessionFields) -> str:
-        """A run that has read a stranger's text writes nothing more itself. What it says of its own
-        conversation waits for the end of the exchange, which writes that file anyway.
+        """A run that has read a stranger's text writes nothing more itself: what it says of its own
+        conversation waits for `settle`.
         """
         if not self._module.current_call.is_strangers or self._module.current_call.run is None:
             await self._sessions.change(session_id, **fields)
@@ -254,9 +238,7 @@ class Curator:
         await self._keep(session.id, prompt, began, words, run)
 
     async def _ask(self, session: Session, prompt: str) -> tuple[str, str | None]:
-        """Its last words, and the session that it goes on with. An earlier one that cannot be gone
-        on with is left for a new one.
-        """
+        """Its last words, and its session: another one where the earlier one cannot go on."""
         try:
             return await self._run_agent(session, prompt, session.curator_session_id)
         except ParachuteError:
@@ -292,7 +274,6 @@ class Curator:
         return f"The person's own instructions, which come first:\n{text}\n\n" if text else ""
 
     async def _by_rules(self, session: Session, run: CuratorRun) -> None:
-        """Title, summary and activity from the conversation's own words."""
         exchange = run.exchange
         messages = await self._sessions.messages(session.id)
         questions = [one.content for one in messages if one.role == "user"]
@@ -354,6 +335,5 @@ def _cut(text: str, most: int) -> str:
 
 
 def _tools_for(session: Session) -> tuple[str, ...]:
-    """The module tools of a curator's run: no title where the person gave the session one."""
     tools = (UPDATE_SUMMARY, LOG_ACTIVITY, UPDATE_CONTEXT)
     return tools if session.title_source == "user" else (UPDATE_TITLE, *tools)

@@ -52,8 +52,6 @@ class BridgeLog(TypedDict):
 
 
 class CuratorRoutes(SessionService):
-    """What belongs to a conversation beside its turns."""
-
     @route("GET", "/{session_id}/curator/messages", tolerant=True)
     async def curator_messages(self, session_id: str) -> CuratorMessages:
         """What the curator of a conversation was shown, and what it did."""
@@ -172,7 +170,6 @@ class CuratorRoutes(SessionService):
         return [PromptPart(kind="brain", text=text, is_strangers=is_strangers, count=count)]
 
     async def turn_ended(self, ended: EndedTurn) -> None:
-        """Keep what an exchange established. It delays nothing."""
         exchange = exchange_of(ended.number, ended.question, ended.answer)
         self.spawn(self._write_back, ended, exchange, name="the bridge to Brain")
         await self.messenger.turn_ended(ended.session.id)
@@ -183,7 +180,7 @@ class CuratorRoutes(SessionService):
             await self.curator.log_exchange(ended.session, exchange, exchange.in_one_line)
 
     async def _write_back(self, ended: EndedTurn, exchange: Exchange) -> None:
-        """Keep what the exchange established, if its answer did not, and log it. Never raises."""
+        """Keep what the exchange established, if its answer did not. Never raises."""
         session, kept = ended.session, ended.answer.meta.get("stored")
         if isinstance(kept, list):
             stored = [one for one in self.write_back.of_session(session.id) if one.id in kept]
@@ -198,7 +195,6 @@ class CuratorRoutes(SessionService):
 
 
 def exchange_of(number: int, question: Message, answer: Message) -> Exchange:
-    """A question with its answer, as the curator gets it."""
     tools = tuple(dict.fromkeys(one.name for one in answer.tools))
     return Exchange(
         number=number,
@@ -210,7 +206,6 @@ def exchange_of(number: int, question: Message, answer: Message) -> Exchange:
 
 
 def last_exchange(messages: list[Message]) -> Exchange | None:
-    """The last question that has an answer."""
     asked = [place for place, one in enumerate(messages) if one.is_question]
     for number, place in reversed(list(enumerate(asked, 1))):
         answer = next((one for one in messages[:place:-1] if one.role == "assistant"), None)

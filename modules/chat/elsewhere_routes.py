@@ -1,7 +1,5 @@
-"""What the app asks of Claude Code: its sessions, which are listed and adopted for the person at
-this machine, and its plugins, of which there are none.
-
-Its transcripts on this machine, in `~/.claude/projects`, are read and stay.
+"""What the app asks of Claude Code: its sessions, in `~/.claude/projects`, which the person at this
+machine lists and adopts, and its plugins, of which there are none.
 """
 
 from __future__ import annotations
@@ -72,7 +70,7 @@ class ClaudeCodeProject(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """One of them. `document` is what an import takes, `found` what that would make of it."""
+    """`document` is what an import takes, `found` what that would make of it."""
 
     file: Path
     document: dict[str, Any]
@@ -108,13 +106,13 @@ class Transcript:
 
 
 class Transcripts:
-    """Reads them. Blocks on the disk; what cannot be read is passed over."""
+    """Blocks on the disk; what cannot be read is passed over."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def newest(self, project: str | None = None) -> list[ClaudeCodeSession]:
-        """The latest, of all projects or of one, by its path or its name among them."""
+        """The latest, of all projects or of one, by its path or its encoded name."""
         names = None if project is None else {project, _NOT_PLAIN.sub("-", project.rstrip("/"))}
         files = [
             one for one in self._files() if names is None or not names.isdisjoint({one.parent.name})
@@ -123,7 +121,7 @@ class Transcripts:
         return [one.session for one in found]
 
     def projects(self) -> list[ClaudeCodeProject]:
-        """All of them, the last used first."""
+        """All, the last used first."""
         by_name: dict[str, list[Path]] = {}
         for file in self._files():
             by_name.setdefault(file.parent.name, []).append(file)
@@ -139,14 +137,13 @@ class Transcripts:
         return found
 
     def get(self, session_id: str) -> Transcript | None:
-        """That one; None: there is none in which anything was said."""
         if not _ID.fullmatch(session_id):
             return None
         found = [one for one in self._files() if one.stem == session_id]
         return next(filter(None, map(_read, found)), None)
 
     def _files(self) -> list[Path]:
-        """The newest first; links and what is no file are left out."""
+        """The newest first, without links."""
         found = (
             one
             for one in self._folder.glob("*/*.jsonl")
@@ -207,8 +204,6 @@ class PluginList(TypedDict):
 
 
 class ElsewhereRoutes(ImportRoutes):
-    """`/api/claude-code` and `/api/plugins`."""
-
     @route("GET", "/recent", prefix=_CLAUDE_CODE, tolerant=True)
     async def claude_code_recent(self) -> ClaudeCodeSessions:
         """Claude Code's latest sessions on this machine."""

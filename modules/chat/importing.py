@@ -1,6 +1,4 @@
-"""Imports of other programs' conversations: reads the exports of ChatGPT and Claude, and the
-transcripts of Claude Code, and makes conversations of them, with their messages in order.
-"""
+"""Imports conversations: exports of ChatGPT and Claude, and transcripts of Claude Code."""
 
 from __future__ import annotations
 
@@ -37,11 +35,7 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A conversation of an export. Its `id` follows from where it comes from.
-
-    `is_own`: nobody but the person speaks in it, and no file is quoted. `left_out` are messages
-    that could not be read.
-    """
+    """`is_own`: only the person speaks in it, and no file is quoted."""
 
     id: str
     source: Export
@@ -55,17 +49,13 @@ class Imported:
 
 @dataclass(slots=True)
 class _Reading:
-    """What is read of one conversation: its messages, what could not be, and whether all of it is
-    what the person wrote.
-    """
-
     messages: list[Message] = field(default_factory=list)
     left_out: list[Finding] = field(default_factory=list)
     is_own: bool = True
     _ids: set[str] = field(default_factory=set)
 
     def add(self, message: Message) -> None:
-        """An id that another message has is made another one, since a file has each once."""
+        """A file has each id once."""
         while message.id in self._ids:
             message = replace(message, id=_key(f"{message.id}:{len(self.messages)}"))
         self._ids.add(message.id)
@@ -73,15 +63,11 @@ class _Reading:
 
 
 def session_id_of(source: Export, original: str) -> str:
-    """The id of the session that a conversation of that program becomes."""
     return str(uuid.uuid5(_NAMESPACE, f"{source}:{original}"))
 
 
 def read_export(data: object) -> tuple[list[Imported], list[Finding]]:
-    """The conversations of an export, and why others are left out: each is one or the other.
-
-    `data` is the content of `conversations.json`, or one conversation of it. Raises ExportError.
-    """
+    """The conversations of an export, and why others are left out. Raises ExportError."""
     if isinstance(data, dict) and isinstance(data.get("conversations"), list):
         data = data["conversations"]
     conversations = data if isinstance(data, list) else [data]
@@ -238,7 +224,6 @@ def _tools_of(blocks: Sequence[object]) -> list[ToolUse]:
 
 
 def _title_of(events: Sequence[Mapping[str, object]]) -> object:
-    """The last summary that the CLI made."""
     return next(
         (one["summary"] for one in reversed(events) if isinstance(one.get("summary"), str)), None
     )
@@ -259,7 +244,7 @@ def _role(value: object) -> Role | None:
 
 
 def _parts(parts: object) -> str:
-    """Texts are joined; what is none, such as a picture, leaves a word."""
+    """Texts are joined; a picture leaves a word."""
     if not isinstance(parts, list):
         raise ExportError("its content is neither a text nor a list of parts")
     texts = []
@@ -315,8 +300,6 @@ class ImportReport:
 
 
 class ImportRoutes(SessionService):
-    """`POST /api/import`."""
-
     @route("POST", "/", prefix=_IMPORT, tolerant=True, timeout_s=600)
     async def import_conversations(
         self,

@@ -1,6 +1,5 @@
-"""The bridge's judgment: what of Brain a message needs before the agent answers it.
-
-A model judges where there is one; else, and where it is late, the message's own words do.
+"""The bridge's judgment: what of Brain a message needs, by a model, or else by the message's own
+words.
 """
 
 from __future__ import annotations
@@ -53,15 +52,12 @@ _SCHEMA: Final[Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A judgment, the queries of one to enrich, and who judged: `model` or `words`."""
-
     judgment: Judgment
     queries: tuple[str, ...] = ()
     by: Literal["model", "words"] = "words"
 
 
 def is_short(message: str) -> bool:
-    """Whether it has too few words to judge."""
     return sum(1 for _ in islice(_WORD.finditer(message), FEWEST_WORDS)) < FEWEST_WORDS
 
 
@@ -73,9 +69,7 @@ async def judge_by_model(
     loaded: Sequence[str],
     timeout_s: float,
 ) -> Verdict | None:
-    """A model's judgment; None where it gave none in time. `ask` is `Module.ask`, `loaded` are the
-    queries of before.
-    """
+    """None: it gave none in time. `ask` is `Module.ask`, `loaded` are earlier queries."""
     prompt = (
         f"Summary of the conversation so far: {_plain(summary, _MOST_SUMMARY) or 'none'}\n"
         f"Queries of earlier turns: {_plain('; '.join(loaded), _MOST_SUMMARY) or 'none'}\n\n"
@@ -92,7 +86,6 @@ async def judge_by_model(
 
 
 def read_verdict(answer: object) -> Verdict | None:
-    """What a model answered; None where it makes no sense."""
     if not isinstance(answer, Mapping):
         return None
     judgment, said = answer.get("judgment"), answer.get("queries")

@@ -25,11 +25,8 @@ _MOST_TRIES: Final = 20
 
 
 class Messenger:
-    """Delivers messages, each as a turn of the conversation that it is for.
-
-    What an agent sends leaves when its own turn has ended, on behalf of the person who asked for
-    that turn: the rights of the agent's run end with it. A message that follows from a message goes
-    three conversations far.
+    """What an agent sends leaves when its own turn has ended, on behalf of the person who asked for
+    that turn: the rights of the agent's run end with it.
     """
 
     def __init__(self, module: Module, turns: Turns) -> None:
@@ -38,14 +35,11 @@ class Messenger:
         self._hops: dict[str, int] = {}  # by session, of the turn that goes on there
 
     async def send(self, target: Session, text: str) -> None:
-        """Send at once, for a program. Raises what `Turns.start` raises."""
         await self._turns.start(TurnRequest(message=text, session_id=target.id))
 
     def send_from(self, source: Session, target: Session, text: str) -> None:
-        """Send when the source's turn has ended.
-
-        Raises ActRefusedError where the target may do other things than the source, or too many
-        messages led to each other; EditRefusedError for a message to itself.
+        """Send when the source's turn has ended. ActRefusedError: the target may do other things
+        than the source, or too many messages led to each other.
         """
         if target.id == source.id:
             raise EditRefusedError("This is that conversation: answer here instead.")
@@ -63,14 +57,12 @@ class Messenger:
         waiting.append((target.id, text))
 
     async def turn_ended(self, session_id: str) -> None:
-        """Deliver what its agent sent, as soon as each conversation can take it."""
         hops = self._hops.pop(session_id, 0) + 1
         sent = self._waiting.pop(session_id, [])
         if sent:
             self._module.spawn(self._deliver_all, sent, hops, name="messages to conversations")
 
     async def _deliver_all(self, sent: Sequence[tuple[str, str]], hops: int) -> None:
-        """Never raises for a message that cannot be delivered."""
         for target, text in sent:
             try:
                 await self._deliver(target, text, hops)
@@ -81,9 +73,7 @@ class Messenger:
                 )
 
     async def _deliver(self, target: str, text: str, hops: int) -> None:
-        """A turn of the target. Where its agent is at work it hears the message there, and where it
-        does not listen the message waits for the end of that turn.
-        """
+        """A turn of the target; its agent is told at once where it is at work and listens."""
         for _ in range(_MOST_TRIES):
             try:
                 await self._turns.start(TurnRequest(message=text, session_id=target))

@@ -35,7 +35,6 @@ class ChatModule(
     Settings = ChatSettings
 
     async def on_enable(self) -> None:
-        """Read the sessions."""
         self.sessions = Sessions(self)
         self.shared_chats = SharedChats(self.sessions)
         self.spawn(self.sessions.load, name="read the sessions")
@@ -50,13 +49,11 @@ class ChatModule(
         self.turns.followers.append(self.turn_ended)
 
     async def doctor(self) -> list[Finding]:
-        """What is wrong with the files of conversations and of workspaces."""
         advice = "mend it, or name it by lower-case letters, digits and hyphens"
         _, findings = await self.workspaces()
         return [*await self.sessions.findings(), *(replace(one, advice=advice) for one in findings)]
 
     async def on_disable(self) -> None:
-        """Let all messages reach their files."""
         try:
             await self.turns.close()
         finally:

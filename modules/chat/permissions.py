@@ -1,5 +1,5 @@
-"""What a session's agent may do: the mode, which says which agent of the module answers and what it
-reaches at most, and within that what the session says. Pure.
+"""What a session's agent may do: its mode says which agent answers and what it reaches at most, and
+the session narrows that. Pure.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _WILD: Final = frozenset("*?$[]{}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """One mode. `agent` is the module's agent that answers in it, `capabilities` the most that it
-    may do, `usual` those that it has where the session names none.
+    """`capabilities` are the most that its agent may do, `usual` those where the session names
+    none.
     """
 
     name: ModeName
@@ -64,13 +64,10 @@ class Mode:
 
     @property
     def trust_level(self) -> TrustLevel:
-        """The same in the app's words."""
         return "sandboxed" if self.name == "sandboxed" else "direct"
 
     def folders(self, folder: str, context_folders: Sequence[str]) -> tuple[str, ...] | None:
-        """The folders that an agent reaches where the session names none; None: all of the
-        vault.
-        """
+        """What an agent reaches where the session names no folders; None: all of the vault."""
         if self.name in {"trusted", "maintenance"}:
             return None
         if self.name == "workspace":
@@ -134,7 +131,7 @@ def maintenance_words(message: str) -> str | None:
 
 
 def mode_of(name: str | None) -> Mode:
-    """The mode of that name. ActRefusedError: there is none."""
+    """ActRefusedError: there is none."""
     found = MODES.get(name or "default")
     if found is None:
         raise ActRefusedError(f"{str(name)[:80]!r} is not a mode; choose one of {', '.join(MODES)}")
@@ -153,9 +150,8 @@ def trust_level_of(text: str | None) -> TrustLevel | None:
 
 
 def mode_for(level: TrustLevel | None, mode: Mode) -> Mode:
-    """The mode of a turn whose request names a trust level, which can only narrow.
-
-    ActRefusedError: it asks for more than the session has.
+    """The mode of a turn whose request names a trust level. ActRefusedError: it asks for more than
+    the session has.
     """
     if level is None or level == mode.trust_level:
         return mode
@@ -176,12 +172,10 @@ def narrowing_of(
 ) -> AgentNarrowing:
     """The bounds of a run: the session's own, and never more than the mode's.
 
-    Without folders of its own a session reaches what its mode says: the folders of its context, the
-    working folder, or all of the vault. Tools of conversations stay where it names others. One with
-    folders of its own has no MCP server that it does not name: a server was approved for the whole
-    vault; and where it names its tools, of those of conversations only what is about itself.
-
-    ActRefusedError: something cannot be read, or may not be given; nothing is guessed.
+    A session with folders of its own has no MCP server that it does not name, since a server was
+    approved for the whole vault; where it names its tools, it keeps of those of conversations only
+    what is about itself. ActRefusedError: something cannot be read, or may not be given; nothing is
+    guessed.
     """
     said = permissions or SessionPermissions(capabilities=mode.usual)
     folders: Sequence[str] | None = said.allowed_folders
@@ -202,7 +196,7 @@ def narrowing_of(
 
 
 def reading_too(narrowing: AgentNarrowing, paths: Sequence[str]) -> AgentNarrowing:
-    """The same with the files that the person sent along, which nobody has to allow once more."""
+    """The same with the files that the person sent along."""
     if narrowing.read is None or "read" not in (narrowing.capabilities or ()):
         return narrowing
     exact = [path for path in paths if _WILD.isdisjoint(path)]
@@ -210,15 +204,14 @@ def reading_too(narrowing: AgentNarrowing, paths: Sequence[str]) -> AgentNarrowi
 
 
 def reads_by(permissions: SessionPermissions | None, module: str) -> bool:
-    """Whether a session may have what that module (`brain` or `daily`) reads: it does not say which
-    tools it has, or names one that reads.
+    """Whether a session may have what that module (`brain` or `daily`) reads: it names no tools, or
+    one that reads.
     """
     tools = None if permissions is None else permissions.allowed_mcps
     return tools is None or not _READING[module].isdisjoint(tools)
 
 
 def within_agent(narrowing: AgentNarrowing, tools: Sequence[str] | None) -> AgentNarrowing:
-    """The bounds of a run whose agent names its tools: what both leave."""
     if tools is None:
         return narrowing
     own = dict.fromkeys(found for name in tools for found in _CAPABILITIES.get(name.casefold(), ()))
@@ -236,7 +229,6 @@ def within_agent(narrowing: AgentNarrowing, tools: Sequence[str] | None) -> Agen
 def within_workspace(
     narrowing: AgentNarrowing, capabilities: Mapping[str, str | Sequence[str]]
 ) -> AgentNarrowing:
-    """The bounds of a run in a workspace, which may take MCP servers and skills from it."""
     mcps, skills = (named_in(capabilities, kind) for kind in ("mcps", "skills"))
     if mcps is not None and narrowing.mcps is not None:
         mcps = tuple(one for one in narrowing.mcps if one.partition("__")[0] in mcps)
@@ -244,7 +236,7 @@ def within_workspace(
 
 
 def named_in(capabilities: Mapping[str, str | Sequence[str]], kind: str) -> tuple[str, ...] | None:
-    """What a workspace's capabilities leave of a kind: these names; None: all."""
+    """What a workspace's capabilities leave of a kind; None: all."""
     said = capabilities.get(kind, "all")
     if isinstance(said, str):
         return None if said == "all" else ()
@@ -252,9 +244,7 @@ def named_in(capabilities: Mapping[str, str | Sequence[str]], kind: str) -> tupl
 
 
 def capabilities_of(names: Sequence[str]) -> tuple[str, ...]:
-    """What capabilities mean, by Claude Code's names or ours. ActRefusedError: there is none such,
-    or it cannot be given.
-    """
+    """What capabilities mean, by Claude Code's names or ours. ActRefusedError."""
     found: dict[str, None] = {}
     for name in names:
         folded = name.casefold()

@@ -1,7 +1,5 @@
-"""A turn's system prompt: its parts in their order, within a number of tokens. Pure.
-
-Deterministic: the same parts give the same text. What stands in notes is quoted, and cannot end its
-quotation.
+"""A turn's system prompt: its parts in their order, within a number of tokens. Pure: the same parts
+give the same text. What stands in notes is quoted, and cannot end its quotation.
 """
 
 from __future__ import annotations
@@ -51,8 +49,7 @@ _CUT_FIRST: Final[tuple[Kind, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptPart:
-    """One part of a prompt. `path` is the note that it is from, `modified` when that changed (ISO
-    8601), `is_strangers` whether it may hold a stranger's words, `count` how many
+    """`path` is the note that it is from, `modified` when that changed (ISO 8601), `count` how many
     things it tells of.
     """
 
@@ -68,11 +65,7 @@ class PromptPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedPrompt:
-    """A prompt and what it was made of.
-
-    `text` is the system prompt, `with_message` what goes ahead of the message, `left_out` the parts
-    that did not fit at all.
-    """
+    """`text` is the system prompt, `with_message` what goes ahead of the message."""
 
     text: str
     with_message: str
@@ -81,7 +74,6 @@ class ComposedPrompt:
 
     @property
     def tokens(self) -> int:
-        """What it comes to, about."""
         return tokens_in(self.text) + tokens_in(self.with_message)
 
     def tokens_of(self, *kinds: Kind) -> int:
@@ -93,7 +85,6 @@ class ComposedPrompt:
 
     @property
     def is_cut(self) -> bool:
-        """Whether anything was cut or left out."""
         return bool(self.left_out) or any(one.is_cut for one in self.parts)
 
     def rows(self) -> list[dict[str, object]]:
@@ -115,15 +106,13 @@ class ComposedPrompt:
 
 
 def tokens_in(text: str) -> int:
-    """An estimate: a token has four characters of English."""
+    """About: a token has four characters of English."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // PER_TOKEN)
 
 
 def compose(parts: Iterable[PromptPart], most_tokens: int = MOST_TOKENS) -> ComposedPrompt:
-    """The prompt of these parts, in their order.
-
-    Where they exceed the budget, those of `_CUT_FIRST` give way, the last of a kind first; the
-    base, the bounds and what is said of tools are never cut.
+    """The prompt of these parts. Over the budget those of `_CUT_FIRST` give way, the last of a kind
+    first.
     """
     kept = [one for one in parts if one.text.strip()]
     excess = sum(tokens_in(one.text) for one in kept) - most_tokens

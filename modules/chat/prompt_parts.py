@@ -1,5 +1,5 @@
-"""The prompt of one turn: who is asked, within which bounds, and what goes into it: the agent's
-words, context files, Brain, the journal.
+"""The prompt of one turn: which agent, within which bounds, and what of notes, Brain and the
+journal goes into it.
 """
 
 from __future__ import annotations
@@ -61,9 +61,7 @@ Gathered = Awaitable[list[PromptPart]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentNote:
-    """The note that says who the agent is: its name, its words without frontmatter, its path, and
-    the model and the tools that it names; None: those of the conversation.
-    """
+    """What a note says of an agent; without a `model` or `tools`, those of the conversation."""
 
     name: str
     text: str
@@ -74,9 +72,7 @@ class AgentNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOrder:
-    """What a prompt is to be made of. `skill` is the one that its message chooses, `is_preview`: it
-    is shown, and no turn follows.
-    """
+    """What a prompt is to be made of."""
 
     session: Session
     mode: Mode
@@ -94,10 +90,7 @@ Enricher = Callable[[PromptOrder], Gathered]
 
 
 class PromptParts:
-    """Makes prompts of their parts. What cannot be read is left out, and never fails a turn.
-
-    `enrichers` are asked for parts of their own, such as what Brain knows of the message.
-    """
+    """What cannot be read is left out and fails no turn. `enrichers` add parts of their own."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -105,7 +98,6 @@ class PromptParts:
         self.limit_s = _WITHIN_S  # of each part
 
     async def preview(self, session: Session, request: TurnRequest) -> dict[str, object]:
-        """The prompt that a message would be asked with, as text, and what it is made of."""
         mode = mode_of(session.mode)
         order, prompt = await self.make(request, session, mode, is_preview=True)
         return {"prompt": prompt.text + prompt.with_message, **await self.event(order, prompt)}
@@ -118,9 +110,7 @@ class PromptParts:
         *,
         is_preview: bool = False,
     ) -> tuple[PromptOrder, ComposedPrompt]:
-        """What a message is asked with. NotFoundError and ActRefusedError: there is no such agent,
-        or it may not be.
-        """
+        """What a message is asked with. NotFoundError, ActRefusedError: of its agent."""
         folder = (session.working_directory or "").strip("/")
         limits = await self._workspace_limits(session)
         agent = await self._agent(request, session, folder, limits)
@@ -152,7 +142,6 @@ class PromptParts:
         return order, compose(() if is_own else await self._gather(order))
 
     async def event(self, order: PromptOrder, prompt: ComposedPrompt) -> Event:
-        """What went into a prompt, as apps read it."""
         allowed = named_in(await self._workspace_limits(order.session), "agents")
         names = await self.agent_names(order.folder)
         agent = order.agent
@@ -180,7 +169,6 @@ class PromptParts:
         }
 
     async def _gather(self, order: PromptOrder) -> list[PromptPart]:
-        """All parts, in the order of the prompt."""
         found = await asyncio.gather(
             self._within(self._contexts(order), "context"),
             self._within(self._entities(order), "entities"),
@@ -200,9 +188,7 @@ class PromptParts:
         folder: str,
         limits: Mapping[str, str | list[str]],
     ) -> AgentNote | None:
-        """The agent that is asked for: by the request, at the beginning of the message, or by the
-        session. ActRefusedError: the session's workspace has it not.
-        """
+        """The agent that the request names, the message's first word, or the session."""
         if request.is_shared:
             return None
         name = request.agent or session.agent
@@ -223,9 +209,7 @@ class PromptParts:
         return agent
 
     async def _workspace_limits(self, session: Session) -> Mapping[str, str | list[str]]:
-        """What the session's workspace leaves of MCP servers, skills and agents; one that is gone
-        takes nothing.
-        """
+        """What the session's workspace allows; one that is gone allows all."""
         if not session.workspace:
             return {}
         try:
@@ -235,8 +219,7 @@ class PromptParts:
 
     async def _find_agent(self, name: str, folder: str = "") -> AgentNote:
         """The agent of that name, in the working folder or in the vault, or at that path.
-
-        NotFoundError. ActRefusedError: a stranger may have written the note.
+        ActRefusedError: a stranger may have written the note.
         """
         path = name if name.endswith(".md") else None
         if path is None and "/" not in name:
@@ -265,7 +248,6 @@ class PromptParts:
         )
 
     async def agent_names(self, folder: str = "") -> list[str]:
-        """The agents that can be chosen by name in that working folder."""
         names: dict[str, None] = {}
         for place in _agent_folders(folder):
             for path in await self._list(f"{place}/*.md"):
@@ -286,9 +268,7 @@ class PromptParts:
         ]
 
     async def _skill(self, order: PromptOrder) -> list[PromptPart]:
-        """The skill that the message chooses. Raises what keeps it from being read: the person
-        counts on it.
-        """
+        """Raises what keeps it from being read: the person counts on it."""
         chosen = order.skill
         if chosen is None:
             return []
@@ -309,15 +289,14 @@ class PromptParts:
         return [one for one in found if one is not None]
 
     async def _context_of(self, name: str) -> PromptPart | None:
-        """The context file of a folder, or the note that is named."""
         if name.endswith(".md"):
             return await self._note("context", name)
         folder = name.strip("/")
         return await self._first("context", [in_folder(folder, one) for one in CONTEXT_NAMES])
 
     async def _working_folder(self, order: PromptOrder) -> list[PromptPart]:
-        """CLAUDE.md of the working folder; for a trusted agent of the folders above it, too. One
-        whose session has folders of its own is given none of others.
+        """CLAUDE.md of the working folder; for a trusted agent of the folders above it, too. A
+        session with folders of its own has none of others.
         """
         if order.mode.name == "default":
             return []
@@ -335,7 +314,6 @@ class PromptParts:
         return [one for one in found if one is not None]
 
     async def _entities(self, order: PromptOrder) -> list[PromptPart]:
-        """What Brain knows of the entities that the message names."""
         brain = brain_of(self._module)
         may_read = reads_by(order.session.permissions, "brain")
         if brain is None or not may_read or not order.message.strip():
@@ -394,7 +372,7 @@ class PromptParts:
         return None
 
     async def _within(self, parts: Gathered, what: str) -> list[PromptPart]:
-        """These parts, or none where they take too long or cannot be had."""
+        """These parts, or none where they take too long or cannot be read."""
         found: list[Finding] = []
         with reading(what, found):
             async with asyncio.timeout(self.limit_s):
@@ -421,7 +399,6 @@ class PromptParts:
 
 
 def _agent_folders(folder: str) -> list[str]:
-    """Where agents are looked for, the nearest first."""
     return [*([f"{folder}/{AGENT_FOLDER}"] if folder else []), AGENT_FOLDER]
 
 
@@ -432,7 +409,6 @@ def name_in(path: str, folder: str) -> str | None:
 
 
 def skill_of(message: str, skills: Iterable[AgentSkill]) -> AgentSkill | None:
-    """The one of these that a message begins with, as `/name`; None: it chooses none."""
     asked = _SKILL.match(message.lstrip())
     return next((one for one in skills if asked is not None and one.name == asked[1]), None)
 
@@ -443,7 +419,6 @@ def _named(value: object) -> str | None:
 
 
 def _names(value: object) -> tuple[str, ...] | None:
-    """A list of names, or a text with commas."""
     if value is None:
         return None
     listed = value if isinstance(value, list) else str(value).split(",")
@@ -451,7 +426,6 @@ def _names(value: object) -> tuple[str, ...] | None:
 
 
 def _is_strangers(note: Note) -> bool:
-    """Whether it may hold a stranger's words."""
     origin = str(note.frontmatter.get("origin") or "")
     return note.path.startswith("Inbox/") or origin not in _OWN_ORIGINS
 
@@ -473,5 +447,4 @@ def in_folder(folder: str, name: str) -> str:
 
 
 def own_folder(mode: Mode, folder: str) -> str:
-    """The folder that is its agent's own, or empty."""
     return folder if mode.name == "workspace" else ""

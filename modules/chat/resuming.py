@@ -1,5 +1,5 @@
-"""How a turn goes on from those before: from the model's own transcript where that is of the same
-messages, else from the session's messages as text.
+"""How a turn goes on: from the model's own transcript where that was made of the same messages,
+else from the messages as text.
 """
 
 from __future__ import annotations
@@ -26,20 +26,17 @@ _CONTINUED: Final = 12_000
 
 
 class Resuming:
-    """Remembers, on this machine, which transcript belongs to which messages."""
-
     def __init__(self, module: Module, sessions: Sessions) -> None:
         self._module, self._sessions = module, sessions
 
     async def plan(
         self, asked: TurnRequest, session: Session, mode: Mode, earlier: list[Message]
     ) -> tuple[Resumption, str]:
-        """How this turn goes on after the `earlier` messages, and these as text, for where there is
-        no transcript.
+        """How this turn goes on after the `earlier` messages, and these as text.
 
         A transcript counts only if it was made of exactly these messages, in the same mode and
-        folder and with the same permissions: after an edit by hand, on another machine and for
-        another agent the text does. It holds what tools have answered, which the text does not.
+        folder and with the same permissions: it holds what tools have answered, which the text does
+        not.
         """
         if asked.recovery == "fresh_start":
             return Resumption(), ""
@@ -62,8 +59,8 @@ class Resuming:
         return resumption, history.text
 
     async def keep(self, session: Session, mode: Mode, transcript: str | None) -> None:
-        """Remember the transcript of all that the session holds now. It is a cache: where it cannot
-        be kept, the text does.
+        """Remember the transcript of all that the session holds now. It is a cache, and its loss no
+        error.
         """
         try:
             if transcript is None:
@@ -76,7 +73,6 @@ class Resuming:
             self._module.log.warning("a transcript is not kept", extra={"why": error.message})
 
     async def _history(self, session: Session, earlier: list[Message]) -> EarlierMessages:
-        """The earlier messages as text, or those of the session that this one goes on from."""
         if earlier or not session.continued_from:
             return history_of(earlier)
         try:
@@ -102,7 +98,7 @@ def _key(session: Session) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierMessages:
-    """Earlier messages as text; `count` of them are in it, `tokens` about is its size."""
+    """`count` of them are in the text, of about `tokens`."""
 
     text: str = ""
     count: int = 0

@@ -15,8 +15,6 @@ _LONGEST_START_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RunSession:
-    """The session that a run works for: as its agent, or as its curator."""
-
     session_id: str
     is_curator: bool
 
@@ -46,11 +44,10 @@ class RunSessions:
         self._wake()
 
     def runs_of(self, session_id: str) -> list[str]:
-        """The runs that work, or worked, for a conversation, the oldest first."""
         return [run for run, one in self._sessions.items() if one.session_id == session_id]
 
     async def get(self, run: str | None) -> RunSession | None:
-        """The session of a run; None: it works for none, or it is not a run."""
+        """None: it works for none, or is not a run."""
         if run is None:
             return None
         try:

@@ -41,7 +41,7 @@ _FENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """Why a file is left as it is, and whether messages can still be put at its end."""
+    """Why a file is left as it is."""
 
     why: str
     can_append: bool
@@ -49,8 +49,6 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """The text of a session's file at one moment."""
-
     path: str
     digest: str
     text: str
@@ -61,11 +59,7 @@ class FileText:
 
 @dataclass(frozen=True, slots=True)
 class SessionFile:
-    """A session's file as one read found it.
-
-    `is_shortened`: it has a private part that the reader may not see. `defect`: why nothing in it
-    is changed but by messages at its end.
-    """
+    """A file as one read found it. `is_shortened`: the reader may not see a private part."""
 
     note: FileText
     conversation: Conversation
@@ -80,10 +74,7 @@ class SessionFile:
 
 
 class SessionFiles:
-    """The notes below `Chat/sessions/`.
-
-    What decides on a file and then writes it does so inside `lock(session_id)`.
-    """
+    """What decides on a file and then writes it does so inside `lock(session_id)`."""
 
     def __init__(self, vault: VaultAccess, index: SessionIndex) -> None:
         self._vault, self.index = vault, index
@@ -93,29 +84,26 @@ class SessionFiles:
 
     @property
     def unreadable(self) -> list[Finding]:
-        """Why files are none that can be read."""
         return list(self._unreadable.values())
 
     def lock(self, session_id: str) -> asyncio.Lock:
         return self._locks.setdefault(session_id, asyncio.Lock())
 
     async def path_of(self, session_id: str) -> str:
-        """The file of the session with that id or para-id. Raises NotFoundError."""
+        """The file of the session with that id or para-id. NotFoundError."""
         for path in self.index.paths_of(session_id):
             if await self._vault.exists(path):
                 return path
         raise NotFoundError(f"There is no session {session_id[:80]}.")
 
     async def read(self, session_id: str) -> SessionFile:
-        """The session's file as it is now. Raises NotFoundError."""
         return await self.read_at(await self.path_of(session_id))
 
     async def read_at(self, path: str) -> SessionFile:
-        """That file. NotFoundError; EditRefusedError: it is not text."""
+        """NotFoundError; EditRefusedError: it is not text."""
         return await asyncio.to_thread(self._interpret, _text_of(await self._vault.note(path)))
 
     async def load(self) -> None:
-        """Read all files that changed since the index was written."""
         known = await asyncio.to_thread(self.index.digests)
         present = [one for one in await self._vault.list(f"{FOLDER}**") if is_session_path(one)]
         gone = [path for path in known if path not in set(present)]
@@ -177,7 +165,6 @@ class SessionFiles:
 
     @contextlib.contextmanager
     def _reading(self, path: str) -> Iterator[None]:
-        """What the block raises is why that file is unreadable."""
         found: list[Finding] = []
         self._unreadable.pop(path, None)
         with reading(path, found):
@@ -186,7 +173,7 @@ class SessionFiles:
             self._unreadable[path] = found[0]
 
     async def _forget(self, path: str) -> None:
-        """Nothing is at that path now. A session that just gets another name stays listed."""
+        """Nothing is at that path now. A session that is just being renamed stays listed."""
         listed = self.index.get_session(path)
         if listed is None:
             return
@@ -195,7 +182,6 @@ class SessionFiles:
                 await asyncio.to_thread(self.index.remove, [path])
 
     async def follow_move(self, source: str, path: str, *, by_person: bool = True) -> None:
-        """A file has another name."""
         if self.index.digest_of(source) is not None and is_session_path(path):
             await asyncio.to_thread(self.index.move, source, path)
             self._unreadable.pop(source, None)
@@ -211,9 +197,7 @@ class SessionFiles:
             await self.look(path, by_person=by_person)
 
     def _interpret(self, note: FileText) -> SessionFile:
-        """What the text says. One with a defect says no more whose it is, so it stays the session
-        as which it was listed last.
-        """
+        """A text with a defect no longer says whose it is: it stays the session that was listed."""
         last = self._last
         is_same = last is not None and last.note.text == note.text
         file = _session_file(note, last.conversation if last is not None and is_same else None)
@@ -222,20 +206,18 @@ class SessionFiles:
         return file if listed is None else _as_listed(file, listed)
 
     async def keep(self, files: Iterable[SessionFile]) -> None:
-        """Put what was read into the index."""
         shown = [one for one in files if not one.is_shortened]
         await asyncio.to_thread(lambda: self.index.put(list(map(_entry, shown))))
 
     async def follow(self, path: str) -> Session:
-        """Read a file again after a write of our own, and put it into the index."""
+        """Read a file again after a write of our own."""
         file = await self.read_at(path)
         await self.keep([file])
         return file.session
 
     def title_by_hand(self, file: SessionFile, *, is_renamed: bool = False) -> str | None:
-        """The title that a person gave by editing the file or its name, if they did.
-
-        None as well where the file says already whose title it is.
+        """The title that a person gave by editing the file or its name, if it is not known as
+        theirs.
         """
         known = self.index.get_session(file.note.path)
         session = file.session
@@ -331,7 +313,6 @@ def _entry(file: SessionFile) -> Entry:
 
 
 def _defect_in(text: str, frontmatter: Mapping[str, object], body_start: int) -> Defect | None:
-    """What is wrong with a text whose frontmatter ends at `body_start`; None: nothing."""
     opened = _OPENED.match(text)
     if opened is not None and body_start == 0 and _KEY.match(text, opened.end()):
         return Defect("no second line --- closes the frontmatter", can_append=False)

@@ -41,8 +41,6 @@ class Permissions(BaseModel):
 
 
 class SessionRoutes(SessionService):
-    """What the app calls."""
-
     @route("GET", "/", tolerant=True)
     async def list_sessions(
         self,

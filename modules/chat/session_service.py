@@ -1,6 +1,4 @@
-"""The sessions of Chat: how they follow their files, and the ConversationInterface of other
-modules.
-"""
+"""The sessions of Chat: how they follow their files, and the ConversationInterface."""
 
 from __future__ import annotations
 
@@ -146,7 +144,6 @@ class SessionService(Module):
         return message.id
 
     async def find_para(self, para_id: str) -> dict[str, str | None] | None:
-        """The session, or the message, of that para-id."""
         try:
             found = await self.sessions.find_para(para_id)
         except (NotFoundError, ActRefusedError):

@@ -16,8 +16,6 @@ Json = dict[str, object]
 
 
 class AppSession(TypedDict):
-    """A session; `metadata` is as it is stored."""
-
     id: str
     paraId: str
     path: str
@@ -66,8 +64,6 @@ class AppMessage(TypedDict):
 
 
 class AppConversation(AppSession):
-    """A session with its messages."""
-
     messages: list[AppMessage]
 
 
@@ -89,8 +85,6 @@ class SessionRuns(TypedDict):
 
 
 class SessionAnswer(TypedDict):
-    """A session after a change."""
-
     session: AppSession
 
 

@@ -1,6 +1,4 @@
-"""Tools over conversations, for agents and for programs over MCP: a conversation's own title and
-summary, and others to find, read, tag, begin and write to.
-"""
+"""Tools over conversations, for agents and for programs over MCP."""
 
 from __future__ import annotations
 
@@ -68,8 +66,6 @@ class SessionContext(TypedDict):
 
 
 class SessionTools(CuratorRoutes):
-    """What agents may do with conversations."""
-
     @mcp_tool("update_session_title")
     async def update_session_title(self, title: Title) -> dict[str, str]:
         """Title this conversation in 5 to 10 words, unless the user did."""
@@ -186,7 +182,7 @@ class SessionTools(CuratorRoutes):
             raise ActRefusedError("This is for the conversation's agent alone.")
 
     def _refuse_strangers(self) -> None:
-        """What an agent has read of a stranger's must not speak to another one as its person."""
+        """Text of a stranger must not speak to another agent as its person."""
         if self.current_call.is_strangers:
             raise ActRefusedError(
                 "text of a stranger was read here, so nothing is sent to other conversations"

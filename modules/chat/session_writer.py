@@ -84,7 +84,6 @@ class SessionWriter:
     ) -> None:
         """Put messages at the end; those that are there already are left out.
 
-        Where a person edited or removed an earlier message, that is recorded as a fork.
         `is_strangers` marks the file as strangers' text. EditRefusedError: the file is to be mended
         first.
         """
@@ -128,7 +127,7 @@ class SessionWriter:
                 return
 
     async def change(self, session_id: str, fields: SessionFields) -> Session:
-        """Set these fields. Raises TitleProtectedError."""
+        """Raises TitleProtectedError."""
         for attempt in range(_ATTEMPTS):
             file = await self._files.read(session_id)
             refuse_change(file)
@@ -179,8 +178,8 @@ class SessionWriter:
                 return
 
     async def _allowed(self, file: SessionFile, fields: SessionFields) -> SessionFields:
-        """Raises TitleProtectedError when somebody else than the person would set a title that is
-        the person's, also one that was typed into the file a moment ago, or is the file's name.
+        """Raises TitleProtectedError where the title is the person's, also one that was typed into
+        the file a moment ago, or is the file's name.
         """
         if "title" not in fields or fields["title_source"] == "user":
             return fields
@@ -196,7 +195,6 @@ class SessionWriter:
         return fields
 
     async def _renamed(self, session: Session) -> Session:
-        """Let the file's name follow the title, where it can."""
         if is_named(session.path, session.title):
             return session
         folder = session.path.rpartition("/")[0]
@@ -235,7 +233,7 @@ class SessionWriter:
 
 
 def identity(file: SessionFile) -> list[NoteEdit]:
-    """What gives a file made by hand the id that it has been listed by, so that it keeps it."""
+    """What gives a file made by hand the id that it has been listed by."""
     if file.defect is not None:
         return []
     session, present = file.session, file.note.frontmatter
@@ -252,13 +250,11 @@ def refuse_change(file: SessionFile) -> None:
 
 
 def refuse_append(file: SessionFile) -> None:
-    """The same where not even a message can be put at its end."""
     if file.defect is not None and not file.defect.can_append:
         refuse_change(file)
 
 
 def _stands(edit: NoteEdit, present: Mapping[str, object]) -> bool:
-    """Whether the edit would change nothing."""
     match edit:
         case SetKey():
             value = list(edit.value) if isinstance(edit.value, tuple) else edit.value

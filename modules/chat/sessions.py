@@ -33,7 +33,7 @@ _LONGEST_PAUSE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:
-    """Some sessions; `next` is the cursor of those that follow."""
+    """`next` is the cursor of those that follow."""
 
     sessions: tuple[Session, ...]
     next: str | None
@@ -51,10 +51,7 @@ class _Batch:
 
 
 class Sessions:
-    """All sessions.
-
-    Whatever takes the id of a session raises NotFoundError where there is none.
-    """
+    """Whatever takes the id of a session raises NotFoundError where there is none."""
 
     def __init__(self, module: Module) -> None:
         self._module, self._vault = module, module.vault
@@ -68,10 +65,7 @@ class Sessions:
         self._loaded = asyncio.Event()
 
     async def load(self) -> None:
-        """Follow what happened to the files meanwhile, and write what a crash left unwritten.
-
-        What is asked meanwhile waits for it.
-        """
+        """Read what changed meanwhile, and write what a crash left; what is asked waits for it."""
         try:
             await self.files.load()
             await self._unwritten.load()
@@ -95,11 +89,9 @@ class Sessions:
         write: NewFile | None = None,
         **fields: Unpack[NewSession],
     ) -> Session:
-        """Make a session with these fields, that begins with these messages.
+        """Make a session; `write` makes its file, where that is no usual note.
 
-        Others hear of it if `announce`; `write` makes its file, where that is no usual note.
-
-        Raises ConflictError where its `id` is taken, EditRefusedError for a value that is none.
+        ConflictError: its `id` is taken. EditRefusedError: of a value.
         """
         await self._loaded.wait()
         session_id = fields.get("id") or str(uuid.uuid4())
@@ -125,7 +117,6 @@ class Sessions:
         return session
 
     async def known_ids(self, ids: Iterable[str]) -> set[str]:
-        """Those that a session has, for any reader."""
         await self._loaded.wait()
         return {one for one in ids if self._index.paths_of(one)}
 
@@ -152,12 +143,10 @@ class Sessions:
         return file.session, file.messages
 
     def has_unwritten(self, session_id: str) -> bool:
-        """Whether messages wait that the session's file has refused."""
         return self._unwritten.last(session_id) is not None
 
     async def append(self, session_id: str, message: Message) -> None:
-        """Put a message at the end. It is on the disk when this returns, and in the file once,
-        whatever happens then.
+        """Put a message at the end: on the disk when this returns, and once in the file.
 
         A caller who reaches only a part of the vault waits for the file. Raises what refuses it.
         """
@@ -196,7 +185,7 @@ class Sessions:
             await asyncio.wait(writers)
 
     async def unwritten(self, session_id: str) -> Message | None:
-        """Try again what the file has refused so far; the last message that it still refuses."""
+        """Try again what the file has refused; the last message that it still refuses."""
         await self._loaded.wait()
         await self.settle(session_id)
         await self._unwritten.retry(session_id)
@@ -214,21 +203,18 @@ class Sessions:
             raise error
 
     async def retry_unwritten(self, path: str) -> None:
-        """That file changed: write what waits for it."""
         await self._loaded.wait()
         session = self._index.get_session(path)
         if session is not None:
             await self._unwritten.retry(session.id)
 
     async def check_can_change(self, session_id: str) -> None:
-        """Raises EditRefusedError where a person has to mend the file first."""
+        """EditRefusedError: a person has to mend the file first."""
         refuse_change(await self.read(session_id))
 
     async def change(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
-        """Give these fields of `Session` other values; None takes one out.
-
-        A `title` needs its `title_source`. Raises TitleProtectedError where the person gave the
-        title and `title_source` is not `user`; EditRefusedError for a value that is none.
+        """None takes a field out; a `title` needs its `title_source`. Raises TitleProtectedError,
+        and EditRefusedError for a value.
         """
         if "title" in fields and "title_source" not in fields:
             raise EditRefusedError("say by `title_source` who gives the title: ai or user")
@@ -245,7 +231,6 @@ class Sessions:
             await self._writer.change_message(file.session.id, message_id, content)
 
     async def delete(self, session_id: str) -> None:
-        """Remove the file; `parachute history` has it still."""
         known = (await self.read(session_id)).session.id
         async with self.files.lock(known):
             file = await self.read(known)  # a new title may have renamed it meanwhile
@@ -264,8 +249,8 @@ class Sessions:
         limit: int = 50,
         cursor: str | None = None,
     ) -> SessionPage:
-        """Sessions, the newest first. `search` and `topic` are words of title, summary, tags and
-        messages. Raises EditRefusedError for a cursor that is none.
+        """The newest first. `search` and `topic` are words of title, summary, tags and messages.
+        EditRefusedError: of the cursor.
         """
         await self._loaded.wait()
         wanted = SessionQuery(
@@ -288,7 +273,6 @@ class Sessions:
         return await asyncio.to_thread(self._index.counts)
 
     async def get_by_bot_link(self, platform: str, chat_id: str) -> Session | None:
-        """The session that belongs to a conversation on another platform; None: none does."""
         await self._loaded.wait()
         paths = await asyncio.to_thread(self._index.paths_of_bot, platform, chat_id)
         for path in paths:
@@ -332,7 +316,7 @@ class Sessions:
         return found
 
     async def path_of(self, session_id: str) -> str:
-        """The session's file; one that just gets another name is waited for."""
+        """The session's file; one that is just being renamed is waited for."""
         try:
             return await self.files.path_of(session_id)
         except NotFoundError:
@@ -369,7 +353,7 @@ class Sessions:
 
     async def _written(self, session_id: str, batch: _Batch, message: Message) -> None:
         """Wait until the message is in the file. Where that refuses it, it is not kept, since no
-        other caller may write it on behalf of one who may not. Raises what refused it.
+        other caller may write it on behalf of one who may not.
         """
         batch.is_wanted.set()
         if batch.writer is not None:
@@ -387,7 +371,6 @@ def conflict(why: str) -> ConflictError:
 
 
 def _word(value: object) -> str:
-    """The text as a field of an event that holds a word."""
     return re.sub(r"[\s/\\]+", "_", str(value))[:200] or "_"
 
 

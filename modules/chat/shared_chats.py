@@ -1,4 +1,4 @@
-"""Chats of other platforms: what a conversation may do whose answers several people see there."""
+"""What a conversation may do whose answers several people see on another platform."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ ChatName: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ChatLimit:
-    """The most that a conversation may do in a chat."""
-
     permissions: SessionPermissions
     mode: Mode
 
@@ -34,14 +32,14 @@ class SharedChats:
         self._limits: dict[ChatName, ChatLimit | None] = {}
 
     def set(self, chats: Iterable[Mapping[str, Any]]) -> None:
-        """From now on these chats have these limits; one without `permissions` has none."""
+        """One without `permissions` has no limit."""
         for chat in chats:
             said = chat["permissions"]
             limit = None if said is None else ChatLimit(permissions_of(said), chat["mode"])
             self._limits[chat["platform"], chat["chat_id"]] = limit
 
     async def hold(self, session: Session, chat: ChatName | None = None) -> Session:
-        """The session as far as `limited` leaves it. A person sees so on its screen, too."""
+        """The session as far as `limited` leaves it; a person sees that on its screen, too."""
         limited = self.limited(session, chat)
         if limited is not session and self._limit(session, chat) is not _NOTHING:
             changes = {
@@ -54,8 +52,8 @@ class SharedChats:
         return limited
 
     def limited(self, session: Session, chat: ChatName | None = None) -> Session:
-        """The session with nothing that its chat, or the one that is named, does not allow; itself
-        where that has no limit. What brings other notes or conversations into a prompt is left out.
+        """The session with nothing that its chat, or the named one, does not allow; itself where
+        that has no limit. What brings other notes or conversations into a prompt is left out.
         """
         limit = self._limit(session, chat)
         if limit is None:
@@ -94,7 +92,6 @@ def is_below(path: str, folders: Collection[str] | None) -> bool:
 
 
 def permissions_of(said: Mapping[str, Any]) -> SessionPermissions:
-    """A session's permissions, as other modules say them."""
     lists: dict[str, Any] = {
         name: None if said.get(name) is None else tuple(map(str, said[name]))
         for name in ("allowed_folders", "allowed_mcps")

@@ -54,8 +54,6 @@ class TranscriptAnswer(TypedDict):
 
 
 class TranscriptRoutes(SessionService):
-    """`GET /api/chat/{id}/transcript`."""
-
     @route("GET", "/{session_id}/transcript", tolerant=True)
     async def get_transcript(
         self,

@@ -25,13 +25,11 @@ RecoveryMode: TypeAlias = Literal["inject_context", "fresh_start"]
 class TurnRequest:
     """What a person asks for.
 
-    `before` is text that goes ahead of the message for this turn only. `is_again`: the message
-    stands in the session already, and is to be asked again. `is_typed`: a person wrote it here, so
-    it may be a command. `is_shared`: several people see the answer, so neither its words nor its
-    fields choose an agent, a skill or a command. `chat` is where the answer is shown, if the
-    session does not say so. `decided` is what was asked before a restart, and what was said to it:
-    a permission is not asked for once more. `message_id` was chosen by who sends it, and has been
-    said at most once.
+    `before` goes ahead of the message for this turn only. `is_again`: the message stands in the
+    session already. `is_typed`: a person wrote it here, so it may be a command. `is_shared`:
+    several people see the answer, so neither its words nor its fields choose an agent, a skill or a
+    command. `chat` is where the answer is shown, if the session does not say so. `decided` is what
+    was asked before a restart, and the answer.
     """
 
     message: str
@@ -58,9 +56,7 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTurn:
-    """A turn that went to its end: the session as it is now, the messages of the exchange, its
-    number among those of the session, and the run of the agent, if there was one.
-    """
+    """The session as it is after a turn, the messages of the exchange and its number."""
 
     session: Session
     question: Message

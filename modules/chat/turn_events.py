@@ -1,4 +1,4 @@
-"""What an agent does, and how a turn begins and fails, as the events that the apps read. Pure."""
+"""What an agent does, and how a turn begins and fails, as events for the apps. Pure."""
 
 from __future__ import annotations
 
@@ -41,12 +41,10 @@ _BETWEEN = "\n\n"
 
 @dataclass(slots=True)
 class TurnSteps:
-    """Reads the steps of one turn in their order, as events and as texts, which are what the agent
-    says as it comes; and keeps what its message is made of.
+    """Reads the steps of one turn as events and as texts, and keeps what its message is made of.
 
-    `text` is all that the agent said; `tools` what it called, of which some have `failed`, by their
-    ids; `questions` what it asked, by the app's ids; `context_tokens` how full its window
-    is.
+    `text` is all that the agent said, `questions` what it asked, by the app's ids, `context_tokens`
+    how full its window is.
     """
 
     session_id: str
@@ -60,7 +58,6 @@ class TurnSteps:
     _thought: str = ""
 
     def read(self, step: AgentStep) -> list[Event | str]:
-        """What a step means."""
         if isinstance(step, AgentThinkingDelta):
             self._thought += step.text
             return []
@@ -177,10 +174,8 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """How a turn goes on from those before: by the model's own `transcript`, by `injected` messages
-    as text, or, where there were none, from the beginning.
-
-    `is_lost`: the transcript was asked for and was not there.
+    """How a turn goes on: by the model's own `transcript`, by `injected` messages as text, or from
+    the beginning. `is_lost`: the transcript was asked for and was not there.
     """
 
     transcript: str | None = None
@@ -190,7 +185,6 @@ class Resumption:
     is_lost: bool = False
 
     def document(self) -> dict[str, object]:
-        """As apps read it."""
         method = "context_injection" if self.injected else "new"
         return {
             "method": "sdk_resume" if self.transcript and not self.is_lost else method,
@@ -238,8 +232,6 @@ _LONGEST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """An error as the app shows it; `can_retry`: the same may go well later."""
-
     title: str
     actions: tuple[Mapping[str, str], ...]
     can_retry: bool = False
@@ -286,7 +278,6 @@ _WORDS: Final = (
 
 
 def typed_error(error: ParachuteError, session_id: str | None) -> dict[str, object]:
-    """The event `typed_error` for what ended a turn."""
     code = _code_of(error)
     kind = _KINDS[code]
     wait_s = error.wait_s if isinstance(error, AgentUnavailableError) else None

@@ -1,6 +1,4 @@
-"""What agents asked and a person has not answered yet. It is kept until then, also beyond the
-daemon in which it was asked.
-"""
+"""What agents asked and a person has not answered, kept beyond the daemon in which it was asked."""
 
 from __future__ import annotations
 
@@ -22,10 +20,8 @@ _LONGEST_KEPT: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuestion:
-    """What the agent waits for: a person's answer, or leave to use a `tool`.
-
-    `id` is the run's, `request_id` the app's. `questions` have the fields that the app shows;
-    `patterns` are what may be allowed for the rest of the conversation.
+    """A question, or a request to use a `tool`. `id` is the run's, `request_id` the app's;
+    `patterns` may be allowed for the rest of the conversation.
     """
 
     id: str
@@ -36,9 +32,7 @@ class OpenQuestion:
     patterns: tuple[str, ...] = ()
 
     def value_of(self, answers: object) -> object:
-        """What the run is answered: of a permission `allow`, `deny` or a pattern, where anything
-        but the words of an option denies it; else the answers.
-        """
+        """What the run is answered: anything but the words of an option denies a permission."""
         if self.tool is None:
             return answers
         chosen = answers
@@ -52,10 +46,8 @@ class OpenQuestion:
         return {"pattern": pattern} if chosen != pattern and pattern in self.patterns else "deny"
 
     def words_for(self, decision: object) -> str:
-        """The words of the option for `allow`, `deny` or `{"pattern": ...}`.
-
-        NotFoundError: it is a question, not a permission request. ActRefusedError: it has no
-        such pattern.
+        """The words of the option for `allow`, `deny` or `{"pattern": ...}`. NotFoundError: it is a
+        question. ActRefusedError: it has no such pattern.
         """
         if self.tool is None:
             raise NotFoundError(f"{self.request_id[:80]!r} is a question, not a permission request")
@@ -86,7 +78,6 @@ class OpenQuestion:
         }
 
     def document(self) -> dict[str, object]:
-        """As the app reads it, with what other clients need."""
         found: dict[str, object] = {
             "request_id": self.request_id,
             "requestId": self.request_id,
@@ -103,8 +94,6 @@ class OpenQuestion:
 
 
 class OpenQuestions:
-    """The questions of all sessions."""
-
     def __init__(self, state: StateAccess) -> None:
         self._state = state
 
@@ -113,7 +102,7 @@ class OpenQuestions:
         await self._put(session_id, [*kept, asked])
 
     async def all(self, session_id: str) -> list[OpenQuestion]:
-        """Those of one session, the oldest first."""
+        """The oldest first."""
         found = await self._state.get(_key(session_id), [])
         return [
             OpenQuestion(
@@ -127,7 +116,7 @@ class OpenQuestions:
         ]
 
     async def get(self, session_id: str, request_id: str) -> OpenQuestion:
-        """One of them. NotFoundError."""
+        """NotFoundError."""
         for one in await self.all(session_id):
             if one.request_id == request_id:
                 return one
@@ -138,7 +127,6 @@ class OpenQuestions:
         await self._put(session_id, [one for one in kept if one.request_id != request_id])
 
     async def clear(self, session_id: str) -> None:
-        """Forget all of a session, whose run has ended."""
         await self._state.delete(_key(session_id))
 
     async def _put(self, session_id: str, kept: list[OpenQuestion]) -> None:

@@ -83,8 +83,6 @@ class TurnEvents(TypedDict):
 
 
 class TurnRoutes(SessionService):
-    """What apps call of turns."""
-
     @interface("ConversationInterface")
     async def send_message(
         self, session_id: str, content: str, source: str = "parachute"

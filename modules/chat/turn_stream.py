@@ -34,7 +34,6 @@ class _Text:
     length: int = 0
 
     def until(self, end: int) -> str:
-        """The first so many characters."""
         if len(self.pieces) > 1:
             self.pieces = ["".join(self.pieces)]
         return self.pieces[0][:end]
@@ -42,8 +41,6 @@ class _Text:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """One event `text`: characters of a text."""
-
     text: _Text
     start: int
     end: int
@@ -52,8 +49,8 @@ class _Piece:
 class TurnStream:
     """The events of one session: those of its present turn, and of the one before.
 
-    An event's id says its place; a reader who comes back says which was its last, and is sent what
-    followed. Where that is no longer kept, or was another daemon's, an event `reset` comes first.
+    A reader who comes back names its last event, and is sent what followed. Where that is no longer
+    kept, or was another daemon's, an event `reset` comes first.
     """
 
     def __init__(self, ping_s: float = _PING_S, most: int = _MOST_KEPT) -> None:
@@ -78,7 +75,7 @@ class TurnStream:
         return f"{self._life}-{self._count}"
 
     def begin(self) -> None:
-        """A turn begins. Raises RuntimeError while another goes on."""
+        """RuntimeError: another goes on."""
         if self._is_active:
             raise RuntimeError("a turn goes on")
         while self._dropped < self._turn_at:
@@ -88,8 +85,8 @@ class TurnStream:
         self._is_active = True
 
     def send(self, event: Mapping[str, object] | str) -> None:
-        """Send an event, which has a `type`, or what the agent says, as it comes. One of
-        `LAST_EVENTS` ends the turn, and what is sent after it is dropped.
+        """Send an event, or a text as the agent says it. One of `LAST_EVENTS` ends the turn, and
+        what is sent after it is dropped.
         """
         if not self._is_active or event == "":
             return
@@ -111,8 +108,8 @@ class TurnStream:
     async def read(
         self, after: str | None = None, *, follow: bool = False
     ) -> AsyncIterator[ServerEvent]:
-        """The events that follow the one with that id, or those of the present turn, or the last
-        one: until a turn has ended, or, with `follow`, for ever.
+        """The events after that id, of the present turn or else the last: until a turn has ended,
+        or, with `follow`, for ever.
         """
         place = self._place_of(after)
         if place is None:
@@ -138,8 +135,8 @@ class TurnStream:
     async def batch(
         self, after: str | None, wait_s: float
     ) -> tuple[list[Mapping[str, object]], str]:
-        """What follows the event with that id, up to the end of a turn, and the id of its last
-        event. Where there is nothing yet and a turn goes on, that long is waited for it.
+        """What follows that event, up to the end of a turn, and the last id. Where there is nothing
+        yet and a turn goes on, it waits so long.
         """
         found: list[Mapping[str, object]] = []
         place = self._place_of(after)
@@ -160,8 +157,8 @@ class TurnStream:
         return self._dropped + len(self._kept)
 
     def _next(self, place: int) -> tuple[Mapping[str, object], int, float]:
-        """The event at that place, the place after it, and how long its reader is to wait before
-        the next. Pieces of one text that wait are one event.
+        """The event at that place, the next place, and how long its reader pauses. Pieces of one
+        text that wait are one event.
         """
         found = self._kept[place - self._dropped]
         place += 1
@@ -191,7 +188,7 @@ class TurnStream:
         self._dropped += 1
 
     def _place_of(self, after: str | None) -> int | None:
-        """How many events precede what is to be read; None: it is not known."""
+        """None: it is not known."""
         if not after:
             return max(self._turn_at, self._dropped)
         life, _, number = after.partition("-")

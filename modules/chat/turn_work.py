@@ -1,4 +1,4 @@
-"""The work of one turn: the message into the session, the prompt, the agent's run, the answer into
+"""The work of one turn: the question into the session, the prompt, the agent's run, the answer into
 the session.
 """
 
@@ -61,8 +61,6 @@ def new_session_id(message_id: str) -> str:
 
 
 class TurnWork:
-    """What a turn does, from its message to its answer."""
-
     def __init__(self, module: Module, sessions: Sessions, chats: SharedChats) -> None:
         self._module, self._sessions, self._chats = module, sessions, chats
         self.parts = PromptParts(module)
@@ -113,7 +111,6 @@ class TurnWork:
         return await self._run(turn, order, prompt, earlier, attached)
 
     async def _write_refused(self, turn: Turn, session: Session) -> None:
-        """Try again what the session's file has refused so far."""
         turn.waits_for_file = True
         refused = await self._sessions.unwritten(session.id)
         if refused is not None and refused.content.strip() == turn.request.message.strip():
@@ -123,9 +120,6 @@ class TurnWork:
     async def _answer_without_model(
         self, turn: Turn, order: PromptOrder, question: Message
     ) -> EndedTurn:
-        """Say what was remembered, where that was asked; else what those notes say that the
-        session may read.
-        """
         session, said = order.session, turn.request.message
         kept = await self.write_back.keep_if_on(session, turn.number, said, "")
         meta: dict[str, object] = {"without_model": True, "stored": [one.id for one in kept]}
@@ -138,16 +132,13 @@ class TurnWork:
         return await self._say(turn, text, {**meta, "source": "notes", "notes": notes})
 
     async def keep_partial(self, turn: Turn, *, is_over: bool, **mark: object) -> None:
-        """It was stopped, or failed: keep what came so far, with the mark, and unless it `is_over`
-        what was asked, which can be answered still.
-        """
+        """Keep what came so far, with the mark, and the open questions unless it `is_over`."""
         if turn.question is not None and turn.steps.text:
             await self._append(turn, mark)
         if is_over:
             await self._clear(turn)
 
     async def keep_injected(self, turn: Turn, text: str) -> None:
-        """Keep what a person said to the agent while it worked."""
         if turn.session is None:
             return
         meta = {"source": turn.request.source, "injected": True}
@@ -156,7 +147,6 @@ class TurnWork:
         turn.stream.send({"type": "injected", "content": text})
 
     def done_event(self, turn: Turn, ended: EndedTurn) -> Event:
-        """The last event of a turn that went well."""
         session = ended.session
         return {
             "type": "done",
@@ -202,7 +192,6 @@ class TurnWork:
         return session
 
     async def _changed(self, session: Session, turn: Turn) -> Session:
-        """The session with what the request says of it from now on."""
         asked = turn.request
         wanted: dict[str, Any] = {
             "model": asked.model,
@@ -218,8 +207,8 @@ class TurnWork:
         return await self._sessions.change(session.id, **changes) if changes else session
 
     async def _heard(self, turn: Turn, attached: list[str]) -> tuple[list[str], list[str]]:
-        """What an agent can look at of the files, and all of them; what is said in recordings is
-        part of the message.
+        """What an agent can look at of the files, and all of them; what recordings say is part of
+        the message.
         """
         recordings = [one for one in attached if is_recording(one)]
         if recordings and not turn.request.is_again:
@@ -231,9 +220,8 @@ class TurnWork:
     async def _asked(
         self, turn: Turn, session: Session, messages: list[Message], attached: list[str]
     ) -> tuple[Message, list[Message]]:
-        """The question as it stands in the session, and the messages before it.
-
-        A question that got no answer, such as before a crash, is not put there twice.
+        """The question in the session, and the messages before it. One that got no answer, such as
+        before a crash, is not put there twice.
         """
         text = turn.request.message.strip()
         places = [number for number, one in enumerate(messages) if one.role == "user"]
@@ -327,7 +315,6 @@ class TurnWork:
         return await turn.run.answer(step.id, value)
 
     def _warn(self, turn: Turn) -> None:
-        """Say once when the model's window is nearly full."""
         if turn.has_warned or turn.steps.context_tokens < _NEARLY_FULL * _WINDOW:
             return
         turn.has_warned = True
@@ -362,7 +349,6 @@ class TurnWork:
         return _ended(turn, session, answer, result.run_id)
 
     async def _say(self, turn: Turn, text: str, meta: Mapping[str, object]) -> EndedTurn:
-        """Answer with a text that no model wrote."""
         await self._ensure_asked(turn)
         turn.steps.text = text
         turn.stream.send(text)
@@ -370,7 +356,6 @@ class TurnWork:
         return _ended(turn, await self._sessions.get(turn.session_id or ""), answer)
 
     async def _append(self, turn: Turn, meta: Mapping[str, object]) -> Message:
-        """Put what was said into the session: once, with what the agent called for it."""
         told = {"source": turn.request.source, **meta}
         if turn.run is not None:
             told["run"] = turn.run.id
@@ -390,7 +375,7 @@ class TurnWork:
         return answer
 
     async def _ensure_asked(self, turn: Turn) -> None:
-        """Wait until the question stands in the session's file. Raises what that refuses it for."""
+        """Raises what the session's file refuses the question for."""
         if turn.question is not None:
             await self._sessions.ensure_written(turn.session_id or "", turn.question)
 
@@ -410,5 +395,4 @@ def _ended(turn: Turn, session: Session, answer: Message, run_id: str | None = N
 
 
 def _maintained(session: Session) -> str:
-    """The key of whether a person has the maintenance agent answer there."""
     return f"maintenance.{session.id}"

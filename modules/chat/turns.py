@@ -53,11 +53,7 @@ class QueueFullError(ParachuteError):
 
 
 class Turns:
-    """The turns of all sessions.
-
-    `followers` are called after each turn that went to its end, beside each other, and delay
-    nothing. `work` is what each does; its `run_sessions` know which session a run works for.
-    """
+    """`followers` are called after each turn that went to its end, beside each other."""
 
     def __init__(self, module: Module, sessions: Sessions, chats: SharedChats) -> None:
         self._module, self._sessions, self._chats = module, sessions, chats
@@ -79,9 +75,7 @@ class Turns:
         return turn is not None and turn.session is not None
 
     async def start(self, request: TurnRequest) -> TurnStream:
-        """Start a turn, and return its events. It goes on whether or not they are read.
-
-        A message whose id was said already is followed, and not said again.
+        """Start a turn, or follow the one in which the message's id was said; it goes on unread.
 
         NotFoundError: no such session. ConflictError: a turn goes on there.
         """
@@ -101,7 +95,7 @@ class Turns:
             return turn.stream
 
     async def _with_session(self, request: TurnRequest, new: str) -> TurnRequest:
-        """The request; where its message begins a session that was made already, in that one."""
+        """The request; where its message began a session already, in that one."""
         if request.session_id is not None or not await self._sessions.known_ids([new]):
             return request
         return replace(request, session_id=new)
@@ -110,7 +104,7 @@ class Turns:
         self, request: TurnRequest
     ) -> tuple[Session, Message, Message | None] | None:
         """The session, the message with the request's id and its answer, if it has one; None: it
-        was not said. The session's file says so: a restart of the daemon forgets nothing.
+        was not said. The file says so: a restart forgets nothing.
         """
         if request.session_id is None:
             return None
@@ -125,7 +119,6 @@ class Turns:
     async def _follow_said(
         self, request: TurnRequest, session: Session, question: Message, answer: Message | None
     ) -> TurnStream:
-        """The events of a turn that ended; one that was cut off is shown so."""
         if answer is None:
             return await self.follow(session.id)
         turn = Turn(request, TurnStream(), session)
@@ -146,7 +139,7 @@ class Turns:
         return turn.ended
 
     async def forget(self, session_id: str) -> None:
-        """The session is gone: stop its turn, and end the process that was kept for the next."""
+        """The session is gone."""
         turn = self._active.get(session_id)
         if turn is not None:
             turn.is_aborted = True
@@ -154,18 +147,14 @@ class Turns:
         await self.end_process(session_id)
 
     async def end_process(self, session_id: str) -> None:
-        """End the process that was kept for the next turn, and with it the session, as hooks have
-        it; a turn that goes on does so.
-        """
+        """End the process that was kept for the next turn, and so the session, as hooks have it."""
         last = self._last_runs.pop(session_id, None)
         if last is not None:
             with suppress(NotFoundError):  # so old that its process has ended
                 await last.stop()
 
     async def close(self) -> None:
-        """Stop all turns, and what goes on after others; what came so far stays in the sessions,
-        marked.
-        """
+        """Stop all turns, and what follows others; what came so far stays, marked."""
         tasks = [turn.task for turn in self._active.values() if turn.task is not None]
         tasks += self._following
         for task in self._following:
@@ -199,8 +188,8 @@ class Turns:
         return turn
 
     async def follow(self, session_id: str) -> TurnStream:
-        """The events of a session's turns. After a restart of the daemon a question that has no
-        answer is shown as cut off. NotFoundError.
+        """The events of a session's turns. After a restart a question without an answer is shown as
+        cut off.
         """
         session, messages = await self._sessions.get_with_messages(session_id)
         if session.id in self._streams:
@@ -251,15 +240,13 @@ class Turns:
         await self.work.keep_injected(turn, text)
 
     async def wait_for_end(self, session_id: str) -> None:
-        """Wait until no turn goes on there that goes on now."""
         turn = self._active.get(session_id)
         if turn is not None and turn.task is not None:
             await asyncio.wait([turn.task])
 
     async def answer(self, session_id: str, request_id: str, answers: object) -> None:
-        """Answer what the agent asked, a permission request too, by the words of its options.
-
-        A question that an earlier daemon left open begins a turn. NotFoundError: no such question.
+        """Answer what the agent asked by the words of its options; a question that an earlier
+        daemon left open begins a turn. NotFoundError: no such question.
         """
         session_id = (await self._sessions.get(session_id)).id
         asked = await self.work.questions.get(session_id, request_id)
@@ -276,22 +263,17 @@ class Turns:
         turn.stream.send({"type": "answered", "requestId": request_id})
 
     async def decide(self, session_id: str, request_id: str, decision: object) -> None:
-        """Grant or deny a permission request: `allow`, `deny` or a `pattern` of its own.
-
-        NotFoundError: no such request waits. ActRefusedError: the request has no such pattern.
-        """
+        """Grant or deny a permission request: `allow`, `deny` or a `pattern` of its own."""
         asked = await self.work.questions.get(session_id, request_id)
         await self.answer(session_id, request_id, asked.words_for(decision))
 
     async def preview(self, session_id: str, message: str) -> dict[str, object]:
-        """The prompt that a message would be asked with. NotFoundError."""
         session = await self._sessions.get(session_id)
         limited = self._chats.limited(session)
         request = TurnRequest(message=message, is_typed=True, is_shared=limited is not session)
         return await self.work.parts.preview(limited, request)
 
     async def pending(self, session_id: str) -> Sequence[OpenQuestion]:
-        """What waits for a person, the oldest first."""
         session = await self._sessions.get(session_id)
         return await self.work.questions.all(session.id)
 
@@ -303,7 +285,7 @@ class Turns:
         await self.work.questions.drop(session_id, asked.request_id)
 
     async def _run(self, turn: Turn) -> None:
-        """The whole turn. It ends with exactly one last event, whatever happens."""
+        """It ends with exactly one last event, whatever happens."""
         last: Event | None = None
         try:
             turn.ended = await self.work.answer(turn, self._created)
@@ -328,7 +310,6 @@ class Turns:
                 task.add_done_callback(self._following.discard)
 
     async def _last_of_stopped(self, turn: Turn) -> Event:
-        """Keep what came so far, and return the last event of a turn that was stopped."""
         mark: dict[str, object] = {"aborted": True} if turn.is_aborted else {"cut": "restart"}
         try:
             await self.work.keep_partial(turn, is_over=turn.is_aborted, **mark)
@@ -344,7 +325,6 @@ class Turns:
         }
 
     async def _last_of_failed(self, turn: Turn, error: ParachuteError) -> Event:
-        """The same of a turn that an error ended."""
         turn.error = error
         last = typed_error(error, turn.session_id)
         is_over = not isinstance(error, AgentStoppedError)  # the daemon ends runs first
@@ -380,7 +360,6 @@ class Turns:
         turn.stream.send(session_event(session, turn.resumption))
 
     def _turn_of(self, session_id: str) -> Turn:
-        """The turn that goes on in that session. Raises NotFoundError."""
         if not self.is_active(session_id):
             raise _no_turn(session_id)
         return self._active[session_id]
@@ -405,7 +384,7 @@ class Turns:
 def _replay(
     stream: TurnStream, session: Session, resumption: Resumption, asked: str, said: str
 ) -> None:
-    """What was asked and answered in a turn of before, as its events."""
+    """A turn of before, as its events."""
     stream.begin()
     stream.send(session_event(session, resumption))
     stream.send({"type": "user_message", "content": asked})

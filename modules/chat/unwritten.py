@@ -1,9 +1,8 @@
 """Messages that are kept and do not stand in their files yet.
 
-A message is first put at the end of a log, and its file follows at once. What a crash left there,
-and what a file refuses (a hook, a permission, the disk, a file that has to be mended first), is
-tried again when the file changes, with the next message of its session, and at the next start. It
-is dropped only when its session is deleted.
+What a crash left in the log, and what a file refuses, is tried again when the file changes, with
+the next message of its session, and at the next start. It is dropped only when its session is
+deleted.
 """
 
 from __future__ import annotations
@@ -28,15 +27,12 @@ _MOST_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class LoggedMessage:
-    """A message, and whether strangers' text led to it."""
-
     message: Message
     is_strangers: bool = False
 
 
 class AppendLog:
-    """Messages by the id of their session, in the order in which they came: one durable line each,
-    whatever the length of their file, which is written whole.
+    """One durable line a message, whatever the length of its file, which is written whole.
 
     Of 4 MB or more, the log is written again without what is done.
     """
@@ -48,7 +44,7 @@ class AppendLog:
         self._file: int | None = None
 
     def load(self) -> dict[str, list[LoggedMessage]]:
-        """What was not written into its file; a last line that was cut short is left out."""
+        """What is not in its file; a last line that was cut short is left out."""
         found: dict[str, list[LoggedMessage]] = {}
         try:
             lines = self._path.read_bytes().split(b"\n")
@@ -69,7 +65,7 @@ class AppendLog:
         return found
 
     async def append(self, session_id: str, logged: LoggedMessage) -> None:
-        """Returns when it is on the disk. Raises StorageFailedError."""
+        """It is on the disk when this returns. StorageFailedError."""
         said: dict[str, object] = {"session": session_id, "message": asdict(logged.message)}
         if logged.is_strangers:
             said["origin"] = "stranger"
@@ -84,7 +80,6 @@ class AppendLog:
             self._open[session_id, logged.message.id] = line
 
     async def done(self, session_id: str, messages: Iterable[Message]) -> None:
-        """These need not be kept any more. Once none is, the log is emptied."""
         async with self._lock:
             for one in messages:
                 self._open.pop((session_id, one.id), None)
@@ -106,7 +101,6 @@ class AppendLog:
             self._write_again()
 
     def _write_again(self) -> None:
-        """The file with what is kept and nothing else, in one step."""
         self.close()
         if not self._open:
             self._path.unlink(missing_ok=True)
@@ -140,7 +134,7 @@ class _Waiting:
 
 
 class UnwrittenMessages:
-    """By session. `write` and `drop` are called inside the session's lock."""
+    """`write` and `drop` are called inside the session's lock."""
 
     def __init__(self, module: Module, files: SessionFiles, writer: SessionWriter) -> None:
         self._module, self._files, self._writer = module, files, writer
@@ -148,7 +142,6 @@ class UnwrittenMessages:
         self._waiting: dict[str, _Waiting] = {}
 
     async def load(self) -> None:
-        """Write what the log has; what is refused stays there."""
         for session_id, messages in (await asyncio.to_thread(self.log.load)).items():
             async with self._files.lock(session_id):
                 await self.write(session_id, messages)
@@ -181,7 +174,6 @@ class UnwrittenMessages:
         await self.drop(session_id)
 
     async def drop(self, session_id: str, only: Message | None = None) -> None:
-        """Forget what waits for a session, or one message of it."""
         waiting = self._waiting.get(session_id)
         if waiting is None:
             return
@@ -200,12 +192,10 @@ class UnwrittenMessages:
         return waiting.error
 
     def last(self, session_id: str) -> Message | None:
-        """The last message that waits for a session."""
         waiting = self._waiting.get(session_id)
         return waiting.messages[-1].message if waiting and waiting.messages else None
 
     def findings(self, paths: Collection[str]) -> list[Finding]:
-        """What waits, of the sessions that have these files."""
         return [
             Finding(
                 problem=f"{_count(waiting.messages)} not in this file: "
