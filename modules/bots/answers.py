@@ -19,8 +19,8 @@ Result = TypeVar("Result")
 
 
 async def patient(ask: Callable[[], Awaitable[Result]], *, is_repeatable: bool = True) -> Result:
-    """What the platform answers, once it can be asked. UnansweredError: it may have been done, and
-    is not repeatable.
+    """What the platform answers, as soon as it can be asked. UnansweredError: it may be done
+    already.
     """
     pause = 1.0
     while True:
@@ -40,7 +40,6 @@ class Pacing:
         self._gap_s, self._next = gap_s, 0.0
 
     async def turn(self) -> None:
-        """Wait until the next may be made."""
         await asyncio.sleep(max(0.0, self._next - time.monotonic()))
         self._next = time.monotonic() + self._gap_s
 
@@ -75,9 +74,9 @@ class Answer:
             self._shown[place] = part
 
     async def send(self, text: str) -> None:
-        """Send the next message of the answer, once. UnansweredError: it may have been sent.
+        """Send the next message, once. UnansweredError: it may have been sent.
 
-        Where a bot is stopped meanwhile, it is noted what became of it, if that is known soon.
+        A bot that is stopped meanwhile waits a moment to learn whether it was.
         """
         sending = asyncio.create_task(  # noqa: TID251  it is awaited below
             self._send(text), name="a message"
@@ -105,7 +104,6 @@ class Answer:
             await self._edit(sent, text)
 
     async def note(self, text: str) -> None:
-        """Say something beside the answer."""
         key = f"{self._update.key}-{zlib.crc32(text.encode()):x}"
         for part in split(text, self._connector.limits.longest, self._connector.size)[:1]:
             await patient(lambda part=part: self._connector.send(self._chat_id, part, key=key))  # type: ignore[misc]

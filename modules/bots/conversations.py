@@ -47,8 +47,6 @@ async def limit_chats(module: Module, file: SettingsFile, store: Store) -> None:
 
 
 class Conversations:
-    """The conversations of one bot."""
-
     def __init__(
         self,
         module: Module,
@@ -71,16 +69,14 @@ class Conversations:
 
     @property
     def title(self) -> str:
-        """The platform's name, for people."""
         return self._connector.title
 
     async def save(self, update: Update) -> None:
-        """Keep how far an update was answered."""
         await self._store.save(update)
 
     async def handle(self, update: Update, pacing: Pacing) -> None:
-        """All that follows from what came; it may have been begun before a restart. Nothing does if
-        nobody there is paired any more.
+        """It may have been begun before a restart. Nothing follows if its sender is no longer
+        paired.
         """
         if not await self._is_let_in(update.incoming):
             return
@@ -129,7 +125,6 @@ class Conversations:
         return mode == "all" or (mode == "mention" and is_addressed)
 
     async def session_of(self, chat_id: str) -> Mapping[str, Any] | None:
-        """The session of a chat, if it has one."""
         service: Any = self._module.get_interface("ConversationInterface")
         if service is None:
             return None
@@ -149,9 +144,7 @@ class Conversations:
         return found
 
     async def migrate(self, incoming: Incoming) -> None:
-        """A chat has another id, or more people than two, as its platform says. It may be said
-        again after a restart.
-        """
+        """A chat has another id, or more people than two; it may be said again after a restart."""
         platform, new, kind = self._connector.platform, incoming.new_chat_id, incoming.chat_type
         await self._store.migrate(platform, incoming.chat_id, new, kind)
         await limit_chats(self._module, self._file, self._store)
@@ -162,7 +155,6 @@ class Conversations:
             await self.service.link(session["id"], link)
 
     async def create(self, incoming: Incoming, *, is_linked: bool = True) -> Mapping[str, Any]:
-        """A new session, with the defaults of the settings; one of the chat, if it is linked."""
         place = incoming.chat_title or "group"
         if incoming.chat_type == "dm":
             place = "direct message"
@@ -249,7 +241,6 @@ class Conversations:
         return found
 
     async def _follow(self, update: Update, answer: Answer, begun: Mapping[str, Any]) -> None:
-        """Show what comes of a turn until it has ended."""
         text, wait_s, sender = TurnText(), _AT_FIRST_S, update.incoming.sender_id
         while True:
             if sender and not self._is_known(sender):  # unpaired meanwhile
@@ -303,7 +294,6 @@ class Conversations:
         return found
 
     async def _act_on(self, update: Update, answer: Answer, event: Mapping[str, Any]) -> None:
-        """What an event asks for beside its text."""
         match event["type"]:
             case "user_question":
                 await self._ask(update, event)
@@ -350,7 +340,6 @@ class Conversations:
     async def _put(
         self, update: Update, request_id: str, text: str, options: tuple[str, ...], key: str
     ) -> None:
-        """Ask something in the chat, with buttons for who wrote there."""
         incoming = update.incoming
         message_id = await patient(
             lambda: self._connector.send(incoming.chat_id, text, options, key=key)
@@ -370,7 +359,7 @@ class Conversations:
         )
 
     async def _pressed(self, incoming: Incoming) -> None:
-        """A button was pressed: it is good once, and only for whose turn it is."""
+        """It is good once, and only for whose turn it is."""
         asked = await self._store.question(
             self._connector.platform, incoming.chat_id, incoming.message_id
         )
@@ -406,7 +395,6 @@ class Conversations:
             await self.close(asked, "It was decided elsewhere.")
 
     async def close(self, asked: AskedQuestion, how: str) -> None:
-        """Say what became of a question in place of its buttons."""
         await self._store.answered(asked)
         text = f"{asked.question}\n\n{how}"
         await patient(lambda: self._connector.edit(asked.chat_id, asked.message_id, text))
@@ -422,7 +410,6 @@ class Conversations:
         await self.service.change_message(before.session_id, before.message_id, content)
 
     async def _relay(self, update: Update, answer: Answer) -> None:
-        """Show in the chat what was said on the page, and the answer to it."""
         await answer.note(f"On the page: {update.incoming.text}")
         begun = await self.service.turn_events(update.session_id, None, 0)
         await self._follow(update, answer, begun)

@@ -20,14 +20,13 @@ _UNREAD: Final = "This bot reads text, pictures, voice messages and files, and c
 
 
 class Reader:
-    """Reads what happens; `own` is the bot's id, and `names` has those of servers and channels."""
+    """`own` is the bot's id, and `names` has those of servers and channels."""
 
     def __init__(self, factory: hikari.api.EntityFactory, own: int) -> None:
         self._factory, self.own = factory, own
         self.names: dict[str, str] = {}
 
     def incoming(self, name: str, payload: Any) -> list[Incoming]:  # noqa: ANN401  the same
-        """An event as the core takes it."""
         read = self._factory
         found: list[Incoming | None] = []
         match name:

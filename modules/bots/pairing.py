@@ -25,7 +25,7 @@ _LONGEST_NAME: Final = 80
 
 
 class Pairing:
-    """The requests of all platforms. Who is paired stands in the settings."""
+    """Who is paired stands in the settings."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = now) -> None:
         self._store, self._clock = store, clock
@@ -66,15 +66,11 @@ class Pairing:
         return code
 
     async def pending(self) -> list[PairingRequest]:
-        """Those whose code is good still."""
         at = self._clock()
         return [one for one in await self._store.pairings() if _age(one, at) < _GOOD_FOR_S]
 
     async def take(self, name: str) -> PairingRequest:
-        """The request with that code or `platform:sender`, which is answered now.
-
-        NotFoundError: there is none, or its code is too old.
-        """
+        """The request with that code or `platform:sender`, which is answered now. NotFoundError."""
         for one in await self.pending():
             if (
                 name.upper() == one.code or name == request_id(one)
@@ -86,7 +82,7 @@ class Pairing:
         )
 
     async def deny(self, name: str) -> PairingRequest:
-        """The same; that code was one of three all the same."""
+        """That code was one of three all the same."""
         one = await self.take(name)
         await self._store.put_pairing(replace(one, code="", at=one.at - _GOOD_FOR_S))
         return one
@@ -98,5 +94,4 @@ def _age(one: PairingRequest, at: float) -> float:
 
 
 def request_id(one: PairingRequest) -> str:
-    """What a request is called in the API."""
     return f"{one.platform}:{one.sender_id}"

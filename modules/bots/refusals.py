@@ -26,7 +26,6 @@ class Refusals:
         self._senders: dict[str, tuple[float, int]] = {}
 
     def add(self, incoming: Incoming, why: Why) -> None:
-        """Somebody was turned away; it is published unless that sender was in the last hour."""
         at, sender = self._clock(), incoming.sender_id[:_LONGEST_ID]
         if sender not in self._senders and len(self._senders) >= _MOST_SENDERS:
             self._senders = {

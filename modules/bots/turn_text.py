@@ -18,11 +18,9 @@ class TurnText:
 
     @property
     def whole(self) -> str:
-        """All of it."""
         return "\n\n".join(filter(None, (one.strip() for one in (*self._before, self._current))))
 
     def read(self, event: Mapping[str, Any]) -> None:
-        """Follow one event."""
         kind = event["type"]
         if kind == "text":
             self._current = str(event["content"])
@@ -36,7 +34,6 @@ class TurnText:
 
 
 def _ending(event: Mapping[str, Any]) -> str:
-    """What a turn's last event adds to its text."""
     if event["type"] == "done":
         return ""
     if event["type"] == "aborted":
