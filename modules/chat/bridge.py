@@ -14,8 +14,15 @@ from typing import Final
 from parachuted.errors import ParachuteError
 from parachuted.modules import Module
 
-from .brain_access import BrainAccess, FoundEntity, brain_of
-from .judge import Verdict, is_short, judge_by_model, judge_by_words
+from .brain_access import (
+    BrainAccess,
+    FoundEntity,
+    Verdict,
+    brain_of,
+    is_short,
+    judge_by_model,
+    judge_by_words,
+)
 from .no_model import words_of
 from .session import Session
 from .sessions import Sessions
@@ -105,7 +112,9 @@ class Bridge:
                 "turn_number": session.message_count // 2 + 1,
                 "loaded": list(dict.fromkeys(one.path for one in shown if one.path)),
             }
-            self._remember(session.id, entry)
+            self._pending[session.id] = entry  # until the exchange is done
+            while len(self._pending) > _MOST_PENDING:
+                self._pending.popitem(last=False)
         return text, sum(one.is_entity for one in shown)
 
     async def _judge(
@@ -121,12 +130,6 @@ class Bridge:
                 timeout_s=self.limit_s * _MODEL_SHARE,
             )
         return verdict or await judge_by_words(brain, message)
-
-    def _remember(self, session_id: str, entry: Mapping[str, object]) -> None:
-        self._pending[session_id] = entry
-        self._pending.move_to_end(session_id)
-        while len(self._pending) > _MOST_PENDING:
-            self._pending.popitem(last=False)
 
 
 def as_context(

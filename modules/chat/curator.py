@@ -1,4 +1,4 @@
-"""The conversation's curator: after some exchanges it keeps title, summary and the activity log.
+"""The conversation's curator: after some exchanges it keeps title, summary, log and context files.
 
 It is a run of the agent `curator`, in a session of its own for each conversation. Without a model,
 or where the run fails, plain rules do the same. It never delays a turn, and never fails one.
@@ -7,6 +7,7 @@ or where the run fails, plain rules do the same. It never delays a turn, and nev
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NotRequired
@@ -15,14 +16,26 @@ from weakref import WeakValueDictionary
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
-from parachuted.modules import AgentNarrowing, Finding, Module, reading
+from parachuted.modules import (
+    AgentNarrowing,
+    AppendSection,
+    Finding,
+    Module,
+    Note,
+    NoteChange,
+    reading,
+)
 
-from .no_model import summary_from, title_from
-from .run_sessions import RunSessions
-from .session import Session, SessionFields, now
+from .no_model import shortened, summary_from, title_from
+from .prompt_parts import CONTEXT_NAMES, in_folder
+from .session import Fields, Session, now
 from .session_writer import TitleProtectedError
 from .sessions import Sessions
+from .turn import RunSessions
 
+_SECTIONS: Final = {"facts": "Facts", "current focus": "Current Focus", "history": "History"}
+_HISTORY: Final = "History"
+_LONGEST_LINE: Final = 2_000
 AGENT: Final = "curator"
 ACTIVITY_TYPE: Final = "chat"
 INSTRUCTIONS: Final = "Chat/.agents/curator.md"
@@ -44,6 +57,71 @@ _MOST_KEPT: Final = 100  # messages of its own session
 _LONGEST_TITLE: Final = 200
 _LONGEST_SUMMARY: Final = 1_000
 _LONGEST_ACTIVITY: Final = 500
+
+
+class ContextNotes:
+    """Adds lines to context files, each as a run that `parachute undo` takes back."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    async def add(
+        self, session: Session, file_path: str, section: str, content: str
+    ) -> dict[str, str]:
+        """Add to a section of a context file of the session's folders, or suggest that where a
+        stranger's text led to it. EditRefusedError: another file or section.
+        """
+        path = await self._file(session, file_path)
+        heading = _SECTIONS.get(section.strip("# ").casefold())
+        if heading is None:
+            raise EditRefusedError(f"section should be one of {', '.join(_SECTIONS.values())}")
+        text = " ".join(content.replace("<!--", " ").replace("-->", " ").split()).lstrip("-*#> ")
+        if not text:
+            raise EditRefusedError("content should have words")
+        text = shortened(text, _LONGEST_LINE)
+        note = await self._module.vault.note(path)
+        if _says(note, heading, text):
+            return {"status": "unchanged", "path": path}
+        lines, reason = f"- {text}", f"From the conversation “{session.title or session.id}”"
+        if heading == _HISTORY:
+            now = dt.datetime.now(dt.UTC)
+            lines = f"\n<!-- Added by curator on {now:%Y-%m-%d %H:%M} UTC -->\n{lines}"
+        if self._module.current_call.is_strangers:
+            payload = {"section": heading, "content": lines, "append": True}
+            made = await self._module.suggest("update", path, payload, reasoning=reason)
+            return {"status": "suggested", "path": path, "suggestion": made}
+        change = NoteChange(path, [AppendSection(heading, lines)], base=note.digest)
+        run = await self._module.vault.edit_all([change], reason=reason)
+        return {"status": "ok", "path": path, "run": run}
+
+    async def files_of(self, session: Session) -> list[str]:
+        found: list[str] = []
+        for folder in session.context_folders:
+            place = folder.strip("/")
+            names = [in_folder(place, name) for name in CONTEXT_NAMES]
+            if place.endswith(".md"):
+                names = [place]
+            there = [name for name in names if await self._module.vault.exists(name)]
+            found += there[:1]
+        return list(dict.fromkeys(found))
+
+    async def _file(self, session: Session, file_path: str) -> str:
+        asked, files = file_path.strip().strip("/"), await self.files_of(session)
+        meant = [one for one in files if asked in {one, one.rpartition("/")[0]}]
+        if len(meant) != 1:
+            listed = ", ".join(files) or "there are none"
+            raise EditRefusedError(
+                f"{asked[:200]!r} is not a context file of this conversation's folders: {listed}"
+            )
+        return meant[0]
+
+
+def _says(note: Note, heading: str, text: str) -> bool:
+    section = note.section(heading)
+    if section is None:
+        return False
+    plain = " ".join(text.casefold().split()).rstrip(".")
+    return plain in " ".join(section.content(note).casefold().split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +192,7 @@ class Curator:
         self._module, self._sessions, self._runs = module, sessions, runs
         self._at_work: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by session
         self._running: dict[str, CuratorRun] = {}  # by session
-        self._waiting: dict[str, SessionFields] = {}  # fields by session
+        self._waiting: dict[str, Fields] = {}  # fields by session
         self._logging = asyncio.Lock()
 
     async def observe(self, session_id: str, exchange: Exchange) -> None:
@@ -148,18 +226,19 @@ class Curator:
     async def set_title(self, session_id: str, title: str) -> dict[str, str]:
         wanted = _required(title, "title", _LONGEST_TITLE)
         try:
-            status = await self._change(session_id, {"title": wanted, "title_source": "ai"})
+            await self._change(session_id, {"title": wanted, "title_source": "ai"})
         except TitleProtectedError:
             message = "Title set by user: it is not overwritten."
             return {"status": "protected", "message": message}
         run = self._running.get(session_id)
         if run is not None:
             run.new_title = wanted
-        return {"status": status, "title": wanted}
+        return {"status": "ok", "title": wanted}
 
     async def set_summary(self, session_id: str, summary: str) -> dict[str, str]:
         wanted = _required(summary, "summary", _LONGEST_SUMMARY)
-        return {"status": await self._change(session_id, {"summary": wanted})}
+        await self._change(session_id, {"summary": wanted})
+        return {"status": "ok"}
 
     async def settle(self, session_id: str) -> None:
         """Write what the tools of a run could not. Raises what `Sessions` raises."""
@@ -202,18 +281,17 @@ class Curator:
         if run is not None:
             run.did(tool, **arguments)
 
-    async def _change(self, session_id: str, fields: SessionFields) -> str:
+    async def _change(self, session_id: str, fields: Fields) -> None:
         """A run that has read a stranger's text writes nothing more itself: what it says of its own
         conversation waits for `settle`.
         """
         if not self._module.current_call.is_strangers or self._module.current_call.run is None:
             await self._sessions.change(session_id, **fields)
-            return "ok"
+            return
         session = await self._sessions.get(session_id)
         if "title" in fields and session.title_source == "user":
             raise TitleProtectedError("the person gave this session its title")
         self._waiting.setdefault(session.id, {}).update(fields)
-        return "ok"
 
     async def _observe(self, session: Session, exchange: Exchange) -> None:
         run = self._running[session.id] = CuratorRun(exchange)
@@ -234,8 +312,22 @@ class Curator:
             await self._by_rules(session, run)
         elif LOG_ACTIVITY not in run.actions:
             await self.log_exchange(session, exchange, exchange.in_one_line)
-        await self._record(session, run, own_session)
-        await self._keep(session.id, prompt, began, words, run)
+        done: dict[str, object] = {
+            "ts": now(),
+            "exchange_number": exchange.number,
+            "actions": run.actions,
+        }
+        if run.new_title is not None:
+            done["new_title"] = run.new_title
+        await self._sessions.change(
+            session.id, curator_last_run=done, curator_session_id=own_session
+        )
+        said: list[CuratorMessage] = [
+            {"role": "user", "content": prompt, "timestamp": began},
+            {"role": "assistant", "content": words, "timestamp": now(), "tool_calls": run.calls},
+        ]
+        held: Any = await self._module.state.get(_STATE + session.id, [])
+        await self._module.state.put(_STATE + session.id, [*held, *said][-_MOST_KEPT:])
 
     async def _ask(self, session: Session, prompt: str) -> tuple[str, str | None]:
         """Its last words, and its session: another one where the earlier one cannot go on."""
@@ -250,6 +342,8 @@ class Curator:
         self, session: Session, prompt: str, own_session: str | None
     ) -> tuple[str, str | None]:
         instructions = await self._instructions()
+        tools = [UPDATE_TITLE] if session.title_source != "user" else []
+        tools += [UPDATE_SUMMARY, LOG_ACTIVITY, UPDATE_CONTEXT]
         with self._runs.starting():
             run = await self._module.agent(AGENT).start(
                 instructions + prompt,
@@ -257,7 +351,7 @@ class Curator:
                 session_id=own_session,
                 timeout_s=_LIMIT_S,
                 max_turns=_MOST_TURNS,
-                narrowing=AgentNarrowing(tools=_tools_for(session)),
+                narrowing=AgentNarrowing(tools=tuple(tools)),
             )
             self._runs.add(run.id, session.id, is_curator=True)
         result = await run.result()
@@ -292,32 +386,6 @@ class Curator:
         if await self.log_exchange(session, exchange, exchange.in_one_line):
             run.did(LOG_ACTIVITY, summary=exchange.in_one_line)
 
-    async def _record(self, session: Session, run: CuratorRun, own_session: str | None) -> None:
-        last: dict[str, object] = {
-            "ts": now(),
-            "exchange_number": run.exchange.number,
-            "actions": run.actions,
-        }
-        if run.new_title is not None:
-            last["new_title"] = run.new_title
-        await self._sessions.change(
-            session.id, curator_last_run=last, curator_session_id=own_session
-        )
-
-    async def _keep(
-        self, session_id: str, prompt: str, began: str, words: str, run: CuratorRun
-    ) -> None:
-        asked: CuratorMessage = {"role": "user", "content": prompt, "timestamp": began}
-        answered: CuratorMessage = {
-            "role": "assistant",
-            "content": words,
-            "timestamp": now(),
-            "tool_calls": run.calls,
-        }
-        held: Any = await self._module.state.get(_STATE + session_id, [])
-        kept = [*held, asked, answered][-_MOST_KEPT:]
-        await self._module.state.put(_STATE + session_id, kept)
-
 
 def _required(text: str, name: str, most: int) -> str:
     said = _line(text)
@@ -332,8 +400,3 @@ def _line(text: str | None) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _tools_for(session: Session) -> tuple[str, ...]:
-    tools = (UPDATE_SUMMARY, LOG_ACTIVITY, UPDATE_CONTEXT)
-    return tools if session.title_source == "user" else (UPDATE_TITLE, *tools)

@@ -22,8 +22,6 @@ from .curator import (
     is_due,
 )
 from .messages import Message
-from .prompt import PromptPart
-from .prompt_parts import PromptOrder
 from .session_service import SessionService
 from .turn import EndedTurn
 from .write_back import StoredFact
@@ -154,20 +152,6 @@ class CuratorRoutes(SessionService):
             whose = "curator" if of_curator else "agent"
             raise ActRefusedError(f"This is for the conversation's {whose} alone.")
         return found.session_id
-
-    async def from_brain(self, order: PromptOrder) -> list[PromptPart]:
-        was_strangers = self.current_call.is_strangers
-        if not self.settings.brain_context:
-            return []
-        text, count = await self.bridge.enrich(
-            order.session, order.message, is_preview=order.is_preview
-        )
-        if not text:
-            return []
-        if not count:  # it says that Brain is left to the agent, and quotes nothing
-            return [PromptPart(kind="tools", text=text)]
-        is_strangers = self.current_call.is_strangers and not was_strangers
-        return [PromptPart(kind="brain", text=text, is_strangers=is_strangers, count=count)]
 
     async def turn_ended(self, ended: EndedTurn) -> None:
         exchange = exchange_of(ended.number, ended.question, ended.answer)

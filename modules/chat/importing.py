@@ -14,7 +14,7 @@ from parachuted.errors import EditRefusedError
 from parachuted.modules import Finding, read_each, reading, route
 
 from .messages import Message, Role, ToolUse
-from .session import NewSession, iso_time, one_line
+from .session import iso_time, one_line
 from .session_service import SessionService
 
 Export: TypeAlias = Literal["chatgpt", "claude", "claude-code"]
@@ -91,9 +91,13 @@ def _read(one: object) -> Imported:
         original, created, title = one.get("uuid"), one.get("created_at"), one.get("name")
     elif isinstance(one, dict) and isinstance(one.get("events"), list):
         events = [event for event in one["events"] if isinstance(event, dict)]
-        source, found = "claude-code", _claude_code(events)
+        source, found = "claude-code", _Reading()
+        for message in _claude_code_messages(events):
+            found.add(message)
         original, created = one.get("sessionId"), None
-        title = _title_of(events) or (found.messages[0].content if found.messages else "")
+        summaries = [one["summary"] for one in events if isinstance(one.get("summary"), str)]
+        first = found.messages[0].content if found.messages else ""
+        title = summaries[-1] if summaries else first
     else:
         raise ExportError("it is neither one of ChatGPT's nor one of Claude's or Claude Code's")
     if not isinstance(original, str) or not original:
@@ -176,13 +180,6 @@ def _claude(messages: Sequence[object]) -> _Reading:
     return found
 
 
-def _claude_code(events: Sequence[Mapping[str, object]]) -> _Reading:
-    found = _Reading()
-    for message in _claude_code_messages(events):
-        found.add(message)
-    return found
-
-
 def _claude_code_messages(events: Sequence[Mapping[str, object]]) -> Iterator[Message]:
     """What was said, without side chains, what programs answered, and what no person typed.
 
@@ -221,12 +218,6 @@ def _tools_of(blocks: Sequence[object]) -> list[ToolUse]:
         for one in blocks
         if isinstance(one, dict) and one.get("type") == "tool_use" and one.get("name")
     ]
-
-
-def _title_of(events: Sequence[Mapping[str, object]]) -> object:
-    return next(
-        (one["summary"] for one in reversed(events) if isinstance(one.get("summary"), str)), None
-    )
 
 
 def _message(original: str, role: Role, text: str, at: object) -> Message:
@@ -330,7 +321,16 @@ class ImportRoutes(SessionService):
             with reading(one.title, left_out):
                 if not (is_there or dry_run):
                     made.append(await self._add(one, archived=archived, is_own=is_own))
-                planned.append(_planned(one, is_there=is_there, is_own=is_own))
+                planned.append(
+                    PlannedSession(
+                        id=one.id,
+                        title=one.title,
+                        source=one.source,
+                        message_count=len(one.messages),
+                        is_there=is_there,
+                        origin="you" if is_own else "imported",
+                    )
+                )
         return ImportReport(
             total_conversations=total,
             imported_count=len(made),
@@ -343,32 +343,21 @@ class ImportRoutes(SessionService):
         )
 
     async def _add(self, one: Imported, *, archived: bool, is_own: bool) -> str:
-        fields: NewSession = {
-            "id": one.id,
-            "title": one.title,
-            "title_source": "ai",
-            "source": one.source,
-            "original_id": one.original_id,
-            "archived": archived,
-            "created_by": "import",
-        }
-        if one.created_at is not None:
-            fields["created_at"] = one.created_at
-        write = partial(self.vault.import_note, is_own=is_own)
-        created = await self.sessions.create(one.messages, announce=False, write=write, **fields)
+        created = await self.sessions.create(
+            one.messages,
+            announce=False,
+            write=partial(self.vault.import_note, is_own=is_own),
+            id=one.id,
+            title=one.title,
+            title_source="ai",
+            source=one.source,
+            original_id=one.original_id,
+            archived=archived,
+            created_by="import",
+            created_at=one.created_at,
+        )
         return created.id
 
 
 def _said(finding: Finding) -> str:
     return f"{finding.path}: {finding.problem}"
-
-
-def _planned(one: Imported, *, is_there: bool, is_own: bool) -> PlannedSession:
-    return PlannedSession(
-        id=one.id,
-        title=one.title,
-        source=one.source,
-        message_count=len(one.messages),
-        is_there=is_there,
-        origin="you" if is_own else "imported",
-    )

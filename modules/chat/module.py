@@ -6,19 +6,15 @@ from dataclasses import replace
 
 from parachuted.modules import Finding
 
-from .bridge import Bridge
-from .context_notes import ContextNotes
-from .curator import Curator
+from .curator import ContextNotes, Curator
 from .elsewhere_routes import ElsewhereRoutes
-from .messenger import Messenger
-from .session_routes import SessionRoutes
+from .permissions import SharedChats
+from .session_routes import SessionRoutes, TranscriptRoutes
 from .session_tools import SessionTools
 from .sessions import Sessions
 from .settings import ChatSettings
-from .shared_chats import SharedChats
-from .transcript_routes import TranscriptRoutes
 from .turn_routes import TurnRoutes
-from .turns import Turns
+from .turns import Messenger, Turns
 from .workspaces import WorkspaceRoutes
 
 
@@ -42,10 +38,9 @@ class ChatModule(
         self.curator = Curator(self, self.sessions, self.turns.work.run_sessions)
         self.context_notes = ContextNotes(self)
         self.messenger = Messenger(self, self.turns)
-        self.bridge = Bridge(self, self.sessions)
+        self.bridge = self.turns.work.bridge
         self.write_back = self.turns.work.write_back
         await self.write_back.load()
-        self.turns.work.parts.enrichers.append(self.from_brain)
         self.turns.followers.append(self.turn_ended)
 
     async def doctor(self) -> list[Finding]:

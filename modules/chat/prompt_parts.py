@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -25,9 +25,11 @@ from parachuted.modules import (
 )
 
 from .brain_access import brain_of, field_of
+from .bridge import Bridge
 from .permissions import (
     Mode,
     described,
+    is_below,
     mode_of,
     named_in,
     narrowing_of,
@@ -37,7 +39,7 @@ from .permissions import (
 )
 from .prompt import ComposedPrompt, Kind, PromptPart, compose
 from .session import Session
-from .shared_chats import is_below
+from .settings import ChatSettings
 from .turn import TurnRequest
 from .turn_events import Event
 from .workspaces import find_workspace
@@ -86,15 +88,11 @@ class PromptOrder:
     is_preview: bool
 
 
-Enricher = Callable[[PromptOrder], Gathered]
-
-
 class PromptParts:
-    """What cannot be read is left out and fails no turn. `enrichers` add parts of their own."""
+    """What cannot be read is left out and fails no turn."""
 
-    def __init__(self, module: Module) -> None:
-        self._module = module
-        self.enrichers: list[Enricher] = []
+    def __init__(self, module: Module, bridge: Bridge) -> None:
+        self._module, self._bridge = module, bridge
         self.limit_s = _WITHIN_S  # of each part
 
     async def preview(self, session: Session, request: TurnRequest) -> dict[str, object]:
@@ -172,7 +170,7 @@ class PromptParts:
         found = await asyncio.gather(
             self._within(self._contexts(order), "context"),
             self._within(self._entities(order), "entities"),
-            self._within(self._enriched(order), "enrichment"),
+            self._within(self._from_brain(order), "enrichment"),
             self._within(self._journal(order), "journal"),
             self._within(self._working_folder(order), "working folder"),
         )
@@ -224,9 +222,10 @@ class PromptParts:
         path = name if name.endswith(".md") else None
         if path is None and "/" not in name:
             for place in _agent_folders(folder):
-                if await self._exists(f"{place}/{name}.md"):
-                    path = f"{place}/{name}.md"
-                    break
+                with suppress(ParachuteError):
+                    if await self._module.vault.exists(f"{place}/{name}.md"):
+                        path = f"{place}/{name}.md"
+                        break
         if path is None:
             places = " or ".join(_agent_folders(folder))
             raise NotFoundError(f"there is no agent {name[:80]!r} in {places}")
@@ -236,14 +235,14 @@ class PromptParts:
                 f"{path[:200]} is a stranger's text, so no agent is made of it; move it into "
                 f"{AGENT_FOLDER}/ once you have read it"
             )
-        called = note.frontmatter.get("name")
+        called, model = note.frontmatter.get("name"), note.frontmatter.get("model")
         stem = path.rpartition("/")[2].removesuffix(".md")
         words = visible_to_agents(note.body).strip()
         return AgentNote(
             name=str(called or stem),
             text=words,
             path=path,
-            model=_named(note.frontmatter.get("model")),
+            model=str(model) if model not in (None, "", "inherit") else None,
             tools=_names(note.frontmatter.get("tools")),
         )
 
@@ -284,15 +283,14 @@ class PromptParts:
         ]
 
     async def _contexts(self, order: PromptOrder) -> list[PromptPart]:
-        folders = dict.fromkeys(order.session.context_folders)
-        found = [await self._context_of(name) for name in folders]
+        """The context file of each folder, or the note that is named."""
+        found = []
+        for name in dict.fromkeys(order.session.context_folders):
+            names = [name]
+            if not name.endswith(".md"):
+                names = [in_folder(name.strip("/"), one) for one in CONTEXT_NAMES]
+            found.append(await self._first("context", names))
         return [one for one in found if one is not None]
-
-    async def _context_of(self, name: str) -> PromptPart | None:
-        if name.endswith(".md"):
-            return await self._note("context", name)
-        folder = name.strip("/")
-        return await self._first("context", [in_folder(folder, one) for one in CONTEXT_NAMES])
 
     async def _working_folder(self, order: PromptOrder) -> list[PromptPart]:
         """CLAUDE.md of the working folder; for a trusted agent of the folders above it, too. A
@@ -335,11 +333,21 @@ class PromptParts:
             parts.append(part)
         return parts
 
-    async def _enriched(self, order: PromptOrder) -> list[PromptPart]:
-        if not reads_by(order.session.permissions, "brain"):
+    async def _from_brain(self, order: PromptOrder) -> list[PromptPart]:
+        """What Brain finds for the message."""
+        settings, call = self._module.settings, self._module.current_call
+        is_on = isinstance(settings, ChatSettings) and settings.brain_context
+        if not (is_on and reads_by(order.session.permissions, "brain")):
             return []
-        found = [await one(order) for one in self.enrichers]
-        return [part for parts in found for part in parts]
+        text, count = await self._bridge.enrich(
+            order.session, order.message, is_preview=order.is_preview
+        )
+        if not text:
+            return []
+        if not count:  # it says that Brain is left to the agent, and quotes nothing
+            return [PromptPart(kind="tools", text=text)]
+        is_strangers = self._module.current_call.is_strangers and not call.is_strangers
+        return [PromptPart(kind="brain", text=text, is_strangers=is_strangers, count=count)]
 
     async def _journal(self, order: PromptOrder) -> list[PromptPart]:
         journal: Any = self._module.get_interface("JournalInterface")
@@ -385,12 +393,6 @@ class PromptParts:
             why = {"of": one.path, "why": one.problem}
             self._module.log.warning("a prompt lacks a part", extra=why)
 
-    async def _exists(self, path: str) -> bool:
-        try:
-            return await self._module.vault.exists(path)
-        except ParachuteError:
-            return False
-
     async def _list(self, pattern: str) -> Sequence[str]:
         try:
             return await self._module.vault.list(pattern)
@@ -411,11 +413,6 @@ def name_in(path: str, folder: str) -> str | None:
 def skill_of(message: str, skills: Iterable[AgentSkill]) -> AgentSkill | None:
     asked = _SKILL.match(message.lstrip())
     return next((one for one in skills if asked is not None and one.name == asked[1]), None)
-
-
-def _named(value: object) -> str | None:
-    """Claude Code's `inherit` names none."""
-    return str(value) if value not in (None, "", "inherit") else None
 
 
 def _names(value: object) -> tuple[str, ...] | None:

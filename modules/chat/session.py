@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias, TypedDict, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from parachuted.errors import EditRefusedError
 from parachuted.modules import NoteEdit, RemoveKey, SetKey
@@ -19,7 +19,7 @@ from .messages import Conversation, one_line_json
 FOLDER: Final = "Chat/sessions/"
 UNTITLED: Final = "Chat"
 TitleSource: TypeAlias = Literal["default", "ai", "user"]
-Mode: TypeAlias = Literal["default", "workspace", "trusted", "sandboxed"]
+SessionMode: TypeAlias = Literal["default", "workspace", "trusted", "sandboxed"]
 Source: TypeAlias = Literal[
     "parachute", "claude-code", "claude", "chatgpt", "telegram", "discord", "matrix"
 ]
@@ -69,7 +69,7 @@ class Session:
     summary: str | None = None
     tags: tuple[str, ...] = ()
     archived: bool = False
-    mode: Mode = "default"
+    mode: SessionMode = "default"
     model: str | None = None
     context_folders: tuple[str, ...] = ()
     permissions: SessionPermissions | None = None
@@ -93,38 +93,8 @@ class Session:
     history: str = ""
 
 
-class SessionFields(TypedDict, total=False):
-    """What of a session can be changed; None takes a field out."""
-
-    title: str | None
-    title_source: TitleSource
-    summary: str | None
-    tags: Sequence[str]
-    archived: bool
-    mode: Mode
-    model: str | None
-    context_folders: Sequence[str]
-    permissions: SessionPermissions | None
-    agent: str | None
-    workspace: str | None
-    working_directory: str | None
-    source: Source
-    linked_bot: LinkedBot | None
-    continued_from: str | None
-    parent_id: str | None
-    original_id: str | None
-    created_by: str | None
-    curator_session_id: str | None
-    curator_last_run: Mapping[str, object] | None
-    bridge_context_log: Sequence[Mapping[str, object]]
-    metadata: Mapping[str, object]
-
-
-class NewSession(SessionFields, total=False):
-    id: str
-    para_id: str
-    created_at: str
-
+Fields: TypeAlias = dict[str, Any]
+"""Fields of a `Session` by name; None takes one out."""
 
 # how each field stands in the frontmatter
 _TEXTS: Final = (
@@ -143,7 +113,7 @@ _TEXTS: Final = (
 )
 _CHOICES: Final[Mapping[str, Sequence[str]]] = {
     "title_source": get_args(TitleSource),
-    "mode": get_args(Mode),
+    "mode": get_args(SessionMode),
     "source": get_args(Source),
 }
 _LISTS: Final = ("tags", "context_folders")
@@ -157,7 +127,9 @@ _NESTED: Final[Mapping[str, Sequence[str]]] = {
     "permissions": [one.name for one in fields(SessionPermissions)],
     "linked_bot": [f"linked_bot_{one.name}" for one in fields(LinkedBot)],
 }
-CHANGEABLE: Final = SessionFields.__annotations__.keys()
+_KNOWN: Final = {one.name for one in fields(Session)} - {
+    *("path", "updated_at", "message_count", "history")
+}
 
 
 def now() -> str:
@@ -248,9 +220,10 @@ def read_session(
     created = iso_time(values.pop("created_at", None)) or min(times, default=None)
     changed = iso_time(modified) or now()
     session_id = str(frontmatter.get("id") or uuid.uuid5(_NAMESPACE, path))
+    short = re.sub(r"[^a-z0-9]", "", session_id.lower())[-12:].rjust(12, "0")
     return Session(
         id=session_id,
-        para_id=str(frontmatter.get("para_id") or f"para:chat:{_short_id(session_id)}"),
+        para_id=str(frontmatter.get("para_id") or f"para:chat:{short}"),
         path=path,
         created_at=created or changed,
         updated_at=max(times, default=created or changed),
@@ -288,7 +261,7 @@ def check_value(name: str, value: object) -> None:
         raise EditRefusedError(f"{name} is one of {', '.join(allowed)}")
     if name == "title" and isinstance(value, str) and len(value) > _LONGEST_TITLE:
         raise EditRefusedError(f"a title has at most {_LONGEST_TITLE} characters")
-    if name not in CHANGEABLE | {"created_at", "forks", "id", "para_id"}:
+    if name not in _KNOWN:
         raise EditRefusedError(f"a session has no field {name[:80]} that can be changed")
 
 
@@ -393,7 +366,3 @@ def _list(value: object) -> tuple[str, ...] | None:
     if isinstance(value, list) and not any(isinstance(one, list | dict) for one in value):
         return tuple(str(one) for one in value)
     return None
-
-
-def _short_id(session_id: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", session_id.lower())[-12:].rjust(12, "0")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from parachuted.errors import ActRefusedError, ConflictError, NotFoundError
@@ -48,20 +48,10 @@ class Defect:
 
 
 @dataclass(frozen=True, slots=True)
-class FileText:
-    path: str
-    digest: str
-    text: str
-    frontmatter: Mapping[str, object]
-    body_start: int
-    modified: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class SessionFile:
     """A file as one read found it. `is_shortened`: the reader may not see a private part."""
 
-    note: FileText
+    note: Note
     conversation: Conversation
     session: Session
     problems: tuple[str, ...]
@@ -101,7 +91,7 @@ class SessionFiles:
 
     async def read_at(self, path: str) -> SessionFile:
         """NotFoundError; EditRefusedError: it is not text."""
-        return await asyncio.to_thread(self._interpret, _text_of(await self._vault.note(path)))
+        return await asyncio.to_thread(self._interpret, await self._vault.note(path))
 
     async def load(self) -> None:
         known = await asyncio.to_thread(self.index.digests)
@@ -124,8 +114,8 @@ class SessionFiles:
     async def _load_some(
         self, notes: Sequence[Note], known: Mapping[str, str], gone_by_id: dict[str, str]
     ) -> None:
-        texts, kept = [(one.path, _text_of(one)) for one in notes], list[SessionFile]()
-        files, findings = await asyncio.to_thread(read_each, texts, self._interpret)
+        named, kept = [(one.path, one) for one in notes], list[SessionFile]()
+        files, findings = await asyncio.to_thread(read_each, named, self._interpret)
         self._unreadable |= {one.path: one for one in findings if one.path}
         for file in files:
             path = file.note.path
@@ -135,7 +125,7 @@ class SessionFiles:
                 continue  # written meanwhile
             with self._reading(path):
                 if self.title_by_hand(file) is not None:
-                    await self._follow_person(file)
+                    await self._follow(file)
                 else:
                     kept.append(file)
         await self.keep(kept)
@@ -157,11 +147,7 @@ class SessionFiles:
                 return
             async with self.lock(file.session.id):
                 with contextlib.suppress(NotFoundError):
-                    file = await self.read_at(path)
-                    if by_person:
-                        await self._follow_person(file)
-                    else:
-                        await self.keep([file])
+                    await self._follow(await self.read_at(path), by_person=by_person)
 
     @contextlib.contextmanager
     def _reading(self, path: str) -> Iterator[None]:
@@ -188,15 +174,12 @@ class SessionFiles:
             with self._reading(path):
                 file = await self.read_at(path)
                 async with self.lock(file.session.id):
-                    if by_person:
-                        await self._follow_person(file, is_renamed=True)
-                    else:
-                        await self.keep([file])
+                    await self._follow(file, by_person=by_person, is_renamed=True)
         else:
             await self.look(source)
             await self.look(path, by_person=by_person)
 
-    def _interpret(self, note: FileText) -> SessionFile:
+    def _interpret(self, note: Note) -> SessionFile:
         """A text with a defect no longer says whose it is: it stays the session that was listed."""
         last = self._last
         is_same = last is not None and last.note.text == note.text
@@ -215,45 +198,33 @@ class SessionFiles:
         await self.keep([file])
         return file.session
 
-    def title_by_hand(self, file: SessionFile, *, is_renamed: bool = False) -> str | None:
-        """The title that a person gave by editing the file or its name, if it is not known as
-        theirs.
-        """
+    def title_by_hand(self, file: SessionFile) -> str | None:
+        """The title that a person gave by editing the file, if it is not known as theirs."""
         known = self.index.get_session(file.note.path)
-        session = file.session
-        if known is None or session.title_source == "user":
-            return None
-        if session.title != known.title:
-            return session.title
-        return name_says(file.note.path, session) if is_renamed else None
+        is_new = known is not None and file.session.title != known.title
+        return file.session.title if is_new and file.session.title_source != "user" else None
 
-    async def _follow_person(self, file: SessionFile, *, is_renamed: bool = False) -> None:
-        """Put the file into the index; a title that was edited is the person's from now on."""
-        title = self.title_by_hand(file, is_renamed=is_renamed)
-        if title is None and is_renamed:
-            title = name_says(file.note.path, file.session)
+    async def _follow(
+        self, file: SessionFile, *, by_person: bool = True, is_renamed: bool = False
+    ) -> None:
+        """Put the file into the index; a title that a person edited is theirs from now on."""
+        path, title = file.note.path, self.title_by_hand(file) if by_person else None
+        if title is None and by_person and is_renamed:
+            title = name_says(path, file.session)
         if title is not None and not file.is_shortened and file.defect is None:
-            with self._reading(file.note.path):
+            edits = [SetKey("title", title), SetKey("title_source", "user")]
+            with self._reading(path):
                 for _attempt in range(_ATTEMPTS):
-                    edits = [SetKey("title", title), SetKey("title_source", "user")]
-                    try:
-                        await self._vault.edit(file.note.path, edits, base=file.note.digest)
-                    except ConflictError:
-                        file = await self.read_at(file.note.path)
-                    else:
-                        file = await self.read_at(file.note.path)
+                    with contextlib.suppress(ConflictError):
+                        await self._vault.edit(path, edits, base=file.note.digest)
                         break
+                    file = await self.read_at(path)
+                file = await self.read_at(path)
         await self.keep([file])
 
 
 def is_session_path(path: str) -> bool:
     return path.startswith(FOLDER) and path.endswith(".md") and not is_conflict_copy(path)
-
-
-def _text_of(note: Note) -> FileText:
-    return FileText(
-        note.path, note.digest, note.text, note.frontmatter, note.body_start, note.modified
-    )
 
 
 def appended(file: SessionFile, text: str, digest: str) -> SessionFile | None:
@@ -262,14 +233,16 @@ def appended(file: SessionFile, text: str, digest: str) -> SessionFile | None:
     """
     if hashlib.sha256(text.encode()).hexdigest() != digest:
         return None
-    note = replace(file.note, text=text, digest=digest, modified=datetime.now(UTC))
+    changed: dict[str, Any] = {"text": text, "digest": digest, "modified": datetime.now(UTC)}
+    unread: dict[str, Any] = dict.fromkeys(("find_sections", "find_links"), lambda _: ())
+    note = replace(file.note, **changed, **unread)
     new = read_conversation(text[len(file.note.text) :])
     parts = (*file.conversation.parts, *new.parts)
     new_file = _session_file(note, Conversation(file.conversation.head, parts))
     return new_file if new_file.defect is None else _as_listed(new_file, file.session)
 
 
-def _session_file(note: FileText, conversation: Conversation | None = None) -> SessionFile:
+def _session_file(note: Note, conversation: Conversation | None = None) -> SessionFile:
     conversation = conversation or read_conversation(note.text, note.body_start)
     session, problems = read_session(
         note.path,

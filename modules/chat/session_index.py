@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,10 +45,8 @@ _FIRST: Final = (
     "WHERE other.id = sessions.id AND other.path < sessions.path)"
 )
 _COUNTS: Final = (
-    "SELECT count(*), coalesce(sum(archived), 0), "
-    "coalesce(sum(json_extract(session, '$.message_count')), 0) FROM sessions "
-    "WHERE NOT EXISTS (SELECT 1 FROM sessions AS other "
-    "WHERE other.id = sessions.id AND other.path < sessions.path)"
+    "SELECT count(*), coalesce(sum(archived), 0), "  # noqa: S608  no value is in it
+    f"coalesce(sum(json_extract(session, '$.message_count')), 0) FROM sessions WHERE {_FIRST}"
 )
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 20
@@ -63,25 +62,6 @@ class Entry:
     problems: Sequence[str]
     messages: Sequence[Message]
     body: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionQuery:
-    """Which sessions, of those after `after` (time, id). None is any."""
-
-    archived: bool | None = None
-    words: str = ""
-    tag: str | None = None
-    workspace: str | None = None
-    after: tuple[str, str] | None = None
-    limit: int = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionCounts:
-    sessions: int
-    archived: int
-    messages: int
 
 
 class SessionIndex:
@@ -191,10 +171,10 @@ class SessionIndex:
             found.setdefault(session_id, []).append(path)
         return found
 
-    def counts(self) -> SessionCounts:
-        """Of several files with one id, the first counts."""
+    def counts(self) -> tuple[int, int, int]:
+        """Sessions, archived ones among them, and messages."""
         ((sessions, archived, messages),) = self._rows(_COUNTS)
-        return SessionCounts(sessions=sessions, archived=archived, messages=messages)
+        return sessions, archived, messages
 
     def paths_of_bot(self, platform: str, chat_id: str) -> list[str]:
         return self._paths(
@@ -202,28 +182,35 @@ class SessionIndex:
             [f"{platform} {chat_id}"],
         )
 
-    def newest(self, wanted: SessionQuery) -> list[Session]:
-        """Of several files with one id, the first counts."""
-        where, values = [_FIRST], list[object]()
-        if wanted.archived is not None:
-            where.append("archived = ?")
-            values.append(wanted.archived)
-        if wanted.after is not None:
-            where.append("updated <= ? AND (updated < ? OR id > ?)")
-            values += [wanted.after[0], *wanted.after]
-        if wanted.words.strip():
-            where.append("number IN (SELECT rowid FROM texts WHERE texts MATCH ?)")
-            values.append(_query(wanted.words))
-        if wanted.tag is not None:
-            where.append("EXISTS (SELECT 1 FROM json_each(session, '$.tags') WHERE value = ?)")
-            values.append(wanted.tag)
-        if wanted.workspace is not None:
-            where.append("json_extract(session, '$.workspace') = ?")
-            values.append(wanted.workspace)
+    def newest(
+        self,
+        *,
+        words: str = "",
+        archived: bool | None = None,
+        tag: str | None = None,
+        workspace: str | None = None,
+        after: tuple[str, str] | None = None,
+        limit: int = 50,
+    ) -> list[Session]:
+        """Those after `after` (time, id); None is any. Of several files with one id, the first
+        counts.
+        """
+        first, last = after or (None, None)
+        conditions: dict[str, list[object]] = {
+            "archived = ?": [archived],
+            "updated <= ? AND (updated < ? OR id > ?)": [first, first, last],
+            "number IN (SELECT rowid FROM texts WHERE texts MATCH ?)": [
+                _query(words) if words.strip() else None
+            ],
+            "EXISTS (SELECT 1 FROM json_each(session, '$.tags') WHERE value = ?)": [tag],
+            "json_extract(session, '$.workspace') = ?": [workspace],
+        }
+        asked = {one: values for one, values in conditions.items() if None not in values}
+        where = " AND ".join([_FIRST, *asked])
         rows = self._rows(
-            f"SELECT session FROM sessions WHERE {' AND '.join(where)} "  # noqa: S608  no value is in it
+            f"SELECT session FROM sessions WHERE {where} "  # noqa: S608  no value is in it
             "ORDER BY updated DESC, id LIMIT ?",
-            [*values, wanted.limit],
+            [*chain.from_iterable(asked.values()), limit],
         )
         return [_session(text) for (text,) in rows]
 

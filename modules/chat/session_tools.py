@@ -7,7 +7,9 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.errors import ActRefusedError
+from parachuted.errors import (
+    ActRefusedError,
+)
 from parachuted.modules import mcp_tool
 
 from .curator_routes import CuratorRoutes
@@ -88,13 +90,13 @@ class SessionTools(CuratorRoutes):
     ) -> SessionPageBrief:
         """List or search conversations, the newest first."""
         await self._refuse_curators()
-        page = await self.sessions.page(
+        found, cursor = await self.sessions.page(
             search=query, tag=tag, archived=archived, limit=limit, cursor=cursor
         )
         # titles and summaries are texts, which mark who has read a stranger's
-        async for _note in self.vault.read_notes([one.path for one in page.sessions]):
+        async for _note in self.vault.read_notes([one.path for one in found]):
             pass
-        return {"sessions": [_brief(one) for one in page.sessions], "next": page.next}
+        return {"sessions": [_brief(one) for one in found], "next": cursor}
 
     @mcp_tool("chat-session")
     async def read_session(self, session_id: str, messages: Limit = 20) -> SessionText:

@@ -13,30 +13,22 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Any
 
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.modules import Finding, Module, reading
 
 from .messages import Message, new_message_id
-from .session import FOLDER, NewSession, Session, SessionFields, check_value, now
+from .session import FOLDER, Fields, Session, check_value, now
 from .session_files import SessionFile, SessionFiles
-from .session_index import SessionCounts, SessionIndex, SessionQuery
-from .session_writer import NewFile, SessionWriter, refuse_change
-from .unwritten import LoggedMessage, UnwrittenMessages
+from .session_index import SessionIndex
+from .session_writer import LoggedMessage, NewFile, SessionWriter, UnwrittenMessages, refuse_change
 
 _PAUSE_S = 0.05
 _SHARE = 4.0  # a file that takes long to write is written a fifth of the time at most
 _LONGEST_PAUSE_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class SessionPage:
-    """`next` is the cursor of those that follow."""
-
-    sessions: tuple[Session, ...]
-    next: str | None
 
 
 @dataclass(slots=True)
@@ -87,7 +79,7 @@ class Sessions:
         *,
         announce: bool = True,
         write: NewFile | None = None,
-        **fields: Unpack[NewSession],
+        **fields: Any,  # noqa: ANN401  of `Session`
     ) -> Session:
         """Make a session; `write` makes its file, where that is no usual note.
 
@@ -97,14 +89,14 @@ class Sessions:
         session_id = fields.get("id") or str(uuid.uuid4())
         if await asyncio.to_thread(self._index.paths_of, session_id):
             raise conflict(f"there is a session {session_id[:80]}")
-        new: NewSession = {
-            "title": fields.get("title"),
+        new: Fields = {
+            "title": None,
             "title_source": "user" if fields.get("title") else "default",
             "id": session_id,
             "para_id": f"para:chat:{new_message_id()}",
             "created_at": now(),
         }
-        new |= {name: one for name, one in fields.items() if one is not None}  # type: ignore[typeddict-item]
+        new |= {name: one for name, one in fields.items() if one is not None}
         session = await self._writer.create(new, messages, write or self._vault.create)
         if announce:
             self._module.publish(
@@ -212,7 +204,7 @@ class Sessions:
         """EditRefusedError: a person has to mend the file first."""
         refuse_change(await self.read(session_id))
 
-    async def change(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
+    async def change(self, session_id: str, **fields: Any) -> Session:  # noqa: ANN401  the same
         """None takes a field out; a `title` needs its `title_source`. Raises TitleProtectedError,
         and EditRefusedError for a value.
         """
@@ -248,27 +240,26 @@ class Sessions:
         workspace: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> SessionPage:
-        """The newest first. `search` and `topic` are words of title, summary, tags and messages.
-        EditRefusedError: of the cursor.
+    ) -> tuple[list[Session], str | None]:
+        """The newest first, and the cursor of those that follow. `search` and `topic` are words of
+        title, summary, tags and messages. EditRefusedError: of the cursor.
         """
         await self._loaded.wait()
-        wanted = SessionQuery(
-            archived=archived,
+        newest = partial(
+            self._index.newest,
             words=f"{search} {topic}".strip(),
+            archived=archived,
             tag=tag,
             workspace=workspace,
             after=_after(cursor),
             limit=limit + 1,
         )
-        found = await asyncio.to_thread(self._index.newest, wanted)
+        found = await asyncio.to_thread(newest)
         last = found[limit - 1] if len(found) > limit else None
-        return SessionPage(
-            sessions=tuple(found[:limit]),
-            next=None if last is None else f"{last.updated_at} {last.id}",
-        )
+        return found[:limit], None if last is None else f"{last.updated_at} {last.id}"
 
-    async def count(self) -> SessionCounts:
+    async def count(self) -> tuple[int, int, int]:
+        """Sessions, archived ones among them, and messages."""
         await self._loaded.wait()
         return await asyncio.to_thread(self._index.counts)
 

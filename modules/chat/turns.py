@@ -6,6 +6,7 @@ A turn belongs to no client: it goes on when all have gone, and ends with one ev
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,36 +15,29 @@ from itertools import takewhile
 from typing import Final
 
 from parachuted.errors import (
+    ActRefusedError,
     AgentStoppedError,
+    ConflictError,
+    EditRefusedError,
     NotFoundError,
     ParachuteError,
 )
 from parachuted.modules import AgentRun, Module
 
-from .messages import Message
+from .permissions import SharedChats
 from .session import Session
 from .sessions import Sessions, conflict
-from .shared_chats import SharedChats
-from .turn import EndedTurn, Turn, TurnRequest
-from .turn_events import Event, Resumption, session_event, typed_error
-from .turn_questions import OpenQuestion
-from .turn_stream import TurnStream
+from .turn import EndedTurn, Turn, TurnRequest, TurnStream
+from .turn_events import Event, OpenQuestion, Resumption, cut_off, session_event, typed_error
 from .turn_work import STOPPED, TurnWork, new_session_id
 
 _MOST_STREAMS: Final = 500
 _MOST_RUNS: Final = 100
-_CUT_OFF: Final = {
-    "type": "typed_error",
-    "code": "service_unavailable",
-    "title": "The answer was cut off",
-    "message": "The daemon ended while it was being written. Ask again.",
-    "actions": [{"key": "r", "label": "Try again", "action": "retry"}],
-    "canRetry": True,
-    "retryDelayMs": 0,
-    "originalError": None,
-}
 _MOST_INJECTED: Final = 20
 _ENDS_WITHIN_S: Final = 5.0
+_MOST_HOPS: Final = 3
+_MOST_WAITING: Final = 10
+_MOST_TRIES: Final = 20
 
 Follower = Callable[[EndedTurn], Awaitable[None]]
 
@@ -68,11 +62,10 @@ class Turns:
         self._following: set[asyncio.Task[None]] = set()  # what goes on after turns
 
     def active(self) -> list[str]:
-        return list(filter(self.is_active, self._active))
+        return list(self._active)
 
     def is_active(self, session_id: str) -> bool:
-        turn = self._active.get(session_id)
-        return turn is not None and turn.session is not None
+        return session_id in self._active
 
     async def start(self, request: TurnRequest) -> TurnStream:
         """Start a turn, or follow the one in which the message's id was said; it goes on unread.
@@ -86,25 +79,19 @@ class Turns:
             sent = (self._module.current_call.key, message_id)
             if sent in self._going:
                 return self._going[sent].stream
-            request = await self._with_session(request, new_session_id(message_id))
-            said = await self._find_said(request)
+            new = new_session_id(message_id)
+            if request.session_id is None and await self._sessions.known_ids([new]):
+                request = replace(request, session_id=new)
+            said = await self._said(request)
             if said is not None:
-                return await self._follow_said(request, *said)
+                return said
             turn = await self._begin(request)
             turn.sent, self._going[sent] = sent, turn
             return turn.stream
 
-    async def _with_session(self, request: TurnRequest, new: str) -> TurnRequest:
-        """The request; where its message began a session already, in that one."""
-        if request.session_id is not None or not await self._sessions.known_ids([new]):
-            return request
-        return replace(request, session_id=new)
-
-    async def _find_said(
-        self, request: TurnRequest
-    ) -> tuple[Session, Message, Message | None] | None:
-        """The session, the message with the request's id and its answer, if it has one; None: it
-        was not said. The file says so: a restart forgets nothing.
+    async def _said(self, request: TurnRequest) -> TurnStream | None:
+        """The events of the turn in which the request's message was said, as the session's file has
+        it, so that a restart forgets nothing; None: it was not said.
         """
         if request.session_id is None:
             return None
@@ -112,19 +99,15 @@ class Turns:
         place = next((at for at, one in enumerate(messages) if one.id == request.message_id), None)
         if place is None:
             return None
+        question = messages[place]
         following = takewhile(lambda one: not one.is_question, messages[place + 1 :])
         answers = [one for one in following if one.role == "assistant" and not one.meta.get("cut")]
-        return session, messages[place], answers[-1] if answers else None
-
-    async def _follow_said(
-        self, request: TurnRequest, session: Session, question: Message, answer: Message | None
-    ) -> TurnStream:
-        if answer is None:
+        if not answers:
             return await self.follow(session.id)
         turn = Turn(request, TurnStream(), session)
-        _replay(turn.stream, session, turn.resumption, question.content, answer.content)
-        ended = EndedTurn(session=session, question=question, answer=answer, number=0)
-        turn.stream.send(self.work.done_event(turn, ended))
+        _replay(turn.stream, session, turn.resumption, question.content, answers[-1].content)
+        ended = EndedTurn(session=session, question=question, answer=answers[-1], number=0)
+        turn.stream.send(_done(turn, ended))
         return turn.stream
 
     async def ask(self, request: TurnRequest) -> EndedTurn:
@@ -202,7 +185,7 @@ class Turns:
             _replay(stream, session, Resumption(earlier=len(messages)), asked.content, said)
             for one in await self.work.questions.all(session.id):
                 stream.send(one.event(session.id))
-            stream.send({**_CUT_OFF, "sessionId": session.id})
+            stream.send(cut_off(session.id))
         return stream
 
     async def ask_again(self, session_id: str) -> TurnStream:
@@ -252,7 +235,9 @@ class Turns:
         asked = await self.work.questions.get(session_id, request_id)
         turn = self._active.get(session_id)
         if turn is None or request_id not in turn.steps.questions:
-            await self._answer_left_open(session_id, asked, answers)
+            message, decided = asked.as_message(answers), (asked, asked.value_of(answers))
+            await self.start(TurnRequest(message=message, session_id=session_id, decided=decided))
+            await self.work.questions.drop(session_id, request_id)
             return
         value = asked.value_of(answers)
         if turn.run is None or not await turn.run.answer(asked.id, value):
@@ -264,6 +249,7 @@ class Turns:
 
     async def decide(self, session_id: str, request_id: str, decision: object) -> None:
         """Grant or deny a permission request: `allow`, `deny` or a `pattern` of its own."""
+        session_id = (await self._sessions.get(session_id)).id
         asked = await self.work.questions.get(session_id, request_id)
         await self.answer(session_id, request_id, asked.words_for(decision))
 
@@ -277,22 +263,15 @@ class Turns:
         session = await self._sessions.get(session_id)
         return await self.work.questions.all(session.id)
 
-    async def _answer_left_open(
-        self, session_id: str, asked: OpenQuestion, answers: object
-    ) -> None:
-        message, decided = asked.as_message(answers), (asked, asked.value_of(answers))
-        await self.start(TurnRequest(message=message, session_id=session_id, decided=decided))
-        await self.work.questions.drop(session_id, asked.request_id)
-
     async def _run(self, turn: Turn) -> None:
         """It ends with exactly one last event, whatever happens."""
         last: Event | None = None
         try:
             turn.ended = await self.work.answer(turn, self._created)
-            last = self.work.done_event(turn, turn.ended)
+            last = _done(turn, turn.ended)
         except asyncio.CancelledError:
             if not (turn.is_aborted or turn.is_ending):  # the question stands in the session
-                last = {**_CUT_OFF, "sessionId": turn.session_id}
+                last = cut_off(turn.session_id)
                 raise
             last = await self._last_of_stopped(turn)
         except ParachuteError as error:
@@ -316,7 +295,7 @@ class Turns:
         except ParachuteError as error:
             return typed_error(error, turn.session_id)
         if not turn.is_aborted:
-            return {**_CUT_OFF, "sessionId": turn.session_id}
+            return cut_off(turn.session_id)
         return {
             "type": "aborted",
             "message": STOPPED,
@@ -379,6 +358,91 @@ class Turns:
         for one in idle[: max(0, len(self._streams) - _MOST_STREAMS)]:
             if one != session_id:
                 del self._streams[one]
+
+
+class Messenger:
+    """What an agent sends leaves when its own turn has ended, on behalf of the person who asked for
+    that turn: the rights of the agent's run end with it.
+    """
+
+    def __init__(self, module: Module, turns: Turns) -> None:
+        self._module, self._turns = module, turns
+        self._waiting: dict[str, list[tuple[str, str]]] = {}
+        self._hops: dict[str, int] = {}  # by session, of the turn that goes on there
+
+    async def send(self, target: Session, text: str) -> None:
+        await self._turns.start(TurnRequest(message=text, session_id=target.id))
+
+    def send_from(self, source: Session, target: Session, text: str) -> None:
+        """Send when the source's turn has ended. ActRefusedError: the target may do other things
+        than the source, or too many messages led to each other.
+        """
+        if target.id == source.id:
+            raise EditRefusedError("This is that conversation: answer here instead.")
+        if (target.mode, target.permissions) != (source.mode, source.permissions):
+            raise ActRefusedError(
+                "that conversation's agent may do other things than you, so it takes no orders of "
+                "yours"
+            )
+        waiting = self._waiting.setdefault(source.id, [])
+        if self._hops.get(source.id, 0) >= _MOST_HOPS or len(waiting) >= _MOST_WAITING:
+            raise ActRefusedError(
+                f"no more than {_MOST_WAITING} messages leave a turn, and a message leads to no "
+                f"more than {_MOST_HOPS} others in a row"
+            )
+        waiting.append((target.id, text))
+
+    async def turn_ended(self, session_id: str) -> None:
+        hops = self._hops.pop(session_id, 0) + 1
+        sent = self._waiting.pop(session_id, [])
+        if sent:
+            self._module.spawn(self._deliver_all, sent, hops, name="messages to conversations")
+
+    async def _deliver_all(self, sent: Sequence[tuple[str, str]], hops: int) -> None:
+        for target, text in sent:
+            try:
+                await self._deliver(target, text, hops)
+            except ParachuteError as error:
+                self._module.log.warning(
+                    "a message to a conversation was not delivered",
+                    extra={"session": target, "why": error.message},
+                )
+
+    async def _deliver(self, target: str, text: str, hops: int) -> None:
+        """A turn of the target; its agent is told at once where it is at work and listens."""
+        for _ in range(_MOST_TRIES):
+            try:
+                await self._turns.start(TurnRequest(message=text, session_id=target))
+                break
+            except ConflictError:
+                with suppress(NotFoundError, QueueFullError):
+                    await self._turns.inject(target, text)
+                    break
+                await self._turns.wait_for_end(target)
+        else:
+            raise ActRefusedError("that conversation's agent was at work each time")
+        self._hops[target] = max(hops, self._hops.get(target, 0))
+
+
+def _done(turn: Turn, ended: EndedTurn) -> Event:
+    """The last event of a turn that went well."""
+    session = ended.session
+    return {
+        "type": "done",
+        "sessionId": session.id,
+        "model": session.model,
+        "durationMs": round((time.monotonic() - turn.began) * 1_000),
+        "title": session.title,
+        "sessionResume": turn.resumption.document(),
+        "response": ended.answer.content,
+        "workingDirectory": session.working_directory,
+        "messageCount": session.message_count,
+        "messageId": ended.answer.id,
+        "runId": ended.run_id,
+        "spawned": [],
+        "toolCalls": len(turn.steps.tools),
+        "permissionDenials": [],
+    }
 
 
 def _replay(

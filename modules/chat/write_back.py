@@ -18,8 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import AppendSection, Module, NoteChange, ReplaceSpan
 
-from .brain_access import BrainAccess, FoundEntity, brain_of
-from .judge import is_short
+from .brain_access import BrainAccess, FoundEntity, brain_of, is_short
 from .session import Session, now
 from .settings import ChatSettings
 
@@ -305,7 +304,8 @@ class WriteBack:
             folder = (await brain.types()).get(record.entity_type)
             if not folder:
                 return None
-            action, path = "create", f"Brain/entities/{folder}/{_slug(record.name)}.md"
+            slug = "-".join(re.findall(r"\w+", record.name.casefold()))[:80] or "entity"
+            action, path = "create", f"Brain/entities/{folder}/{slug}.md"
             payload = {
                 "text": f"---\ntype: {record.entity_type}\n---\n# {record.name}\n\n"
                 f"## {_SECTION}\n{line}\n"
@@ -358,7 +358,3 @@ class WriteBack:
 def _reason(session: Session) -> str:
     title = one_line(session.title or "untitled", LONGEST_NAME)
     return f"Said in the conversation “{title}” ({session.id})"
-
-
-def _slug(name: str) -> str:
-    return "-".join(re.findall(r"\w+", name.casefold()))[:80] or "entity"
