@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from .connector import Connector, RetryLaterError, UnansweredError
 from .splitting import split
@@ -16,6 +16,7 @@ _LONGEST_PAUSE_S: Final = 300.0
 _NOTING_S: Final = 2.0
 
 Result = TypeVar("Result")
+_ENDED: Final = frozenset({"done", "error", "typed_error", "aborted"})
 
 
 async def patient(ask: Callable[[], Awaitable[Result]], *, is_repeatable: bool = True) -> Result:
@@ -115,3 +116,37 @@ class Answer:
 
     async def _edit(self, message_id: str, text: str) -> None:
         await patient(lambda: self._connector.edit(self._chat_id, message_id, text))
+
+
+class TurnText:
+    """The text of one turn: that between two calls of tools is a paragraph of its own."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self._before: list[str] = []
+        self._current = ""
+
+    @property
+    def whole(self) -> str:
+        return "\n\n".join(filter(None, (one.strip() for one in (*self._before, self._current))))
+
+    def read(self, event: Mapping[str, Any]) -> None:
+        kind = event["type"]
+        if kind == "text":
+            self._current = str(event["content"])
+        elif kind == "tool_use":
+            self._before.append(self._current)
+            self._current = ""
+        elif kind in _ENDED:
+            self.has_ended = True
+            self._before.append(self._current)
+            self._current = _ending(event)
+
+
+def _ending(event: Mapping[str, Any]) -> str:
+    if event["type"] == "done":
+        return ""
+    if event["type"] == "aborted":
+        return "(Stopped.)"
+    words = [str(event.get(name) or "") for name in ("title", "message")]
+    return f"({': '.join(filter(None, words)) or 'The turn failed.'})"

@@ -22,8 +22,7 @@ from .connector import (
     UnknownError,
 )
 from .conversations import Conversations
-from .pairing import Pairing
-from .refusals import Refusals
+from .pairing import Pairing, Refusals
 from .settings import SettingsFile
 from .store import Store, Update
 

@@ -15,7 +15,7 @@ from .settings import READING
 if TYPE_CHECKING:
     from .answers import Answer
     from .conversations import Conversations
-    from .refusals import Refusals
+    from .pairing import Refusals
     from .store import Update
 
 _COMMAND: Final = re.compile(r"\s*[/!]([a-z]+)(?:@\S+)?(?:\s+|\Z)(.*)", re.DOTALL | re.IGNORECASE)

@@ -13,14 +13,13 @@ from typing import Any, Final, Literal
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import Finding, Module, reading
 
-from .answers import Answer, Pacing, patient
+from .answers import Answer, Pacing, TurnText, patient
 from .commands import COMMANDS, NOT_RUNNING, Commands, command_of
 from .connector import Connector, Incoming, UnansweredError
-from .refusals import Refusals
+from .pairing import Refusals
 from .settings import SettingsFile
 from .splitting import split
 from .store import AskedQuestion, Store, Update
-from .turn_text import TurnText
 
 _BUSY_S: Final = 0.5
 _AT_FIRST_S, _WAIT_S = 0.4, 4.0
@@ -175,7 +174,8 @@ class Conversations:
         """A turn: the message into the session, once, and its answer into the chat."""
         incoming, platform = update.incoming, self._connector.platform
         if not update.session_id:
-            update.session_id = session_id or await self._session_for(incoming)
+            session = None if session_id else await self.session_of(incoming.chat_id)
+            update.session_id = session_id or (session or await self.create(incoming))["id"]
             update.message_id = update.key
             await self._store.save(update)
         files = await self._attachments(incoming, answer)
@@ -198,9 +198,6 @@ class Conversations:
                 continue
             break
         await self._follow(update, answer, begun)
-
-    async def _session_for(self, incoming: Incoming) -> str:
-        return str((await self.session_of(incoming.chat_id) or await self.create(incoming))["id"])
 
     def _words(self, incoming: Incoming) -> str:
         """The message as it stands in the session: who speaks in a group, and what is quoted."""

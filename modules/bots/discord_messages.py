@@ -35,7 +35,8 @@ class Reader:
             case "MESSAGE_UPDATE":
                 found = [self._edited(read.deserialize_partial_message(payload))]
             case "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK":
-                found = [_deleted(payload, str(int(one))) for one in _ids(payload)]
+                ids = list(payload["ids"]) if "ids" in payload else [payload["id"]]
+                found = [_deleted(payload, str(int(one))) for one in ids]
             case "INTERACTION_CREATE" if (
                 payload["type"] == hikari.InteractionType.MESSAGE_COMPONENT
             ):
@@ -115,10 +116,6 @@ class Reader:
             parent_id=str(server or ""),
             button=int(data),
         )
-
-
-def _ids(payload: Mapping[str, Any]) -> list[Any]:
-    return list(payload["ids"]) if "ids" in payload else [payload["id"]]
 
 
 def _deleted(payload: Mapping[str, Any], message_id: str) -> Incoming:

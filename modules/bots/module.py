@@ -14,8 +14,7 @@ from .bot import Bot
 from .connector import ConnectorError, CredentialsError, Incoming, UnknownError
 from .connectors import PLATFORMS, connector_class, fields_of
 from .conversations import limit_chats
-from .pairing import Pairing
-from .refusals import Refusals
+from .pairing import Pairing, Refusals
 from .routes import BotRoutes
 from .settings import SettingsFile
 from .store import Store, StoredCursor

@@ -1,6 +1,7 @@
 """Pairing: a stranger is given a code, and a person who reads it here lets them in, or not.
 
-Until then nothing of theirs is read, and nothing is kept but the request.
+Until then nothing of theirs is read, and nothing is kept but the request and, for the audit, one
+event for each sender and hour that says how often they were turned away.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from parachuted.errors import NotFoundError
+from parachuted.modules import Module
 
 from .connector import Incoming
 from .store import PairingRequest, Store, now
@@ -22,6 +24,12 @@ _MOST_TRIES: Final = 3
 _SILENT_FOR_S: Final = 3_600.0
 _MOST_REQUESTS: Final = 50
 _LONGEST_NAME: Final = 80
+_HOUR_S: Final = 3_600.0
+_MOST_SENDERS: Final = 100
+_OTHERS: Final = "others"
+_LONGEST_ID: Final = 255
+
+Why: TypeAlias = Literal["unpaired", "group", "button", "link"]
 
 
 class Pairing:
@@ -95,3 +103,28 @@ def _age(one: PairingRequest, at: float) -> float:
 
 def request_id(one: PairingRequest) -> str:
     return f"{one.platform}:{one.sender_id}"
+
+
+class Refusals:
+    """Those of one bot. A flood of senders is counted as one that is called `others`."""
+
+    def __init__(self, module: Module, title: str, clock: Callable[[], float] = now) -> None:
+        self._module, self._title, self._clock = module, title, clock
+        self._senders: dict[str, tuple[float, int]] = {}
+
+    def add(self, incoming: Incoming, why: Why) -> None:
+        at, sender = self._clock(), incoming.sender_id[:_LONGEST_ID]
+        if sender not in self._senders and len(self._senders) >= _MOST_SENDERS:
+            self._senders = {
+                name: one for name, one in self._senders.items() if at - one[0] < _HOUR_S
+            }
+            sender = sender if len(self._senders) < _MOST_SENDERS else _OTHERS
+        since, times = self._senders.get(sender, (at - _HOUR_S, 0))
+        if at - since < _HOUR_S:
+            self._senders[sender] = since, times + 1
+            return
+        self._senders[sender] = at, 0
+        with self._module.on_behalf_of(f"{self._title} {sender}", is_strangers=True):
+            self._module.publish(
+                "bots.refused", platform=self._title, sender_id=sender, why=why, times=times + 1
+            )

@@ -181,7 +181,7 @@ class BotRoutes(ChatRoutes):
     @route("POST", "/{platform}/test", capability="admin")
     async def test(self, platform: PlatformName) -> Tried:
         """Whether the platform takes the token."""
-        return await _tried(self._test(platform))
+        return await _tried(self._name_of(platform))
 
     @route("POST", "/telegram/webhook", secret_header=_TELEGRAMS)
     async def webhook(self, body: Body) -> Response | Done:
@@ -332,9 +332,6 @@ class BotRoutes(ChatRoutes):
         await self.store.add_group(one.platform, one.chat_id, one.sender_id)
         return one
 
-    async def _test(self, platform: str) -> str:
-        return await self._name_of(platform, self._added(platform).credentials)
-
     async def _set_enabled(self, platform: str, *, is_enabled: bool) -> str:
         settings = self._added(platform)
         settings.enabled = is_enabled
@@ -348,7 +345,9 @@ class BotRoutes(ChatRoutes):
             raise ConnectorError("it was not added yet")
         return settings
 
-    async def _name_of(self, platform: str, credentials: dict[str, str]) -> str:
+    async def _name_of(self, platform: str, credentials: dict[str, str] | None = None) -> str:
+        if credentials is None:
+            credentials = self._added(platform).credentials
         connector = connector_class(platform)(credentials, _NoCursor())
         try:
             return await connector.connect()

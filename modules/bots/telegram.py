@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 os.environ.setdefault("PTB_TIMEDELTA", "true")  # else the library warns at each 429 of its own use
@@ -275,7 +276,7 @@ class TelegramConnector(Connector):
             return self._message(update.message, fields)
         if update.edited_message is not None:
             edited = self._message(update.edited_message, fields)
-            return None if edited is None or not edited.text else _as_edited(edited)
+            return replace(edited, kind="edited") if edited is not None and edited.text else None
         if update.callback_query is not None:
             return self._press(update.callback_query, fields)
         changed = update.my_chat_member
@@ -479,10 +480,6 @@ def _of_chat(chat: telegram.Chat, sender: telegram.User, message: Any = None) ->
         "sender_id": str(sender.id),
         "sender_name": sender.full_name,
     }
-
-
-def _as_edited(message: Incoming) -> Incoming:
-    return Incoming.of({**message.document(), "kind": "edited"})
 
 
 def _place(moved: Mapping[str, str], chat_id: str) -> tuple[str, dict[str, Any]]:
