@@ -9,7 +9,7 @@ from parachuted.modules import Finding
 from .curator import ContextNotes, Curator
 from .elsewhere_routes import ElsewhereRoutes
 from .permissions import SharedChats
-from .session_routes import SessionRoutes, TranscriptRoutes
+from .session_routes import SessionRoutes
 from .session_tools import SessionTools
 from .sessions import Sessions
 from .settings import ChatSettings
@@ -21,7 +21,6 @@ from .workspaces import WorkspaceRoutes
 class ChatModule(
     SessionRoutes,
     ElsewhereRoutes,
-    TranscriptRoutes,
     SessionTools,
     TurnRoutes,
     WorkspaceRoutes,

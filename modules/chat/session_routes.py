@@ -47,6 +47,43 @@ class Permissions(BaseModel):
     sandbox_override: str | None = None
 
 
+class TranscriptEvent(TypedDict):
+    """One message; `parentUuid` is the one before it."""
+
+    type: str
+    subtype: str | None
+    uuid: str
+    parentUuid: str | None
+    timestamp: str | None
+    message: Json
+    isCompactSummary: bool
+
+
+class TranscriptSegment(TypedDict):
+    """Messages up to a summary that took their place, or to the end."""
+
+    index: int
+    isCompacted: bool
+    messageCount: int
+    eventCount: int
+    startTime: str | None
+    endTime: str | None
+    preview: str | None
+    loaded: bool
+
+
+class TranscriptAnswer(TypedDict):
+    """The events of the segment that was asked for, and what segments there are."""
+
+    sessionId: str
+    transcriptPath: str
+    eventCount: int
+    events: list[TranscriptEvent]
+    segments: list[TranscriptSegment]
+    segmentCount: int
+    loadedSegmentIndex: int | None
+
+
 class SessionRoutes(SessionService):
     @route("GET", "/", tolerant=True)
     async def list_sessions(
@@ -215,75 +252,6 @@ class SessionRoutes(SessionService):
         fields["continued_from"] = session.id
         return {"session": session_shape(await self.sessions.create(**fields))}
 
-    async def _changed(self, session_id: str, fields: Fields) -> SessionAnswer:
-        session = await self.sessions.change(session_id, **fields)
-        if fields.get("archived"):
-            await self.turns.end_process(session.id)
-        return {"session": session_shape(session)}
-
-
-def _config(trust_level: str | None, workspace_id: str | None, mode: SessionMode) -> Fields:
-    fields: Fields = {}
-    if workspace_id is not None:
-        fields["workspace"] = workspace_id or None
-    if trust_level in SANDBOXED:
-        fields["mode"] = "sandboxed"
-    elif trust_level in DIRECT:  # what runs unboxed is decided by who asks, not by this word
-        fields["mode"] = "default" if mode == "sandboxed" else mode
-    elif trust_level is not None:
-        raise EditRefusedError("trustLevel is direct or sandboxed")
-    return fields
-
-
-def _permissions(said: Permissions) -> SessionPermissions:
-    return replace(permissions_of(dict(said)), sandbox_override=said.sandbox_override)
-
-
-def _like(session: Session, title: str | None) -> Fields:
-    """What a session has from the one that it comes from."""
-    fields = {name: getattr(session, name) for name in _INHERITED}
-    fields["title_source"] = "user" if title else session.title_source
-    return {**fields, "title": title or session.title}
-
-
-class TranscriptEvent(TypedDict):
-    """One message; `parentUuid` is the one before it."""
-
-    type: str
-    subtype: str | None
-    uuid: str
-    parentUuid: str | None
-    timestamp: str | None
-    message: Json
-    isCompactSummary: bool
-
-
-class TranscriptSegment(TypedDict):
-    """Messages up to a summary that took their place, or to the end."""
-
-    index: int
-    isCompacted: bool
-    messageCount: int
-    eventCount: int
-    startTime: str | None
-    endTime: str | None
-    preview: str | None
-    loaded: bool
-
-
-class TranscriptAnswer(TypedDict):
-    """The events of the segment that was asked for, and what segments there are."""
-
-    sessionId: str
-    transcriptPath: str
-    eventCount: int
-    events: list[TranscriptEvent]
-    segments: list[TranscriptSegment]
-    segmentCount: int
-    loadedSegmentIndex: int | None
-
-
-class TranscriptRoutes(SessionService):
     @route("GET", "/{session_id}/transcript", tolerant=True)
     async def get_transcript(
         self,
@@ -319,6 +287,36 @@ class TranscriptRoutes(SessionService):
             segmentCount=len(parts),
             loadedSegmentIndex=None if is_whole or not loaded else wanted,
         )
+
+    async def _changed(self, session_id: str, fields: Fields) -> SessionAnswer:
+        session = await self.sessions.change(session_id, **fields)
+        if fields.get("archived"):
+            await self.turns.end_process(session.id)
+        return {"session": session_shape(session)}
+
+
+def _config(trust_level: str | None, workspace_id: str | None, mode: SessionMode) -> Fields:
+    fields: Fields = {}
+    if workspace_id is not None:
+        fields["workspace"] = workspace_id or None
+    if trust_level in SANDBOXED:
+        fields["mode"] = "sandboxed"
+    elif trust_level in DIRECT:  # what runs unboxed is decided by who asks, not by this word
+        fields["mode"] = "default" if mode == "sandboxed" else mode
+    elif trust_level is not None:
+        raise EditRefusedError("trustLevel is direct or sandboxed")
+    return fields
+
+
+def _permissions(said: Permissions) -> SessionPermissions:
+    return replace(permissions_of(dict(said)), sandbox_override=said.sandbox_override)
+
+
+def _like(session: Session, title: str | None) -> Fields:
+    """What a session has from the one that it comes from."""
+    fields = {name: getattr(session, name) for name in _INHERITED}
+    fields["title_source"] = "user" if title else session.title_source
+    return {**fields, "title": title or session.title}
 
 
 def _segments(messages: list[Message]) -> list[list[Message]]:
