@@ -19,6 +19,7 @@ from .curator import (
     UPDATE_TITLE,
     CuratorMessage,
     Exchange,
+    add_to_context,
     is_due,
 )
 from .messages import Message
@@ -124,7 +125,7 @@ class CuratorRoutes(SessionService):
     ) -> dict[str, str]:
         """For a conversation's curator: add a line to a context file of its folders."""
         session = await self.sessions.get(await self.ambient_session(of_curator=True))
-        done = await self.context_notes.add(session, file_path, section, content)
+        done = await add_to_context(self, session, file_path, section, content)
         self.curator.noted(
             session.id, UPDATE_CONTEXT, file_path=file_path, section=section, content=content
         )

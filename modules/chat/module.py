@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from parachuted.modules import Finding
 
-from .curator import ContextNotes, Curator
+from .curator import Curator
 from .elsewhere_routes import ElsewhereRoutes
 from .permissions import SharedChats
 from .session_routes import SessionRoutes
@@ -35,7 +35,6 @@ class ChatModule(
         self.spawn(self.sessions.load, name="read the sessions")
         self.turns = Turns(self, self.sessions, self.shared_chats)
         self.curator = Curator(self, self.sessions, self.turns.work.run_sessions)
-        self.context_notes = ContextNotes(self)
         self.messenger = Messenger(self, self.turns)
         self.bridge = self.turns.work.bridge
         self.write_back = self.turns.work.write_back

@@ -284,12 +284,8 @@ class PromptParts:
 
     async def _contexts(self, order: PromptOrder) -> list[PromptPart]:
         """The context file of each folder, or the note that is named."""
-        found = []
-        for name in dict.fromkeys(order.session.context_folders):
-            names = [name]
-            if not name.endswith(".md"):
-                names = [in_folder(name.strip("/"), one) for one in CONTEXT_NAMES]
-            found.append(await self._first("context", names))
+        names = dict.fromkeys(order.session.context_folders)
+        found = [await self._first("context", context_paths(name)) for name in names]
         return [one for one in found if one is not None]
 
     async def _working_folder(self, order: PromptOrder) -> list[PromptPart]:
@@ -437,6 +433,14 @@ def _entry_part(entry: object) -> PromptPart:
         title=" ".join(filter(None, [day, str(field_of(entry, "title") or "")])),
         modified=day,
     )
+
+
+def context_paths(name: str) -> list[str]:
+    """Where the context file of a folder may be; a note that is named is itself."""
+    folder = name.strip("/")
+    if folder.endswith(".md"):
+        return [folder]
+    return [in_folder(folder, one) for one in CONTEXT_NAMES]
 
 
 def in_folder(folder: str, name: str) -> str:

@@ -13,7 +13,7 @@ from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules import Module, event, interface
 
 from .bridge import Bridge
-from .curator import ContextNotes, Curator
+from .curator import Curator
 from .messages import Message, new_message_id
 from .permissions import SharedChats, permissions_of
 from .session import Fields, LinkedBot, Session, now
@@ -185,7 +185,6 @@ class SessionService(Module):
     shared_chats: SharedChats
     turns: Turns
     curator: Curator
-    context_notes: ContextNotes
     messenger: Messenger
     bridge: Bridge
     write_back: WriteBack

@@ -12,6 +12,7 @@ from parachuted.errors import (
 )
 from parachuted.modules import mcp_tool
 
+from .curator import context_files
 from .curator_routes import CuratorRoutes
 from .session import Session
 
@@ -166,7 +167,7 @@ class SessionTools(CuratorRoutes):
         return {
             "session_id": session.id,
             "folders": list(session.context_folders),
-            "files": await self.context_notes.files_of(session),
+            "files": await context_files(self, session),
         }
 
     async def _meant(self, session_id: str | None) -> Session:
