@@ -170,7 +170,7 @@ class CuratorRoutes(SessionService):
         if isinstance(kept, list):
             stored = [one for one in self.write_back.of_session(session.id) if one.id in kept]
         else:
-            stored = await self.write_back.keep_if_on(
+            stored = await self.write_back.keep(
                 session, exchange.number, exchange.question, exchange.answer
             )
         try:

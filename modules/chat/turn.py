@@ -103,19 +103,16 @@ class TurnStream:
         if not self._is_active or event == "":
             return
         if isinstance(event, str):
-            self._say(event)
+            text = self._text = self._text or _Text()
+            text.pieces.append(event)
+            start, text.length = text.length, text.length + len(event)
+            self._keep(_Piece(text, start, text.length))
             return
         if event.get("type") == "tool_use":
             self._text = None
         if event.get("type") in LAST_EVENTS:
             self._is_active = False
         self._keep(event)
-
-    def _say(self, delta: str) -> None:
-        text = self._text = self._text or _Text()
-        text.pieces.append(delta)
-        start, text.length = text.length, text.length + len(delta)
-        self._keep(_Piece(text, start, text.length))
 
     async def read(
         self, after: str | None = None, *, follow: bool = False

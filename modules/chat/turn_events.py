@@ -224,31 +224,28 @@ class TurnSteps:
         if isinstance(step, AgentThinkingDelta):
             self._thought += step.text
             return []
-        return [*self.end_thought(), *self._read(step)]
+        found = self.end_thought()
+        match step:
+            case AgentTextDelta():
+                found += self._said(step.text)
+            case AgentText():
+                found += self._block_ended(step.text)
+            case AgentToolUse():
+                found.append(self._use(step.id, step))
+            case AgentToolCall():
+                found += self._called(step)
+            case AgentQuestion():
+                found.append(self._ask(step.id, questions=tuple(map(_question_of, step.questions))))
+            case AgentPermissionRequest():
+                found += self._permission(step)
+            case AgentUsage():
+                self.context_tokens = step.context_tokens or self.context_tokens
+        return found
 
     def end_thought(self) -> list[Event | str]:
         """What it has thought since the last event, as one."""
         thought, self._thought = self._thought, ""
         return [{"type": "thinking", "content": thought}] if thought.strip() else []
-
-    def _read(self, step: AgentStep) -> list[Event | str]:
-        found: list[Event | str] = []
-        match step:
-            case AgentTextDelta():
-                found = self._said(step.text)
-            case AgentText():
-                found = self._block_ended(step.text)
-            case AgentToolUse():
-                found = [self._use(step.id, step)]
-            case AgentToolCall():
-                found = self._called(step)
-            case AgentQuestion():
-                found = [self._ask(step.id, questions=tuple(map(_question_of, step.questions)))]
-            case AgentPermissionRequest():
-                found = self._permission(step)
-            case AgentUsage():
-                self.context_tokens = step.context_tokens or self.context_tokens
-        return found
 
     def _said(self, delta: str) -> list[Event | str]:
         if not delta:

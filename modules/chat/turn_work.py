@@ -262,7 +262,7 @@ class TurnWork:
     async def _without_model(self, turn: Turn, order: PromptOrder, question: Message) -> Words:
         """What was remembered, or what those notes say that the session may read."""
         session, said = order.session, turn.request.message
-        kept = await self.write_back.keep_if_on(session, turn.number, said, "")
+        kept = await self.write_back.keep(session, turn.number, said, "")
         meta: dict[str, object] = {"without_model": True, "stored": [one.id for one in kept]}
         if kept:
             return remembered(kept), {"source": "brain", **meta}

@@ -169,38 +169,30 @@ class WriteBack:
     def runs_of(self, session_id: str) -> list[str]:
         return [one.run for one in self.of_session(session_id) if one.run and one.status == "kept"]
 
-    async def keep_if_on(
+    async def keep(
         self, session: Session, number: int, question: str, answer: str
     ) -> list[StoredFact]:
-        """The same as `keep`, where there is Brain and the setting is on; it never raises."""
+        """Find what an exchange established, and write or suggest it, in time, where there is Brain
+        and the setting is on. It never raises.
+        """
         brain, settings = brain_of(self._module), self._module.settings
+        stored: list[StoredFact] = []
         if brain is None or not (isinstance(settings, ChatSettings) and settings.write_back):
-            return []
+            return stored
         try:
-            return await self.keep(brain, session, number, question, answer)
+            async with asyncio.timeout(self.limit_s):
+                for fact in await find_facts(self._module, brain, question, answer):
+                    if fact.key in self._refused:
+                        continue
+                    async with self._lock:
+                        kept = await self._store(brain, session, number, fact)
+                        if kept is not None:
+                            stored.append(kept)
+                            await self._put(kept)
         except (ParachuteError, TimeoutError) as error:
             self._module.log.info("nothing was written back to Brain", extra={"why": repr(error)})
         except Exception:  # a turn never fails by this
             self._module.log.exception("writing back to Brain failed")
-        return []
-
-    async def keep(
-        self, brain: BrainAccess, session: Session, number: int, question: str, answer: str
-    ) -> list[StoredFact]:
-        """Find what an exchange established, and write or suggest it, in time.
-
-        Raises ParachuteError and TimeoutError; what was done before that is recorded.
-        """
-        stored: list[StoredFact] = []
-        async with asyncio.timeout(self.limit_s):
-            for fact in await find_facts(self._module, brain, question, answer):
-                if fact.key in self._refused:
-                    continue
-                async with self._lock:
-                    kept = await self._store(brain, session, number, fact)
-                    if kept is not None:
-                        stored.append(kept)
-                        await self._put(kept)
         return stored
 
     async def undo(self, session_id: str, record_id: str) -> StoredFact:
