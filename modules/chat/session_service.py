@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
+from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
@@ -24,6 +25,14 @@ from .write_back import WriteBack
 
 Json = dict[str, object]
 LONGEST_MESSAGE = 102_400
+
+
+# the fields of a session that the app has as they are
+_COPIED = (
+    *("id", "para_id", "path", "title", "created_at", "updated_at", "message_count", "archived"),
+    *("source", "continued_from", "original_id", "working_directory", "curator_session_id"),
+    *("created_by", "mode", "model", "summary"),
+)
 
 
 class AppSession(TypedDict):
@@ -100,47 +109,33 @@ class SessionAnswer(TypedDict):
 
 
 def session_shape(session: Session) -> AppSession:
-    bot = session.linked_bot or LinkedBot(platform="", chat_id="")
-    agent = session.agent
-    is_path = agent is not None and "/" in agent
+    bot, agent = session.linked_bot, session.agent
+    log = [dict(one) for one in session.bridge_context_log]
     last_run = None if session.curator_last_run is None else dict(session.curator_last_run)
-    return AppSession(
-        id=session.id,
-        paraId=session.para_id,
-        path=session.path,
-        title=session.title,
-        createdAt=session.created_at,
-        updatedAt=session.updated_at,
-        lastAccessed=session.updated_at,
-        messageCount=session.message_count,
-        archived=session.archived,
-        source=session.source,
-        module="chat",
-        agentName=agent.rpartition("/")[2].removesuffix(".md") if agent else None,
-        agentPath=agent if is_path else None,
-        agentType=None,
-        continuedFrom=session.continued_from,
-        originalId=session.original_id,
-        workingDirectory=session.working_directory,
-        trustLevel="sandboxed" if session.mode == "sandboxed" else "direct",
-        linkedBotPlatform=bot.platform or None,
-        linkedBotChatId=bot.chat_id or None,
-        linkedBotChatType=bot.chat_type,
-        workspaceId=session.workspace,
-        curatorSessionId=session.curator_session_id,
-        curatorLastRun=last_run,
-        bridgeContextLog=json.dumps([dict(one) for one in session.bridge_context_log])
-        if session.bridge_context_log
-        else None,
-        parentSessionId=session.parent_id,
-        createdBy=session.created_by,
-        mode=session.mode,
-        model=session.model,
-        summary=session.summary,
-        tags=list(session.tags),
-        contextFolders=list(session.context_folders),
-        metadata=_metadata(session, last_run),
-    )
+    found = {to_camel(name): getattr(session, name) for name in _COPIED}
+    found |= {
+        "lastAccessed": session.updated_at,
+        "module": "chat",
+        "agentName": agent.rpartition("/")[2].removesuffix(".md") if agent else None,
+        "agentPath": agent if agent and "/" in agent else None,
+        "agentType": None,
+        "trustLevel": "sandboxed" if session.mode == "sandboxed" else "direct",
+        "linkedBotPlatform": (bot and bot.platform) or None,
+        "linkedBotChatId": (bot and bot.chat_id) or None,
+        "linkedBotChatType": bot and bot.chat_type,
+        "workspaceId": session.workspace,
+        "curatorLastRun": last_run,
+        "bridgeContextLog": json.dumps(log) if log else None,
+        "parentSessionId": session.parent_id,
+        "tags": list(session.tags),
+        "contextFolders": list(session.context_folders),
+        "metadata": {**session.metadata, "title_source": session.title_source},
+    }
+    if last_run is not None:
+        found["metadata"]["curator_last_run"] = last_run
+    if session.permissions is not None:
+        found["metadata"]["permissions"] = asdict(session.permissions)
+    return cast("AppSession", found)
 
 
 def conversation_shape(session: Session, messages: list[Message]) -> AppConversation:
@@ -166,15 +161,6 @@ def message_shape(session_id: str, message: Message) -> AppMessage:
         timestamp=message.at,
         isCompactSummary=message.meta.get("is_compact_summary") is True,
     )
-
-
-def _metadata(session: Session, last_run: Json | None) -> Json:
-    found: Json = {**session.metadata, "title_source": session.title_source}
-    if last_run is not None:
-        found["curator_last_run"] = last_run
-    if session.permissions is not None:
-        found["permissions"] = asdict(session.permissions)
-    return found
 
 
 class SessionService(Module):
