@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from .connector import Connector, RetryLaterError, UnansweredError
 from .splitting import split
@@ -16,11 +16,12 @@ _LONGEST_PAUSE_S: Final = 300.0
 _NOTING_S: Final = 2.0
 
 Result = TypeVar("Result")
+_ENDED: Final = frozenset({"done", "error", "typed_error", "aborted"})
 
 
 async def patient(ask: Callable[[], Awaitable[Result]], *, is_repeatable: bool = True) -> Result:
-    """What the platform answers, once it can be asked. UnansweredError: it may have been done, and
-    is not repeatable.
+    """What the platform answers, as soon as it can be asked. UnansweredError: it may be done
+    already.
     """
     pause = 1.0
     while True:
@@ -40,7 +41,6 @@ class Pacing:
         self._gap_s, self._next = gap_s, 0.0
 
     async def turn(self) -> None:
-        """Wait until the next may be made."""
         await asyncio.sleep(max(0.0, self._next - time.monotonic()))
         self._next = time.monotonic() + self._gap_s
 
@@ -75,9 +75,9 @@ class Answer:
             self._shown[place] = part
 
     async def send(self, text: str) -> None:
-        """Send the next message of the answer, once. UnansweredError: it may have been sent.
+        """Send the next message, once. UnansweredError: it may have been sent.
 
-        Where a bot is stopped meanwhile, it is noted what became of it, if that is known soon.
+        A bot that is stopped meanwhile waits a moment to learn whether it was.
         """
         sending = asyncio.create_task(  # noqa: TID251  it is awaited below
             self._send(text), name="a message"
@@ -105,7 +105,6 @@ class Answer:
             await self._edit(sent, text)
 
     async def note(self, text: str) -> None:
-        """Say something beside the answer."""
         key = f"{self._update.key}-{zlib.crc32(text.encode()):x}"
         for part in split(text, self._connector.limits.longest, self._connector.size)[:1]:
             await patient(lambda part=part: self._connector.send(self._chat_id, part, key=key))  # type: ignore[misc]
@@ -117,3 +116,37 @@ class Answer:
 
     async def _edit(self, message_id: str, text: str) -> None:
         await patient(lambda: self._connector.edit(self._chat_id, message_id, text))
+
+
+class TurnText:
+    """The text of one turn: that between two calls of tools is a paragraph of its own."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self._before: list[str] = []
+        self._current = ""
+
+    @property
+    def whole(self) -> str:
+        return "\n\n".join(filter(None, (one.strip() for one in (*self._before, self._current))))
+
+    def read(self, event: Mapping[str, Any]) -> None:
+        kind = event["type"]
+        if kind == "text":
+            self._current = str(event["content"])
+        elif kind == "tool_use":
+            self._before.append(self._current)
+            self._current = ""
+        elif kind in _ENDED:
+            self.has_ended = True
+            self._before.append(self._current)
+            self._current = _ending(event)
+
+
+def _ending(event: Mapping[str, Any]) -> str:
+    if event["type"] == "done":
+        return ""
+    if event["type"] == "aborted":
+        return "(Stopped.)"
+    words = [str(event.get(name) or "") for name in ("title", "message")]
+    return f"({': '.join(filter(None, words)) or 'The turn failed.'})"

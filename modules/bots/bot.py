@@ -22,8 +22,7 @@ from .connector import (
     UnknownError,
 )
 from .conversations import Conversations
-from .pairing import Pairing
-from .refusals import Refusals
+from .pairing import Pairing, Refusals
 from .settings import SettingsFile
 from .store import Store, Update
 
@@ -93,7 +92,7 @@ class Bot:
             await self.connector.close()
 
     async def take(self, incoming: Incoming) -> None:
-        """Something came: keep it and let it be handled, or turn it away."""
+        """Keep it and let it be handled, or turn it away."""
         incoming = incoming.clean()
         if incoming.kind == "deleted" and not incoming.sender_id:
             known = await self._store.message_of(
@@ -162,7 +161,6 @@ class Bot:
         task.add_done_callback(self._tasks.discard)
 
     async def _work(self, chat_id: str, queue: asyncio.Queue[Update]) -> None:
-        """Handle what came in one chat, one after the other."""
         try:
             while not queue.empty():
                 await self._handle(queue.get_nowait())
@@ -211,7 +209,6 @@ class Bot:
         return incoming.kind != "message" or await self.conversations.is_meant(incoming)
 
     async def _added(self, incoming: Incoming) -> None:
-        """Somebody added the bot to a chat: it stays where a paired person did."""
         platform, chat_id = self.connector.platform, incoming.chat_id
         is_paired = incoming.sender_id in self._file.of(platform).users
         if is_paired:

@@ -28,8 +28,6 @@ class Chat(TypedDict):
 
 
 class Chats(TypedDict):
-    """All of them."""
-
     chats: list[Chat]
 
 
@@ -41,8 +39,6 @@ class Linked(TypedDict):
 
 
 class ChatRoutes(Module):
-    """What the page calls to link a conversation to a chat."""
-
     file: SettingsFile
     store: Store
     bots: dict[str, Bot]

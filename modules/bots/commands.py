@@ -15,7 +15,7 @@ from .settings import READING
 if TYPE_CHECKING:
     from .answers import Answer
     from .conversations import Conversations
-    from .refusals import Refusals
+    from .pairing import Refusals
     from .store import Update
 
 _COMMAND: Final = re.compile(r"\s*[/!]([a-z]+)(?:@\S+)?(?:\s+|\Z)(.*)", re.DOTALL | re.IGNORECASE)
@@ -47,14 +47,11 @@ AT_ONCE: Final = frozenset({"stop", "status"})
 
 
 def command_of(text: str) -> tuple[str, str]:
-    """The command of a message and what follows it; an empty name: it is none."""
     found = _COMMAND.match(text)
     return (found[1].lower(), found[2].strip()) if found else ("", text)
 
 
 class Commands:
-    """The commands of one bot."""
-
     def __init__(self, module: Module, conversations: Conversations, refusals: Refusals) -> None:
         self._module, self._conversations, self._refusals = module, conversations, refusals
 
@@ -98,7 +95,6 @@ class Commands:
         return "Nothing is running here."
 
     async def _ask(self, update: Update, answer: Answer, question: str) -> str:
-        """Answer beside the conversation; the answer is shown as it comes."""
         if not question:
             raise NotFoundError("`/ask` needs a question")
         made = update.session_id
@@ -108,8 +104,8 @@ class Commands:
         return ""
 
     async def _link(self, update: Update, wanted: str) -> str:
-        """Go on with the session of that title or id, of those that this chat had: what others
-        wrote, and what they may, is linked to it on the page.
+        """Go on with a session that this chat had: what others wrote, and what they may, is linked
+        to it on the page.
         """
         incoming, service = update.incoming, self._conversations.service
         if not wanted:
@@ -153,7 +149,6 @@ class Commands:
 
 
 def _which(found: Sequence[Mapping[str, Any]]) -> str:
-    """Why none of these was chosen."""
     if not found:
         return "this chat had no conversation of that title or id; others are linked on the page"
     lines = []

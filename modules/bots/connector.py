@@ -43,7 +43,6 @@ class RetryLaterError(ConnectorError):
     advice = "it is tried again without you; see whether this machine reaches {platform}"
 
     def __init__(self, message: str, after_s: float = 5.0) -> None:
-        """`after_s`: it may be asked again after so many seconds."""
         super().__init__(message)
         self.after_s = after_s
 
@@ -88,8 +87,7 @@ class Quote:
     sender_name: str = ""
 
 
-async def _nothing() -> None:
-    """An update that needs no acknowledgement."""
+async def _nothing() -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,16 +126,14 @@ class Incoming:
     done: Callable[[], Awaitable[None]] = field(default=_nothing, compare=False)
 
     def document(self) -> dict[str, Any]:
-        """All but the acknowledgement, as JSON."""
+        """All but `done`, as JSON."""
         found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "done"}
         found["quote"] = None if self.quote is None else asdict(self.quote)
         found["attachments"] = [asdict(one) for one in self.attachments]
         return found
 
     def clean(self) -> Incoming:
-        """The same as text that can be written: what is no Unicode is a question mark, and what
-        should be a text is one.
-        """
+        """The same as text that can be written: what is no Unicode is a question mark."""
         texts = {one.name for one in fields(self) if one.type == "str"}
         document = {
             name: "" if value is None and name in texts else value
@@ -148,7 +144,6 @@ class Incoming:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Incoming:
-        """That which `document` returned."""
         quote = document["quote"]
         files = tuple(Attachment(**one) for one in document["attachments"])
         rest = {"quote": None if quote is None else Quote(**quote), "attachments": files}
@@ -157,9 +152,8 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The platform's own. `longest` is how long a message may be, as `size` counts; `edit_s` how
-    many seconds lie between two edits in a chat. `repeats_safely`: two messages that are sent with
-    one key are one, so that a send that was not answered can be made again.
+    """`longest` is how long a message may be, as `size` counts, `edit_s` the seconds between two
+    edits in a chat. `repeats_safely`: two messages that are sent with one key are one.
     """
 
     longest: int
@@ -183,13 +177,9 @@ class CredentialField:
 class Cursor(Protocol):
     """A short text that a connector keeps across restarts: how far it has read."""
 
-    async def get(self) -> str:
-        """The text; empty at first."""
-        ...
+    async def get(self) -> str: ...
 
-    async def put(self, text: str) -> None:
-        """Keep it."""
-        ...
+    async def put(self, text: str) -> None: ...
 
 
 class Connector(Protocol):
@@ -208,13 +198,11 @@ class Connector(Protocol):
 
     async def connect(self) -> str:
         """Check the credentials, and return the bot's name, such as @MyParachuteBot."""
-        ...
 
     def listen(self) -> AsyncIterator[Incoming]:
         """What happens, at least once each, in the order of each chat: what was not acknowledged
         comes again after the next start. What the bot itself did does not come.
         """
-        ...
 
     async def send(
         self, chat_id: str, text: str, buttons: Sequence[str] = (), *, key: str = ""
@@ -222,36 +210,26 @@ class Connector(Protocol):
         """Send Markdown of at most `limits.longest`, and return the message's id. `key` is the same
         whenever the same message is sent again.
         """
-        ...
 
     async def edit(
         self, chat_id: str, message_id: str, text: str, buttons: Sequence[str] = ()
-    ) -> None:
-        """Give a message of the bot's another text, and these buttons."""
-        ...
+    ) -> None: ...
 
     async def send_file(self, chat_id: str, name: str, content: bytes, *, key: str = "") -> str:
         """Send a file, and return the message's id."""
-        ...
 
-    async def typing(self, chat_id: str) -> None:
-        """Show for some seconds that the bot is at work."""
-        ...
+    async def typing(self, chat_id: str) -> None: ...
 
     async def fetch(self, attachment: Attachment) -> bytes:
         """The content of a file that came, of at most `limits.largest_file`."""
-        ...
 
     async def join(self, chat_id: str) -> None:
         """Take part in a chat that the bot was added to; on most platforms it does already."""
 
-    async def leave(self, chat_id: str) -> None:
-        """Leave a chat."""
-        ...
+    async def leave(self, chat_id: str) -> None: ...
 
     def size(self, text: str) -> int:
         """How long a Markdown text is as the platform counts it."""
-        ...
 
     @property
     def webhook_secret(self) -> str:
@@ -261,6 +239,4 @@ class Connector(Protocol):
     async def receive(self, update: Mapping[str, Any]) -> None:
         """Take what a webhook call brings, and return once it is stored."""
 
-    async def close(self) -> None:
-        """Let go of all connections."""
-        ...
+    async def close(self) -> None: ...

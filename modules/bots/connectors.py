@@ -1,6 +1,4 @@
-"""Which platforms there are, and what each asks for. A platform's own code is loaded, with its
-library, only where it was added.
-"""
+"""The platforms, and what each asks for. Only one that was added has its library loaded."""
 
 from __future__ import annotations
 
@@ -63,7 +61,6 @@ PLATFORMS: Final = tuple(_PLATFORMS)
 
 
 def fields_of(platform: str) -> tuple[CredentialField, ...]:
-    """What a person is asked for to add a platform. NotFoundError."""
     return _found(platform).fields
 
 

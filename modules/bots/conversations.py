@@ -13,14 +13,13 @@ from typing import Any, Final, Literal
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import Finding, Module, reading
 
-from .answers import Answer, Pacing, patient
+from .answers import Answer, Pacing, TurnText, patient
 from .commands import COMMANDS, NOT_RUNNING, Commands, command_of
 from .connector import Connector, Incoming, UnansweredError
-from .refusals import Refusals
+from .pairing import Refusals
 from .settings import SettingsFile
 from .splitting import split
 from .store import AskedQuestion, Store, Update
-from .turn_text import TurnText
 
 _BUSY_S: Final = 0.5
 _AT_FIRST_S, _WAIT_S = 0.4, 4.0
@@ -47,8 +46,6 @@ async def limit_chats(module: Module, file: SettingsFile, store: Store) -> None:
 
 
 class Conversations:
-    """The conversations of one bot."""
-
     def __init__(
         self,
         module: Module,
@@ -71,16 +68,14 @@ class Conversations:
 
     @property
     def title(self) -> str:
-        """The platform's name, for people."""
         return self._connector.title
 
     async def save(self, update: Update) -> None:
-        """Keep how far an update was answered."""
         await self._store.save(update)
 
     async def handle(self, update: Update, pacing: Pacing) -> None:
-        """All that follows from what came; it may have been begun before a restart. Nothing does if
-        nobody there is paired any more.
+        """It may have been begun before a restart. Nothing follows if its sender is no longer
+        paired.
         """
         if not await self._is_let_in(update.incoming):
             return
@@ -129,7 +124,6 @@ class Conversations:
         return mode == "all" or (mode == "mention" and is_addressed)
 
     async def session_of(self, chat_id: str) -> Mapping[str, Any] | None:
-        """The session of a chat, if it has one."""
         service: Any = self._module.get_interface("ConversationInterface")
         if service is None:
             return None
@@ -149,9 +143,7 @@ class Conversations:
         return found
 
     async def migrate(self, incoming: Incoming) -> None:
-        """A chat has another id, or more people than two, as its platform says. It may be said
-        again after a restart.
-        """
+        """A chat has another id, or more people than two; it may be said again after a restart."""
         platform, new, kind = self._connector.platform, incoming.new_chat_id, incoming.chat_type
         await self._store.migrate(platform, incoming.chat_id, new, kind)
         await limit_chats(self._module, self._file, self._store)
@@ -162,7 +154,6 @@ class Conversations:
             await self.service.link(session["id"], link)
 
     async def create(self, incoming: Incoming, *, is_linked: bool = True) -> Mapping[str, Any]:
-        """A new session, with the defaults of the settings; one of the chat, if it is linked."""
         place = incoming.chat_title or "group"
         if incoming.chat_type == "dm":
             place = "direct message"
@@ -183,7 +174,8 @@ class Conversations:
         """A turn: the message into the session, once, and its answer into the chat."""
         incoming, platform = update.incoming, self._connector.platform
         if not update.session_id:
-            update.session_id = session_id or await self._session_for(incoming)
+            session = None if session_id else await self.session_of(incoming.chat_id)
+            update.session_id = session_id or (session or await self.create(incoming))["id"]
             update.message_id = update.key
             await self._store.save(update)
         files = await self._attachments(incoming, answer)
@@ -206,9 +198,6 @@ class Conversations:
                 continue
             break
         await self._follow(update, answer, begun)
-
-    async def _session_for(self, incoming: Incoming) -> str:
-        return str((await self.session_of(incoming.chat_id) or await self.create(incoming))["id"])
 
     def _words(self, incoming: Incoming) -> str:
         """The message as it stands in the session: who speaks in a group, and what is quoted."""
@@ -249,7 +238,6 @@ class Conversations:
         return found
 
     async def _follow(self, update: Update, answer: Answer, begun: Mapping[str, Any]) -> None:
-        """Show what comes of a turn until it has ended."""
         text, wait_s, sender = TurnText(), _AT_FIRST_S, update.incoming.sender_id
         while True:
             if sender and not self._is_known(sender):  # unpaired meanwhile
@@ -303,7 +291,6 @@ class Conversations:
         return found
 
     async def _act_on(self, update: Update, answer: Answer, event: Mapping[str, Any]) -> None:
-        """What an event asks for beside its text."""
         match event["type"]:
             case "user_question":
                 await self._ask(update, event)
@@ -350,7 +337,6 @@ class Conversations:
     async def _put(
         self, update: Update, request_id: str, text: str, options: tuple[str, ...], key: str
     ) -> None:
-        """Ask something in the chat, with buttons for who wrote there."""
         incoming = update.incoming
         message_id = await patient(
             lambda: self._connector.send(incoming.chat_id, text, options, key=key)
@@ -370,7 +356,7 @@ class Conversations:
         )
 
     async def _pressed(self, incoming: Incoming) -> None:
-        """A button was pressed: it is good once, and only for whose turn it is."""
+        """It is good once, and only for whose turn it is."""
         asked = await self._store.question(
             self._connector.platform, incoming.chat_id, incoming.message_id
         )
@@ -406,7 +392,6 @@ class Conversations:
             await self.close(asked, "It was decided elsewhere.")
 
     async def close(self, asked: AskedQuestion, how: str) -> None:
-        """Say what became of a question in place of its buttons."""
         await self._store.answered(asked)
         text = f"{asked.question}\n\n{how}"
         await patient(lambda: self._connector.edit(asked.chat_id, asked.message_id, text))
@@ -422,7 +407,6 @@ class Conversations:
         await self.service.change_message(before.session_id, before.message_id, content)
 
     async def _relay(self, update: Update, answer: Answer) -> None:
-        """Show in the chat what was said on the page, and the answer to it."""
         await answer.note(f"On the page: {update.incoming.text}")
         begun = await self.service.turn_events(update.session_id, None, 0)
         await self._follow(update, answer, begun)

@@ -98,7 +98,6 @@ class DiscordConnector(Connector):
         self._memory, self._before = _Memory(), 0
 
     async def connect(self) -> str:
-        """Check the token, and that the bot may read messages."""
         if not _TOKEN.fullmatch(self._token):
             raise CredentialsError("a bot's token is letters, digits and dots")
         if self._opened is None:
@@ -144,7 +143,6 @@ class DiscordConnector(Connector):
     async def send(
         self, chat_id: str, text: str, buttons: Sequence[str] = (), *, key: str = ""
     ) -> str:
-        """Send a message, with its buttons below it."""
         nonce = key[:25] or hikari.UNDEFINED  # Discord knows it for some minutes
         send = self._rest.create_message(int(chat_id), nonce=nonce, **self._content(text, buttons))
         return str((await self._ask(send)).id)
@@ -152,12 +150,10 @@ class DiscordConnector(Connector):
     async def edit(
         self, chat_id: str, message_id: str, text: str, buttons: Sequence[str] = ()
     ) -> None:
-        """Replace a message's text and buttons."""
         content = self._content(text, buttons)
         await self._ask(self._rest.edit_message(int(chat_id), int(message_id), **content))
 
     async def send_file(self, chat_id: str, name: str, content: bytes, *, key: str = "") -> str:
-        """Send a file as it is."""
         file, nonce = hikari.Bytes(content, name), key[:25] or hikari.UNDEFINED
         sent = await self._ask(
             self._rest.create_message(int(chat_id), attachment=file, nonce=nonce)
@@ -165,15 +161,12 @@ class DiscordConnector(Connector):
         return str(sent.id)
 
     async def typing(self, chat_id: str) -> None:
-        """Say for ten seconds that the bot types."""
         await self._ask(self._rest.trigger_typing(int(chat_id)))
 
     async def fetch(self, attachment: Attachment) -> bytes:
-        """Download a file."""
         return bytes(await self._ask(self._download(attachment)))
 
     async def leave(self, chat_id: str) -> None:
-        """Leave a server."""
         await self._ask(self._rest.leave_guild(int(chat_id)))
 
     def size(self, text: str) -> int:
@@ -181,7 +174,6 @@ class DiscordConnector(Connector):
         return len(with_tables(text).encode("utf-16-le", "replace")) // 2
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._opened is not None:
             await self._opened.close()
             await self._app.close()
@@ -230,14 +222,13 @@ class DiscordConnector(Connector):
         events.put_nowait(("ended", problem))
 
     async def _acknowledge(self, press: Mapping[str, Any]) -> None:
-        """End what a pressed button shows."""
         deferred = hikari.ResponseType.DEFERRED_MESSAGE_UPDATE
         with suppress(ConnectorError, *ODD):
             answer = self._rest.create_interaction_response
             await self._ask(answer(int(press["id"]), press["token"], deferred))
 
     async def _happenings(self, name: str, payload: Any) -> AsyncIterator[Incoming]:  # noqa: ANN401  JSON
-        """What follows from an event of the gateway. One that is not as documented is left out."""
+        """What follows from an event; one that is not as documented is left out."""
         try:
             behind = self._behind(name, payload)
             found = self._reader.incoming(name, payload)
@@ -280,7 +271,6 @@ class DiscordConnector(Connector):
         return found
 
     async def _missed(self, channel: str, server: int, since: int) -> list[Incoming]:
-        """What was written in a channel since then."""
         asked = self._rest.fetch_messages(int(channel), after=since).limit(_MOST_MISSED)
         try:
             messages = await self._ask(asked)
@@ -292,8 +282,8 @@ class DiscordConnector(Connector):
         return [one for one in found if one is not None]
 
     async def _brought(self, incoming: Incoming) -> AsyncIterator[Incoming]:
-        """What happened; a message is remembered once it is stored. Who added the bot to a server
-        comes before the first message there that is for it: until then they may become paired.
+        """What happened. Who added the bot to a server comes before the first message there that is
+        for it: until then they may become paired.
         """
         memory, chat, server = self._memory, incoming.chat_id, incoming.parent_id
         if incoming.kind != "message":

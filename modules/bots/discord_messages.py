@@ -20,14 +20,13 @@ _UNREAD: Final = "This bot reads text, pictures, voice messages and files, and c
 
 
 class Reader:
-    """Reads what happens; `own` is the bot's id, and `names` has those of servers and channels."""
+    """`own` is the bot's id, and `names` has those of servers and channels."""
 
     def __init__(self, factory: hikari.api.EntityFactory, own: int) -> None:
         self._factory, self.own = factory, own
         self.names: dict[str, str] = {}
 
     def incoming(self, name: str, payload: Any) -> list[Incoming]:  # noqa: ANN401  the same
-        """An event as the core takes it."""
         read = self._factory
         found: list[Incoming | None] = []
         match name:
@@ -36,7 +35,8 @@ class Reader:
             case "MESSAGE_UPDATE":
                 found = [self._edited(read.deserialize_partial_message(payload))]
             case "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK":
-                found = [_deleted(payload, str(int(one))) for one in _ids(payload)]
+                ids = list(payload["ids"]) if "ids" in payload else [payload["id"]]
+                found = [_deleted(payload, str(int(one))) for one in ids]
             case "INTERACTION_CREATE" if (
                 payload["type"] == hikari.InteractionType.MESSAGE_COMPONENT
             ):
@@ -116,10 +116,6 @@ class Reader:
             parent_id=str(server or ""),
             button=int(data),
         )
-
-
-def _ids(payload: Mapping[str, Any]) -> list[Any]:
-    return list(payload["ids"]) if "ids" in payload else [payload["id"]]
 
 
 def _deleted(payload: Mapping[str, Any], message_id: str) -> Incoming:

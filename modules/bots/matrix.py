@@ -74,7 +74,6 @@ class MatrixConnector(Connector):
         self._host = host_of(credentials["homeserver_url"])
 
     async def connect(self) -> str:
-        """Check the token, and return the account's id."""
         if not self._host:
             raise ConnectorError(
                 "the server's address is malformed; it is like https://example.org"
@@ -87,7 +86,6 @@ class MatrixConnector(Connector):
         return str(found.user_id)
 
     async def listen(self) -> AsyncIterator[Incoming]:
-        """What happens in the account's rooms, from where an earlier call had stored it."""
         since, is_first = await self._cursor.get(), True
         while True:
             timeout = 0 if is_first or not since else _SYNC_MS
@@ -137,7 +135,6 @@ class MatrixConnector(Connector):
     async def edit(
         self, chat_id: str, message_id: str, text: str, buttons: Sequence[str] = ()
     ) -> None:
-        """Replace a message's text."""
         del buttons  # its reactions stay
         content = {
             "msgtype": "m.text",
@@ -148,7 +145,6 @@ class MatrixConnector(Connector):
         await self._send(chat_id.partition(" ")[0], "m.room.message", content, "")
 
     async def send_file(self, chat_id: str, name: str, content: bytes, *, key: str = "") -> str:
-        """Upload a file and send it."""
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         uploaded, _keys = await self._answered(
             self._client.upload(
@@ -165,19 +161,16 @@ class MatrixConnector(Connector):
         return await self._send(chat_id.partition(" ")[0], "m.room.message", said, key)
 
     async def typing(self, chat_id: str) -> None:
-        """Say for some seconds that the bot types."""
         room_id = chat_id.partition(" ")[0]
         await self._ask(self._client.room_typing(room_id, typing_state=True, timeout=_TYPING_MS))
 
     async def fetch(self, attachment: Attachment) -> bytes:
-        """Download a file."""
         found = await self._ask(self._client.download(mxc=attachment.key))
         if len(found.body) > self.limits.largest_file:
             raise ConnectorError(f"{attachment.name} is too large")
         return bytes(found.body)
 
     async def join(self, chat_id: str) -> None:
-        """Accept an invitation."""
         await self._ask(self._client.join(chat_id))
 
     async def leave(self, chat_id: str) -> None:
@@ -189,14 +182,13 @@ class MatrixConnector(Connector):
         return len(text.encode("utf-8", "replace"))
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     async def _new_events(
         self, room_id: str, timeline: nio.Timeline, since: str
     ) -> list[dict[str, Any]]:
-        """The events of a room, and those that a long absence left out; of a room that was joined a
-        moment ago those since the invitation.
+        """The events of a room, and those that a long absence left out; of a new room those since
+        the invitation.
         """
         events = [dict(one.source) for one in timeline.events]
         ours = [at for at, one in enumerate(events) if self._is_own_membership(one, "invite")]
@@ -216,7 +208,7 @@ class MatrixConnector(Connector):
         return [*reversed(missed), *events]
 
     async def _incoming(self, room_id: str, event: Mapping[str, Any]) -> Incoming | None:
-        """An event as the core takes it; None: it is nothing to it."""
+        """None: it is nothing to the core."""
         sender, content = str(event.get("sender")), _object(event.get("content"))
         room = self._client.rooms.get(room_id)
         is_of_other = sender != self._client.user_id
@@ -333,7 +325,6 @@ class MatrixConnector(Connector):
         return is_named or any(name.casefold() in text.casefold() for name in self._names(room))
 
     def _plain(self, text: str, room: nio.MatrixRoom) -> str:
-        """The text without the bot's name before it."""
         for name in self._names(room):
             if text.casefold().startswith(name.casefold()):
                 return text[len(name) :].lstrip(":, ")

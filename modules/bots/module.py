@@ -14,8 +14,7 @@ from .bot import Bot
 from .connector import ConnectorError, CredentialsError, Incoming, UnknownError
 from .connectors import PLATFORMS, connector_class, fields_of
 from .conversations import limit_chats
-from .pairing import Pairing
-from .refusals import Refusals
+from .pairing import Pairing, Refusals
 from .routes import BotRoutes
 from .settings import SettingsFile
 from .store import Store, StoredCursor
@@ -24,10 +23,9 @@ Work: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class BotsModule(BotRoutes):
-    """Starts and stops the bots. What they do is begun by one task, on the module's own behalf."""
+    """What the bots do is begun by one task, on the module's own behalf."""
 
     async def on_enable(self) -> None:
-        """Begin with what the settings say."""
         folder = self.data_folder
         self.file = SettingsFile(folder)
         self.store = Store(folder / "bots.db")
@@ -44,7 +42,6 @@ class BotsModule(BotRoutes):
         self.spawn(self._supervise, name="the bots")
 
     async def on_disable(self) -> None:
-        """Close what is open."""
         if "store" in vars(self):  # else its settings could not be read
             for platform in [*self.bots]:  # in peace, before all tasks are cancelled
                 await self._stop(platform)
@@ -52,28 +49,23 @@ class BotsModule(BotRoutes):
 
     @event("chat.session.message")
     async def on_message(self, session_id: str, message_id: str, role: str, source: str) -> None:
-        """A message of a conversation: what was said on the page is shown in its chat."""
         if role == "user" and source not in PLATFORMS and self.bots:
             self._post(self._relay, session_id, message_id)
 
     @event("module.enabled")
     async def on_enabled(self) -> None:
-        """Another module runs: if it is Chat, say what its conversations may do."""
         self._post(limit_chats, self, self.file, self.store)
 
     @event("suggestion.created")
     async def on_suggested(self, id: str, run: str | None, path: str, action: str) -> None:  # noqa: A002  its name
-        """Something is suggested: its session's chat shows it."""
         if self.bots:
             self._post(self._apart, self._suggest, id, run, path, action)
 
     @event("suggestion.resolved")
     async def on_resolved(self, id: str, status: str) -> None:  # noqa: A002  its name
-        """It was decided on: its buttons go, wherever that was."""
         self._post(self._apart, self._resolved, id, status)
 
     async def doctor(self) -> Sequence[Finding]:
-        """Bots that are not connected, and why."""
         return [
             Finding(
                 problem=f"the bot on {name.title()}: {error.message}",
@@ -84,11 +76,9 @@ class BotsModule(BotRoutes):
         ]
 
     async def start_bot(self, platform: str) -> None:
-        """Start a bot, or start it again with other settings."""
         await self._done(self._restart, platform)
 
     async def stop_bot(self, platform: str) -> None:
-        """Stop a bot."""
         await self._done(self._stop, platform)
 
     def _post(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
@@ -113,7 +103,6 @@ class BotsModule(BotRoutes):
                     done.set_result(None)
 
     async def _apart(self, work: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
-        """Do what may take long beside the rest."""
         self.spawn(work, *args, name="a suggestion in its chat")
 
     async def _restart(self, platform: str) -> None:
@@ -157,7 +146,6 @@ class BotsModule(BotRoutes):
             await asyncio.wait([task])
 
     async def _suggest(self, suggestion_id: str, run: str | None, path: str, action: str) -> None:
-        """Show a suggestion in the chat of its session, to who wrote there last."""
         try:
             conversations: Any = self.get_interface("ConversationInterface")
             if conversations is None:
@@ -182,7 +170,6 @@ class BotsModule(BotRoutes):
                     self.log.warning("a decided suggestion keeps its buttons: %s", error.message)
 
     async def _relay(self, session_id: str, message_id: str) -> None:
-        """Show in the chat of a session what was said on the page."""
         conversations: Any = self.get_interface("ConversationInterface")
         if conversations is None:
             return

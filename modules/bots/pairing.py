@@ -1,6 +1,7 @@
 """Pairing: a stranger is given a code, and a person who reads it here lets them in, or not.
 
-Until then nothing of theirs is read, and nothing is kept but the request.
+Until then nothing of theirs is read, and nothing is kept but the request and, for the audit, one
+event for each sender and hour that says how often they were turned away.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from parachuted.errors import NotFoundError
+from parachuted.modules import Module
 
 from .connector import Incoming
 from .store import PairingRequest, Store, now
@@ -22,10 +24,16 @@ _MOST_TRIES: Final = 3
 _SILENT_FOR_S: Final = 3_600.0
 _MOST_REQUESTS: Final = 50
 _LONGEST_NAME: Final = 80
+_HOUR_S: Final = 3_600.0
+_MOST_SENDERS: Final = 100
+_OTHERS: Final = "others"
+_LONGEST_ID: Final = 255
+
+Why: TypeAlias = Literal["unpaired", "group", "button", "link"]
 
 
 class Pairing:
-    """The requests of all platforms. Who is paired stands in the settings."""
+    """Who is paired stands in the settings."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = now) -> None:
         self._store, self._clock = store, clock
@@ -66,15 +74,11 @@ class Pairing:
         return code
 
     async def pending(self) -> list[PairingRequest]:
-        """Those whose code is good still."""
         at = self._clock()
         return [one for one in await self._store.pairings() if _age(one, at) < _GOOD_FOR_S]
 
     async def take(self, name: str) -> PairingRequest:
-        """The request with that code or `platform:sender`, which is answered now.
-
-        NotFoundError: there is none, or its code is too old.
-        """
+        """The request with that code or `platform:sender`, which is answered now. NotFoundError."""
         for one in await self.pending():
             if (
                 name.upper() == one.code or name == request_id(one)
@@ -86,7 +90,7 @@ class Pairing:
         )
 
     async def deny(self, name: str) -> PairingRequest:
-        """The same; that code was one of three all the same."""
+        """That code was one of three all the same."""
         one = await self.take(name)
         await self._store.put_pairing(replace(one, code="", at=one.at - _GOOD_FOR_S))
         return one
@@ -98,5 +102,29 @@ def _age(one: PairingRequest, at: float) -> float:
 
 
 def request_id(one: PairingRequest) -> str:
-    """What a request is called in the API."""
     return f"{one.platform}:{one.sender_id}"
+
+
+class Refusals:
+    """Those of one bot. A flood of senders is counted as one that is called `others`."""
+
+    def __init__(self, module: Module, title: str, clock: Callable[[], float] = now) -> None:
+        self._module, self._title, self._clock = module, title, clock
+        self._senders: dict[str, tuple[float, int]] = {}
+
+    def add(self, incoming: Incoming, why: Why) -> None:
+        at, sender = self._clock(), incoming.sender_id[:_LONGEST_ID]
+        if sender not in self._senders and len(self._senders) >= _MOST_SENDERS:
+            self._senders = {
+                name: one for name, one in self._senders.items() if at - one[0] < _HOUR_S
+            }
+            sender = sender if len(self._senders) < _MOST_SENDERS else _OTHERS
+        since, times = self._senders.get(sender, (at - _HOUR_S, 0))
+        if at - since < _HOUR_S:
+            self._senders[sender] = since, times + 1
+            return
+        self._senders[sender] = at, 0
+        with self._module.on_behalf_of(f"{self._title} {sender}", is_strangers=True):
+            self._module.publish(
+                "bots.refused", platform=self._title, sender_id=sender, why=why, times=times + 1
+            )

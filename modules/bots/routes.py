@@ -46,15 +46,11 @@ class ConnectorStatus(TypedDict):
 
 
 class BotStatus(TypedDict):
-    """All of them."""
-
     connectors: dict[str, ConnectorStatus]
 
 
 class PlatformConfig(TypedDict):
-    """What is set for one bot. No token: `has_token` says whether there is one. `problem`: why the
-    platform cannot be added here.
-    """
+    """What is set for one bot, without its token. `problem`: why it cannot be added here."""
 
     enabled: bool
     has_token: bool
@@ -80,22 +76,16 @@ class BotConfig(TypedDict):
 
 
 class Tried(TypedDict):
-    """Whether it went well."""
-
     success: bool
     error: str | None
     bot_name: str | None
 
 
 class PendingCount(TypedDict):
-    """How many wait to be paired."""
-
     pending: int
 
 
 class PendingPairing(TypedDict):
-    """Somebody who waits to be paired."""
-
     id: str
     platform: str
     sender_id: str
@@ -104,20 +94,14 @@ class PendingPairing(TypedDict):
 
 
 class PendingPairings(TypedDict):
-    """All of them, the oldest first."""
-
     pending: list[PendingPairing]
 
 
 class Done(TypedDict):
-    """What was asked for is done."""
-
     status: str
 
 
 class BotRoutes(ChatRoutes):
-    """What apps and people call."""
-
     pairing: Pairing
     errors: dict[str, ConnectorError]
 
@@ -197,7 +181,7 @@ class BotRoutes(ChatRoutes):
     @route("POST", "/{platform}/test", capability="admin")
     async def test(self, platform: PlatformName) -> Tried:
         """Whether the platform takes the token."""
-        return await _tried(self._test(platform))
+        return await _tried(self._name_of(platform))
 
     @route("POST", "/telegram/webhook", secret_header=_TELEGRAMS)
     async def webhook(self, body: Body) -> Response | Done:
@@ -220,7 +204,6 @@ class BotRoutes(ChatRoutes):
         return {"status": "stored"}
 
     async def route_secret(self, path: str) -> str:
-        """The webhook's."""
         bot = self.bots.get("telegram") if path == "/telegram/webhook" else None
         return bot.connector.webhook_secret if bot is not None else ""
 
@@ -349,9 +332,6 @@ class BotRoutes(ChatRoutes):
         await self.store.add_group(one.platform, one.chat_id, one.sender_id)
         return one
 
-    async def _test(self, platform: str) -> str:
-        return await self._name_of(platform, self._added(platform).credentials)
-
     async def _set_enabled(self, platform: str, *, is_enabled: bool) -> str:
         settings = self._added(platform)
         settings.enabled = is_enabled
@@ -365,8 +345,9 @@ class BotRoutes(ChatRoutes):
             raise ConnectorError("it was not added yet")
         return settings
 
-    async def _name_of(self, platform: str, credentials: dict[str, str]) -> str:
-        """The bot's name, as the platform says it. ConnectorError."""
+    async def _name_of(self, platform: str, credentials: dict[str, str] | None = None) -> str:
+        if credentials is None:
+            credentials = self._added(platform).credentials
         connector = connector_class(platform)(credentials, _NoCursor())
         try:
             return await connector.connect()
@@ -420,7 +401,6 @@ class BotRoutes(ChatRoutes):
         }
 
     def error_of(self, platform: str) -> ConnectorError | None:
-        """Why the bot is not connected, if there is one."""
         bot = self.bots.get(platform)
         return bot.error if bot is not None else self.errors.get(platform)
 
@@ -450,7 +430,6 @@ class BotRoutes(ChatRoutes):
 
 
 async def _tried(work: Awaitable[str]) -> Tried:
-    """Whether that went well, which returns the bot's name."""
     try:
         return {"success": True, "error": None, "bot_name": await work or None}
     except ConnectorError as error:
@@ -458,8 +437,6 @@ async def _tried(work: Awaitable[str]) -> Tried:
 
 
 class _NoCursor:
-    """For a connector that only looks whether its token is taken."""
-
     async def get(self) -> str:
         return ""
 

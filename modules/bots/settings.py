@@ -37,30 +37,23 @@ READING: Final = (
 
 @dataclass(kw_only=True)
 class SessionDefaults:
-    """What a new bot session may."""
-
     mode: str = "default"
     allowed_folders: list[str] | None = field(default_factory=list)
     allowed_mcps: list[str] | None = field(default_factory=lambda: list(READING))
     capabilities: list[str] = field(default_factory=lambda: ["Read"])
 
     def permissions(self) -> dict[str, Any]:
-        """The permissions, as a session has them."""
         return {name: value for name, value in asdict(self).items() if name != "mode"}
 
 
 @dataclass(kw_only=True)
 class PairedUser:
-    """A person who may talk to the bot."""
-
     name: str
     trust_level: TrustLevel | None = None
 
 
 @dataclass(kw_only=True)
 class PlatformSettings:
-    """One bot."""
-
     enabled: bool = True
     credentials: dict[str, str] = field(default_factory=dict)
     bot_name: str = ""
@@ -72,17 +65,13 @@ class PlatformSettings:
 
 @dataclass(kw_only=True)
 class Settings:
-    """All of them."""
-
     platforms: dict[str, PlatformSettings] = field(default_factory=dict)
     dm: SessionDefaults = field(default_factory=SessionDefaults)
     group: SessionDefaults = field(default_factory=lambda: SessionDefaults(allowed_mcps=[]))
     """A group may hold people who are not paired: it is read nothing until a person says so."""
 
     def rights_in(self, platform: str, incoming: Incoming) -> dict[str, Any]:
-        """The `permissions` and the `mode` that a conversation begins with where that was said; in
-        a group it never has more.
-        """
+        """What a conversation begins with that is begun by that message; a group never has more."""
         bot = self.platforms.get(platform) or PlatformSettings()
         defaults, level = self.group, bot.group_trust_level
         if incoming.chat_type == "dm":
@@ -92,8 +81,8 @@ class Settings:
         return {"permissions": defaults.permissions(), "mode": mode}
 
     def limit_of(self, platform: str, incoming: Incoming) -> dict[str, Any]:
-        """The most that a conversation may in that chat, as Chat takes it: in a direct one what it
-        says of itself.
+        """The most that a conversation may in that chat, as Chat takes it; a direct one has no
+        limit.
         """
         chat = {"platform": platform, "chat_id": incoming.chat_id, "permissions": None}
         return chat if incoming.chat_type == "dm" else chat | self.rights_in(platform, incoming)
@@ -178,7 +167,6 @@ class SettingsFile:
         return self.platform(name) or PlatformSettings()
 
     def platform(self, name: str) -> PlatformSettings | None:
-        """One platform, if it was added."""
         return self.present.platforms.get(name)
 
 

@@ -22,10 +22,8 @@ _SHORTEST: Final = 200
 
 
 def split(text: str, longest: int, size: Callable[[str], int] = len) -> list[str]:
-    """The messages of a text, each of at most that size; none for an empty text.
-
-    An unfinished code block at the end is closed. No text is smaller than its number of characters.
-    ValueError: fewer than 200.
+    """The messages of a text, each of at most that size. No text is smaller than its number of
+    characters. ValueError: fewer than 200.
     """
     if longest < _SHORTEST:
         raise ValueError(f"a message should have room for {_SHORTEST} characters")
@@ -46,7 +44,6 @@ def split(text: str, longest: int, size: Callable[[str], int] = len) -> list[str
 
 
 def _cut(head: str, rest: str, longest: int, size: Callable[[str], int]) -> int:
-    """How many characters of the rest go into this message."""
     low, high = 1, min(len(rest), longest)
     while low < high:  # the most that fit, with room for the end of a code block
         middle = (low + high + 1) // 2

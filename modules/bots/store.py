@@ -78,9 +78,8 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestion:
-    """A question of an agent's that stands in a chat, with a button for each option. `owner` is who
-    may answer it; empty: no one there may. Without a `session_id` it is a
-    suggestion, whose id is `request_id`.
+    """A question of an agent's that stands in a chat. `owner` is who may answer it; empty: no one.
+    Without a `session_id` it is a suggestion, whose id is `request_id`.
     """
 
     platform: str
@@ -108,8 +107,6 @@ class PairingRequest:
 
 
 class Store:
-    """The tables, for one caller at a time. Each method but `close` is awaited."""
-
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._db.row_factory = sqlite3.Row
@@ -119,12 +116,11 @@ class Store:
         path.chmod(0o600)
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._db.close()
 
     async def add(self, platform: str, incoming: Incoming) -> Update | None:
-        """Store a new message. None: it is a duplicate."""
+        """None: it is a duplicate."""
         document = json.dumps(incoming.document())
         found = await self._select(
             "INSERT OR IGNORE INTO updates (platform, update_id, chat_id, parent_id, source_id, "
@@ -144,7 +140,6 @@ class Store:
         return Update(number=number, platform=platform, incoming=incoming)
 
     async def waiting(self, platform: str) -> list[Update]:
-        """What came and was not answered to its end, the oldest first."""
         query = "SELECT * FROM updates WHERE platform = ? AND is_done = 0 ORDER BY number"
         return [_update(row) for row in await self._select(query, platform)]
 
@@ -160,7 +155,6 @@ class Store:
         return _update(found[0]) if found else None
 
     async def save(self, update: Update) -> None:
-        """Keep how far it was answered."""
         await self._write(
             "UPDATE updates SET session_id = ?, message_id = ?, sent = ?, is_sending = ? "
             "WHERE number = ?",
@@ -172,7 +166,7 @@ class Store:
         )
 
     async def finish(self, update: Update) -> None:
-        """It was answered; its text is not kept."""
+        """Its text is not kept."""
         incoming = json.dumps({**update.incoming.document(), "text": "", "quote": None})
         query = "UPDATE updates SET is_done = 1, incoming = ? WHERE number = ?"
         await self._write(query, incoming, update.number)
@@ -195,7 +189,6 @@ class Store:
             await self._write(query, new_chat_id, platform, chat_id)
 
     async def ask(self, asked: AskedQuestion) -> None:
-        """Keep a question."""
         values = {**asdict(asked), "options": json.dumps(asked.options)}.values()
         await self._write(
             "INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *values
@@ -213,7 +206,6 @@ class Store:
         return _question(found[0]) if found else None
 
     async def questions_of(self, session_id: str, request_id: str = "") -> list[AskedQuestion]:
-        """The open questions of a session, or the one of that id."""
         query = "SELECT * FROM questions WHERE session_id = ? AND ? IN ('', request_id)"
         return [_question(row) for row in await self._select(query, session_id, request_id)]
 
@@ -234,7 +226,6 @@ class Store:
         return await self._write(query, asked.platform, asked.chat_id, asked.message_id)
 
     async def add_group(self, platform: str, chat_id: str, added_by: str) -> None:
-        """A paired person has added the bot there."""
         query = "INSERT OR REPLACE INTO groups VALUES (?, ?, ?)"
         await self._write(query, platform, chat_id, added_by)
 
@@ -249,7 +240,7 @@ class Store:
         return [(row["platform"], Incoming.of(json.loads(row["incoming"]))) for row in found]
 
     async def sessions(self, platform: str, chat_id: str) -> list[str]:
-        """The ids of the sessions in which something of a chat was said, the newest first."""
+        """The newest first."""
         query = (
             "SELECT session_id, max(number) FROM updates WHERE platform = ? AND chat_id = ? "
             "AND message_id <> '' GROUP BY session_id ORDER BY 2 DESC"
@@ -257,7 +248,6 @@ class Store:
         return [row[0] for row in await self._select(query, platform, chat_id)]
 
     async def senders(self, platform: str, chat_id: str) -> list[str]:
-        """The persons who wrote in a chat."""
         query = (
             "SELECT DISTINCT incoming ->> 'sender_id' FROM updates WHERE platform = ? "
             "AND chat_id = ? AND incoming ->> 'kind' = 'message'"
@@ -265,33 +255,27 @@ class Store:
         return [row[0] for row in await self._select(query, platform, chat_id)]
 
     async def cursor(self, platform: str) -> str:
-        """How far the platform was read."""
         query = "SELECT text FROM cursors WHERE platform = ?"
         return "".join(row[0] for row in await self._select(query, platform))
 
     async def put_cursor(self, platform: str, text: str) -> None:
-        """Keep that."""
         await self._write("INSERT OR REPLACE INTO cursors VALUES (?, ?)", platform, text)
 
     async def pairings(self) -> list[PairingRequest]:
-        """Those who asked to be paired, the oldest first."""
+        """The oldest first."""
         found = await self._select("SELECT * FROM pairings ORDER BY at")
         return [PairingRequest(**dict(row)) for row in found]
 
     async def put_pairing(self, one: PairingRequest) -> None:
-        """Keep a request."""
         query = "INSERT OR REPLACE INTO pairings VALUES (?, ?, ?, ?, ?, ?, ?)"
         await self._write(query, *asdict(one).values())
 
     async def drop_pairing(self, platform: str, sender_id: str, code: str) -> bool:
-        """Forget a request with that code; whether there was one."""
         query = "DELETE FROM pairings WHERE platform = ? AND sender_id = ? AND code = ?"
         return await self._write(query, platform, sender_id, code)
 
     async def forget(self, platform: str) -> None:
-        """The platform was removed: forget how far it was read, and what waits. Who added the bot
-        to a group is not said again, so that stays, for when they are paired again.
-        """
+        """The platform was removed. Who added the bot to a group is not said again: that stays."""
         for table in ("updates", "questions", "cursors", "pairings"):
             await self._write(f"DELETE FROM {table} WHERE platform = ?", platform)  # noqa: S608  our tables
 
@@ -310,17 +294,13 @@ class Store:
 
 
 class StoredCursor:
-    """How far one platform was read."""
-
     def __init__(self, store: Store, platform: str) -> None:
         self._store, self._platform = store, platform
 
     async def get(self) -> str:
-        """The text; empty at first."""
         return await self._store.cursor(self._platform)
 
     async def put(self, text: str) -> None:
-        """Keep it."""
         await self._store.put_cursor(self._platform, text)
 
 
@@ -341,5 +321,4 @@ def _question(row: sqlite3.Row) -> AskedQuestion:
 
 
 def now() -> float:
-    """This moment, in seconds."""
     return time.time()

@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 os.environ.setdefault("PTB_TIMEDELTA", "true")  # else the library warns at each 429 of its own use
@@ -73,8 +74,6 @@ _UNREAD: Final = "This bot reads text, pictures, voice messages and files, and c
 
 
 class _MovedError(ConnectorError):
-    """A group has become a supergroup."""
-
     def __init__(self, chat_id: str) -> None:
         super().__init__("the group has another id now")
         self.chat_id = chat_id
@@ -141,9 +140,6 @@ class TelegramConnector(Connector):
         self._moved: dict[str, str] = {}
 
     async def connect(self) -> str:
-        """Check the token, and set the webhook, or end what would keep updates from being
-        polled.
-        """
         if not _TOKEN.fullmatch(self._token):
             raise CredentialsError("a bot's token is a number, a colon and letters")
         found = await self._ask(self._bot.get_me())
@@ -161,17 +157,13 @@ class TelegramConnector(Connector):
 
     @property
     def webhook_secret(self) -> str:
-        """The same as long as the token is, which cannot be found by it; empty without a
-        webhook.
-        """
+        """As lasting as the token, which cannot be found by it; empty without a webhook."""
         return hashlib.sha256(f"webhook of {self._token}".encode()).hexdigest() * bool(
             self._webhook
         )
 
     async def receive(self, update: Mapping[str, Any]) -> None:
-        """Take what a webhook call brings, and return once it is stored. RetryLaterError: it
-        cannot be now, and Telegram makes the call again.
-        """
+        """RetryLaterError: it cannot be stored now, and Telegram makes the call again."""
         stored = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(_STORING_S):
@@ -181,7 +173,7 @@ class TelegramConnector(Connector):
             raise RetryLaterError("the bot is not connected to Telegram") from error
 
     async def listen(self) -> AsyncIterator[Incoming]:
-        """What happens; an update is confirmed once the core has stored it."""
+        """An update is confirmed once the core has stored it."""
         if self._webhook:
             async for posted in self._received():
                 yield posted
@@ -205,7 +197,6 @@ class TelegramConnector(Connector):
     async def send(
         self, chat_id: str, text: str, buttons: Sequence[str] = (), *, key: str = ""
     ) -> str:
-        """Send a message, with its buttons below it."""
         del key  # Telegram knows none
         sent = await self._write(self._bot.send_message, chat_id, text, buttons)
         return str(sent.message_id)
@@ -213,7 +204,6 @@ class TelegramConnector(Connector):
     async def edit(
         self, chat_id: str, message_id: str, text: str, buttons: Sequence[str] = ()
     ) -> None:
-        """Replace a message's text and buttons."""
         edit = self._bot.edit_message_text
         try:
             await self._write(edit, chat_id, text, buttons, message_id=int(message_id))
@@ -222,19 +212,16 @@ class TelegramConnector(Connector):
                 raise
 
     async def send_file(self, chat_id: str, name: str, content: bytes, *, key: str = "") -> str:
-        """Send a file as it is."""
         del key
         send = self._bot.send_document
         sent = await self._to(send, chat_id, {"document": content, "filename": name})
         return str(sent.message_id)
 
     async def typing(self, chat_id: str) -> None:
-        """Say for five seconds that the bot types."""
         chat, thread = _place(self._moved, chat_id)
         await self._ask(self._bot.send_chat_action(chat, "typing", **thread))
 
     async def fetch(self, attachment: Attachment) -> bytes:
-        """Download a file."""
         found = await self._ask(self._bot.get_file(attachment.key))
         if (found.file_size or 0) > self.limits.largest_file:
             raise ConnectorError(f"{attachment.name} is too large")
@@ -245,7 +232,6 @@ class TelegramConnector(Connector):
         raise ConnectorError(f"{attachment.name} cannot be downloaded")
 
     async def leave(self, chat_id: str) -> None:
-        """Leave a group."""
         await self._ask(self._bot.leave_chat(chat_id))
 
     def size(self, text: str) -> int:
@@ -253,13 +239,11 @@ class TelegramConnector(Connector):
         return len(text.encode("utf-16-le", "replace")) // 2
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._requests.shutdown()
         for name in _LOGGERS:
             logging.getLogger(name).removeFilter(self._filter)
 
     async def _received(self) -> AsyncIterator[Incoming]:
-        """What webhook calls bring; each is acknowledged once the core has stored it."""
         while True:
             update, stored = await self._posted.get()
             if stored.done():  # its call was given up, and is made again
@@ -279,7 +263,7 @@ class TelegramConnector(Connector):
         return self._incoming(read)
 
     def _incoming(self, update: telegram.Update) -> Incoming | None:
-        """An update as the core takes it; None: it is nothing to it, or cannot be read."""
+        """None: it is nothing to the core, or cannot be read."""
         try:
             return self._found_in(update)
         except _ODD:
@@ -292,7 +276,7 @@ class TelegramConnector(Connector):
             return self._message(update.message, fields)
         if update.edited_message is not None:
             edited = self._message(update.edited_message, fields)
-            return None if edited is None or not edited.text else _as_edited(edited)
+            return replace(edited, kind="edited") if edited is not None and edited.text else None
         if update.callback_query is not None:
             return self._press(update.callback_query, fields)
         changed = update.my_chat_member
@@ -486,7 +470,6 @@ def _readable(update: Any) -> Any:  # noqa: ANN401  JSON
 
 
 def _of_chat(chat: telegram.Chat, sender: telegram.User, message: Any = None) -> dict[str, Any]:  # noqa: ANN401  of either kind
-    """Where something happened, and who did it."""
     thread = getattr(message, "message_thread_id", None)
     is_topic = thread is not None and bool(getattr(message, "is_topic_message", False))
     return {
@@ -497,10 +480,6 @@ def _of_chat(chat: telegram.Chat, sender: telegram.User, message: Any = None) ->
         "sender_id": str(sender.id),
         "sender_name": sender.full_name,
     }
-
-
-def _as_edited(message: Incoming) -> Incoming:
-    return Incoming.of({**message.document(), "kind": "edited"})
 
 
 def _place(moved: Mapping[str, str], chat_id: str) -> tuple[str, dict[str, Any]]:

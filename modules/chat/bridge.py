@@ -1,5 +1,5 @@
-"""The bridge to Brain: before a turn it loads what Brain knows of the message, afterwards it keeps
-what the exchange established.
+"""The bridge to Brain: what Brain knows of a message goes into its turn, and what it gave is
+logged.
 
 Nothing of it fails a turn: what goes wrong is logged, and the turn goes on without.
 """
@@ -14,8 +14,15 @@ from typing import Final
 from parachuted.errors import ParachuteError
 from parachuted.modules import Module
 
-from .brain_access import BrainAccess, FoundEntity, brain_of
-from .judge import Verdict, is_short, judge_by_model, judge_by_words
+from .brain_access import (
+    BrainAccess,
+    FoundEntity,
+    Verdict,
+    brain_of,
+    is_short,
+    judge_by_model,
+    judge_by_words,
+)
 from .no_model import words_of
 from .session import Session
 from .sessions import Sessions
@@ -40,7 +47,7 @@ _NOTES: Final = "\n### Journal entries and other notes, from the same queries"
 
 
 class Bridge:
-    """What a conversation has of Brain. `limit_s` is how long `enrich` may take."""
+    """`limit_s` is how long `enrich` may take."""
 
     def __init__(self, module: Module, sessions: Sessions) -> None:
         self._module, self._sessions = module, sessions
@@ -55,10 +62,9 @@ class Bridge:
     async def enrich(
         self, session: Session, message: str, *, is_preview: bool = False
     ) -> tuple[str, int]:
-        """What to tell the agent before it answers the message, in time, and of how many entities
-        that is; never raises.
+        """What to tell the agent before it answers, and of how many entities; never raises.
 
-        A preview leaves nothing behind and asks no model: words decide what is looked up.
+        A preview leaves nothing behind and asks no model.
         """
         if not is_preview:
             self._pending.pop(session.id, None)  # of a turn that failed
@@ -76,7 +82,7 @@ class Bridge:
     async def log_turn(
         self, session_id: str, turn_number: int, stored: Sequence[Mapping[str, object]] = ()
     ) -> None:
-        """Write down what the turn loaded, or what it stored. Raises what `Sessions` raises."""
+        """Record what the turn loaded, or what it stored. Raises what `Sessions` raises."""
         loaded = self._pending.pop(session_id, None)
         new = [] if loaded is None else [{**loaded, "turn_number": turn_number}]
         new += [{**one, "turn_number": turn_number} for one in stored]
@@ -106,7 +112,9 @@ class Bridge:
                 "turn_number": session.message_count // 2 + 1,
                 "loaded": list(dict.fromkeys(one.path for one in shown if one.path)),
             }
-            self._remember(session.id, entry)
+            self._pending[session.id] = entry  # until the exchange is done
+            while len(self._pending) > _MOST_PENDING:
+                self._pending.popitem(last=False)
         return text, sum(one.is_entity for one in shown)
 
     async def _judge(
@@ -123,19 +131,12 @@ class Bridge:
             )
         return verdict or await judge_by_words(brain, message)
 
-    def _remember(self, session_id: str, entry: Mapping[str, object]) -> None:
-        """Until the exchange is done."""
-        self._pending[session_id] = entry
-        self._pending.move_to_end(session_id)
-        while len(self._pending) > _MOST_PENDING:
-            self._pending.popitem(last=False)
-
 
 def as_context(
     found: Sequence[tuple[str, Sequence[FoundEntity]]],
 ) -> tuple[str, list[FoundEntity]]:
-    """The results of each query as text of at most 1,500 tokens, each once, with its path; and
-    those that it holds. Notes that are no entities come last. Empty where nothing was found.
+    """The results of each query as text of at most 1,500 tokens, each once, with its path; notes
+    that are no entities come last. Empty where nothing was found.
     """
     groups = [
         (f'\n### From query: "{_line(query)}"', [one for one in results if one.is_entity])

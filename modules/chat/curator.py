@@ -1,4 +1,4 @@
-"""The conversation's curator: after some exchanges it keeps title, summary and the activity log.
+"""The conversation's curator: after some exchanges it keeps title, summary, log and context files.
 
 It is a run of the agent `curator`, in a session of its own for each conversation. Without a model,
 or where the run fails, plain rules do the same. It never delays a turn, and never fails one.
@@ -7,6 +7,7 @@ or where the run fails, plain rules do the same. It never delays a turn, and nev
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NotRequired
@@ -15,14 +16,24 @@ from weakref import WeakValueDictionary
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
-from parachuted.modules import AgentNarrowing, Finding, Module, reading
+from parachuted.modules import (
+    AgentNarrowing,
+    AppendSection,
+    Finding,
+    Module,
+    NoteChange,
+    reading,
+)
 
-from .no_model import summary_from, title_from
-from .run_sessions import RunSessions
-from .session import Session, SessionFields, now
+from .no_model import shortened, summary_from, title_from
+from .prompt_parts import context_paths
+from .session import Fields, Session, now
 from .session_writer import TitleProtectedError
 from .sessions import Sessions
+from .turn import RunSessions
 
+_HISTORY: Final = "History"
+_LONGEST_LINE: Final = 2_000
 AGENT: Final = "curator"
 ACTIVITY_TYPE: Final = "chat"
 INSTRUCTIONS: Final = "Chat/.agents/curator.md"
@@ -46,11 +57,52 @@ _LONGEST_SUMMARY: Final = 1_000
 _LONGEST_ACTIVITY: Final = 500
 
 
+async def add_to_context(
+    module: Module, session: Session, file_path: str, heading: str, content: str
+) -> dict[str, str]:
+    """Add to a section of a context file of the session's folders, as a run that `parachute undo`
+    takes back; or suggest that, where a stranger's text led to it. EditRefusedError: another file.
+    """
+    asked, files = file_path.strip().strip("/"), await context_files(module, session)
+    meant = [one for one in files if asked in {one, one.rpartition("/")[0]}]
+    if len(meant) != 1:
+        listed = ", ".join(files) or "there are none"
+        raise EditRefusedError(
+            f"{asked[:200]!r} is not a context file of this conversation's folders: {listed}"
+        )
+    text = " ".join(content.replace("<!--", " ").replace("-->", " ").split()).lstrip("-*#> ")
+    if not text:
+        raise EditRefusedError("content should have words")
+    (path,), text = meant, shortened(text, _LONGEST_LINE)
+    note = await module.vault.note(path)
+    there = note.section(heading)
+    said = " ".join(there.content(note).casefold().split()) if there else ""
+    if " ".join(text.casefold().split()).rstrip(".") in said:
+        return {"status": "unchanged", "path": path}
+    lines, reason = f"- {text}", f"From the conversation “{session.title or session.id}”"
+    if heading == _HISTORY:
+        at = dt.datetime.now(dt.UTC)
+        lines = f"\n<!-- Added by curator on {at:%Y-%m-%d %H:%M} UTC -->\n{lines}"
+    if module.current_call.is_strangers:
+        payload = {"section": heading, "content": lines, "append": True}
+        made = await module.suggest("update", path, payload, reasoning=reason)
+        return {"status": "suggested", "path": path, "suggestion": made}
+    change = NoteChange(path, [AppendSection(heading, lines)], base=note.digest)
+    run = await module.vault.edit_all([change], reason=reason)
+    return {"status": "ok", "path": path, "run": run}
+
+
+async def context_files(module: Module, session: Session) -> list[str]:
+    found: list[str] = []
+    for folder in session.context_folders:
+        there = [one for one in context_paths(folder) if await module.vault.exists(one)]
+        found += there[:1]
+    return list(dict.fromkeys(found))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """What a person said and what was answered, with the number of the exchange in its
-    conversation and the id of the question, by which it is logged once.
-    """
+    """A question and its answer; `question_id` is by what it is logged once."""
 
     number: int
     question: str
@@ -60,13 +112,10 @@ class Exchange:
 
     @property
     def in_one_line(self) -> str:
-        """What the log of the day says of it where no model does."""
         return summary_from([self.question], self.answer) or "An exchange without words"
 
 
 class CuratorToolCall(TypedDict):
-    """A tool that it called."""
-
     id: str
     name: str
     input: dict[str, object]
@@ -83,8 +132,6 @@ class CuratorMessage(TypedDict):
 
 @dataclass(slots=True)
 class CuratorRun:
-    """What one run has done so far. `activity` is set once that exchange is logged."""
-
     exchange: Exchange
     calls: list[CuratorToolCall] = field(default_factory=list)
     new_title: str | None = None
@@ -99,12 +146,11 @@ class CuratorRun:
 
 
 def is_due(number: int) -> bool:
-    """Whether the curator runs after that exchange: 1, 3, 5, then every tenth."""
     return number in _FIRST_EXCHANGES or (number > 0 and number % _INTERVAL == 0)
 
 
 def prompt_of(session: Session, exchange: Exchange) -> str:
-    """What it is shown of an exchange. Pure."""
+    """What the curator is shown of an exchange."""
     title = f'"{_line(session.title)}"' if session.title else "none yet"
     if session.title_source == "user":
         title += " (set by the person: do not call update_title)"
@@ -118,17 +164,15 @@ def prompt_of(session: Session, exchange: Exchange) -> str:
 
 
 class Curator:
-    """Keeps conversations' titles, summaries and activity."""
-
     def __init__(self, module: Module, sessions: Sessions, runs: RunSessions) -> None:
         self._module, self._sessions, self._runs = module, sessions, runs
         self._at_work: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by session
         self._running: dict[str, CuratorRun] = {}  # by session
-        self._waiting: dict[str, SessionFields] = {}  # fields by session
+        self._waiting: dict[str, Fields] = {}  # fields by session
         self._logging = asyncio.Lock()
 
     async def observe(self, session_id: str, exchange: Exchange) -> None:
-        """See to an exchange that is due; runs of one session follow each other. Never raises."""
+        """Look at an exchange that is due; runs of one session follow each other. Never raises."""
         lock = self._at_work.setdefault(session_id, asyncio.Lock())
         try:
             async with lock:
@@ -143,7 +187,7 @@ class Curator:
             self._module.log.exception("a conversation's curator failed")
 
     async def messages(self, session_id: str) -> list[CuratorMessage]:
-        """What was said in the curator's own session. NotFoundError: it has not run yet."""
+        """What was said in its own session. NotFoundError: it has not run yet."""
         session = await self._sessions.get(session_id)  # for a caller who may read it
         held: Any = await self._module.state.get(_STATE + session.id)
         if not held:
@@ -152,31 +196,28 @@ class Curator:
         return found
 
     async def forget(self, session_id: str) -> None:
-        """A conversation is gone."""
         for name in (_STATE, _LOGGED):
             await self._module.state.delete(name + session_id)
 
     async def set_title(self, session_id: str, title: str) -> dict[str, str]:
-        """Give the session a title, unless the person gave it one."""
         wanted = _required(title, "title", _LONGEST_TITLE)
         try:
-            status = await self._change(session_id, {"title": wanted, "title_source": "ai"})
+            await self._change(session_id, {"title": wanted, "title_source": "ai"})
         except TitleProtectedError:
             message = "Title set by user: it is not overwritten."
             return {"status": "protected", "message": message}
         run = self._running.get(session_id)
         if run is not None:
             run.new_title = wanted
-        return {"status": status, "title": wanted}
+        return {"status": "ok", "title": wanted}
 
     async def set_summary(self, session_id: str, summary: str) -> dict[str, str]:
         wanted = _required(summary, "summary", _LONGEST_SUMMARY)
-        return {"status": await self._change(session_id, {"summary": wanted})}
+        await self._change(session_id, {"summary": wanted})
+        return {"status": "ok"}
 
     async def settle(self, session_id: str) -> None:
-        """Write what the tools of a run could not: called when that has ended. Raises what
-        `Sessions` raises.
-        """
+        """Write what the tools of a run could not. Raises what `Sessions` raises."""
         fields = self._waiting.pop(session_id, None)
         if fields is None:
             return
@@ -187,7 +228,6 @@ class Curator:
             await self._sessions.change(session_id, **fields)
 
     async def log_activity(self, session_id: str, summary: str) -> dict[str, str]:
-        """Add a line to the log of the day."""
         run = self._running.get(session_id)
         if run is None:  # it goes on after its run was given up, and rules have logged it
             return {"status": "too late"}
@@ -196,7 +236,7 @@ class Curator:
         return {"status": "ok" if is_new else "logged already"}
 
     async def log_exchange(self, session: Session, exchange: Exchange, summary: str) -> bool:
-        """The same for an exchange; whether it was not logged yet."""
+        """Log an exchange, unless it is logged."""
         key = _LOGGED + session.id
         async with self._logging:
             logged: Any = await self._module.state.get(key, [])
@@ -213,23 +253,21 @@ class Curator:
         return True
 
     def noted(self, session_id: str, tool: str, **arguments: object) -> None:
-        """A tool of the curator was called for that session, and did what it says."""
         run = self._running.get(session_id)
         if run is not None:
             run.did(tool, **arguments)
 
-    async def _change(self, session_id: str, fields: SessionFields) -> str:
-        """A run that has read a stranger's text writes nothing more itself. What it says of its own
-        conversation waits for the end of the exchange, which writes that file anyway.
+    async def _change(self, session_id: str, fields: Fields) -> None:
+        """A run that has read a stranger's text writes nothing more itself: what it says of its own
+        conversation waits for `settle`.
         """
         if not self._module.current_call.is_strangers or self._module.current_call.run is None:
             await self._sessions.change(session_id, **fields)
-            return "ok"
+            return
         session = await self._sessions.get(session_id)
         if "title" in fields and session.title_source == "user":
             raise TitleProtectedError("the person gave this session its title")
         self._waiting.setdefault(session.id, {}).update(fields)
-        return "ok"
 
     async def _observe(self, session: Session, exchange: Exchange) -> None:
         run = self._running[session.id] = CuratorRun(exchange)
@@ -250,13 +288,25 @@ class Curator:
             await self._by_rules(session, run)
         elif LOG_ACTIVITY not in run.actions:
             await self.log_exchange(session, exchange, exchange.in_one_line)
-        await self._record(session, run, own_session)
-        await self._keep(session.id, prompt, began, words, run)
+        done: dict[str, object] = {
+            "ts": now(),
+            "exchange_number": exchange.number,
+            "actions": run.actions,
+        }
+        if run.new_title is not None:
+            done["new_title"] = run.new_title
+        await self._sessions.change(
+            session.id, curator_last_run=done, curator_session_id=own_session
+        )
+        said: list[CuratorMessage] = [
+            {"role": "user", "content": prompt, "timestamp": began},
+            {"role": "assistant", "content": words, "timestamp": now(), "tool_calls": run.calls},
+        ]
+        held: Any = await self._module.state.get(_STATE + session.id, [])
+        await self._module.state.put(_STATE + session.id, [*held, *said][-_MOST_KEPT:])
 
     async def _ask(self, session: Session, prompt: str) -> tuple[str, str | None]:
-        """Its last words, and the session that it goes on with. An earlier one that cannot be gone
-        on with is left for a new one.
-        """
+        """Its last words, and its session: another one where the earlier one cannot go on."""
         try:
             return await self._run_agent(session, prompt, session.curator_session_id)
         except ParachuteError:
@@ -268,6 +318,8 @@ class Curator:
         self, session: Session, prompt: str, own_session: str | None
     ) -> tuple[str, str | None]:
         instructions = await self._instructions()
+        tools = [UPDATE_TITLE] if session.title_source != "user" else []
+        tools += [UPDATE_SUMMARY, LOG_ACTIVITY, UPDATE_CONTEXT]
         with self._runs.starting():
             run = await self._module.agent(AGENT).start(
                 instructions + prompt,
@@ -275,7 +327,7 @@ class Curator:
                 session_id=own_session,
                 timeout_s=_LIMIT_S,
                 max_turns=_MOST_TURNS,
-                narrowing=AgentNarrowing(tools=_tools_for(session)),
+                narrowing=AgentNarrowing(tools=tuple(tools)),
             )
             self._runs.add(run.id, session.id, is_curator=True)
         result = await run.result()
@@ -292,7 +344,6 @@ class Curator:
         return f"The person's own instructions, which come first:\n{text}\n\n" if text else ""
 
     async def _by_rules(self, session: Session, run: CuratorRun) -> None:
-        """Title, summary and activity from the conversation's own words."""
         exchange = run.exchange
         messages = await self._sessions.messages(session.id)
         questions = [one.content for one in messages if one.role == "user"]
@@ -311,32 +362,6 @@ class Curator:
         if await self.log_exchange(session, exchange, exchange.in_one_line):
             run.did(LOG_ACTIVITY, summary=exchange.in_one_line)
 
-    async def _record(self, session: Session, run: CuratorRun, own_session: str | None) -> None:
-        last: dict[str, object] = {
-            "ts": now(),
-            "exchange_number": run.exchange.number,
-            "actions": run.actions,
-        }
-        if run.new_title is not None:
-            last["new_title"] = run.new_title
-        await self._sessions.change(
-            session.id, curator_last_run=last, curator_session_id=own_session
-        )
-
-    async def _keep(
-        self, session_id: str, prompt: str, began: str, words: str, run: CuratorRun
-    ) -> None:
-        asked: CuratorMessage = {"role": "user", "content": prompt, "timestamp": began}
-        answered: CuratorMessage = {
-            "role": "assistant",
-            "content": words,
-            "timestamp": now(),
-            "tool_calls": run.calls,
-        }
-        held: Any = await self._module.state.get(_STATE + session_id, [])
-        kept = [*held, asked, answered][-_MOST_KEPT:]
-        await self._module.state.put(_STATE + session_id, kept)
-
 
 def _required(text: str, name: str, most: int) -> str:
     said = _line(text)
@@ -351,9 +376,3 @@ def _line(text: str | None) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _tools_for(session: Session) -> tuple[str, ...]:
-    """The module tools of a curator's run: no title where the person gave the session one."""
-    tools = (UPDATE_SUMMARY, LOG_ACTIVITY, UPDATE_CONTEXT)
-    return tools if session.title_source == "user" else (UPDATE_TITLE, *tools)

@@ -19,11 +19,10 @@ from .curator import (
     UPDATE_TITLE,
     CuratorMessage,
     Exchange,
+    add_to_context,
     is_due,
 )
 from .messages import Message
-from .prompt import PromptPart
-from .prompt_parts import PromptOrder
 from .session_service import SessionService
 from .turn import EndedTurn
 from .write_back import StoredFact
@@ -52,8 +51,6 @@ class BridgeLog(TypedDict):
 
 
 class CuratorRoutes(SessionService):
-    """What belongs to a conversation beside its turns."""
-
     @route("GET", "/{session_id}/curator/messages", tolerant=True)
     async def curator_messages(self, session_id: str) -> CuratorMessages:
         """What the curator of a conversation was shown, and what it did."""
@@ -128,7 +125,7 @@ class CuratorRoutes(SessionService):
     ) -> dict[str, str]:
         """For a conversation's curator: add a line to a context file of its folders."""
         session = await self.sessions.get(await self.ambient_session(of_curator=True))
-        done = await self.context_notes.add(session, file_path, section, content)
+        done = await add_to_context(self, session, file_path, section, content)
         self.curator.noted(
             session.id, UPDATE_CONTEXT, file_path=file_path, section=section, content=content
         )
@@ -157,22 +154,7 @@ class CuratorRoutes(SessionService):
             raise ActRefusedError(f"This is for the conversation's {whose} alone.")
         return found.session_id
 
-    async def from_brain(self, order: PromptOrder) -> list[PromptPart]:
-        was_strangers = self.current_call.is_strangers
-        if not self.settings.brain_context:
-            return []
-        text, count = await self.bridge.enrich(
-            order.session, order.message, is_preview=order.is_preview
-        )
-        if not text:
-            return []
-        if not count:  # it says that Brain is left to the agent, and quotes nothing
-            return [PromptPart(kind="tools", text=text)]
-        is_strangers = self.current_call.is_strangers and not was_strangers
-        return [PromptPart(kind="brain", text=text, is_strangers=is_strangers, count=count)]
-
     async def turn_ended(self, ended: EndedTurn) -> None:
-        """Keep what an exchange established. It delays nothing."""
         exchange = exchange_of(ended.number, ended.question, ended.answer)
         self.spawn(self._write_back, ended, exchange, name="the bridge to Brain")
         await self.messenger.turn_ended(ended.session.id)
@@ -183,12 +165,12 @@ class CuratorRoutes(SessionService):
             await self.curator.log_exchange(ended.session, exchange, exchange.in_one_line)
 
     async def _write_back(self, ended: EndedTurn, exchange: Exchange) -> None:
-        """Keep what the exchange established, if its answer did not, and log it. Never raises."""
+        """Keep what the exchange established, if its answer did not. Never raises."""
         session, kept = ended.session, ended.answer.meta.get("stored")
         if isinstance(kept, list):
             stored = [one for one in self.write_back.of_session(session.id) if one.id in kept]
         else:
-            stored = await self.write_back.keep_if_on(
+            stored = await self.write_back.keep(
                 session, exchange.number, exchange.question, exchange.answer
             )
         try:
@@ -198,7 +180,6 @@ class CuratorRoutes(SessionService):
 
 
 def exchange_of(number: int, question: Message, answer: Message) -> Exchange:
-    """A question with its answer, as the curator gets it."""
     tools = tuple(dict.fromkeys(one.name for one in answer.tools))
     return Exchange(
         number=number,
@@ -210,7 +191,6 @@ def exchange_of(number: int, question: Message, answer: Message) -> Exchange:
 
 
 def last_exchange(messages: list[Message]) -> Exchange | None:
-    """The last question that has an answer."""
     asked = [place for place, one in enumerate(messages) if one.is_question]
     for number, place in reversed(list(enumerate(asked, 1))):
         answer = next((one for one in messages[:place:-1] if one.role == "assistant"), None)

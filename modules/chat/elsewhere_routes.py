@@ -1,7 +1,5 @@
-"""What the app asks of Claude Code: its sessions, which are listed and adopted for the person at
-this machine, and its plugins, of which there are none.
-
-Its transcripts on this machine, in `~/.claude/projects`, are read and stay.
+"""What the app asks of Claude Code: its sessions, in `~/.claude/projects`, which the person at this
+machine lists and adopts, and its plugins, of which there are none.
 """
 
 from __future__ import annotations
@@ -9,10 +7,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NotRequired
+from typing import Any, Final, Literal, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
@@ -26,6 +24,7 @@ _LARGEST: Final = 32 << 20  # what is read of a transcript
 _PREVIEW: Final = 200
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9]")
+Result = TypeVar("Result")
 _CLAUDE_CODE: Final = "/api/claude-code"
 _PLUGINS: Final = "/api/plugins"
 _ELSEWHERE: Final = (
@@ -72,7 +71,7 @@ class ClaudeCodeProject(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """One of them. `document` is what an import takes, `found` what that would make of it."""
+    """`document` is what an import takes, `found` what that would make of it."""
 
     file: Path
     document: dict[str, Any]
@@ -107,52 +106,45 @@ class Transcript:
         ]
 
 
-class Transcripts:
-    """Reads them. Blocks on the disk; what cannot be read is passed over."""
+# these block on the disk, and pass over what cannot be read
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
 
-    def newest(self, project: str | None = None) -> list[ClaudeCodeSession]:
-        """The latest, of all projects or of one, by its path or its name among them."""
-        names = None if project is None else {project, _NOT_PLAIN.sub("-", project.rstrip("/"))}
-        files = [
-            one for one in self._files() if names is None or not names.isdisjoint({one.parent.name})
-        ]
-        found = filter(None, map(_read, files[:_MOST]))
-        return [one.session for one in found]
+def _newest(project: str | None = None) -> list[ClaudeCodeSession]:
+    """The latest, of all projects or of one, by its path or its encoded name."""
+    names = None if project is None else {project, _NOT_PLAIN.sub("-", project.rstrip("/"))}
+    files = [one for one in _files() if names is None or one.parent.name in names]
+    return [one.session for one in filter(None, map(_read, files[:_MOST]))]
 
-    def projects(self) -> list[ClaudeCodeProject]:
-        """All of them, the last used first."""
-        by_name: dict[str, list[Path]] = {}
-        for file in self._files():
-            by_name.setdefault(file.parent.name, []).append(file)
-        found = []
-        for name, files in by_name.items():
-            last = next(filter(None, map(_read, files)), None)
-            path = last.session["cwd"] if last is not None else None
-            found.append(
-                ClaudeCodeProject(
-                    encodedName=name, path=path or name.replace("-", "/"), sessionCount=len(files)
-                )
-            )
-        return found
 
-    def get(self, session_id: str) -> Transcript | None:
-        """That one; None: there is none in which anything was said."""
-        if not _ID.fullmatch(session_id):
-            return None
-        found = [one for one in self._files() if one.stem == session_id]
-        return next(filter(None, map(_read, found)), None)
+def _projects() -> list[ClaudeCodeProject]:
+    """All, the last used first."""
+    by_name: dict[str, list[Path]] = {}
+    for file in _files():
+        by_name.setdefault(file.parent.name, []).append(file)
+    found = []
+    for name, files in by_name.items():
+        last = next(filter(None, map(_read, files)), None)
+        path = (last and last.session["cwd"]) or name.replace("-", "/")
+        found.append(ClaudeCodeProject(encodedName=name, path=path, sessionCount=len(files)))
+    return found
 
-    def _files(self) -> list[Path]:
-        """The newest first; links and what is no file are left out."""
-        found = (
-            one
-            for one in self._folder.glob("*/*.jsonl")
-            if one.is_file() and not (one.is_symlink() or one.parent.is_symlink())
-        )
-        return sorted(found, key=lambda one: (one.stat().st_mtime_ns, one), reverse=True)
+
+def _get(session_id: str) -> Transcript:
+    files = _files() if _ID.fullmatch(session_id) else []
+    found = next(filter(None, (_read(one) for one in files if one.stem == session_id)), None)
+    if found is None:
+        raise NotFoundError(f"Claude Code has no session {session_id[:80]!r} on this machine")
+    return found
+
+
+def _files() -> list[Path]:
+    """The newest first, without links."""
+    found = (
+        one
+        for one in (Path.home() / ".claude/projects").glob("*/*.jsonl")
+        if one.is_file() and not (one.is_symlink() or one.parent.is_symlink())
+    )
+    return sorted(found, key=lambda one: (one.stat().st_mtime_ns, one), reverse=True)
 
 
 def _read(file: Path) -> Transcript | None:
@@ -207,33 +199,31 @@ class PluginList(TypedDict):
 
 
 class ElsewhereRoutes(ImportRoutes):
-    """`/api/claude-code` and `/api/plugins`."""
-
     @route("GET", "/recent", prefix=_CLAUDE_CODE, tolerant=True)
     async def claude_code_recent(self) -> ClaudeCodeSessions:
         """Claude Code's latest sessions on this machine."""
-        return {"sessions": await asyncio.to_thread(self._transcripts().newest)}
+        return {"sessions": await self._ask(_newest)}
 
     @route("GET", "/projects", prefix=_CLAUDE_CODE, tolerant=True)
     async def claude_code_projects(self) -> ClaudeCodeProjects:
         """The folders that Claude Code was used in."""
-        return {"projects": await asyncio.to_thread(self._transcripts().projects)}
+        return {"projects": await self._ask(_projects)}
 
     @route("GET", "/sessions", prefix=_CLAUDE_CODE, tolerant=True)
     async def claude_code_sessions(self, path: str | None = None) -> ClaudeCodeSessions:
         """The latest sessions of one of these folders, by its path or its encoded name."""
-        return {"sessions": await asyncio.to_thread(self._transcripts().newest, path)}
+        return {"sessions": await self._ask(_newest, path)}
 
     @route("GET", "/sessions/{id}", prefix=_CLAUDE_CODE, tolerant=True)
     async def claude_code_session(self, id: str) -> ClaudeCodeSession:  # noqa: A002  of the path
         """One of them with what was said in it."""
-        found = await self._transcript(id)
+        found = await self._ask(_get, id)
         return {**found.session, "messages": found.messages}
 
     @route("POST", "/adopt/{id}", prefix=_CLAUDE_CODE, tolerant=True, timeout_s=600)
     async def adopt(self, id: str) -> AdoptAnswer:  # noqa: A002  of the path
         """Make a conversation of a session of Claude Code, if that was not done before."""
-        found = await self._transcript(id)
+        found = await self._ask(_get, id)
         report = await self.import_conversations(found.document)
         if report.errors:
             raise EditRefusedError(report.errors[0])
@@ -248,18 +238,12 @@ class ElsewhereRoutes(ImportRoutes):
             message="it is a conversation now" if is_new else "it was adopted before",
         )
 
-    def _transcripts(self) -> Transcripts:
+    async def _ask(self, read: Callable[..., Result], *about: str | None) -> Result:
         """ActRefusedError: the caller is another than the person at this machine."""
         call = self.current_call
         if call.key or call.is_limited or call.run is not None:
             raise ActRefusedError(_ELSEWHERE)
-        return Transcripts(Path.home() / ".claude/projects")
-
-    async def _transcript(self, session_id: str) -> Transcript:
-        found = await asyncio.to_thread(self._transcripts().get, session_id)
-        if found is None:
-            raise NotFoundError(f"Claude Code has no session {session_id[:80]!r} on this machine")
-        return found
+        return await asyncio.to_thread(read, *about)
 
     @route("GET", "/", prefix=_PLUGINS, tolerant=True)
     async def plugins(self) -> PluginList:

@@ -1,6 +1,4 @@
-"""Imports of other programs' conversations: reads the exports of ChatGPT and Claude, and the
-transcripts of Claude Code, and makes conversations of them, with their messages in order.
-"""
+"""Imports conversations: exports of ChatGPT and Claude, and transcripts of Claude Code."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from parachuted.errors import EditRefusedError
 from parachuted.modules import Finding, read_each, reading, route
 
 from .messages import Message, Role, ToolUse
-from .session import NewSession, iso_time, one_line
+from .session import iso_time, one_line
 from .session_service import SessionService
 
 Export: TypeAlias = Literal["chatgpt", "claude", "claude-code"]
@@ -37,11 +35,7 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A conversation of an export. Its `id` follows from where it comes from.
-
-    `is_own`: nobody but the person speaks in it, and no file is quoted. `left_out` are messages
-    that could not be read.
-    """
+    """`is_own`: only the person speaks in it, and no file is quoted."""
 
     id: str
     source: Export
@@ -55,17 +49,13 @@ class Imported:
 
 @dataclass(slots=True)
 class _Reading:
-    """What is read of one conversation: its messages, what could not be, and whether all of it is
-    what the person wrote.
-    """
-
     messages: list[Message] = field(default_factory=list)
     left_out: list[Finding] = field(default_factory=list)
     is_own: bool = True
     _ids: set[str] = field(default_factory=set)
 
     def add(self, message: Message) -> None:
-        """An id that another message has is made another one, since a file has each once."""
+        """A file has each id once."""
         while message.id in self._ids:
             message = replace(message, id=_key(f"{message.id}:{len(self.messages)}"))
         self._ids.add(message.id)
@@ -73,15 +63,11 @@ class _Reading:
 
 
 def session_id_of(source: Export, original: str) -> str:
-    """The id of the session that a conversation of that program becomes."""
     return str(uuid.uuid5(_NAMESPACE, f"{source}:{original}"))
 
 
 def read_export(data: object) -> tuple[list[Imported], list[Finding]]:
-    """The conversations of an export, and why others are left out: each is one or the other.
-
-    `data` is the content of `conversations.json`, or one conversation of it. Raises ExportError.
-    """
+    """The conversations of an export, and why others are left out. Raises ExportError."""
     if isinstance(data, dict) and isinstance(data.get("conversations"), list):
         data = data["conversations"]
     conversations = data if isinstance(data, list) else [data]
@@ -105,9 +91,13 @@ def _read(one: object) -> Imported:
         original, created, title = one.get("uuid"), one.get("created_at"), one.get("name")
     elif isinstance(one, dict) and isinstance(one.get("events"), list):
         events = [event for event in one["events"] if isinstance(event, dict)]
-        source, found = "claude-code", _claude_code(events)
+        source, found = "claude-code", _Reading()
+        for message in _claude_code_messages(events):
+            found.add(message)
         original, created = one.get("sessionId"), None
-        title = _title_of(events) or (found.messages[0].content if found.messages else "")
+        summaries = [one["summary"] for one in events if isinstance(one.get("summary"), str)]
+        first = found.messages[0].content if found.messages else ""
+        title = summaries[-1] if summaries else first
     else:
         raise ExportError("it is neither one of ChatGPT's nor one of Claude's or Claude Code's")
     if not isinstance(original, str) or not original:
@@ -190,13 +180,6 @@ def _claude(messages: Sequence[object]) -> _Reading:
     return found
 
 
-def _claude_code(events: Sequence[Mapping[str, object]]) -> _Reading:
-    found = _Reading()
-    for message in _claude_code_messages(events):
-        found.add(message)
-    return found
-
-
 def _claude_code_messages(events: Sequence[Mapping[str, object]]) -> Iterator[Message]:
     """What was said, without side chains, what programs answered, and what no person typed.
 
@@ -237,13 +220,6 @@ def _tools_of(blocks: Sequence[object]) -> list[ToolUse]:
     ]
 
 
-def _title_of(events: Sequence[Mapping[str, object]]) -> object:
-    """The last summary that the CLI made."""
-    return next(
-        (one["summary"] for one in reversed(events) if isinstance(one.get("summary"), str)), None
-    )
-
-
 def _message(original: str, role: Role, text: str, at: object) -> Message:
     return Message(
         id=_key(original), role=role, content=text, at=_time(at), meta={"imported": True}
@@ -259,7 +235,7 @@ def _role(value: object) -> Role | None:
 
 
 def _parts(parts: object) -> str:
-    """Texts are joined; what is none, such as a picture, leaves a word."""
+    """Texts are joined; a picture leaves a word."""
     if not isinstance(parts, list):
         raise ExportError("its content is neither a text nor a list of parts")
     texts = []
@@ -315,8 +291,6 @@ class ImportReport:
 
 
 class ImportRoutes(SessionService):
-    """`POST /api/import`."""
-
     @route("POST", "/", prefix=_IMPORT, tolerant=True, timeout_s=600)
     async def import_conversations(
         self,
@@ -347,7 +321,16 @@ class ImportRoutes(SessionService):
             with reading(one.title, left_out):
                 if not (is_there or dry_run):
                     made.append(await self._add(one, archived=archived, is_own=is_own))
-                planned.append(_planned(one, is_there=is_there, is_own=is_own))
+                planned.append(
+                    PlannedSession(
+                        id=one.id,
+                        title=one.title,
+                        source=one.source,
+                        message_count=len(one.messages),
+                        is_there=is_there,
+                        origin="you" if is_own else "imported",
+                    )
+                )
         return ImportReport(
             total_conversations=total,
             imported_count=len(made),
@@ -360,32 +343,21 @@ class ImportRoutes(SessionService):
         )
 
     async def _add(self, one: Imported, *, archived: bool, is_own: bool) -> str:
-        fields: NewSession = {
-            "id": one.id,
-            "title": one.title,
-            "title_source": "ai",
-            "source": one.source,
-            "original_id": one.original_id,
-            "archived": archived,
-            "created_by": "import",
-        }
-        if one.created_at is not None:
-            fields["created_at"] = one.created_at
-        write = partial(self.vault.import_note, is_own=is_own)
-        created = await self.sessions.create(one.messages, announce=False, write=write, **fields)
+        created = await self.sessions.create(
+            one.messages,
+            announce=False,
+            write=partial(self.vault.import_note, is_own=is_own),
+            id=one.id,
+            title=one.title,
+            title_source="ai",
+            source=one.source,
+            original_id=one.original_id,
+            archived=archived,
+            created_by="import",
+            created_at=one.created_at,
+        )
         return created.id
 
 
 def _said(finding: Finding) -> str:
     return f"{finding.path}: {finding.problem}"
-
-
-def _planned(one: Imported, *, is_there: bool, is_own: bool) -> PlannedSession:
-    return PlannedSession(
-        id=one.id,
-        title=one.title,
-        source=one.source,
-        message_count=len(one.messages),
-        is_there=is_there,
-        origin="you" if is_own else "imported",
-    )

@@ -46,8 +46,6 @@ _DIGEST_SIZE = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """A tool that was called for a message, with its arguments."""
-
     id: str
     name: str
     input: Mapping[str, object] = field(default_factory=dict)
@@ -55,11 +53,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message.
-
-    `at` is an ISO 8601 time in UTC; None: not known. `meta` is what else is kept of it: JSON
-    values by name.
-    """
+    """`at` is ISO 8601 in UTC, `meta` what else is kept of it: JSON values by name."""
 
     id: str
     role: Role
@@ -70,18 +64,16 @@ class Message:
 
     @property
     def is_question(self) -> bool:
-        """Whether a person begins an exchange with it."""
         return self.role == "user" and not self.meta.get("injected")
 
     @property
     def digest(self) -> str:
-        """What names its role and text."""
         return _digest(f"{self.role}\n{self.content}")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of the file, as it stands: a message, or, with a `problem`, what cannot be read."""
+    """A piece of the file: a message, or, with a `problem`, what cannot be read."""
 
     raw: str
     message: Message | None
@@ -90,7 +82,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A session's file: all before the first message, and the parts that follow."""
+    """All before the first message, and the parts that follow."""
 
     head: str
     parts: tuple[Part, ...]
@@ -105,7 +97,6 @@ class Conversation:
 
 
 def new_message_id() -> str:
-    """An id that nothing has."""
     return "".join(secrets.choice(_LETTERS) for _ in range(_ID_LENGTH))
 
 
@@ -159,7 +150,7 @@ def one_line_json(value: object) -> str:
 
 
 def chain_digest(messages: Sequence[Message]) -> str:
-    """What names these messages in this order: whether a transcript still fits a session."""
+    """What names these messages in this order: a transcript of others does not fit."""
     return _digest("\n".join(f"{one.id} {one.digest}" for one in messages))
 
 

@@ -6,26 +6,21 @@ from dataclasses import replace
 
 from parachuted.modules import Finding
 
-from .bridge import Bridge
-from .context_notes import ContextNotes
 from .curator import Curator
 from .elsewhere_routes import ElsewhereRoutes
-from .messenger import Messenger
+from .permissions import SharedChats
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
 from .sessions import Sessions
 from .settings import ChatSettings
-from .shared_chats import SharedChats
-from .transcript_routes import TranscriptRoutes
 from .turn_routes import TurnRoutes
-from .turns import Turns
+from .turns import Messenger, Turns
 from .workspaces import WorkspaceRoutes
 
 
 class ChatModule(
     SessionRoutes,
     ElsewhereRoutes,
-    TranscriptRoutes,
     SessionTools,
     TurnRoutes,
     WorkspaceRoutes,
@@ -35,28 +30,23 @@ class ChatModule(
     Settings = ChatSettings
 
     async def on_enable(self) -> None:
-        """Read the sessions."""
         self.sessions = Sessions(self)
         self.shared_chats = SharedChats(self.sessions)
         self.spawn(self.sessions.load, name="read the sessions")
         self.turns = Turns(self, self.sessions, self.shared_chats)
         self.curator = Curator(self, self.sessions, self.turns.work.run_sessions)
-        self.context_notes = ContextNotes(self)
         self.messenger = Messenger(self, self.turns)
-        self.bridge = Bridge(self, self.sessions)
+        self.bridge = self.turns.work.bridge
         self.write_back = self.turns.work.write_back
         await self.write_back.load()
-        self.turns.work.parts.enrichers.append(self.from_brain)
         self.turns.followers.append(self.turn_ended)
 
     async def doctor(self) -> list[Finding]:
-        """What is wrong with the files of conversations and of workspaces."""
         advice = "mend it, or name it by lower-case letters, digits and hyphens"
         _, findings = await self.workspaces()
         return [*await self.sessions.findings(), *(replace(one, advice=advice) for one in findings)]
 
     async def on_disable(self) -> None:
-        """Let all messages reach their files."""
         try:
             await self.turns.close()
         finally:

@@ -1,5 +1,5 @@
-"""What is said where no model can be asked: a conversation's title, summary and activity, of its
-own words; answers from the notes, in clean words, and from the log of what agents did.
+"""What Chat says without a model: titles, summaries and activity in a conversation's own words,
+answers from the notes, and an account of what agents did.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ _MOST_WORDS, _MOST, _MOST_READ = 10, 5, 15
 
 
 def title_from(message: str) -> str | None:
-    """A title made of a message's first sentence; None where it has no words."""
     sentence = first_sentence(message)
     said = _POLITE.sub("", sentence).strip() or sentence
     said = said.rstrip(" .,:;!").strip("\"'“”„ ")
@@ -67,7 +66,7 @@ def title_from(message: str) -> str | None:
 
 
 def summary_from(questions: Sequence[str], answer: str) -> str | None:
-    """What a person asked first and last, and how the last answer begins; None: nothing is said."""
+    """What a person asked first and last, and how the last answer begins."""
     asked = [one for one in map(first_sentence, questions) if one]
     if not asked:
         return None
@@ -78,7 +77,6 @@ def summary_from(questions: Sequence[str], answer: str) -> str | None:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of markdown, in one line and without its marks."""
     line = next(iter(plain_lines(_FENCE.sub(" ", text))), "")
     found = _SENTENCE.match(line)
     return found[0] if found else line
@@ -101,7 +99,7 @@ def shortened(text: str, most: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What a note says, and where; `facts` are the lines of facts of an entity's note."""
+    """What a note says; `facts` are those of an entity."""
 
     title: str
     path: str
@@ -124,12 +122,10 @@ async def answer_from_notes(
 
 
 def asks_for_account(message: str) -> bool:
-    """Whether a message asks what the agent did, and nothing else."""
     return _ACCOUNT.fullmatch(message) is not None
 
 
 def remembered(stored: Sequence[StoredFact]) -> str:
-    """What was kept in Brain, where, and how to take it back."""
     lines = []
     for one in stored:
         if one.status == "waiting":
@@ -144,8 +140,8 @@ def remembered(stored: Sequence[StoredFact]) -> str:
 
 
 def account_of(messages: Sequence[Message], stored: Sequence[StoredFact] = ()) -> str:
-    """What the agents of a conversation did, by the records of their runs. No model is asked: it
-    would tell what it believes. `stored` are the facts that the conversation left in Brain.
+    """What the agents of a conversation did, by the records of their runs: a model would tell what
+    it believes.
     """
     lines: list[str] = []
     for one in messages:
@@ -209,10 +205,7 @@ def _argument(arguments: object) -> str:
 
 
 async def _passages(module: Module, message: str, reach: Sequence[str] | None) -> list[Passage]:
-    """The best few: by Brain's recall where there is Brain, else by search. Conversations are left
-    out, as is what is not within `reach` (patterns such as `Garden/**`; None: all), and what agents
-    made of notes comes after the notes.
-    """
+    """The best few, by Brain's recall or by search; what agents made of notes comes last."""
     starts = tuple(one.removesuffix("**") for one in (("**",) if reach is None else reach))
     recalled = [one for one in await _recalled(module, message) if one.path.startswith(starts)]
     found = recalled or await _searched(module, message, starts)
@@ -248,8 +241,8 @@ async def _searched(module: Module, message: str, starts: tuple[str, ...]) -> li
 
 
 def _matching(snippet: str) -> str:
-    """The lines of a search's snippet that have a word that was looked for, as they stand in the
-    note; a heading is one only where there is no other.
+    """The lines of a search's snippet that have a word that was looked for; a heading only where
+    there is no other.
     """
     lines = [line for line in snippet.splitlines() if line.strip()]
     marked = [line for line in lines if _TAG.search(line) and not line.lstrip().startswith("#")]
@@ -290,9 +283,7 @@ def _best_entry(lines: list[str], message: str) -> list[str]:
 
 
 def _title_above(note: Note, lines: list[str]) -> str:
-    """In a note of several entries, the title of that with the first of these lines of text; else
-    "".
-    """
+    """In a note of several entries, the title of that with the first of these lines."""
     entries = [one for one in note.sections if one.level == 1]
     said = next((one.strip() for one in lines if one.strip() and not _is_heading(one)), "")
     at = note.text.find(said, note.body_start) if said and len(entries) > 1 else -1
@@ -301,8 +292,8 @@ def _title_above(note: Note, lines: list[str]) -> str:
 
 
 def words_of(text: str, title: str) -> str:
-    """The words of a passage in one line: no headings, where there is other text, and not the title
-    again.
+    """The words of a passage in one line, without headings where there is other text, and without
+    its title.
     """
     lines = text.splitlines()
     prose = [one for one in lines if not _is_heading(one)]

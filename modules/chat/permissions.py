@@ -1,18 +1,19 @@
-"""What a session's agent may do: the mode, which says which agent of the module answers and what it
-reaches at most, and within that what the session says. Pure.
+"""What a session's agent may do: its mode says which agent answers and what it reaches at most, and
+the session, and the chat of another platform in which several people see the answers, narrow that.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from parachuted.errors import ActRefusedError
 from parachuted.modules import AgentNarrowing, SandboxConfig
 
-from .session import SessionPermissions
+from .session import Session, SessionMode, SessionPermissions
+from .sessions import Sessions
 
 ModeName: TypeAlias = Literal["default", "workspace", "trusted", "sandboxed", "maintenance"]
 TrustLevel: TypeAlias = Literal["direct", "sandboxed"]
@@ -48,12 +49,14 @@ SESSION_TOOLS: Final = (
     "chat-context",
 )
 _WILD: Final = frozenset("*?$[]{}")
+ChatName: TypeAlias = tuple[str, str]
+"""A platform, and the chat's id there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """One mode. `agent` is the module's agent that answers in it, `capabilities` the most that it
-    may do, `usual` those that it has where the session names none.
+    """`capabilities` are the most that its agent may do, `usual` those where the session names
+    none.
     """
 
     name: ModeName
@@ -64,13 +67,10 @@ class Mode:
 
     @property
     def trust_level(self) -> TrustLevel:
-        """The same in the app's words."""
         return "sandboxed" if self.name == "sandboxed" else "direct"
 
     def folders(self, folder: str, context_folders: Sequence[str]) -> tuple[str, ...] | None:
-        """The folders that an agent reaches where the session names none; None: all of the
-        vault.
-        """
+        """What an agent reaches where the session names no folders; None: all of the vault."""
         if self.name in {"trusted", "maintenance"}:
             return None
         if self.name == "workspace":
@@ -134,7 +134,7 @@ def maintenance_words(message: str) -> str | None:
 
 
 def mode_of(name: str | None) -> Mode:
-    """The mode of that name. ActRefusedError: there is none."""
+    """ActRefusedError: there is none."""
     found = MODES.get(name or "default")
     if found is None:
         raise ActRefusedError(f"{str(name)[:80]!r} is not a mode; choose one of {', '.join(MODES)}")
@@ -153,9 +153,8 @@ def trust_level_of(text: str | None) -> TrustLevel | None:
 
 
 def mode_for(level: TrustLevel | None, mode: Mode) -> Mode:
-    """The mode of a turn whose request names a trust level, which can only narrow.
-
-    ActRefusedError: it asks for more than the session has.
+    """The mode of a turn whose request names a trust level. ActRefusedError: it asks for more than
+    the session has.
     """
     if level is None or level == mode.trust_level:
         return mode
@@ -176,19 +175,17 @@ def narrowing_of(
 ) -> AgentNarrowing:
     """The bounds of a run: the session's own, and never more than the mode's.
 
-    Without folders of its own a session reaches what its mode says: the folders of its context, the
-    working folder, or all of the vault. Tools of conversations stay where it names others. One with
-    folders of its own has no MCP server that it does not name: a server was approved for the whole
-    vault; and where it names its tools, of those of conversations only what is about itself.
-
-    ActRefusedError: something cannot be read, or may not be given; nothing is guessed.
+    A session with folders of its own has no MCP server that it does not name, since a server was
+    approved for the whole vault; where it names its tools, it keeps of those of conversations only
+    what is about itself. ActRefusedError: something cannot be read, or may not be given; nothing is
+    guessed.
     """
     said = permissions or SessionPermissions(capabilities=mode.usual)
     folders: Sequence[str] | None = said.allowed_folders
     if folders is None:
         folders = mode.folders(folder, context_folders)
     own = SESSION_TOOLS if said.allowed_folders is None else _OWN_TOOLS
-    reach = None if folders is None else tuple(_below(_folder(one)) for one in folders)
+    reach = None if folders is None else tuple(f"{_folder(one)}/**".lstrip("/") for one in folders)
     asked = capabilities_of(said.capabilities)
     capabilities = tuple(one for one in mode.capabilities if one in asked)
     return AgentNarrowing(
@@ -202,7 +199,7 @@ def narrowing_of(
 
 
 def reading_too(narrowing: AgentNarrowing, paths: Sequence[str]) -> AgentNarrowing:
-    """The same with the files that the person sent along, which nobody has to allow once more."""
+    """The same with the files that the person sent along."""
     if narrowing.read is None or "read" not in (narrowing.capabilities or ()):
         return narrowing
     exact = [path for path in paths if _WILD.isdisjoint(path)]
@@ -210,15 +207,14 @@ def reading_too(narrowing: AgentNarrowing, paths: Sequence[str]) -> AgentNarrowi
 
 
 def reads_by(permissions: SessionPermissions | None, module: str) -> bool:
-    """Whether a session may have what that module (`brain` or `daily`) reads: it does not say which
-    tools it has, or names one that reads.
+    """Whether a session may have what that module (`brain` or `daily`) reads: it names no tools, or
+    one that reads.
     """
     tools = None if permissions is None else permissions.allowed_mcps
     return tools is None or not _READING[module].isdisjoint(tools)
 
 
 def within_agent(narrowing: AgentNarrowing, tools: Sequence[str] | None) -> AgentNarrowing:
-    """The bounds of a run whose agent names its tools: what both leave."""
     if tools is None:
         return narrowing
     own = dict.fromkeys(found for name in tools for found in _CAPABILITIES.get(name.casefold(), ()))
@@ -236,7 +232,6 @@ def within_agent(narrowing: AgentNarrowing, tools: Sequence[str] | None) -> Agen
 def within_workspace(
     narrowing: AgentNarrowing, capabilities: Mapping[str, str | Sequence[str]]
 ) -> AgentNarrowing:
-    """The bounds of a run in a workspace, which may take MCP servers and skills from it."""
     mcps, skills = (named_in(capabilities, kind) for kind in ("mcps", "skills"))
     if mcps is not None and narrowing.mcps is not None:
         mcps = tuple(one for one in narrowing.mcps if one.partition("__")[0] in mcps)
@@ -244,7 +239,7 @@ def within_workspace(
 
 
 def named_in(capabilities: Mapping[str, str | Sequence[str]], kind: str) -> tuple[str, ...] | None:
-    """What a workspace's capabilities leave of a kind: these names; None: all."""
+    """What a workspace's capabilities leave of a kind; None: all."""
     said = capabilities.get(kind, "all")
     if isinstance(said, str):
         return None if said == "all" else ()
@@ -252,9 +247,7 @@ def named_in(capabilities: Mapping[str, str | Sequence[str]], kind: str) -> tupl
 
 
 def capabilities_of(names: Sequence[str]) -> tuple[str, ...]:
-    """What capabilities mean, by Claude Code's names or ours. ActRefusedError: there is none such,
-    or it cannot be given.
-    """
+    """What capabilities mean, by Claude Code's names or ours. ActRefusedError."""
     found: dict[str, None] = {}
     for name in names:
         folded = name.casefold()
@@ -300,10 +293,6 @@ def _folder(text: str) -> str:
     return folder
 
 
-def _below(folder: str) -> str:
-    return f"{folder}/**" if folder else "**"
-
-
 def _sandbox(said: str) -> dict[str, object]:
     """A sandbox as a session's file has it: how it reaches the notes, or the fields as JSON."""
     try:
@@ -312,3 +301,106 @@ def _sandbox(said: str) -> dict[str, object]:
     except (TypeError, ValueError, RecursionError) as error:
         raise ActRefusedError(f"the session's sandbox_override: {error}"[:500]) from error
     return dict(found)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatLimit:
+    permissions: SessionPermissions
+    mode: SessionMode
+
+
+_NOTHING: Final = ChatLimit(SessionPermissions(allowed_folders=(), allowed_mcps=()), "sandboxed")
+
+
+class SharedChats:
+    """The limits of chats, as the module that connects them says: a session's file says only to
+    which chat it belongs. Where no module says anything, a group may read nothing.
+    """
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._limits: dict[ChatName, ChatLimit | None] = {}
+
+    def set(self, chats: Iterable[Mapping[str, Any]]) -> None:
+        """One without `permissions` has no limit."""
+        for chat in chats:
+            said = chat["permissions"]
+            limit = None if said is None else ChatLimit(permissions_of(said), chat["mode"])
+            self._limits[chat["platform"], chat["chat_id"]] = limit
+
+    async def hold(self, session: Session, chat: ChatName | None = None) -> Session:
+        """The session as far as `limited` leaves it; a person sees that on its screen, too."""
+        limited = self.limited(session, chat)
+        if limited is not session and self._limit(session, chat) is not _NOTHING:
+            changes = {
+                name: getattr(limited, name)
+                for name in ("mode", "permissions")
+                if getattr(limited, name) != getattr(session, name)
+            }
+            if changes:
+                await self._sessions.change(session.id, **changes)
+        return limited
+
+    def limited(self, session: Session, chat: ChatName | None = None) -> Session:
+        """The session with nothing that its chat, or the named one, does not allow; itself where
+        that has no limit. What brings other notes or conversations into a prompt is left out.
+        """
+        limit = self._limit(session, chat)
+        if limit is None:
+            return session
+        is_within = _is_within(session, limit)
+        permissions = session.permissions if is_within else limit.permissions
+        folders = None if permissions is None else permissions.allowed_folders
+        own = session.working_directory
+        return replace(
+            session,
+            mode=session.mode if is_within else limit.mode,
+            permissions=permissions,
+            context_folders=tuple(one for one in session.context_folders if is_below(one, folders)),
+            working_directory=own if own is not None and is_below(own, folders) else None,
+            agent=None,
+            continued_from=None,
+        )
+
+    def _limit(self, session: Session, chat: ChatName | None) -> ChatLimit | None:
+        link = session.linked_bot
+        if chat is not None:
+            return self._limits.get(chat)
+        if link is None:
+            return None
+        usual = None if link.chat_type == "dm" else _NOTHING
+        return self._limits.get((link.platform, link.chat_id), usual)
+
+
+def is_below(path: str, folders: Collection[str] | None) -> bool:
+    """Whether a path is one of these folders or in one; None: they are all."""
+    if folders is None:
+        return True
+    path = path.strip("/")
+    names = [one.strip("/") for one in folders]
+    return any(not one or path == one or path.startswith(f"{one}/") for one in names)
+
+
+def permissions_of(said: Mapping[str, Any]) -> SessionPermissions:
+    lists: dict[str, Any] = {
+        name: None if said.get(name) is None else tuple(map(str, said[name]))
+        for name in ("allowed_folders", "allowed_mcps")
+    }
+    return SessionPermissions(**lists, capabilities=tuple(said.get("capabilities", ())))
+
+
+def _is_within(session: Session, limit: ChatLimit) -> bool:
+    said, most = session.permissions, limit.permissions
+    modes = {"sandboxed"} if limit.mode == "sandboxed" else {limit.mode, "default", "sandboxed"}
+    return (
+        said is not None
+        and session.mode in modes
+        and _is_part(said.allowed_folders, most.allowed_folders)
+        and _is_part(said.allowed_mcps, most.allowed_mcps)
+        and set(said.capabilities) <= set(most.capabilities)
+        and said.sandbox_override is None
+    )
+
+
+def _is_part(names: Collection[str] | None, most: Collection[str] | None) -> bool:
+    return most is None or (names is not None and set(names) <= set(most))

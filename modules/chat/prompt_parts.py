@@ -1,5 +1,5 @@
-"""The prompt of one turn: who is asked, within which bounds, and what goes into it: the agent's
-words, context files, Brain, the journal.
+"""The prompt of one turn: which agent, within which bounds, and what of notes, Brain and the
+journal goes into it.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -25,9 +25,11 @@ from parachuted.modules import (
 )
 
 from .brain_access import brain_of, field_of
+from .bridge import Bridge
 from .permissions import (
     Mode,
     described,
+    is_below,
     mode_of,
     named_in,
     narrowing_of,
@@ -37,7 +39,7 @@ from .permissions import (
 )
 from .prompt import ComposedPrompt, Kind, PromptPart, compose
 from .session import Session
-from .shared_chats import is_below
+from .settings import ChatSettings
 from .turn import TurnRequest
 from .turn_events import Event
 from .workspaces import find_workspace
@@ -61,9 +63,7 @@ Gathered = Awaitable[list[PromptPart]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentNote:
-    """The note that says who the agent is: its name, its words without frontmatter, its path, and
-    the model and the tools that it names; None: those of the conversation.
-    """
+    """What a note says of an agent; without a `model` or `tools`, those of the conversation."""
 
     name: str
     text: str
@@ -74,9 +74,7 @@ class AgentNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOrder:
-    """What a prompt is to be made of. `skill` is the one that its message chooses, `is_preview`: it
-    is shown, and no turn follows.
-    """
+    """What a prompt is to be made of."""
 
     session: Session
     mode: Mode
@@ -90,22 +88,14 @@ class PromptOrder:
     is_preview: bool
 
 
-Enricher = Callable[[PromptOrder], Gathered]
-
-
 class PromptParts:
-    """Makes prompts of their parts. What cannot be read is left out, and never fails a turn.
+    """What cannot be read is left out and fails no turn."""
 
-    `enrichers` are asked for parts of their own, such as what Brain knows of the message.
-    """
-
-    def __init__(self, module: Module) -> None:
-        self._module = module
-        self.enrichers: list[Enricher] = []
+    def __init__(self, module: Module, bridge: Bridge) -> None:
+        self._module, self._bridge = module, bridge
         self.limit_s = _WITHIN_S  # of each part
 
     async def preview(self, session: Session, request: TurnRequest) -> dict[str, object]:
-        """The prompt that a message would be asked with, as text, and what it is made of."""
         mode = mode_of(session.mode)
         order, prompt = await self.make(request, session, mode, is_preview=True)
         return {"prompt": prompt.text + prompt.with_message, **await self.event(order, prompt)}
@@ -118,9 +108,7 @@ class PromptParts:
         *,
         is_preview: bool = False,
     ) -> tuple[PromptOrder, ComposedPrompt]:
-        """What a message is asked with. NotFoundError and ActRefusedError: there is no such agent,
-        or it may not be.
-        """
+        """What a message is asked with. NotFoundError, ActRefusedError: of its agent."""
         folder = (session.working_directory or "").strip("/")
         limits = await self._workspace_limits(session)
         agent = await self._agent(request, session, folder, limits)
@@ -152,7 +140,6 @@ class PromptParts:
         return order, compose(() if is_own else await self._gather(order))
 
     async def event(self, order: PromptOrder, prompt: ComposedPrompt) -> Event:
-        """What went into a prompt, as apps read it."""
         allowed = named_in(await self._workspace_limits(order.session), "agents")
         names = await self.agent_names(order.folder)
         agent = order.agent
@@ -180,11 +167,10 @@ class PromptParts:
         }
 
     async def _gather(self, order: PromptOrder) -> list[PromptPart]:
-        """All parts, in the order of the prompt."""
         found = await asyncio.gather(
             self._within(self._contexts(order), "context"),
             self._within(self._entities(order), "entities"),
-            self._within(self._enriched(order), "enrichment"),
+            self._within(self._from_brain(order), "enrichment"),
             self._within(self._journal(order), "journal"),
             self._within(self._working_folder(order), "working folder"),
         )
@@ -200,9 +186,7 @@ class PromptParts:
         folder: str,
         limits: Mapping[str, str | list[str]],
     ) -> AgentNote | None:
-        """The agent that is asked for: by the request, at the beginning of the message, or by the
-        session. ActRefusedError: the session's workspace has it not.
-        """
+        """The agent that the request names, the message's first word, or the session."""
         if request.is_shared:
             return None
         name = request.agent or session.agent
@@ -223,9 +207,7 @@ class PromptParts:
         return agent
 
     async def _workspace_limits(self, session: Session) -> Mapping[str, str | list[str]]:
-        """What the session's workspace leaves of MCP servers, skills and agents; one that is gone
-        takes nothing.
-        """
+        """What the session's workspace allows; one that is gone allows all."""
         if not session.workspace:
             return {}
         try:
@@ -235,15 +217,15 @@ class PromptParts:
 
     async def _find_agent(self, name: str, folder: str = "") -> AgentNote:
         """The agent of that name, in the working folder or in the vault, or at that path.
-
-        NotFoundError. ActRefusedError: a stranger may have written the note.
+        ActRefusedError: a stranger may have written the note.
         """
         path = name if name.endswith(".md") else None
         if path is None and "/" not in name:
             for place in _agent_folders(folder):
-                if await self._exists(f"{place}/{name}.md"):
-                    path = f"{place}/{name}.md"
-                    break
+                with suppress(ParachuteError):
+                    if await self._module.vault.exists(f"{place}/{name}.md"):
+                        path = f"{place}/{name}.md"
+                        break
         if path is None:
             places = " or ".join(_agent_folders(folder))
             raise NotFoundError(f"there is no agent {name[:80]!r} in {places}")
@@ -253,19 +235,18 @@ class PromptParts:
                 f"{path[:200]} is a stranger's text, so no agent is made of it; move it into "
                 f"{AGENT_FOLDER}/ once you have read it"
             )
-        called = note.frontmatter.get("name")
+        called, model = note.frontmatter.get("name"), note.frontmatter.get("model")
         stem = path.rpartition("/")[2].removesuffix(".md")
         words = visible_to_agents(note.body).strip()
         return AgentNote(
             name=str(called or stem),
             text=words,
             path=path,
-            model=_named(note.frontmatter.get("model")),
+            model=str(model) if model not in (None, "", "inherit") else None,
             tools=_names(note.frontmatter.get("tools")),
         )
 
     async def agent_names(self, folder: str = "") -> list[str]:
-        """The agents that can be chosen by name in that working folder."""
         names: dict[str, None] = {}
         for place in _agent_folders(folder):
             for path in await self._list(f"{place}/*.md"):
@@ -286,9 +267,7 @@ class PromptParts:
         ]
 
     async def _skill(self, order: PromptOrder) -> list[PromptPart]:
-        """The skill that the message chooses. Raises what keeps it from being read: the person
-        counts on it.
-        """
+        """Raises what keeps it from being read: the person counts on it."""
         chosen = order.skill
         if chosen is None:
             return []
@@ -304,20 +283,14 @@ class PromptParts:
         ]
 
     async def _contexts(self, order: PromptOrder) -> list[PromptPart]:
-        folders = dict.fromkeys(order.session.context_folders)
-        found = [await self._context_of(name) for name in folders]
+        """The context file of each folder, or the note that is named."""
+        names = dict.fromkeys(order.session.context_folders)
+        found = [await self._first("context", context_paths(name)) for name in names]
         return [one for one in found if one is not None]
 
-    async def _context_of(self, name: str) -> PromptPart | None:
-        """The context file of a folder, or the note that is named."""
-        if name.endswith(".md"):
-            return await self._note("context", name)
-        folder = name.strip("/")
-        return await self._first("context", [in_folder(folder, one) for one in CONTEXT_NAMES])
-
     async def _working_folder(self, order: PromptOrder) -> list[PromptPart]:
-        """CLAUDE.md of the working folder; for a trusted agent of the folders above it, too. One
-        whose session has folders of its own is given none of others.
+        """CLAUDE.md of the working folder; for a trusted agent of the folders above it, too. A
+        session with folders of its own has none of others.
         """
         if order.mode.name == "default":
             return []
@@ -335,7 +308,6 @@ class PromptParts:
         return [one for one in found if one is not None]
 
     async def _entities(self, order: PromptOrder) -> list[PromptPart]:
-        """What Brain knows of the entities that the message names."""
         brain = brain_of(self._module)
         may_read = reads_by(order.session.permissions, "brain")
         if brain is None or not may_read or not order.message.strip():
@@ -357,11 +329,21 @@ class PromptParts:
             parts.append(part)
         return parts
 
-    async def _enriched(self, order: PromptOrder) -> list[PromptPart]:
-        if not reads_by(order.session.permissions, "brain"):
+    async def _from_brain(self, order: PromptOrder) -> list[PromptPart]:
+        """What Brain finds for the message."""
+        settings, call = self._module.settings, self._module.current_call
+        is_on = isinstance(settings, ChatSettings) and settings.brain_context
+        if not (is_on and reads_by(order.session.permissions, "brain")):
             return []
-        found = [await one(order) for one in self.enrichers]
-        return [part for parts in found for part in parts]
+        text, count = await self._bridge.enrich(
+            order.session, order.message, is_preview=order.is_preview
+        )
+        if not text:
+            return []
+        if not count:  # it says that Brain is left to the agent, and quotes nothing
+            return [PromptPart(kind="tools", text=text)]
+        is_strangers = self._module.current_call.is_strangers and not call.is_strangers
+        return [PromptPart(kind="brain", text=text, is_strangers=is_strangers, count=count)]
 
     async def _journal(self, order: PromptOrder) -> list[PromptPart]:
         journal: Any = self._module.get_interface("JournalInterface")
@@ -394,7 +376,7 @@ class PromptParts:
         return None
 
     async def _within(self, parts: Gathered, what: str) -> list[PromptPart]:
-        """These parts, or none where they take too long or cannot be had."""
+        """These parts, or none where they take too long or cannot be read."""
         found: list[Finding] = []
         with reading(what, found):
             async with asyncio.timeout(self.limit_s):
@@ -407,12 +389,6 @@ class PromptParts:
             why = {"of": one.path, "why": one.problem}
             self._module.log.warning("a prompt lacks a part", extra=why)
 
-    async def _exists(self, path: str) -> bool:
-        try:
-            return await self._module.vault.exists(path)
-        except ParachuteError:
-            return False
-
     async def _list(self, pattern: str) -> Sequence[str]:
         try:
             return await self._module.vault.list(pattern)
@@ -421,7 +397,6 @@ class PromptParts:
 
 
 def _agent_folders(folder: str) -> list[str]:
-    """Where agents are looked for, the nearest first."""
     return [*([f"{folder}/{AGENT_FOLDER}"] if folder else []), AGENT_FOLDER]
 
 
@@ -432,18 +407,11 @@ def name_in(path: str, folder: str) -> str | None:
 
 
 def skill_of(message: str, skills: Iterable[AgentSkill]) -> AgentSkill | None:
-    """The one of these that a message begins with, as `/name`; None: it chooses none."""
     asked = _SKILL.match(message.lstrip())
     return next((one for one in skills if asked is not None and one.name == asked[1]), None)
 
 
-def _named(value: object) -> str | None:
-    """Claude Code's `inherit` names none."""
-    return str(value) if value not in (None, "", "inherit") else None
-
-
 def _names(value: object) -> tuple[str, ...] | None:
-    """A list of names, or a text with commas."""
     if value is None:
         return None
     listed = value if isinstance(value, list) else str(value).split(",")
@@ -451,7 +419,6 @@ def _names(value: object) -> tuple[str, ...] | None:
 
 
 def _is_strangers(note: Note) -> bool:
-    """Whether it may hold a stranger's words."""
     origin = str(note.frontmatter.get("origin") or "")
     return note.path.startswith("Inbox/") or origin not in _OWN_ORIGINS
 
@@ -468,10 +435,17 @@ def _entry_part(entry: object) -> PromptPart:
     )
 
 
+def context_paths(name: str) -> list[str]:
+    """Where the context file of a folder may be; a note that is named is itself."""
+    folder = name.strip("/")
+    if folder.endswith(".md"):
+        return [folder]
+    return [in_folder(folder, one) for one in CONTEXT_NAMES]
+
+
 def in_folder(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
 def own_folder(mode: Mode, folder: str) -> str:
-    """The folder that is its agent's own, or empty."""
     return folder if mode.name == "workspace" else ""

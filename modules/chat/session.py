@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias, TypedDict, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from parachuted.errors import EditRefusedError
 from parachuted.modules import NoteEdit, RemoveKey, SetKey
@@ -19,7 +19,7 @@ from .messages import Conversation, one_line_json
 FOLDER: Final = "Chat/sessions/"
 UNTITLED: Final = "Chat"
 TitleSource: TypeAlias = Literal["default", "ai", "user"]
-Mode: TypeAlias = Literal["default", "workspace", "trusted", "sandboxed"]
+SessionMode: TypeAlias = Literal["default", "workspace", "trusted", "sandboxed"]
 Source: TypeAlias = Literal[
     "parachute", "claude-code", "claude", "chatgpt", "telegram", "discord", "matrix"
 ]
@@ -34,9 +34,8 @@ _NAMESPACE = uuid.UUID("6d0c9a6e-4f1c-5b52-9d0e-0c8a3f6c7b11")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPermissions:
-    """What a session's agent may use.
-
-    None in `allowed_folders` and `allowed_mcps` is all of them, an empty one none.
+    """What a session's agent may use. None in `allowed_folders` and `allowed_mcps` is all, an empty
+    one none.
     """
 
     allowed_folders: tuple[str, ...] | None = None
@@ -47,8 +46,6 @@ class SessionPermissions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedBot:
-    """The conversation on another platform that a session belongs to."""
-
     platform: str
     chat_id: str
     chat_type: str | None = None
@@ -59,10 +56,9 @@ class LinkedBot:
 class Session:
     """A conversation. Times are ISO 8601 in UTC.
 
-    `continued_from` is the session that it goes on from, `parent_id` the one whose agent made it.
-    `history` is `chain_digest` of its messages. `metadata` is what else apps keep of it, as they
-    wrote it. `forks` are the edits of earlier messages that later ones followed: `at`, and the ids
-    that were `changed` and `removed`.
+    `continued_from` is the session that it goes on from, `parent_id` the one whose agent made it,
+    `history` the `chain_digest` of its messages, `metadata` what apps keep of it, `forks` the edits
+    of earlier messages that later ones followed.
     """
 
     id: str
@@ -73,7 +69,7 @@ class Session:
     summary: str | None = None
     tags: tuple[str, ...] = ()
     archived: bool = False
-    mode: Mode = "default"
+    mode: SessionMode = "default"
     model: str | None = None
     context_folders: tuple[str, ...] = ()
     permissions: SessionPermissions | None = None
@@ -97,40 +93,8 @@ class Session:
     history: str = ""
 
 
-class SessionFields(TypedDict, total=False):
-    """What of a session can be changed; None takes a field out."""
-
-    title: str | None
-    title_source: TitleSource
-    summary: str | None
-    tags: Sequence[str]
-    archived: bool
-    mode: Mode
-    model: str | None
-    context_folders: Sequence[str]
-    permissions: SessionPermissions | None
-    agent: str | None
-    workspace: str | None
-    working_directory: str | None
-    source: Source
-    linked_bot: LinkedBot | None
-    continued_from: str | None
-    parent_id: str | None
-    original_id: str | None
-    created_by: str | None
-    curator_session_id: str | None
-    curator_last_run: Mapping[str, object] | None
-    bridge_context_log: Sequence[Mapping[str, object]]
-    metadata: Mapping[str, object]
-
-
-class NewSession(SessionFields, total=False):
-    """What a session can be made of."""
-
-    id: str
-    para_id: str
-    created_at: str
-
+Fields: TypeAlias = dict[str, Any]
+"""Fields of a `Session` by name; None takes one out."""
 
 # how each field stands in the frontmatter
 _TEXTS: Final = (
@@ -149,7 +113,7 @@ _TEXTS: Final = (
 )
 _CHOICES: Final[Mapping[str, Sequence[str]]] = {
     "title_source": get_args(TitleSource),
-    "mode": get_args(Mode),
+    "mode": get_args(SessionMode),
     "source": get_args(Source),
 }
 _LISTS: Final = ("tags", "context_folders")
@@ -163,17 +127,18 @@ _NESTED: Final[Mapping[str, Sequence[str]]] = {
     "permissions": [one.name for one in fields(SessionPermissions)],
     "linked_bot": [f"linked_bot_{one.name}" for one in fields(LinkedBot)],
 }
-CHANGEABLE: Final = SessionFields.__annotations__.keys()
+_KNOWN: Final = {one.name for one in fields(Session)} - {
+    *("path", "updated_at", "message_count", "history")
+}
 
 
 def now() -> str:
-    """This moment, as files and answers say it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def iso_time(value: object) -> str | None:
-    """A time as ISO 8601 in UTC; None: it cannot be read, or has no day here, as the first and the
-    last hours of the calendar. Without a zone it is the machine's.
+    """A time as ISO 8601 in UTC, without a zone the machine's; None: it cannot be read, or has no
+    day here.
     """
     try:
         at = datetime.fromisoformat(str(value).strip()).astimezone(UTC)
@@ -184,7 +149,7 @@ def iso_time(value: object) -> str | None:
 
 
 def file_name(title: str | None, day: str, number: int = 1) -> str:
-    """What a session's file is called: by its day and its title; `number` tells twins apart."""
+    """`number` tells twins apart."""
     words = " ".join(_NO_NAME.sub(" ", unicodedata.normalize("NFC", title or UNTITLED)).split())
     suffix = f" {number}" if number > 1 else ""
     most = _MOST_NAME_BYTES - (len(" 1000") if suffix else 0)  # file systems count bytes
@@ -198,9 +163,8 @@ def day_of(created_at: str) -> str:
 
 
 def name_says(path: str, session: Session) -> str | None:
-    """The title that a file's name says, where it is not the session's own.
-
-    A person who renames a file renames the session.
+    """The title that a file's name says, where it is not the session's own: who renames the file
+    renames the session.
     """
     rest = _undated(path)
     names = session.title, untitled(session.para_id)
@@ -208,21 +172,21 @@ def name_says(path: str, session: Session) -> str | None:
 
 
 def is_named(path: str, title: str | None) -> bool:
-    """Whether a file's name is the one of that title, of which a number may tell twins apart."""
+    """Whether a file has that title's name, of which a number may tell twins apart."""
     rest = _undated(path)
     own, twin = (file_name(title, "", number).removesuffix(".md").strip() for number in (1, 2))
     return own in {rest, _unnumbered(rest)} or _unnumbered(rest) == _unnumbered(twin)
 
 
 def is_named_by_us(path: str, session: Session) -> bool:
-    """Whether the file has a name that follows from its session, not one that a person gave it."""
+    """Whether the file's name follows from its session, and is not one that a person gave it."""
     is_dated = _DATED.fullmatch(path.rpartition("/")[2].removesuffix(".md")) is not None
     return is_dated and name_says(path, session) is None
 
 
 def untitled(para_id: str) -> str:
-    """What a session is called in its file's name before it has a title: as no other ever is, so
-    that the history of that name is its own.
+    """What a session is called before it has a title: as no other ever is, so that the history of
+    that name is its own.
     """
     return f"{UNTITLED} {para_id[-6:]}"
 
@@ -256,9 +220,10 @@ def read_session(
     created = iso_time(values.pop("created_at", None)) or min(times, default=None)
     changed = iso_time(modified) or now()
     session_id = str(frontmatter.get("id") or uuid.uuid5(_NAMESPACE, path))
+    short = re.sub(r"[^a-z0-9]", "", session_id.lower())[-12:].rjust(12, "0")
     return Session(
         id=session_id,
-        para_id=str(frontmatter.get("para_id") or f"para:chat:{_short_id(session_id)}"),
+        para_id=str(frontmatter.get("para_id") or f"para:chat:{short}"),
         path=path,
         created_at=created or changed,
         updated_at=max(times, default=created or changed),
@@ -271,10 +236,7 @@ def read_session(
 
 
 def edits_of(changes: Mapping[str, object], present: Mapping[str, object]) -> list[NoteEdit]:
-    """What writes these fields into frontmatter that holds the `present` keys.
-
-    Raises EditRefusedError for a field that cannot be changed, or a value that it cannot have.
-    """
+    """What writes these fields into frontmatter that holds the `present` keys. EditRefusedError."""
     edits: list[NoteEdit] = []
     for name, value in changes.items():
         check_value(name, value)
@@ -293,18 +255,17 @@ def edits_of(changes: Mapping[str, object], present: Mapping[str, object]) -> li
 
 
 def check_value(name: str, value: object) -> None:
-    """Raises EditRefusedError for a field that is none, or a value that it cannot have."""
+    """EditRefusedError: there is no such field, or it cannot have that value."""
     allowed = _CHOICES.get(name)
     if allowed is not None and value not in allowed:
         raise EditRefusedError(f"{name} is one of {', '.join(allowed)}")
     if name == "title" and isinstance(value, str) and len(value) > _LONGEST_TITLE:
         raise EditRefusedError(f"a title has at most {_LONGEST_TITLE} characters")
-    if name not in CHANGEABLE | {"created_at", "forks", "id", "para_id"}:
+    if name not in _KNOWN:
         raise EditRefusedError(f"a session has no field {name[:80]} that can be changed")
 
 
 def one_line(value: object) -> str:
-    """The text on one line, as frontmatter holds it."""
     return " ".join(str(value).encode("utf-8", "replace").decode().split())
 
 
@@ -405,7 +366,3 @@ def _list(value: object) -> tuple[str, ...] | None:
     if isinstance(value, list) and not any(isinstance(one, list | dict) for one in value):
         return tuple(str(one) for one in value)
     return None
-
-
-def _short_id(session_id: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", session_id.lower())[-12:].rjust(12, "0")

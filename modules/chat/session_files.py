@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from parachuted.errors import ActRefusedError, ConflictError, NotFoundError
@@ -41,33 +41,17 @@ _FENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """Why a file is left as it is, and whether messages can still be put at its end."""
+    """Why a file is left as it is."""
 
     why: str
     can_append: bool
 
 
 @dataclass(frozen=True, slots=True)
-class FileText:
-    """The text of a session's file at one moment."""
-
-    path: str
-    digest: str
-    text: str
-    frontmatter: Mapping[str, object]
-    body_start: int
-    modified: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class SessionFile:
-    """A session's file as one read found it.
+    """A file as one read found it. `is_shortened`: the reader may not see a private part."""
 
-    `is_shortened`: it has a private part that the reader may not see. `defect`: why nothing in it
-    is changed but by messages at its end.
-    """
-
-    note: FileText
+    note: Note
     conversation: Conversation
     session: Session
     problems: tuple[str, ...]
@@ -80,10 +64,7 @@ class SessionFile:
 
 
 class SessionFiles:
-    """The notes below `Chat/sessions/`.
-
-    What decides on a file and then writes it does so inside `lock(session_id)`.
-    """
+    """What decides on a file and then writes it does so inside `lock(session_id)`."""
 
     def __init__(self, vault: VaultAccess, index: SessionIndex) -> None:
         self._vault, self.index = vault, index
@@ -93,29 +74,26 @@ class SessionFiles:
 
     @property
     def unreadable(self) -> list[Finding]:
-        """Why files are none that can be read."""
         return list(self._unreadable.values())
 
     def lock(self, session_id: str) -> asyncio.Lock:
         return self._locks.setdefault(session_id, asyncio.Lock())
 
     async def path_of(self, session_id: str) -> str:
-        """The file of the session with that id or para-id. Raises NotFoundError."""
+        """The file of the session with that id or para-id. NotFoundError."""
         for path in self.index.paths_of(session_id):
             if await self._vault.exists(path):
                 return path
         raise NotFoundError(f"There is no session {session_id[:80]}.")
 
     async def read(self, session_id: str) -> SessionFile:
-        """The session's file as it is now. Raises NotFoundError."""
         return await self.read_at(await self.path_of(session_id))
 
     async def read_at(self, path: str) -> SessionFile:
-        """That file. NotFoundError; EditRefusedError: it is not text."""
-        return await asyncio.to_thread(self._interpret, _text_of(await self._vault.note(path)))
+        """NotFoundError; EditRefusedError: it is not text."""
+        return await asyncio.to_thread(self._interpret, await self._vault.note(path))
 
     async def load(self) -> None:
-        """Read all files that changed since the index was written."""
         known = await asyncio.to_thread(self.index.digests)
         present = [one for one in await self._vault.list(f"{FOLDER}**") if is_session_path(one)]
         gone = [path for path in known if path not in set(present)]
@@ -136,8 +114,8 @@ class SessionFiles:
     async def _load_some(
         self, notes: Sequence[Note], known: Mapping[str, str], gone_by_id: dict[str, str]
     ) -> None:
-        texts, kept = [(one.path, _text_of(one)) for one in notes], list[SessionFile]()
-        files, findings = await asyncio.to_thread(read_each, texts, self._interpret)
+        named, kept = [(one.path, one) for one in notes], list[SessionFile]()
+        files, findings = await asyncio.to_thread(read_each, named, self._interpret)
         self._unreadable |= {one.path: one for one in findings if one.path}
         for file in files:
             path = file.note.path
@@ -147,7 +125,7 @@ class SessionFiles:
                 continue  # written meanwhile
             with self._reading(path):
                 if self.title_by_hand(file) is not None:
-                    await self._follow_person(file)
+                    await self._follow(file)
                 else:
                     kept.append(file)
         await self.keep(kept)
@@ -169,15 +147,10 @@ class SessionFiles:
                 return
             async with self.lock(file.session.id):
                 with contextlib.suppress(NotFoundError):
-                    file = await self.read_at(path)
-                    if by_person:
-                        await self._follow_person(file)
-                    else:
-                        await self.keep([file])
+                    await self._follow(await self.read_at(path), by_person=by_person)
 
     @contextlib.contextmanager
     def _reading(self, path: str) -> Iterator[None]:
-        """What the block raises is why that file is unreadable."""
         found: list[Finding] = []
         self._unreadable.pop(path, None)
         with reading(path, found):
@@ -186,7 +159,7 @@ class SessionFiles:
             self._unreadable[path] = found[0]
 
     async def _forget(self, path: str) -> None:
-        """Nothing is at that path now. A session that just gets another name stays listed."""
+        """Nothing is at that path now. A session that is just being renamed stays listed."""
         listed = self.index.get_session(path)
         if listed is None:
             return
@@ -195,25 +168,19 @@ class SessionFiles:
                 await asyncio.to_thread(self.index.remove, [path])
 
     async def follow_move(self, source: str, path: str, *, by_person: bool = True) -> None:
-        """A file has another name."""
         if self.index.digest_of(source) is not None and is_session_path(path):
             await asyncio.to_thread(self.index.move, source, path)
             self._unreadable.pop(source, None)
             with self._reading(path):
                 file = await self.read_at(path)
                 async with self.lock(file.session.id):
-                    if by_person:
-                        await self._follow_person(file, is_renamed=True)
-                    else:
-                        await self.keep([file])
+                    await self._follow(file, by_person=by_person, is_renamed=True)
         else:
             await self.look(source)
             await self.look(path, by_person=by_person)
 
-    def _interpret(self, note: FileText) -> SessionFile:
-        """What the text says. One with a defect says no more whose it is, so it stays the session
-        as which it was listed last.
-        """
+    def _interpret(self, note: Note) -> SessionFile:
+        """A text with a defect no longer says whose it is: it stays the session that was listed."""
         last = self._last
         is_same = last is not None and last.note.text == note.text
         file = _session_file(note, last.conversation if last is not None and is_same else None)
@@ -222,56 +189,42 @@ class SessionFiles:
         return file if listed is None else _as_listed(file, listed)
 
     async def keep(self, files: Iterable[SessionFile]) -> None:
-        """Put what was read into the index."""
         shown = [one for one in files if not one.is_shortened]
         await asyncio.to_thread(lambda: self.index.put(list(map(_entry, shown))))
 
     async def follow(self, path: str) -> Session:
-        """Read a file again after a write of our own, and put it into the index."""
+        """Read a file again after a write of our own."""
         file = await self.read_at(path)
         await self.keep([file])
         return file.session
 
-    def title_by_hand(self, file: SessionFile, *, is_renamed: bool = False) -> str | None:
-        """The title that a person gave by editing the file or its name, if they did.
-
-        None as well where the file says already whose title it is.
-        """
+    def title_by_hand(self, file: SessionFile) -> str | None:
+        """The title that a person gave by editing the file, if it is not known as theirs."""
         known = self.index.get_session(file.note.path)
-        session = file.session
-        if known is None or session.title_source == "user":
-            return None
-        if session.title != known.title:
-            return session.title
-        return name_says(file.note.path, session) if is_renamed else None
+        is_new = known is not None and file.session.title != known.title
+        return file.session.title if is_new and file.session.title_source != "user" else None
 
-    async def _follow_person(self, file: SessionFile, *, is_renamed: bool = False) -> None:
-        """Put the file into the index; a title that was edited is the person's from now on."""
-        title = self.title_by_hand(file, is_renamed=is_renamed)
-        if title is None and is_renamed:
-            title = name_says(file.note.path, file.session)
+    async def _follow(
+        self, file: SessionFile, *, by_person: bool = True, is_renamed: bool = False
+    ) -> None:
+        """Put the file into the index; a title that a person edited is theirs from now on."""
+        path, title = file.note.path, self.title_by_hand(file) if by_person else None
+        if title is None and by_person and is_renamed:
+            title = name_says(path, file.session)
         if title is not None and not file.is_shortened and file.defect is None:
-            with self._reading(file.note.path):
+            edits = [SetKey("title", title), SetKey("title_source", "user")]
+            with self._reading(path):
                 for _attempt in range(_ATTEMPTS):
-                    edits = [SetKey("title", title), SetKey("title_source", "user")]
-                    try:
-                        await self._vault.edit(file.note.path, edits, base=file.note.digest)
-                    except ConflictError:
-                        file = await self.read_at(file.note.path)
-                    else:
-                        file = await self.read_at(file.note.path)
+                    with contextlib.suppress(ConflictError):
+                        await self._vault.edit(path, edits, base=file.note.digest)
                         break
+                    file = await self.read_at(path)
+                file = await self.read_at(path)
         await self.keep([file])
 
 
 def is_session_path(path: str) -> bool:
     return path.startswith(FOLDER) and path.endswith(".md") and not is_conflict_copy(path)
-
-
-def _text_of(note: Note) -> FileText:
-    return FileText(
-        note.path, note.digest, note.text, note.frontmatter, note.body_start, note.modified
-    )
 
 
 def appended(file: SessionFile, text: str, digest: str) -> SessionFile | None:
@@ -280,14 +233,16 @@ def appended(file: SessionFile, text: str, digest: str) -> SessionFile | None:
     """
     if hashlib.sha256(text.encode()).hexdigest() != digest:
         return None
-    note = replace(file.note, text=text, digest=digest, modified=datetime.now(UTC))
+    changed: dict[str, Any] = {"text": text, "digest": digest, "modified": datetime.now(UTC)}
+    unread: dict[str, Any] = dict.fromkeys(("find_sections", "find_links"), lambda _: ())
+    note = replace(file.note, **changed, **unread)
     new = read_conversation(text[len(file.note.text) :])
     parts = (*file.conversation.parts, *new.parts)
     new_file = _session_file(note, Conversation(file.conversation.head, parts))
     return new_file if new_file.defect is None else _as_listed(new_file, file.session)
 
 
-def _session_file(note: FileText, conversation: Conversation | None = None) -> SessionFile:
+def _session_file(note: Note, conversation: Conversation | None = None) -> SessionFile:
     conversation = conversation or read_conversation(note.text, note.body_start)
     session, problems = read_session(
         note.path,
@@ -331,7 +286,6 @@ def _entry(file: SessionFile) -> Entry:
 
 
 def _defect_in(text: str, frontmatter: Mapping[str, object], body_start: int) -> Defect | None:
-    """What is wrong with a text whose frontmatter ends at `body_start`; None: nothing."""
     opened = _OPENED.match(text)
     if opened is not None and body_start == 0 and _KEY.match(text, opened.end()):
         return Defect("no second line --- closes the frontmatter", can_append=False)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,10 +45,8 @@ _FIRST: Final = (
     "WHERE other.id = sessions.id AND other.path < sessions.path)"
 )
 _COUNTS: Final = (
-    "SELECT count(*), coalesce(sum(archived), 0), "
-    "coalesce(sum(json_extract(session, '$.message_count')), 0) FROM sessions "
-    "WHERE NOT EXISTS (SELECT 1 FROM sessions AS other "
-    "WHERE other.id = sessions.id AND other.path < sessions.path)"
+    "SELECT count(*), coalesce(sum(archived), 0), "  # noqa: S608  no value is in it
+    f"coalesce(sum(json_extract(session, '$.message_count')), 0) FROM sessions WHERE {_FIRST}"
 )
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 20
@@ -65,32 +64,8 @@ class Entry:
     body: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionQuery:
-    """Which sessions, of those after `after` (time, id). None is any."""
-
-    archived: bool | None = None
-    words: str = ""
-    tag: str | None = None
-    workspace: str | None = None
-    after: tuple[str, str] | None = None
-    limit: int = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionCounts:
-    """`sessions` counts the archived ones too, and `messages` those of all sessions."""
-
-    sessions: int
-    archived: int
-    messages: int
-
-
 class SessionIndex:
-    """Any thread may call it. What writes waits for the disk; what reads does not wait for that.
-
-    A damaged file is replaced by an empty one.
-    """
+    """Any thread may call it; reading does not wait for writing. A damaged file is replaced."""
 
     def __init__(self, path: Path) -> None:
         self._writing_lock, self._reading_lock = threading.Lock(), threading.Lock()
@@ -121,7 +96,6 @@ class SessionIndex:
                 _remove(database, path)
 
     def move(self, source: str, target: str) -> None:
-        """A file has another name. Nothing changes where that is known already."""
         with self._writing() as database:
             query = "SELECT session FROM sessions WHERE path = ?"
             found = database.execute(query, [source]).fetchone()
@@ -134,7 +108,7 @@ class SessionIndex:
             )
 
     def was_anothers(self, path: str, session_id: str) -> bool:
-        """Whether the file of another session had that name, so that its history is of that one."""
+        """Whether the file of another session had that name: its history is of that one."""
         asked = "SELECT 1 FROM former_names WHERE path = ? AND id != ?"
         return bool(self._rows(asked, [path, session_id]))
 
@@ -142,20 +116,19 @@ class SessionIndex:
         return dict(self._rows("SELECT path, digest FROM sessions"))
 
     def digest_of(self, path: str) -> str | None:
-        """The digest of a file as it was read last."""
         rows = self._rows("SELECT digest FROM sessions WHERE path = ?", [path])
         return str(rows[0][0]) if rows else None
 
     def is_without_edits(self, path: str, digest: str) -> bool:
-        """Whether a file was read last with that digest, and no message of it was edited or removed
-        since the last fork.
+        """Whether a file was read last with that digest, and no message was edited or removed since
+        the last fork.
         """
         found = self._rows("SELECT digest, edited FROM sessions WHERE path = ?", [path])
         return bool(found) and tuple(found[0]) == (digest, "{}")
 
     def known_messages(self, path: str) -> dict[str, str]:
-        """The digests by id of the messages that were read last in a file, and those that messages
-        had which were edited or removed since, in no fork yet.
+        """Digests by id of the messages that were read last, and those of before edits that are in
+        no fork yet.
         """
         for number, edited in self._rows(
             "SELECT number, edited FROM sessions WHERE path = ?", [path]
@@ -171,7 +144,6 @@ class SessionIndex:
         return _session(rows[0][0]) if rows else None
 
     def paths_of(self, session_id: str) -> list[str]:
-        """The files with that id, or para-id, sorted."""
         return self._paths(
             "SELECT path FROM sessions WHERE id = :id UNION SELECT path FROM sessions "
             "WHERE para_id = :id ORDER BY path",
@@ -190,7 +162,7 @@ class SessionIndex:
         return {path: json.loads(problems) for path, problems in rows}
 
     def duplicates(self) -> dict[str, list[str]]:
-        """The ids that several files have, with their paths, sorted."""
+        """The ids that several files have, with their paths."""
         found: dict[str, list[str]] = {}
         for session_id, path in self._rows(
             "SELECT id, path FROM sessions WHERE id IN "
@@ -199,42 +171,46 @@ class SessionIndex:
             found.setdefault(session_id, []).append(path)
         return found
 
-    def counts(self) -> SessionCounts:
-        """Of several files with one id, the first counts."""
+    def counts(self) -> tuple[int, int, int]:
+        """Sessions, archived ones among them, and messages."""
         ((sessions, archived, messages),) = self._rows(_COUNTS)
-        return SessionCounts(sessions=sessions, archived=archived, messages=messages)
+        return sessions, archived, messages
 
     def paths_of_bot(self, platform: str, chat_id: str) -> list[str]:
-        """The files that are linked to that conversation, the newest first."""
         return self._paths(
             "SELECT path FROM sessions WHERE bot = ? ORDER BY updated DESC",
             [f"{platform} {chat_id}"],
         )
 
-    def newest(self, wanted: SessionQuery) -> list[Session]:
-        """The newest of them, at most `wanted.limit`. Of several files with one id, the first
+    def newest(
+        self,
+        *,
+        words: str = "",
+        archived: bool | None = None,
+        tag: str | None = None,
+        workspace: str | None = None,
+        after: tuple[str, str] | None = None,
+        limit: int = 50,
+    ) -> list[Session]:
+        """Those after `after` (time, id); None is any. Of several files with one id, the first
         counts.
         """
-        where, values = [_FIRST], list[object]()
-        if wanted.archived is not None:
-            where.append("archived = ?")
-            values.append(wanted.archived)
-        if wanted.after is not None:
-            where.append("updated <= ? AND (updated < ? OR id > ?)")
-            values += [wanted.after[0], *wanted.after]
-        if wanted.words.strip():
-            where.append("number IN (SELECT rowid FROM texts WHERE texts MATCH ?)")
-            values.append(_query(wanted.words))
-        if wanted.tag is not None:
-            where.append("EXISTS (SELECT 1 FROM json_each(session, '$.tags') WHERE value = ?)")
-            values.append(wanted.tag)
-        if wanted.workspace is not None:
-            where.append("json_extract(session, '$.workspace') = ?")
-            values.append(wanted.workspace)
+        first, last = after or (None, None)
+        conditions: dict[str, list[object]] = {
+            "archived = ?": [archived],
+            "updated <= ? AND (updated < ? OR id > ?)": [first, first, last],
+            "number IN (SELECT rowid FROM texts WHERE texts MATCH ?)": [
+                _query(words) if words.strip() else None
+            ],
+            "EXISTS (SELECT 1 FROM json_each(session, '$.tags') WHERE value = ?)": [tag],
+            "json_extract(session, '$.workspace') = ?": [workspace],
+        }
+        asked = {one: values for one, values in conditions.items() if None not in values}
+        where = " AND ".join([_FIRST, *asked])
         rows = self._rows(
-            f"SELECT session FROM sessions WHERE {' AND '.join(where)} "  # noqa: S608  no value is in it
+            f"SELECT session FROM sessions WHERE {where} "  # noqa: S608  no value is in it
             "ORDER BY updated DESC, id LIMIT ?",
-            [*values, wanted.limit],
+            [*chain.from_iterable(asked.values()), limit],
         )
         return [_session(text) for (text,) in rows]
 

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.modules import route
 
-from .messages import new_message_id
-from .permissions import DIRECT, SANDBOXED
-from .session import Mode, NewSession, Session, SessionFields, SessionPermissions
-from .session_service import SessionService
-from .session_shapes import (
+from .messages import Message, new_message_id
+from .permissions import DIRECT, SANDBOXED, permissions_of
+from .session import Fields, Session, SessionMode, SessionPermissions
+from .session_service import (
     AppConversation,
+    Json,
     SessionAnswer,
     SessionList,
     SessionRuns,
+    SessionService,
     conversation_shape,
+    message_shape,
     session_shape,
 )
-from .shared_chats import permissions_of
 
+_INHERITED = (
+    *("tags", "mode", "context_folders", "source", "permissions"),
+    *("model", "agent", "workspace", "working_directory"),
+)
 Limit = Annotated[int, Field(ge=1, le=1_000)]
 Title = Annotated[str, Field(max_length=300)]
 Words = Annotated[str, Field(max_length=1_000)]
 Tag = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\s,#]+$")]
 Tags = Annotated[list[Tag], Field(max_length=100)]
+_PREVIEW = 200
 
 
 class Permissions(BaseModel):
@@ -40,9 +47,44 @@ class Permissions(BaseModel):
     sandbox_override: str | None = None
 
 
-class SessionRoutes(SessionService):
-    """What the app calls."""
+class TranscriptEvent(TypedDict):
+    """One message; `parentUuid` is the one before it."""
 
+    type: str
+    subtype: str | None
+    uuid: str
+    parentUuid: str | None
+    timestamp: str | None
+    message: Json
+    isCompactSummary: bool
+
+
+class TranscriptSegment(TypedDict):
+    """Messages up to a summary that took their place, or to the end."""
+
+    index: int
+    isCompacted: bool
+    messageCount: int
+    eventCount: int
+    startTime: str | None
+    endTime: str | None
+    preview: str | None
+    loaded: bool
+
+
+class TranscriptAnswer(TypedDict):
+    """The events of the segment that was asked for, and what segments there are."""
+
+    sessionId: str
+    transcriptPath: str
+    eventCount: int
+    events: list[TranscriptEvent]
+    segments: list[TranscriptSegment]
+    segmentCount: int
+    loadedSegmentIndex: int | None
+
+
+class SessionRoutes(SessionService):
     @route("GET", "/", tolerant=True)
     async def list_sessions(
         self,
@@ -56,7 +98,7 @@ class SessionRoutes(SessionService):
         archived: bool = False,
     ) -> SessionList:
         """Sessions, the newest first; `search` finds words of titles and of messages."""
-        page = await self.sessions.page(
+        found, cursor = await self.sessions.page(
             search=search,
             topic=topic,
             tag=tag,
@@ -65,7 +107,7 @@ class SessionRoutes(SessionService):
             limit=limit,
             cursor=cursor,
         )
-        return {"sessions": [session_shape(one) for one in page.sessions], "next": page.next}
+        return {"sessions": [session_shape(one) for one in found], "next": cursor}
 
     @route("GET", "/{session_id}", tolerant=True)
     async def get_session(self, session_id: str) -> AppConversation:
@@ -82,12 +124,12 @@ class SessionRoutes(SessionService):
         context_folders: list[str] | None = None,
         permissions: Permissions | None = None,
         model: str | None = None,
-        mode: Mode | None = None,
+        mode: SessionMode | None = None,
         *,
         archived: bool | None = None,
     ) -> SessionAnswer:
         """Change a session; what is left out stays. A title given here is never overwritten."""
-        given: dict[str, Any] = {
+        fields: Fields = {
             "title": title,
             "title_source": None if title is None else "user",
             "permissions": None if permissions is None else _permissions(permissions),
@@ -98,8 +140,8 @@ class SessionRoutes(SessionService):
             "mode": mode,
             "archived": archived,
         }
-        fields: SessionFields = {key: one for key, one in given.items() if one is not None}  # type: ignore[assignment]
-        return await self._changed(session_id, fields)
+        given = {name: one for name, one in fields.items() if one is not None}
+        return await self._changed(session_id, given)
 
     @route("DELETE", "/{session_id}", tolerant=True)
     async def delete_session(self, session_id: str) -> dict[str, str]:
@@ -210,15 +252,51 @@ class SessionRoutes(SessionService):
         fields["continued_from"] = session.id
         return {"session": session_shape(await self.sessions.create(**fields))}
 
-    async def _changed(self, session_id: str, fields: SessionFields) -> SessionAnswer:
+    @route("GET", "/{session_id}/transcript", tolerant=True)
+    async def get_transcript(
+        self,
+        session_id: str,
+        *,
+        after_compact: bool = True,
+        segment: Annotated[int, Field(ge=0)] | None = None,
+        full: bool = False,
+    ) -> TranscriptAnswer:
+        """A conversation's messages as events: those since the last summary, of one `segment`, or,
+        with `full` or without `after_compact`, all.
+        """
+        session, messages = await self.sessions.get_with_messages(session_id)
+        parts = _segments(messages)
+        wanted = segment if segment is not None else len(parts) - 1
+        is_whole = segment is None and (full or not after_compact)
+        loaded = range(len(parts)) if is_whole else [wanted] if wanted < len(parts) else []
+        events = [
+            event
+            for number, part in enumerate(parts)
+            if number in loaded
+            for event in _events(session.id, part)
+        ]
+        return TranscriptAnswer(
+            sessionId=session.id,
+            transcriptPath=session.path,
+            eventCount=len(messages),
+            events=events,
+            segments=[
+                _segment(number, part, is_last=number == len(parts) - 1, loaded=number in loaded)
+                for number, part in enumerate(parts)
+            ],
+            segmentCount=len(parts),
+            loadedSegmentIndex=None if is_whole or not loaded else wanted,
+        )
+
+    async def _changed(self, session_id: str, fields: Fields) -> SessionAnswer:
         session = await self.sessions.change(session_id, **fields)
         if fields.get("archived"):
             await self.turns.end_process(session.id)
         return {"session": session_shape(session)}
 
 
-def _config(trust_level: str | None, workspace_id: str | None, mode: Mode) -> SessionFields:
-    fields: SessionFields = {}
+def _config(trust_level: str | None, workspace_id: str | None, mode: SessionMode) -> Fields:
+    fields: Fields = {}
     if workspace_id is not None:
         fields["workspace"] = workspace_id or None
     if trust_level in SANDBOXED:
@@ -234,20 +312,53 @@ def _permissions(said: Permissions) -> SessionPermissions:
     return replace(permissions_of(dict(said)), sandbox_override=said.sandbox_override)
 
 
-def _like(session: Session, title: str | None) -> NewSession:
+def _like(session: Session, title: str | None) -> Fields:
     """What a session has from the one that it comes from."""
-    fields: NewSession = {
-        "title_source": "user" if title else session.title_source,
-        "tags": session.tags,
-        "mode": session.mode,
-        "context_folders": session.context_folders,
-        "source": session.source,
-    }
-    if title or session.title:
-        fields["title"] = title or session.title
-    if session.permissions is not None:
-        fields["permissions"] = session.permissions
-    for name in ("model", "agent", "workspace", "working_directory"):
-        if (value := getattr(session, name)) is not None:
-            fields[name] = value
-    return fields
+    fields = {name: getattr(session, name) for name in _INHERITED}
+    fields["title_source"] = "user" if title else session.title_source
+    return {**fields, "title": title or session.title}
+
+
+def _segments(messages: list[Message]) -> list[list[Message]]:
+    """The messages, cut before each summary."""
+    parts: list[list[Message]] = [[]]
+    for one in messages:
+        if one.meta.get("is_compact_summary") is True and parts[-1]:
+            parts.append([])
+        parts[-1].append(one)
+    return parts
+
+
+def _events(session_id: str, messages: list[Message]) -> list[TranscriptEvent]:
+    found: list[TranscriptEvent] = []
+    for one in messages:
+        shape = message_shape(session_id, one)
+        found.append(
+            TranscriptEvent(
+                type=one.role,
+                subtype=None,
+                uuid=one.id,
+                parentUuid=found[-1]["uuid"] if found else None,
+                timestamp=one.at,
+                message={"role": one.role, "content": shape["content"]},
+                isCompactSummary=shape["isCompactSummary"],
+            )
+        )
+    return found
+
+
+def _segment(
+    number: int, messages: list[Message], *, is_last: bool, loaded: bool
+) -> TranscriptSegment:
+    times = [one.at for one in messages if one.at is not None]
+    said = next((one.content for one in messages if one.role == "user"), None)
+    return TranscriptSegment(
+        index=number,
+        isCompacted=not is_last,
+        messageCount=len(messages),
+        eventCount=len(messages),
+        startTime=times[0] if times else None,
+        endTime=times[-1] if times else None,
+        preview=None if said is None else said[:_PREVIEW],
+        loaded=loaded,
+    )

@@ -1,29 +1,166 @@
-"""The sessions of Chat: how they follow their files, and the ConversationInterface of other
-modules.
-"""
+"""The sessions of Chat as the app and other modules read them, and how they follow their files."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import Any, cast
+
+from pydantic.alias_generators import to_camel
+from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules import Module, event, interface
 
 from .bridge import Bridge
-from .context_notes import ContextNotes
 from .curator import Curator
 from .messages import Message, new_message_id
-from .messenger import Messenger
-from .session import LinkedBot, NewSession, now
-from .session_shapes import AppConversation, AppSession, conversation_shape, session_shape
+from .permissions import SharedChats, permissions_of
+from .session import Fields, LinkedBot, Session, now
 from .sessions import Sessions
 from .settings import ChatSettings
-from .shared_chats import SharedChats, permissions_of
-from .turns import Turns
+from .turns import Messenger, Turns
 from .write_back import WriteBack
 
+Json = dict[str, object]
 LONGEST_MESSAGE = 102_400
+
+
+# the fields of a session that the app has as they are
+_COPIED = (
+    *("id", "para_id", "path", "title", "created_at", "updated_at", "message_count", "archived"),
+    *("source", "continued_from", "original_id", "working_directory", "curator_session_id"),
+    *("created_by", "mode", "model", "summary"),
+)
+
+
+class AppSession(TypedDict):
+    id: str
+    paraId: str
+    path: str
+    title: str | None
+    createdAt: str
+    updatedAt: str
+    lastAccessed: str
+    messageCount: int
+    archived: bool
+    source: str
+    module: str
+    agentName: str | None
+    agentPath: str | None
+    agentType: str | None
+    continuedFrom: str | None
+    originalId: str | None
+    workingDirectory: str | None
+    trustLevel: str
+    linkedBotPlatform: str | None
+    linkedBotChatId: str | None
+    linkedBotChatType: str | None
+    workspaceId: str | None
+    curatorSessionId: str | None
+    curatorLastRun: Json | None
+    bridgeContextLog: str | None
+    parentSessionId: str | None
+    createdBy: str | None
+    mode: str
+    model: str | None
+    summary: str | None
+    tags: list[str]
+    contextFolders: list[str]
+    metadata: Json
+
+
+class AppMessage(TypedDict):
+    """A message; `content` is a text, or blocks where tools were called."""
+
+    id: str
+    paraId: str
+    sessionId: str
+    role: str
+    content: str | list[Json]
+    timestamp: str | None
+    isCompactSummary: bool
+
+
+class AppConversation(AppSession):
+    messages: list[AppMessage]
+
+
+class SessionList(TypedDict):
+    """Sessions, and the `cursor` of those that follow."""
+
+    sessions: list[AppSession]
+    next: str | None
+
+
+class SessionRuns(TypedDict):
+    """The runs of a conversation, the newest first, and its file. `recorded` are those that are
+    known without what the file says.
+    """
+
+    path: str
+    runs: list[str]
+    recorded: list[str]
+
+
+class SessionAnswer(TypedDict):
+    session: AppSession
+
+
+def session_shape(session: Session) -> AppSession:
+    bot, agent = session.linked_bot, session.agent
+    log = [dict(one) for one in session.bridge_context_log]
+    last_run = None if session.curator_last_run is None else dict(session.curator_last_run)
+    found = {to_camel(name): getattr(session, name) for name in _COPIED}
+    found |= {
+        "lastAccessed": session.updated_at,
+        "module": "chat",
+        "agentName": agent.rpartition("/")[2].removesuffix(".md") if agent else None,
+        "agentPath": agent if agent and "/" in agent else None,
+        "agentType": None,
+        "trustLevel": "sandboxed" if session.mode == "sandboxed" else "direct",
+        "linkedBotPlatform": (bot and bot.platform) or None,
+        "linkedBotChatId": (bot and bot.chat_id) or None,
+        "linkedBotChatType": bot and bot.chat_type,
+        "workspaceId": session.workspace,
+        "curatorLastRun": last_run,
+        "bridgeContextLog": json.dumps(log) if log else None,
+        "parentSessionId": session.parent_id,
+        "tags": list(session.tags),
+        "contextFolders": list(session.context_folders),
+        "metadata": {**session.metadata, "title_source": session.title_source},
+    }
+    if last_run is not None:
+        found["metadata"]["curator_last_run"] = last_run
+    if session.permissions is not None:
+        found["metadata"]["permissions"] = asdict(session.permissions)
+    return cast("AppSession", found)
+
+
+def conversation_shape(session: Session, messages: list[Message]) -> AppConversation:
+    return AppConversation(
+        **session_shape(session), messages=[message_shape(session.id, one) for one in messages]
+    )
+
+
+def message_shape(session_id: str, message: Message) -> AppMessage:
+    content: str | list[Json] = message.content
+    if message.tools:
+        content = [
+            {"type": "tool_use", "id": tool.id, "name": tool.name, "input": dict(tool.input)}
+            for tool in message.tools
+        ]
+        content += [{"type": "text", "text": message.content}] if message.content else []
+    return AppMessage(
+        id=message.id,
+        paraId=f"para:chat:{message.id}",
+        sessionId=session_id,
+        role=message.role,
+        content=content,
+        timestamp=message.at,
+        isCompactSummary=message.meta.get("is_compact_summary") is True,
+    )
 
 
 class SessionService(Module):
@@ -34,7 +171,6 @@ class SessionService(Module):
     shared_chats: SharedChats
     turns: Turns
     curator: Curator
-    context_notes: ContextNotes
     messenger: Messenger
     bridge: Bridge
     write_back: WriteBack
@@ -74,16 +210,14 @@ class SessionService(Module):
         """A new session. One with a `linked_bot` (of `platform`, `chat_id` and `chat_type`) has its
         title until the curator finds a better one. `permissions` have the fields of a session's.
         """
-        fields: NewSession = {"source": source}  # type: ignore[typeddict-item]  # checked there
-        if title:
-            fields["title"] = title
+        fields: Fields = {}
         if linked_bot is not None:
             fields |= {"linked_bot": _linked(linked_bot), "title_source": "default"}
         if permissions is not None:
             fields["permissions"] = permissions_of(permissions)
-        if mode is not None:
-            fields["mode"] = mode  # type: ignore[typeddict-item]  # checked there
-        return session_shape(await self.sessions.create(**fields))
+        return session_shape(
+            await self.sessions.create(title=title, source=source, mode=mode, **fields)
+        )
 
     @interface("ConversationInterface")
     async def link(self, session_id: str, linked_bot: Mapping[str, str] | None) -> AppSession:
@@ -123,8 +257,8 @@ class SessionService(Module):
     @interface("ConversationInterface")
     async def get_sessions(self, topic: str, limit: int = 20) -> list[AppSession]:
         """The newest sessions about some words."""
-        page = await self.sessions.page(topic=topic, limit=max(1, min(limit, 100)))
-        return [session_shape(one) for one in page.sessions]
+        found, _next = await self.sessions.page(topic=topic, limit=max(1, min(limit, 100)))
+        return [session_shape(one) for one in found]
 
     @interface("ConversationInterface")
     async def get_by_bot_link(self, platform: str, chat_id: str) -> AppSession | None:
@@ -146,7 +280,6 @@ class SessionService(Module):
         return message.id
 
     async def find_para(self, para_id: str) -> dict[str, str | None] | None:
-        """The session, or the message, of that para-id."""
         try:
             found = await self.sessions.find_para(para_id)
         except (NotFoundError, ActRefusedError):

@@ -1,6 +1,4 @@
-"""Tools over conversations, for agents and for programs over MCP: a conversation's own title and
-summary, and others to find, read, tag, begin and write to.
-"""
+"""Tools over conversations, for agents and for programs over MCP."""
 
 from __future__ import annotations
 
@@ -9,9 +7,12 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.errors import ActRefusedError
+from parachuted.errors import (
+    ActRefusedError,
+)
 from parachuted.modules import mcp_tool
 
+from .curator import context_files
 from .curator_routes import CuratorRoutes
 from .session import Session
 
@@ -68,8 +69,6 @@ class SessionContext(TypedDict):
 
 
 class SessionTools(CuratorRoutes):
-    """What agents may do with conversations."""
-
     @mcp_tool("update_session_title")
     async def update_session_title(self, title: Title) -> dict[str, str]:
         """Title this conversation in 5 to 10 words, unless the user did."""
@@ -92,13 +91,13 @@ class SessionTools(CuratorRoutes):
     ) -> SessionPageBrief:
         """List or search conversations, the newest first."""
         await self._refuse_curators()
-        page = await self.sessions.page(
+        found, cursor = await self.sessions.page(
             search=query, tag=tag, archived=archived, limit=limit, cursor=cursor
         )
         # titles and summaries are texts, which mark who has read a stranger's
-        async for _note in self.vault.read_notes([one.path for one in page.sessions]):
+        async for _note in self.vault.read_notes([one.path for one in found]):
             pass
-        return {"sessions": [_brief(one) for one in page.sessions], "next": page.next}
+        return {"sessions": [_brief(one) for one in found], "next": cursor}
 
     @mcp_tool("chat-session")
     async def read_session(self, session_id: str, messages: Limit = 20) -> SessionText:
@@ -168,7 +167,7 @@ class SessionTools(CuratorRoutes):
         return {
             "session_id": session.id,
             "folders": list(session.context_folders),
-            "files": await self.context_notes.files_of(session),
+            "files": await context_files(self, session),
         }
 
     async def _meant(self, session_id: str | None) -> Session:
@@ -186,7 +185,7 @@ class SessionTools(CuratorRoutes):
             raise ActRefusedError("This is for the conversation's agent alone.")
 
     def _refuse_strangers(self) -> None:
-        """What an agent has read of a stranger's must not speak to another one as its person."""
+        """Text of a stranger must not speak to another agent as its person."""
         if self.current_call.is_strangers:
             raise ActRefusedError(
                 "text of a stranger was read here, so nothing is sent to other conversations"

@@ -1,22 +1,45 @@
-"""Writes sessions' files: makes them, appends to them, changes their fields, and names them."""
+"""Writes sessions' files: makes them, appends to them, changes their fields, and names them.
+
+What a crash left in the log of messages, and what a file refuses, is tried again when the file
+changes, with the next message of its session, and at the next start. It is dropped only when its
+session is deleted.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Final, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
 
-from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
-from parachuted.modules import NoteEdit, RemoveKey, ReplaceSpan, SetKey, VaultAccess
+from parachuted.errors import (
+    ActRefusedError,
+    ConflictError,
+    EditRefusedError,
+    NotFoundError,
+    ParachuteError,
+    StorageFailedError,
+)
+from parachuted.modules import (
+    Finding,
+    Module,
+    NoteEdit,
+    RemoveKey,
+    ReplaceSpan,
+    SetKey,
+    VaultAccess,
+)
 
-from .messages import Message, append_messages, compose_message, one_line_json
+from .messages import Message, ToolUse, append_messages, compose_message, one_line_json
 from .session import (
     FOLDER,
-    NewSession,
+    Fields,
     Session,
-    SessionFields,
     day_of,
     edits_of,
     file_name,
@@ -37,7 +60,9 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[ ._/-][A-Za-z0-9]+)*")
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
+Result = TypeVar("Result")
 NewFile: TypeAlias = Callable[[str, str], Awaitable[str]]
+_MOST_BYTES: Final = 4 << 20
 
 
 class TitleProtectedError(EditRefusedError):
@@ -51,9 +76,7 @@ class SessionWriter:
         self._vault, self._files = vault, files
         self._making = set[str]()  # else those that are made at once try each name in turn
 
-    async def create(
-        self, fields: NewSession, messages: Sequence[Message], write: NewFile
-    ) -> Session:
+    async def create(self, fields: Fields, messages: Sequence[Message], write: NewFile) -> Session:
         """Make a file with these fields, `title` and `created_at` among them."""
         lines = [
             f"{edit.key}: {_yaml(edit.value)}\n"
@@ -84,75 +107,60 @@ class SessionWriter:
     ) -> None:
         """Put messages at the end; those that are there already are left out.
 
-        Where a person edited or removed an earlier message, that is recorded as a fork.
         `is_strangers` marks the file as strangers' text. EditRefusedError: the file is to be mended
         first.
         """
-        for attempt in range(_APPEND_ATTEMPTS):
+
+        async def write() -> None:
             file = await self._files.read(session_id)
             there = {one.id for one in file.messages}
             new = [one for one in messages if one.id not in there]
             if not new:
                 return
-            note = file.note
+            refuse_append(file)
+            if is_strangers and not file.note.frontmatter.get("origin"):
+                refuse_change(file)
+                mark = SetKey("origin", "stranger")
+                await self._vault.edit(file.note.path, [mark], base=file.note.digest)
+                file = await self._files.read(session_id)
+            note, end = file.note, len(file.note.text)
             text = append_messages(note.text, new)
-            try:
-                refuse_append(file)
-                edits = [*identity(file), *await self._fork(file)]
-                if is_strangers and not note.frontmatter.get("origin"):
-                    refuse_change(file)
-                    mark = SetKey("origin", "stranger")
-                    await self._vault.edit(note.path, [mark], base=note.digest)
-                    file = await self._files.read(session_id)
-                    note = file.note
-                    text = append_messages(note.text, new)
-                if file.is_shortened:  # the places that were read are not those of the file
-                    digest = await self._vault.write(note.path, text, base=note.digest)
-                else:
-                    end = len(note.text)
-                    digest = await self._vault.edit(
-                        note.path,
-                        [ReplaceSpan(end, end, text[end:]), *edits],
-                        base=note.digest,
-                    )
-            except ConflictError:
-                if attempt == _APPEND_ATTEMPTS - 1:
-                    raise
-                await asyncio.sleep(min(attempt / 100, _LONGEST_PAUSE_S))
+            if file.is_shortened:  # the places that were read are not those of the file
+                digest = await self._vault.write(note.path, text, base=note.digest)
             else:
-                known = await asyncio.to_thread(appended, file, text, digest)
-                if known is None:  # others wrote meanwhile, or the frontmatter changed too
-                    await self._files.follow(note.path)
-                else:
-                    await self._files.keep([known])
-                return
+                edits = [ReplaceSpan(end, end, text[end:]), *identity(file)]
+                edits += await self._fork(file)
+                digest = await self._vault.edit(note.path, edits, base=note.digest)
+            known = await asyncio.to_thread(appended, file, text, digest)
+            if known is None:  # others wrote meanwhile, or the frontmatter changed too
+                await self._files.follow(note.path)
+            else:
+                await self._files.keep([known])
 
-    async def change(self, session_id: str, fields: SessionFields) -> Session:
-        """Set these fields. Raises TitleProtectedError."""
-        for attempt in range(_ATTEMPTS):
+        await _repeated(write, _APPEND_ATTEMPTS)
+
+    async def change(self, session_id: str, fields: Fields) -> Session:
+        """Raises TitleProtectedError."""
+
+        async def write() -> SessionFile:
             file = await self._files.read(session_id)
             refuse_change(file)
-            wanted = await self._allowed(file, fields)
             present = file.note.frontmatter
-            edits = [one for one in edits_of(wanted, present) if not _stands(one, present)]
-            if not edits:
-                break
-            try:
-                await self._vault.edit(
-                    file.note.path, [*edits, *identity(file)], base=file.note.digest
-                )
-            except ConflictError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                break
+            edits = edits_of(await self._allowed(file, fields), present)
+            if edits := [one for one in edits if not _stands(one, present)]:
+                edits += identity(file)
+                await self._vault.edit(file.note.path, edits, base=file.note.digest)
+            return file
+
+        file = await _repeated(write)
         session = await self._files.follow(file.note.path)
         is_ours = is_named_by_us(file.note.path, file.session)
         return await self._renamed(session) if "title" in fields and is_ours else session
 
     async def change_message(self, session_id: str, message_id: str, content: str | None) -> None:
         """Give a message another text; the files that came with it stay. None: take it out."""
-        for attempt in range(_ATTEMPTS):
+
+        async def write() -> None:
             file = await self._files.read(session_id)
             refuse_change(file)
             start = len(file.conversation.head)
@@ -169,18 +177,14 @@ class SessionWriter:
                 text = compose_message(replace(part.message, content=said))
                 text += part.raw[len(part.raw.rstrip()) + 1 :]
             whole = file.note.text[:start] + text + file.note.text[end:]
-            try:
-                await self._vault.write(file.note.path, whole, base=file.note.digest)
-            except ConflictError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                await self._files.follow(file.note.path)
-                return
+            await self._vault.write(file.note.path, whole, base=file.note.digest)
+            await self._files.follow(file.note.path)
 
-    async def _allowed(self, file: SessionFile, fields: SessionFields) -> SessionFields:
-        """Raises TitleProtectedError when somebody else than the person would set a title that is
-        the person's, also one that was typed into the file a moment ago, or is the file's name.
+        await _repeated(write)
+
+    async def _allowed(self, file: SessionFile, fields: Fields) -> Fields:
+        """Raises TitleProtectedError where the title is the person's, also one that was typed into
+        the file a moment ago, or is the file's name.
         """
         if "title" not in fields or fields["title_source"] == "user":
             return fields
@@ -196,7 +200,6 @@ class SessionWriter:
         return fields
 
     async def _renamed(self, session: Session) -> Session:
-        """Let the file's name follow the title, where it can."""
         if is_named(session.path, session.title):
             return session
         folder = session.path.rpartition("/")[0]
@@ -234,8 +237,17 @@ class SessionWriter:
         return [SetKey("forks", one_line_json(forks))]
 
 
+async def _repeated(write: Callable[[], Awaitable[Result]], attempts: int = _ATTEMPTS) -> Result:
+    """What that returns, once no one else writes in between. ConflictError."""
+    for attempt in range(attempts - 1):
+        with suppress(ConflictError):
+            return await write()
+        await asyncio.sleep(min(attempt / 100, _LONGEST_PAUSE_S))
+    return await write()
+
+
 def identity(file: SessionFile) -> list[NoteEdit]:
-    """What gives a file made by hand the id that it has been listed by, so that it keeps it."""
+    """What gives a file made by hand the id that it has been listed by."""
     if file.defect is not None:
         return []
     session, present = file.session, file.note.frontmatter
@@ -252,13 +264,11 @@ def refuse_change(file: SessionFile) -> None:
 
 
 def refuse_append(file: SessionFile) -> None:
-    """The same where not even a message can be put at its end."""
     if file.defect is not None and not file.defect.can_append:
         refuse_change(file)
 
 
 def _stands(edit: NoteEdit, present: Mapping[str, object]) -> bool:
-    """Whether the edit would change nothing."""
     match edit:
         case SetKey():
             value = list(edit.value) if isinstance(edit.value, tuple) else edit.value
@@ -275,3 +285,198 @@ def _yaml(value: object) -> str:
         return f"[{', '.join(map(_yaml, value))}]"
     is_plain = isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS
     return str(value) if is_plain else one_line_json(value)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMessage:
+    message: Message
+    is_strangers: bool = False
+
+
+class AppendLog:
+    """One durable line a message, whatever the length of its file, which is written whole.
+
+    Of 4 MB or more, the log is written again without what is done.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = asyncio.Lock()
+        self._open: dict[tuple[str, str], bytes] = {}
+        self._file: int | None = None
+
+    def load(self) -> dict[str, list[LoggedMessage]]:
+        """What is not in its file; a last line that was cut short is left out."""
+        found: dict[str, list[LoggedMessage]] = {}
+        try:
+            lines = self._path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return found
+        for line in lines:
+            try:
+                said = json.loads(line)
+                session_id, message = said["session"], _message(said["message"])
+            except (ValueError, KeyError, TypeError):
+                continue
+            key = (session_id, message.id)
+            if key not in self._open:
+                self._open[key] = line + b"\n"
+                logged = LoggedMessage(message, bool(said.get("origin")))
+                found.setdefault(session_id, []).append(logged)
+        self._write_again()
+        return found
+
+    async def append(self, session_id: str, logged: LoggedMessage) -> None:
+        """It is on the disk when this returns. StorageFailedError."""
+        said: dict[str, object] = {"session": session_id, "message": asdict(logged.message)}
+        if logged.is_strangers:
+            said["origin"] = "stranger"
+        line = json.dumps(said, default=str).encode() + b"\n"
+        async with self._lock:
+            try:
+                await asyncio.to_thread(self._write, line)
+            except OSError as error:
+                raise StorageFailedError(
+                    f"the message could not be kept: {error.strerror}", errno=error.errno
+                ) from error
+            self._open[session_id, logged.message.id] = line
+
+    async def done(self, session_id: str, messages: Iterable[Message]) -> None:
+        async with self._lock:
+            for one in messages:
+                self._open.pop((session_id, one.id), None)
+            await asyncio.to_thread(self._shorten)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _shorten(self) -> None:
+        if not self._open and self._file is not None:
+            os.ftruncate(self._file, 0)
+        elif not self._open:
+            self._path.unlink(missing_ok=True)
+        elif self._file is not None and os.fstat(self._file).st_size > max(
+            _MOST_BYTES, 2 * sum(map(len, self._open.values()))
+        ):
+            self._write_again()
+
+    def _write_again(self) -> None:
+        self.close()
+        if not self._open:
+            self._path.unlink(missing_ok=True)
+            return
+        new = self._path.with_name(f"{self._path.name}.new")
+        with new.open("wb") as file:
+            file.writelines(self._open.values())
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._path)
+
+    def _write(self, line: bytes) -> None:
+        if self._file is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._file = os.open(self._path, flags, 0o600)
+        at = os.fstat(self._file).st_size
+        try:
+            left = line
+            while left:
+                left = left[os.write(self._file, left) :]
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, at)  # no half line before the next
+            raise
+
+
+@dataclass(slots=True)
+class _Waiting:
+    messages: list[LoggedMessage] = field(default_factory=list)
+    error: ParachuteError | None = None
+
+
+class UnwrittenMessages:
+    """`write` and `drop` are called inside the session's lock."""
+
+    def __init__(self, module: Module, files: SessionFiles, writer: SessionWriter) -> None:
+        self._module, self._files, self._writer = module, files, writer
+        self.log = AppendLog(module.data_folder / "appends.jsonl")
+        self._waiting: dict[str, _Waiting] = {}
+
+    async def load(self) -> None:
+        for session_id, messages in (await asyncio.to_thread(self.log.load)).items():
+            async with self._files.lock(session_id):
+                await self.write(session_id, messages)
+                waiting = self._waiting.get(session_id)
+                if waiting is not None and isinstance(waiting.error, NotFoundError):
+                    self._module.log.info("a message's session is gone", extra={"id": session_id})
+                    await self.drop(session_id)
+
+    async def retry(self, session_id: str) -> None:
+        async with self._files.lock(session_id):
+            if session_id in self._waiting:
+                await self.write(session_id, ())
+
+    async def write(self, session_id: str, messages: Sequence[LoggedMessage]) -> None:
+        """Put messages into the file, after those that waited. Those that are refused wait."""
+        waiting = self._waiting.setdefault(session_id, _Waiting())
+        waiting.messages += messages
+        try:
+            await self._writer.append(
+                session_id,
+                [one.message for one in waiting.messages],
+                is_strangers=any(one.is_strangers for one in waiting.messages),
+            )
+        except ParachuteError as error:
+            waiting.error = error
+            self._module.log.warning(
+                "messages wait for their file", extra={"id": session_id, "why": error.message}
+            )
+            return
+        await self.drop(session_id)
+
+    async def drop(self, session_id: str, only: Message | None = None) -> None:
+        waiting = self._waiting.get(session_id)
+        if waiting is None:
+            return
+        messages = [one.message for one in waiting.messages]
+        if only is not None:
+            waiting.messages = [one for one in waiting.messages if one.message is not only]
+        if only is None or not waiting.messages:
+            del self._waiting[session_id]
+        await self.log.done(session_id, messages if only is None else [only])
+
+    def error_of(self, session_id: str, message: Message) -> ParachuteError | None:
+        """Why that message waits; None: it does not."""
+        waiting = self._waiting.get(session_id)
+        if waiting is None or all(one.message is not message for one in waiting.messages):
+            return None
+        return waiting.error
+
+    def last(self, session_id: str) -> Message | None:
+        waiting = self._waiting.get(session_id)
+        return waiting.messages[-1].message if waiting and waiting.messages else None
+
+    def findings(self, paths: Collection[str]) -> list[Finding]:
+        return [
+            Finding(
+                problem=f"{_count(waiting.messages)} not in this file: "
+                f"{waiting.error.message if waiting.error else 'they are being written'}",
+                path=path,
+                advice="they are kept; mend the file, or allow Chat to write it, and they are "
+                "written when the file changes, with the next message of the conversation, or when "
+                "the daemon starts",
+            )
+            for session_id, waiting in self._waiting.items()
+            for path in self._files.index.paths_of(session_id)
+            if path in paths
+        ]
+
+
+def _count(messages: Sequence[LoggedMessage]) -> str:
+    return "1 message is" if len(messages) == 1 else f"{len(messages)} messages are"
+
+
+def _message(said: dict[str, Any]) -> Message:
+    tools = tuple(ToolUse(**one) for one in said.pop("tools"))
+    return Message(**said, tools=tools)

@@ -13,30 +13,22 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Any
 
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.modules import Finding, Module, reading
 
 from .messages import Message, new_message_id
-from .session import FOLDER, NewSession, Session, SessionFields, check_value, now
+from .session import FOLDER, Fields, Session, check_value, now
 from .session_files import SessionFile, SessionFiles
-from .session_index import SessionCounts, SessionIndex, SessionQuery
-from .session_writer import NewFile, SessionWriter, refuse_change
-from .unwritten import LoggedMessage, UnwrittenMessages
+from .session_index import SessionIndex
+from .session_writer import LoggedMessage, NewFile, SessionWriter, UnwrittenMessages, refuse_change
 
 _PAUSE_S = 0.05
 _SHARE = 4.0  # a file that takes long to write is written a fifth of the time at most
 _LONGEST_PAUSE_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class SessionPage:
-    """Some sessions; `next` is the cursor of those that follow."""
-
-    sessions: tuple[Session, ...]
-    next: str | None
 
 
 @dataclass(slots=True)
@@ -51,10 +43,7 @@ class _Batch:
 
 
 class Sessions:
-    """All sessions.
-
-    Whatever takes the id of a session raises NotFoundError where there is none.
-    """
+    """Whatever takes the id of a session raises NotFoundError where there is none."""
 
     def __init__(self, module: Module) -> None:
         self._module, self._vault = module, module.vault
@@ -68,10 +57,7 @@ class Sessions:
         self._loaded = asyncio.Event()
 
     async def load(self) -> None:
-        """Follow what happened to the files meanwhile, and write what a crash left unwritten.
-
-        What is asked meanwhile waits for it.
-        """
+        """Read what changed meanwhile, and write what a crash left; what is asked waits for it."""
         try:
             await self.files.load()
             await self._unwritten.load()
@@ -93,26 +79,24 @@ class Sessions:
         *,
         announce: bool = True,
         write: NewFile | None = None,
-        **fields: Unpack[NewSession],
+        **fields: Any,  # noqa: ANN401  of `Session`
     ) -> Session:
-        """Make a session with these fields, that begins with these messages.
+        """Make a session; `write` makes its file, where that is no usual note.
 
-        Others hear of it if `announce`; `write` makes its file, where that is no usual note.
-
-        Raises ConflictError where its `id` is taken, EditRefusedError for a value that is none.
+        ConflictError: its `id` is taken. EditRefusedError: of a value.
         """
         await self._loaded.wait()
         session_id = fields.get("id") or str(uuid.uuid4())
         if await asyncio.to_thread(self._index.paths_of, session_id):
             raise conflict(f"there is a session {session_id[:80]}")
-        new: NewSession = {
-            "title": fields.get("title"),
+        new: Fields = {
+            "title": None,
             "title_source": "user" if fields.get("title") else "default",
             "id": session_id,
             "para_id": f"para:chat:{new_message_id()}",
             "created_at": now(),
         }
-        new |= {name: one for name, one in fields.items() if one is not None}  # type: ignore[typeddict-item]
+        new |= {name: one for name, one in fields.items() if one is not None}
         session = await self._writer.create(new, messages, write or self._vault.create)
         if announce:
             self._module.publish(
@@ -125,7 +109,6 @@ class Sessions:
         return session
 
     async def known_ids(self, ids: Iterable[str]) -> set[str]:
-        """Those that a session has, for any reader."""
         await self._loaded.wait()
         return {one for one in ids if self._index.paths_of(one)}
 
@@ -152,12 +135,10 @@ class Sessions:
         return file.session, file.messages
 
     def has_unwritten(self, session_id: str) -> bool:
-        """Whether messages wait that the session's file has refused."""
         return self._unwritten.last(session_id) is not None
 
     async def append(self, session_id: str, message: Message) -> None:
-        """Put a message at the end. It is on the disk when this returns, and in the file once,
-        whatever happens then.
+        """Put a message at the end: on the disk when this returns, and once in the file.
 
         A caller who reaches only a part of the vault waits for the file. Raises what refuses it.
         """
@@ -196,7 +177,7 @@ class Sessions:
             await asyncio.wait(writers)
 
     async def unwritten(self, session_id: str) -> Message | None:
-        """Try again what the file has refused so far; the last message that it still refuses."""
+        """Try again what the file has refused; the last message that it still refuses."""
         await self._loaded.wait()
         await self.settle(session_id)
         await self._unwritten.retry(session_id)
@@ -214,21 +195,18 @@ class Sessions:
             raise error
 
     async def retry_unwritten(self, path: str) -> None:
-        """That file changed: write what waits for it."""
         await self._loaded.wait()
         session = self._index.get_session(path)
         if session is not None:
             await self._unwritten.retry(session.id)
 
     async def check_can_change(self, session_id: str) -> None:
-        """Raises EditRefusedError where a person has to mend the file first."""
+        """EditRefusedError: a person has to mend the file first."""
         refuse_change(await self.read(session_id))
 
-    async def change(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
-        """Give these fields of `Session` other values; None takes one out.
-
-        A `title` needs its `title_source`. Raises TitleProtectedError where the person gave the
-        title and `title_source` is not `user`; EditRefusedError for a value that is none.
+    async def change(self, session_id: str, **fields: Any) -> Session:  # noqa: ANN401  the same
+        """None takes a field out; a `title` needs its `title_source`. Raises TitleProtectedError,
+        and EditRefusedError for a value.
         """
         if "title" in fields and "title_source" not in fields:
             raise EditRefusedError("say by `title_source` who gives the title: ai or user")
@@ -245,7 +223,6 @@ class Sessions:
             await self._writer.change_message(file.session.id, message_id, content)
 
     async def delete(self, session_id: str) -> None:
-        """Remove the file; `parachute history` has it still."""
         known = (await self.read(session_id)).session.id
         async with self.files.lock(known):
             file = await self.read(known)  # a new title may have renamed it meanwhile
@@ -263,32 +240,30 @@ class Sessions:
         workspace: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> SessionPage:
-        """Sessions, the newest first. `search` and `topic` are words of title, summary, tags and
-        messages. Raises EditRefusedError for a cursor that is none.
+    ) -> tuple[list[Session], str | None]:
+        """The newest first, and the cursor of those that follow. `search` and `topic` are words of
+        title, summary, tags and messages. EditRefusedError: of the cursor.
         """
         await self._loaded.wait()
-        wanted = SessionQuery(
-            archived=archived,
+        newest = partial(
+            self._index.newest,
             words=f"{search} {topic}".strip(),
+            archived=archived,
             tag=tag,
             workspace=workspace,
             after=_after(cursor),
             limit=limit + 1,
         )
-        found = await asyncio.to_thread(self._index.newest, wanted)
+        found = await asyncio.to_thread(newest)
         last = found[limit - 1] if len(found) > limit else None
-        return SessionPage(
-            sessions=tuple(found[:limit]),
-            next=None if last is None else f"{last.updated_at} {last.id}",
-        )
+        return found[:limit], None if last is None else f"{last.updated_at} {last.id}"
 
-    async def count(self) -> SessionCounts:
+    async def count(self) -> tuple[int, int, int]:
+        """Sessions, archived ones among them, and messages."""
         await self._loaded.wait()
         return await asyncio.to_thread(self._index.counts)
 
     async def get_by_bot_link(self, platform: str, chat_id: str) -> Session | None:
-        """The session that belongs to a conversation on another platform; None: none does."""
         await self._loaded.wait()
         paths = await asyncio.to_thread(self._index.paths_of_bot, platform, chat_id)
         for path in paths:
@@ -332,7 +307,7 @@ class Sessions:
         return found
 
     async def path_of(self, session_id: str) -> str:
-        """The session's file; one that just gets another name is waited for."""
+        """The session's file; one that is just being renamed is waited for."""
         try:
             return await self.files.path_of(session_id)
         except NotFoundError:
@@ -369,7 +344,7 @@ class Sessions:
 
     async def _written(self, session_id: str, batch: _Batch, message: Message) -> None:
         """Wait until the message is in the file. Where that refuses it, it is not kept, since no
-        other caller may write it on behalf of one who may not. Raises what refused it.
+        other caller may write it on behalf of one who may not.
         """
         batch.is_wanted.set()
         if batch.writer is not None:
@@ -387,7 +362,6 @@ def conflict(why: str) -> ConflictError:
 
 
 def _word(value: object) -> str:
-    """The text as a field of an event that holds a word."""
     return re.sub(r"[\s/\\]+", "_", str(value))[:200] or "_"
 
 

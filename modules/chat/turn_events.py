@@ -1,4 +1,7 @@
-"""What an agent does, and how a turn begins and fails, as the events that the apps read. Pure."""
+"""What an agent does and asks, and how a turn begins and fails, as events for the apps.
+
+What it asked is kept until a person answers, beyond the daemon in which it was asked.
+"""
 
 from __future__ import annotations
 
@@ -27,26 +30,184 @@ from parachuted.modules import (
     AgentToolCall,
     AgentToolUse,
     AgentUsage,
+    StateAccess,
 )
 
 from .messages import ToolUse
 from .session import Session
-from .turn_questions import OpenQuestion, permission_question
 
 Event: TypeAlias = Mapping[str, object]
 
+ALLOW: Final = "Allow"
+DENY: Final = "Deny"
+_ALWAYS: Final = "Allow "
+_WHOLE: Final = "For the rest of this conversation"
+_BEGIN: Final = "Agent"  # what an agent asks for that works only if a person allows it
+_LONGEST_SHOWN: Final = 300
+_LONGEST_KEPT: Final = 20_000
 _LONGEST_RESULT = 50_000
 _BETWEEN = "\n\n"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenQuestion:
+    """A question, or a request to use a `tool`. `id` is the run's, `request_id` the app's;
+    `patterns` may be allowed for the rest of the conversation.
+    """
+
+    id: str
+    request_id: str
+    questions: tuple[Mapping[str, Any], ...]
+    tool: str | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    patterns: tuple[str, ...] = ()
+
+    def value_of(self, answers: object) -> object:
+        """What the run is answered: anything but the words of an option denies a permission."""
+        if self.tool is None:
+            return answers
+        chosen = answers
+        if isinstance(answers, Mapping):
+            chosen = next(iter(answers.values()), DENY)
+        if isinstance(chosen, list):
+            chosen = chosen[0] if len(chosen) == 1 else DENY
+        if chosen == ALLOW:
+            return "allow"
+        pattern = str(chosen).removeprefix(_ALWAYS)
+        return {"pattern": pattern} if chosen != pattern and pattern in self.patterns else "deny"
+
+    def words_for(self, decision: object) -> str:
+        """The words of the option for `allow`, `deny` or `{"pattern": ...}`. NotFoundError: it is a
+        question. ActRefusedError: it has no such pattern.
+        """
+        if self.tool is None:
+            raise NotFoundError(f"{self.request_id[:80]!r} is a question, not a permission request")
+        if isinstance(decision, Mapping):
+            pattern = str(decision.get("pattern"))
+            if pattern not in self.patterns:
+                raise ActRefusedError(
+                    f"this request can be allowed for {', '.join(self.patterns) or 'no pattern'}"
+                )
+            return _ALWAYS + pattern
+        return ALLOW if decision == "allow" else DENY
+
+    def as_message(self, answers: object) -> str:
+        """The answer as a message, for an agent that no longer waits for it."""
+        said = answers if isinstance(answers, Mapping) else {}
+        lines = [
+            f"You asked: {one['question']}\nMy answer: {_text(said.get(one['question'], answers))}"
+            for one in self.questions
+        ]
+        return "\n\n".join(lines)
+
+    def event(self, session_id: str) -> dict[str, object]:
+        return {
+            "type": "user_question",
+            "requestId": self.request_id,
+            "sessionId": session_id,
+            "questions": list(self.questions),
+        }
+
+    def document(self) -> dict[str, object]:
+        found: dict[str, object] = {
+            "request_id": self.request_id,
+            "requestId": self.request_id,
+            "questions": [dict(one) for one in self.questions],
+            "kind": "question" if self.tool is None else "permission",
+        }
+        if self.tool is not None:
+            found |= {
+                "tool": self.tool,
+                "input": dict(self.arguments),
+                "patterns": list(self.patterns),
+            }
+        return found
+
+
+class OpenQuestions:
+    def __init__(self, state: StateAccess) -> None:
+        self._state = state
+
+    async def add(self, session_id: str, asked: OpenQuestion) -> None:
+        await self._put(session_id, asked.request_id, asked)
+
+    async def all(self, session_id: str) -> list[OpenQuestion]:
+        """The oldest first."""
+        found = await self._state.get(_key(session_id), [])
+        return [
+            OpenQuestion(
+                **{
+                    **one,
+                    "questions": tuple(one["questions"]),
+                    "patterns": tuple(one["patterns"]),
+                }
+            )
+            for one in (found if isinstance(found, list) else [])
+        ]
+
+    async def get(self, session_id: str, request_id: str) -> OpenQuestion:
+        """NotFoundError."""
+        for one in await self.all(session_id):
+            if one.request_id == request_id:
+                return one
+        raise NotFoundError(f"no question {request_id[:80]!r} waits for an answer")
+
+    async def drop(self, session_id: str, request_id: str) -> None:
+        await self._put(session_id, request_id)
+
+    async def clear(self, session_id: str) -> None:
+        await self._state.delete(_key(session_id))
+
+    async def _put(self, session_id: str, request_id: str, *asked: OpenQuestion) -> None:
+        others = [one for one in await self.all(session_id) if one.request_id != request_id]
+        kept = [*others, *asked]
+        if not kept:
+            await self.clear(session_id)
+            return
+        await self._state.put(_key(session_id), [asdict(one) for one in kept])
+
+
+def permission_question(
+    tool: str, arguments: Mapping[str, object], patterns: tuple[str, ...]
+) -> dict[str, object]:
+    """A permission request as a question with options, which is what the app can show."""
+    begins = tool == _BEGIN
+    listed = ", ".join(f"{name}: {value}" for name, value in arguments.items())
+    question = f"May the agent use {tool}? {listed[:_LONGEST_SHOWN]}"
+    if begins:
+        question = f"May the agent {arguments.get('name')} work in this conversation?"
+    options = [
+        {"label": ALLOW, "description": _WHOLE if begins else "This once"},
+        *({"label": _ALWAYS + one, "description": _WHOLE} for one in patterns),
+        {
+            "label": DENY,
+            "description": "It does not begin" if begins else "The agent goes on without it",
+        },
+    ]
+    return {
+        "question": question.strip(),
+        "header": "Permission",
+        "options": options,
+        "multiSelect": False,
+    }
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(map(str, value.values()))
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)[:_LONGEST_KEPT]
+
+
+def _key(session_id: str) -> str:
+    return f"asked.{session_id}"
+
+
 @dataclass(slots=True)
 class TurnSteps:
-    """Reads the steps of one turn in their order, as events and as texts, which are what the agent
-    says as it comes; and keeps what its message is made of.
+    """Reads the steps of one turn as events and as texts, and keeps what its message is made of.
 
-    `text` is all that the agent said; `tools` what it called, of which some have `failed`, by their
-    ids; `questions` what it asked, by the app's ids; `context_tokens` how full its window
-    is.
+    `text` is all that the agent said, `questions` what it asked, by the app's ids, `context_tokens`
+    how full its window is.
     """
 
     session_id: str
@@ -60,35 +221,31 @@ class TurnSteps:
     _thought: str = ""
 
     def read(self, step: AgentStep) -> list[Event | str]:
-        """What a step means."""
         if isinstance(step, AgentThinkingDelta):
             self._thought += step.text
             return []
-        return [*self.end_thought(), *self._read(step)]
+        found = self.end_thought()
+        match step:
+            case AgentTextDelta():
+                found += self._said(step.text)
+            case AgentText():
+                found += self._block_ended(step.text)
+            case AgentToolUse():
+                found.append(self._use(step.id, step))
+            case AgentToolCall():
+                found += self._called(step)
+            case AgentQuestion():
+                found.append(self._ask(step.id, questions=tuple(map(_question_of, step.questions))))
+            case AgentPermissionRequest():
+                found += self._permission(step)
+            case AgentUsage():
+                self.context_tokens = step.context_tokens or self.context_tokens
+        return found
 
     def end_thought(self) -> list[Event | str]:
         """What it has thought since the last event, as one."""
         thought, self._thought = self._thought, ""
         return [{"type": "thinking", "content": thought}] if thought.strip() else []
-
-    def _read(self, step: AgentStep) -> list[Event | str]:
-        found: list[Event | str] = []
-        match step:
-            case AgentTextDelta():
-                found = self._said(step.text)
-            case AgentText():
-                found = self._block_ended(step.text)
-            case AgentToolUse():
-                found = [self._use(step.id, step)]
-            case AgentToolCall():
-                found = self._called(step)
-            case AgentQuestion():
-                found = [self._ask(step.id, questions=tuple(map(_question_of, step.questions)))]
-            case AgentPermissionRequest():
-                found = self._permission(step)
-            case AgentUsage():
-                self.context_tokens = step.context_tokens or self.context_tokens
-        return found
 
     def _said(self, delta: str) -> list[Event | str]:
         if not delta:
@@ -177,10 +334,8 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """How a turn goes on from those before: by the model's own `transcript`, by `injected` messages
-    as text, or, where there were none, from the beginning.
-
-    `is_lost`: the transcript was asked for and was not there.
+    """How a turn goes on: by the model's own `transcript`, by `injected` messages as text, or from
+    the beginning. `is_lost`: the transcript was asked for and was not there.
     """
 
     transcript: str | None = None
@@ -190,7 +345,6 @@ class Resumption:
     is_lost: bool = False
 
     def document(self) -> dict[str, object]:
-        """As apps read it."""
         method = "context_injection" if self.injected else "new"
         return {
             "method": "sdk_resume" if self.transcript and not self.is_lost else method,
@@ -238,8 +392,6 @@ _LONGEST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """An error as the app shows it; `can_retry`: the same may go well later."""
-
     title: str
     actions: tuple[Mapping[str, str], ...]
     can_retry: bool = False
@@ -286,7 +438,6 @@ _WORDS: Final = (
 
 
 def typed_error(error: ParachuteError, session_id: str | None) -> dict[str, object]:
-    """The event `typed_error` for what ended a turn."""
     code = _code_of(error)
     kind = _KINDS[code]
     wait_s = error.wait_s if isinstance(error, AgentUnavailableError) else None
@@ -305,6 +456,21 @@ def typed_error(error: ParachuteError, session_id: str | None) -> dict[str, obje
         "canRetry": can_retry,
         "retryDelayMs": delay if can_retry else None,
         "originalError": type(error).__name__,
+        "sessionId": session_id,
+    }
+
+
+def cut_off(session_id: str | None) -> dict[str, object]:
+    """The same for a turn that the daemon's end has cut off."""
+    return {
+        "type": "typed_error",
+        "code": "service_unavailable",
+        "title": "The answer was cut off",
+        "message": "The daemon ended while it was being written. Ask again.",
+        "actions": [dict(_RETRY)],
+        "canRetry": True,
+        "retryDelayMs": 0,
+        "originalError": None,
         "sessionId": session_id,
     }
 

@@ -83,8 +83,6 @@ class TurnEvents(TypedDict):
 
 
 class TurnRoutes(SessionService):
-    """What apps call of turns."""
-
     @interface("ConversationInterface")
     async def send_message(
         self, session_id: str, content: str, source: str = "parachute"
@@ -225,11 +223,11 @@ class TurnRoutes(SessionService):
     @route("GET", "/stats")
     async def stats(self) -> ChatStats:
         """How many conversations and messages there are, and in how many a turn goes on."""
-        count = await self.sessions.count()
+        sessions, archived, messages = await self.sessions.count()
         return {
-            "sessions": count.sessions,
-            "archived": count.archived,
-            "messages": count.messages,
+            "sessions": sessions,
+            "archived": archived,
+            "messages": messages,
             "active_streams": len(self.turns.active()),
         }
 

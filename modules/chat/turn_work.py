@@ -1,12 +1,12 @@
-"""The work of one turn: the message into the session, the prompt, the agent's run, the answer into
-the session.
-"""
+"""A turn as its story: open the session, ask, prompt, run the agent, keep the answer."""
 
 from __future__ import annotations
 
-import time
+import base64
+import binascii
+import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,16 +16,19 @@ from parachuted.modules import (
     AgentResult,
     AgentSession,
     AgentUsage,
+    Finding,
     Module,
+    reading,
 )
 
-from .attachments import is_recording, save_attachments, words_of
+from .bridge import Bridge
 from .messages import Message, new_message_id
 from .no_model import account_of, answer_from_notes, asks_for_account, remembered
 from .permissions import (
     MAINTENANCE,
     MAINTENANCE_ENDED,
     MAINTENANCE_STARTED,
+    SharedChats,
     maintenance_words,
     mode_for,
     mode_of,
@@ -33,26 +36,30 @@ from .permissions import (
     reads_by,
     trust_level_of,
 )
-from .prompt import ComposedPrompt
+from .prompt import ComposedPrompt, Resuming
 from .prompt_parts import PromptOrder, PromptParts, own_folder
-from .resuming import Resuming
-from .run_sessions import RunSessions
 from .session import Session, now
 from .sessions import Sessions
-from .shared_chats import SharedChats
-from .turn import EndedTurn, Turn
-from .turn_events import Event, session_event
-from .turn_questions import OpenQuestions
+from .turn import EndedTurn, RunSessions, Turn
+from .turn_events import Event, OpenQuestions, session_event
 from .workspaces import find_workspace
 from .write_back import WriteBack
 
+STOPPED: Final = "Stopped."
 _WINDOW: Final = 200_000
 _NEARLY_FULL: Final = 0.8
-STOPPED: Final = "Stopped."
-
 _NEW_SESSIONS: Final = uuid.UUID("c0a4f1de-5d0b-4b56-9a39-6a1f0f2b7d11")
+_FILES: Final = "Chat/artifacts"
+_MOST: Final = 20
+_LARGEST: Final = 20 << 20
+_TOO_LARGE: Final = f"it is larger than {_LARGEST >> 20} MB"
+_NO_NAME: Final = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|#^\[\]{}$]+')
+_LONGEST_NAME: Final = 160  # bytes
+_SOUNDS: Final = (".wav", ".mp3", ".m4a", ".ogg", ".opus", ".webm", ".flac", ".aac")
 
 Created = Callable[[Turn, Session], None]
+Words = tuple[str, Mapping[str, object]]
+"""What is answered without a model, and what is kept of the answer."""
 
 
 def new_session_id(message_id: str) -> str:
@@ -61,11 +68,10 @@ def new_session_id(message_id: str) -> str:
 
 
 class TurnWork:
-    """What a turn does, from its message to its answer."""
-
     def __init__(self, module: Module, sessions: Sessions, chats: SharedChats) -> None:
         self._module, self._sessions, self._chats = module, sessions, chats
-        self.parts = PromptParts(module)
+        self.bridge = Bridge(module, sessions)
+        self.parts = PromptParts(module, self.bridge)
         self.questions = OpenQuestions(module.state)
         self.run_sessions = RunSessions()
         self.write_back = WriteBack(module)
@@ -75,135 +81,41 @@ class TurnWork:
         """Do all of it; what is said meanwhile goes into the turn's stream. Raises what ended it
         otherwise.
         """
-        session = turn.session or await self._create(turn, created)
-        if self._sessions.has_unwritten(session.id):
-            await self._write_refused(turn, session)
-        session = turn.session = await self._changed(turn.session or session, turn)
-        turn.steps.session_id = session.id
+        session = await self._open(turn, created)
         limited = await self._chats.hold(session, turn.request.chat)
         if limited is not session:
             turn.request = replace(turn.request, is_typed=False, is_shared=True)
-        attached = await save_attachments(self._module, turn.request.attachments, turn.stream.send)
-        attached, links = await self._heard(turn, attached)
-        question, earlier = await self._asked(turn, session, turn.messages, links)
-        turn.number = max(1, sum(one.is_question for one in [*earlier, question]))
-        turn.stream.send({"type": "user_message", "content": question.content})
-        if asks_for_account(turn.request.message):
-            return await self._say(
-                turn,
-                account_of(earlier, self.write_back.of_session(session.id)),
-                {"source": "runs"},
-            )
-        said = maintenance_words(turn.request.message) if turn.request.is_typed else None
-        if said is not None:
-            await self._module.state.put(_maintained(session), said != "off")
-            if said in {"", "off"}:
-                words = MAINTENANCE_ENDED if said else MAINTENANCE_STARTED
-                return await self._say(turn, words, {"source": "maintenance"})
-            turn.request = replace(turn.request, message=said)
-        level = trust_level_of(turn.request.trust_level)
+        files = await self._save_files(turn)
+        question, earlier = await self._ask(turn, session, files)
+        for command in (self._account, self._maintenance):
+            said = await command(turn, session, earlier)
+            if said is not None:
+                return await self._say(turn, *said)
         is_maintained = turn.request.is_typed and await self._module.state.get(
             _maintained(session), False
         )
+        level = trust_level_of(turn.request.trust_level)
         mode = mode_for(level, MAINTENANCE if is_maintained else mode_of(limited.mode))
         order, prompt = await self.parts.make(turn.request, limited, mode)
         turn.stream.send(await self.parts.event(order, prompt))
         if not self._module.has_model:
-            return await self._answer_without_model(turn, order, question)
-        return await self._run(turn, order, prompt, earlier, attached)
+            return await self._say(turn, *await self._without_model(turn, order, question))
+        seen = [one for one in files if not _is_recording(one)]
+        result = await self._run(turn, order, prompt, earlier, seen)
+        return await self._finish(turn, order, result)
 
-    async def _write_refused(self, turn: Turn, session: Session) -> None:
-        """Try again what the session's file has refused so far."""
-        turn.waits_for_file = True
-        refused = await self._sessions.unwritten(session.id)
-        if refused is not None and refused.content.strip() == turn.request.message.strip():
-            await self._sessions.ensure_written(session.id, refused)  # it is kept once
-        turn.session, turn.messages = await self._sessions.get_with_messages(session.id)
-
-    async def _answer_without_model(
-        self, turn: Turn, order: PromptOrder, question: Message
-    ) -> EndedTurn:
-        """Say what was remembered, where that was asked; else what those notes say that the
-        session may read.
-        """
-        session, said = order.session, turn.request.message
-        kept = await self.write_back.keep_if_on(session, turn.number, said, "")
-        meta: dict[str, object] = {"without_model": True, "stored": [one.id for one in kept]}
-        if kept:
-            return await self._say(turn, remembered(kept), {"source": "brain", **meta})
-        permissions = session.permissions
-        is_all = permissions is None or reads_by(permissions, "brain")
-        reach = None if is_all else order.narrowing.read
-        text, notes = await answer_from_notes(self._module, question.content, reach)
-        return await self._say(turn, text, {**meta, "source": "notes", "notes": notes})
-
-    async def keep_partial(self, turn: Turn, *, is_over: bool, **mark: object) -> None:
-        """It was stopped, or failed: keep what came so far, with the mark, and unless it `is_over`
-        what was asked, which can be answered still.
-        """
-        if turn.question is not None and turn.steps.text:
-            await self._append(turn, mark)
-        if is_over:
-            await self._clear(turn)
-
-    async def keep_injected(self, turn: Turn, text: str) -> None:
-        """Keep what a person said to the agent while it worked."""
-        if turn.session is None:
-            return
-        meta = {"source": turn.request.source, "injected": True}
-        said = Message(id=new_message_id(), role="user", content=text, at=now(), meta=meta)
-        await self._sessions.append(turn.session.id, said)
-        turn.stream.send({"type": "injected", "content": text})
-
-    def done_event(self, turn: Turn, ended: EndedTurn) -> Event:
-        """The last event of a turn that went well."""
-        session = ended.session
-        return {
-            "type": "done",
-            "sessionId": session.id,
-            "model": session.model,
-            "durationMs": round((time.monotonic() - turn.began) * 1_000),
-            "title": session.title,
-            "sessionResume": turn.resumption.document(),
-            "response": ended.answer.content,
-            "workingDirectory": session.working_directory,
-            "messageCount": session.message_count,
-            "messageId": ended.answer.id,
-            "runId": ended.run_id,
-            "spawned": [],
-            "toolCalls": len(turn.steps.tools),
-            "permissionDenials": [],
-        }
-
-    async def _create(self, turn: Turn, created: Created) -> Session:
-        asked = turn.request
-        workspace: Mapping[str, Any] = {}
-        if asked.workspace:
-            workspace = await find_workspace(self._module, asked.workspace)
-        folder = asked.working_directory or workspace.get("working_directory")
-        mode = mode_of("workspace" if folder else None)
-        for level in (workspace.get("default_trust_level"), asked.trust_level):
-            mode = mode_for(trust_level_of(level), mode)
-        fields: dict[str, Any] = {
-            "mode": mode.name,
-            "model": asked.model or workspace.get("model"),
-            "agent": asked.agent,
-            "workspace": asked.workspace,
-            "working_directory": folder,
-            "context_folders": asked.contexts,
-            "continued_from": asked.continued_from,
-            "source": asked.source,
-        }
-        if asked.message_id:
-            fields["id"] = new_session_id(asked.message_id)
-        given = {name: value for name, value in fields.items() if value}
-        session = await self._sessions.create(**given)
-        created(turn, session)
-        return session
-
-    async def _changed(self, session: Session, turn: Turn) -> Session:
-        """The session with what the request says of it from now on."""
-        asked = turn.request
+    async def _open(self, turn: Turn, created: Created) -> Session:
+        """The turn's session, with what the request says of it from now on."""
+        asked, session = turn.request, turn.session
+        if session is None:
+            session = await self._create(turn)
+            created(turn, session)
+        if self._sessions.has_unwritten(session.id):
+            turn.waits_for_file = True
+            refused = await self._sessions.unwritten(session.id)
+            if refused is not None and refused.content.strip() == asked.message.strip():
+                await self._sessions.ensure_written(session.id, refused)  # it is kept once
+            session, turn.messages = await self._sessions.get_with_messages(session.id)
         wanted: dict[str, Any] = {
             "model": asked.model,
             "agent": asked.agent,
@@ -215,47 +127,150 @@ class TurnWork:
             for name, value in wanted.items()
             if value and value != getattr(session, name)
         }
-        return await self._sessions.change(session.id, **changes) if changes else session
+        if changes:
+            session = await self._sessions.change(session.id, **changes)
+        turn.session, turn.steps.session_id = session, session.id
+        return session
 
-    async def _heard(self, turn: Turn, attached: list[str]) -> tuple[list[str], list[str]]:
-        """What an agent can look at of the files, and all of them; what is said in recordings is
-        part of the message.
-        """
-        recordings = [one for one in attached if is_recording(one)]
+    async def _create(self, turn: Turn) -> Session:
+        asked = turn.request
+        workspace: Mapping[str, Any] = {}
+        if asked.workspace:
+            workspace = await find_workspace(self._module, asked.workspace)
+        folder = asked.working_directory or workspace.get("working_directory")
+        mode = mode_of("workspace" if folder else None)
+        for level in (workspace.get("default_trust_level"), asked.trust_level):
+            mode = mode_for(trust_level_of(level), mode)
+        return await self._sessions.create(
+            id=asked.message_id and new_session_id(asked.message_id),
+            mode=mode.name,
+            model=asked.model or workspace.get("model"),
+            agent=asked.agent,
+            workspace=asked.workspace,
+            working_directory=folder,
+            context_folders=asked.contexts,
+            continued_from=asked.continued_from,
+            source=asked.source,
+        )
+
+    async def _save_files(self, turn: Turn) -> list[str]:
+        """The message's files in the vault; what recordings say is part of the message."""
+        send = turn.stream.send
+        files = await _each(
+            (
+                (str(one.get("fileName") or "file"), self._save_file(one, place))
+                for place, one in enumerate(turn.request.attachments)
+            ),
+            lambda why: send(_warning("attachment_save_failed", "A file was left out", why)),
+        )
+        recordings = [one for one in files if _is_recording(one)]
         if recordings and not turn.request.is_again:
-            words = await words_of(self._module, recordings, turn.stream.send)
+            words = await _each(
+                ((path, self._transcribe(path)) for path in recordings),
+                lambda why: send(
+                    _warning("transcription_failed", "A recording was not transcribed", why)
+                ),
+            )
             message = "\n\n".join(filter(None, [turn.request.message.strip(), *words]))
             turn.request = replace(turn.request, message=message)
-        return [one for one in attached if one not in recordings], attached
+        return files
 
-    async def _asked(
-        self, turn: Turn, session: Session, messages: list[Message], attached: list[str]
+    async def _save_file(self, one: Mapping[str, Any], place: int) -> str:
+        """Its path in the vault. ValueError."""
+        data, name = one.get("base64Data"), str(one.get("fileName") or "file")
+        if place >= _MOST:
+            raise ValueError(f"a message has at most {_MOST} files")
+        if not data:
+            path = str(one.get("filePath") or "").strip("/")
+            if not path or not await self._module.vault.exists(path):
+                raise ValueError("there is no such file in the vault")
+            return path
+        if len(data) > _LARGEST * 4 // 3 + 4:
+            raise ValueError(_TOO_LARGE)
+        try:
+            content = base64.b64decode(str(data), validate=True)
+        except binascii.Error as error:
+            raise ValueError("its content is not base64") from error
+        clean = " ".join(_NO_NAME.sub(" ", name).split()).lstrip(".") or "file"
+        clean = clean.encode("utf-8", "replace")[-_LONGEST_NAME:].decode("utf-8", "ignore")
+        stem, dot, suffix = clean.rpartition(".")
+        unique = new_message_id()[:6]
+        called = f"{stem} {unique}.{suffix}" if dot else f"{clean} {unique}"
+        path = f"{_FILES}/{now()[:10]} {called}"
+        await self._module.vault.write_bytes(path, content)
+        return path
+
+    async def _transcribe(self, path: str) -> str:
+        """What a recording says, by the journal's transcription. ValueError."""
+        journal: Any = self._module.get_interface("JournalInterface")
+        if journal is None:
+            raise ValueError("no module that transcribes is there; install Daily")
+        data = await self._module.vault.read_bytes(path)
+        if len(data) > _LARGEST:
+            raise ValueError(_TOO_LARGE)
+        name = path.rpartition("/")[2]
+        return str(await journal.transcribe(base64.b64encode(data).decode(), name)).strip()
+
+    async def _ask(
+        self, turn: Turn, session: Session, files: Sequence[str]
     ) -> tuple[Message, list[Message]]:
-        """The question as it stands in the session, and the messages before it.
-
-        A question that got no answer, such as before a crash, is not put there twice.
+        """The question in the session, and the messages before it. One that got no answer, such as
+        before a crash, is not put there twice.
         """
-        text = turn.request.message.strip()
-        places = [number for number, one in enumerate(messages) if one.role == "user"]
-        if places and (turn.request.is_again or places[-1] == len(messages) - 1):
-            last = messages[places[-1]]
-            if turn.request.is_again or last.content.strip() == text:
-                turn.question = last
-                return last, messages[: places[-1]]
-        links = "".join(f"\n\n![[{path}]]" for path in attached)
-        meta = {"source": turn.request.source}
-        question = Message(
-            id=turn.request.message_id or new_message_id(),
-            role="user",
-            content=text + links,
-            at=now(),
-            meta=meta,
-        )
-        await self._sessions.append(session.id, question)
-        if turn.waits_for_file:
-            await self._sessions.ensure_written(session.id, question)
-        turn.question = question
-        return question, messages
+        text, earlier = turn.request.message.strip(), turn.messages
+        last = next((at for at in reversed(range(len(earlier))) if earlier[at].role == "user"), -1)
+        is_open = last == len(earlier) - 1 and earlier and earlier[last].content.strip() == text
+        if last >= 0 and (turn.request.is_again or is_open):
+            turn.question, earlier = earlier[last], earlier[:last]
+        else:
+            turn.question = Message(
+                id=turn.request.message_id or new_message_id(),
+                role="user",
+                content=text + "".join(f"\n\n![[{path}]]" for path in files),
+                at=now(),
+                meta={"source": turn.request.source},
+            )
+            await self._sessions.append(session.id, turn.question)
+            if turn.waits_for_file:
+                await self._sessions.ensure_written(session.id, turn.question)
+        turn.number = max(1, sum(one.is_question for one in [*earlier, turn.question]))
+        turn.stream.send({"type": "user_message", "content": turn.question.content})
+        return turn.question, earlier
+
+    async def _account(
+        self, turn: Turn, session: Session, earlier: Sequence[Message]
+    ) -> Words | None:
+        """`What did you do?`"""
+        if not asks_for_account(turn.request.message):
+            return None
+        stored = self.write_back.of_session(session.id)
+        return account_of(earlier, stored), {"source": "runs"}
+
+    async def _maintenance(
+        self, turn: Turn, session: Session, _earlier: Sequence[Message]
+    ) -> Words | None:
+        """`/maintenance`, alone or with a question, which is asked then."""
+        said = maintenance_words(turn.request.message) if turn.request.is_typed else None
+        if said is None:
+            return None
+        await self._module.state.put(_maintained(session), said != "off")
+        if said in {"", "off"}:
+            return MAINTENANCE_ENDED if said else MAINTENANCE_STARTED, {"source": "maintenance"}
+        turn.request = replace(turn.request, message=said)
+        return None
+
+    async def _without_model(self, turn: Turn, order: PromptOrder, question: Message) -> Words:
+        """What was remembered, or what those notes say that the session may read."""
+        session, said = order.session, turn.request.message
+        kept = await self.write_back.keep(session, turn.number, said, "")
+        meta: dict[str, object] = {"without_model": True, "stored": [one.id for one in kept]}
+        if kept:
+            return remembered(kept), {"source": "brain", **meta}
+        permissions = session.permissions
+        is_all = permissions is None or reads_by(permissions, "brain")
+        reach = None if is_all else order.narrowing.read
+        text, notes = await answer_from_notes(self._module, question.content, reach)
+        return text, {**meta, "source": "notes", "notes": notes}
 
     async def _run(
         self,
@@ -264,7 +279,7 @@ class TurnWork:
         prompt: ComposedPrompt,
         earlier: list[Message],
         attached: list[str],
-    ) -> EndedTurn:
+    ) -> AgentResult:
         session = order.session
         plan = await self._resuming.plan(turn.request, session, order.mode, earlier)
         turn.resumption, history = plan
@@ -290,10 +305,10 @@ class TurnWork:
             await turn.run.stop()
         async for step in turn.run:
             await self._follow(turn, step)
-        result = await turn.run.result()
+        result: AgentResult = await turn.run.result()
         if turn.is_aborted:
             raise AgentStoppedError(STOPPED)
-        return await self._finish(turn, order, result)
+        return result
 
     async def _follow(self, turn: Turn, step: Any) -> None:  # noqa: ANN401  any of its steps
         turn.waiting = 0
@@ -327,7 +342,6 @@ class TurnWork:
         return await turn.run.answer(step.id, value)
 
     def _warn(self, turn: Turn) -> None:
-        """Say once when the model's window is nearly full."""
         if turn.has_warned or turn.steps.context_tokens < _NEARLY_FULL * _WINDOW:
             return
         turn.has_warned = True
@@ -353,24 +367,46 @@ class TurnWork:
         meta: dict[str, object] = {"outcome": result.outcome, "cost_usd": result.cost_usd}
         if result.suggestions:
             meta["suggestions"] = list(result.suggestions)
-        answer = await self._append(turn, meta)
+        ended = await self._end(turn, meta, result.run_id)
         await self._clear(turn)
-        session = await self._sessions.get(order.session.id)
-        transcript = result.session_id or turn.transcript
-        made_with = replace(order.session, history=session.history)
-        await self._resuming.keep(made_with, order.mode, transcript)
-        return _ended(turn, session, answer, result.run_id)
+        made_with = replace(order.session, history=ended.session.history)
+        await self._resuming.keep(made_with, order.mode, result.session_id or turn.transcript)
+        return ended
 
     async def _say(self, turn: Turn, text: str, meta: Mapping[str, object]) -> EndedTurn:
-        """Answer with a text that no model wrote."""
         await self._ensure_asked(turn)
         turn.steps.text = text
         turn.stream.send(text)
+        return await self._end(turn, meta)
+
+    async def _end(
+        self, turn: Turn, meta: Mapping[str, object], run_id: str | None = None
+    ) -> EndedTurn:
         answer = await self._append(turn, meta)
-        return _ended(turn, await self._sessions.get(turn.session_id or ""), answer)
+        return EndedTurn(
+            session=await self._sessions.get(turn.session_id or ""),
+            question=turn.question or answer,
+            answer=answer,
+            number=turn.number,
+            run_id=run_id,
+        )
+
+    async def keep_partial(self, turn: Turn, *, is_over: bool, **mark: object) -> None:
+        """Keep what came so far, with the mark, and the open questions unless it `is_over`."""
+        if turn.question is not None and turn.steps.text:
+            await self._append(turn, mark)
+        if is_over:
+            await self._clear(turn)
+
+    async def keep_injected(self, turn: Turn, text: str) -> None:
+        if turn.session is None:
+            return
+        meta = {"source": turn.request.source, "injected": True}
+        said = Message(id=new_message_id(), role="user", content=text, at=now(), meta=meta)
+        await self._sessions.append(turn.session.id, said)
+        turn.stream.send({"type": "injected", "content": text})
 
     async def _append(self, turn: Turn, meta: Mapping[str, object]) -> Message:
-        """Put what was said into the session: once, with what the agent called for it."""
         told = {"source": turn.request.source, **meta}
         if turn.run is not None:
             told["run"] = turn.run.id
@@ -390,7 +426,7 @@ class TurnWork:
         return answer
 
     async def _ensure_asked(self, turn: Turn) -> None:
-        """Wait until the question stands in the session's file. Raises what that refuses it for."""
+        """Raises what the session's file refuses the question for."""
         if turn.question is not None:
             await self._sessions.ensure_written(turn.session_id or "", turn.question)
 
@@ -399,16 +435,27 @@ class TurnWork:
             await self.questions.clear(turn.session_id)
 
 
-def _ended(turn: Turn, session: Session, answer: Message, run_id: str | None = None) -> EndedTurn:
-    return EndedTurn(
-        session=session,
-        question=turn.question or answer,
-        answer=answer,
-        number=turn.number,
-        run_id=run_id,
-    )
-
-
 def _maintained(session: Session) -> str:
-    """The key of whether a person has the maintenance agent answer there."""
     return f"maintenance.{session.id}"
+
+
+def _is_recording(path: str) -> bool:
+    return path.casefold().endswith(_SOUNDS)
+
+
+async def _each(
+    works: Iterable[tuple[str, Awaitable[str]]], warn: Callable[[Finding], None]
+) -> list[str]:
+    """What these come to, without those that fail."""
+    found, findings = list[str](), list[Finding]()
+    for name, work in works:
+        with reading(name[:200], findings):
+            found.append(await work)
+    for one in findings:
+        warn(one)
+    return found
+
+
+def _warning(code: str, title: str, why: Finding) -> Event:
+    message = f"{why.path}: {why.problem}"
+    return {"type": "warning", "code": code, "title": title, "message": message, "details": []}

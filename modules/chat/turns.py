@@ -6,6 +6,7 @@ A turn belongs to no client: it goes on when all have gone, and ends with one ev
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,36 +15,29 @@ from itertools import takewhile
 from typing import Final
 
 from parachuted.errors import (
+    ActRefusedError,
     AgentStoppedError,
+    ConflictError,
+    EditRefusedError,
     NotFoundError,
     ParachuteError,
 )
 from parachuted.modules import AgentRun, Module
 
-from .messages import Message
+from .permissions import SharedChats
 from .session import Session
 from .sessions import Sessions, conflict
-from .shared_chats import SharedChats
-from .turn import EndedTurn, Turn, TurnRequest
-from .turn_events import Event, Resumption, session_event, typed_error
-from .turn_questions import OpenQuestion
-from .turn_stream import TurnStream
+from .turn import EndedTurn, Turn, TurnRequest, TurnStream
+from .turn_events import Event, OpenQuestion, Resumption, cut_off, session_event, typed_error
 from .turn_work import STOPPED, TurnWork, new_session_id
 
 _MOST_STREAMS: Final = 500
 _MOST_RUNS: Final = 100
-_CUT_OFF: Final = {
-    "type": "typed_error",
-    "code": "service_unavailable",
-    "title": "The answer was cut off",
-    "message": "The daemon ended while it was being written. Ask again.",
-    "actions": [{"key": "r", "label": "Try again", "action": "retry"}],
-    "canRetry": True,
-    "retryDelayMs": 0,
-    "originalError": None,
-}
 _MOST_INJECTED: Final = 20
 _ENDS_WITHIN_S: Final = 5.0
+_MOST_HOPS: Final = 3
+_MOST_WAITING: Final = 10
+_MOST_TRIES: Final = 20
 
 Follower = Callable[[EndedTurn], Awaitable[None]]
 
@@ -53,11 +47,7 @@ class QueueFullError(ParachuteError):
 
 
 class Turns:
-    """The turns of all sessions.
-
-    `followers` are called after each turn that went to its end, beside each other, and delay
-    nothing. `work` is what each does; its `run_sessions` know which session a run works for.
-    """
+    """`followers` are called after each turn that went to its end, beside each other."""
 
     def __init__(self, module: Module, sessions: Sessions, chats: SharedChats) -> None:
         self._module, self._sessions, self._chats = module, sessions, chats
@@ -72,16 +62,13 @@ class Turns:
         self._following: set[asyncio.Task[None]] = set()  # what goes on after turns
 
     def active(self) -> list[str]:
-        return list(filter(self.is_active, self._active))
+        return list(self._active)
 
     def is_active(self, session_id: str) -> bool:
-        turn = self._active.get(session_id)
-        return turn is not None and turn.session is not None
+        return session_id in self._active
 
     async def start(self, request: TurnRequest) -> TurnStream:
-        """Start a turn, and return its events. It goes on whether or not they are read.
-
-        A message whose id was said already is followed, and not said again.
+        """Start a turn, or follow the one in which the message's id was said; it goes on unread.
 
         NotFoundError: no such session. ConflictError: a turn goes on there.
         """
@@ -92,25 +79,19 @@ class Turns:
             sent = (self._module.current_call.key, message_id)
             if sent in self._going:
                 return self._going[sent].stream
-            request = await self._with_session(request, new_session_id(message_id))
-            said = await self._find_said(request)
+            new = new_session_id(message_id)
+            if request.session_id is None and await self._sessions.known_ids([new]):
+                request = replace(request, session_id=new)
+            said = await self._said(request)
             if said is not None:
-                return await self._follow_said(request, *said)
+                return said
             turn = await self._begin(request)
             turn.sent, self._going[sent] = sent, turn
             return turn.stream
 
-    async def _with_session(self, request: TurnRequest, new: str) -> TurnRequest:
-        """The request; where its message begins a session that was made already, in that one."""
-        if request.session_id is not None or not await self._sessions.known_ids([new]):
-            return request
-        return replace(request, session_id=new)
-
-    async def _find_said(
-        self, request: TurnRequest
-    ) -> tuple[Session, Message, Message | None] | None:
-        """The session, the message with the request's id and its answer, if it has one; None: it
-        was not said. The session's file says so: a restart of the daemon forgets nothing.
+    async def _said(self, request: TurnRequest) -> TurnStream | None:
+        """The events of the turn in which the request's message was said, as the session's file has
+        it, so that a restart forgets nothing; None: it was not said.
         """
         if request.session_id is None:
             return None
@@ -118,20 +99,15 @@ class Turns:
         place = next((at for at, one in enumerate(messages) if one.id == request.message_id), None)
         if place is None:
             return None
+        question = messages[place]
         following = takewhile(lambda one: not one.is_question, messages[place + 1 :])
         answers = [one for one in following if one.role == "assistant" and not one.meta.get("cut")]
-        return session, messages[place], answers[-1] if answers else None
-
-    async def _follow_said(
-        self, request: TurnRequest, session: Session, question: Message, answer: Message | None
-    ) -> TurnStream:
-        """The events of a turn that ended; one that was cut off is shown so."""
-        if answer is None:
+        if not answers:
             return await self.follow(session.id)
         turn = Turn(request, TurnStream(), session)
-        _replay(turn.stream, session, turn.resumption, question.content, answer.content)
-        ended = EndedTurn(session=session, question=question, answer=answer, number=0)
-        turn.stream.send(self.work.done_event(turn, ended))
+        _replay(turn.stream, session, turn.resumption, question.content, answers[-1].content)
+        ended = EndedTurn(session=session, question=question, answer=answers[-1], number=0)
+        turn.stream.send(_done(turn, ended))
         return turn.stream
 
     async def ask(self, request: TurnRequest) -> EndedTurn:
@@ -146,7 +122,7 @@ class Turns:
         return turn.ended
 
     async def forget(self, session_id: str) -> None:
-        """The session is gone: stop its turn, and end the process that was kept for the next."""
+        """The session is gone."""
         turn = self._active.get(session_id)
         if turn is not None:
             turn.is_aborted = True
@@ -154,18 +130,14 @@ class Turns:
         await self.end_process(session_id)
 
     async def end_process(self, session_id: str) -> None:
-        """End the process that was kept for the next turn, and with it the session, as hooks have
-        it; a turn that goes on does so.
-        """
+        """End the process that was kept for the next turn, and so the session, as hooks have it."""
         last = self._last_runs.pop(session_id, None)
         if last is not None:
             with suppress(NotFoundError):  # so old that its process has ended
                 await last.stop()
 
     async def close(self) -> None:
-        """Stop all turns, and what goes on after others; what came so far stays in the sessions,
-        marked.
-        """
+        """Stop all turns, and what follows others; what came so far stays, marked."""
         tasks = [turn.task for turn in self._active.values() if turn.task is not None]
         tasks += self._following
         for task in self._following:
@@ -199,8 +171,8 @@ class Turns:
         return turn
 
     async def follow(self, session_id: str) -> TurnStream:
-        """The events of a session's turns. After a restart of the daemon a question that has no
-        answer is shown as cut off. NotFoundError.
+        """The events of a session's turns. After a restart a question without an answer is shown as
+        cut off.
         """
         session, messages = await self._sessions.get_with_messages(session_id)
         if session.id in self._streams:
@@ -213,7 +185,7 @@ class Turns:
             _replay(stream, session, Resumption(earlier=len(messages)), asked.content, said)
             for one in await self.work.questions.all(session.id):
                 stream.send(one.event(session.id))
-            stream.send({**_CUT_OFF, "sessionId": session.id})
+            stream.send(cut_off(session.id))
         return stream
 
     async def ask_again(self, session_id: str) -> TurnStream:
@@ -251,21 +223,21 @@ class Turns:
         await self.work.keep_injected(turn, text)
 
     async def wait_for_end(self, session_id: str) -> None:
-        """Wait until no turn goes on there that goes on now."""
         turn = self._active.get(session_id)
         if turn is not None and turn.task is not None:
             await asyncio.wait([turn.task])
 
     async def answer(self, session_id: str, request_id: str, answers: object) -> None:
-        """Answer what the agent asked, a permission request too, by the words of its options.
-
-        A question that an earlier daemon left open begins a turn. NotFoundError: no such question.
+        """Answer what the agent asked by the words of its options; a question that an earlier
+        daemon left open begins a turn. NotFoundError: no such question.
         """
         session_id = (await self._sessions.get(session_id)).id
         asked = await self.work.questions.get(session_id, request_id)
         turn = self._active.get(session_id)
         if turn is None or request_id not in turn.steps.questions:
-            await self._answer_left_open(session_id, asked, answers)
+            message, decided = asked.as_message(answers), (asked, asked.value_of(answers))
+            await self.start(TurnRequest(message=message, session_id=session_id, decided=decided))
+            await self.work.questions.drop(session_id, request_id)
             return
         value = asked.value_of(answers)
         if turn.run is None or not await turn.run.answer(asked.id, value):
@@ -276,41 +248,30 @@ class Turns:
         turn.stream.send({"type": "answered", "requestId": request_id})
 
     async def decide(self, session_id: str, request_id: str, decision: object) -> None:
-        """Grant or deny a permission request: `allow`, `deny` or a `pattern` of its own.
-
-        NotFoundError: no such request waits. ActRefusedError: the request has no such pattern.
-        """
+        """Grant or deny a permission request: `allow`, `deny` or a `pattern` of its own."""
+        session_id = (await self._sessions.get(session_id)).id
         asked = await self.work.questions.get(session_id, request_id)
         await self.answer(session_id, request_id, asked.words_for(decision))
 
     async def preview(self, session_id: str, message: str) -> dict[str, object]:
-        """The prompt that a message would be asked with. NotFoundError."""
         session = await self._sessions.get(session_id)
         limited = self._chats.limited(session)
         request = TurnRequest(message=message, is_typed=True, is_shared=limited is not session)
         return await self.work.parts.preview(limited, request)
 
     async def pending(self, session_id: str) -> Sequence[OpenQuestion]:
-        """What waits for a person, the oldest first."""
         session = await self._sessions.get(session_id)
         return await self.work.questions.all(session.id)
 
-    async def _answer_left_open(
-        self, session_id: str, asked: OpenQuestion, answers: object
-    ) -> None:
-        message, decided = asked.as_message(answers), (asked, asked.value_of(answers))
-        await self.start(TurnRequest(message=message, session_id=session_id, decided=decided))
-        await self.work.questions.drop(session_id, asked.request_id)
-
     async def _run(self, turn: Turn) -> None:
-        """The whole turn. It ends with exactly one last event, whatever happens."""
+        """It ends with exactly one last event, whatever happens."""
         last: Event | None = None
         try:
             turn.ended = await self.work.answer(turn, self._created)
-            last = self.work.done_event(turn, turn.ended)
+            last = _done(turn, turn.ended)
         except asyncio.CancelledError:
             if not (turn.is_aborted or turn.is_ending):  # the question stands in the session
-                last = {**_CUT_OFF, "sessionId": turn.session_id}
+                last = cut_off(turn.session_id)
                 raise
             last = await self._last_of_stopped(turn)
         except ParachuteError as error:
@@ -328,14 +289,13 @@ class Turns:
                 task.add_done_callback(self._following.discard)
 
     async def _last_of_stopped(self, turn: Turn) -> Event:
-        """Keep what came so far, and return the last event of a turn that was stopped."""
         mark: dict[str, object] = {"aborted": True} if turn.is_aborted else {"cut": "restart"}
         try:
             await self.work.keep_partial(turn, is_over=turn.is_aborted, **mark)
         except ParachuteError as error:
             return typed_error(error, turn.session_id)
         if not turn.is_aborted:
-            return {**_CUT_OFF, "sessionId": turn.session_id}
+            return cut_off(turn.session_id)
         return {
             "type": "aborted",
             "message": STOPPED,
@@ -344,7 +304,6 @@ class Turns:
         }
 
     async def _last_of_failed(self, turn: Turn, error: ParachuteError) -> Event:
-        """The same of a turn that an error ended."""
         turn.error = error
         last = typed_error(error, turn.session_id)
         is_over = not isinstance(error, AgentStoppedError)  # the daemon ends runs first
@@ -380,7 +339,6 @@ class Turns:
         turn.stream.send(session_event(session, turn.resumption))
 
     def _turn_of(self, session_id: str) -> Turn:
-        """The turn that goes on in that session. Raises NotFoundError."""
         if not self.is_active(session_id):
             raise _no_turn(session_id)
         return self._active[session_id]
@@ -402,10 +360,95 @@ class Turns:
                 del self._streams[one]
 
 
+class Messenger:
+    """What an agent sends leaves when its own turn has ended, on behalf of the person who asked for
+    that turn: the rights of the agent's run end with it.
+    """
+
+    def __init__(self, module: Module, turns: Turns) -> None:
+        self._module, self._turns = module, turns
+        self._waiting: dict[str, list[tuple[str, str]]] = {}
+        self._hops: dict[str, int] = {}  # by session, of the turn that goes on there
+
+    async def send(self, target: Session, text: str) -> None:
+        await self._turns.start(TurnRequest(message=text, session_id=target.id))
+
+    def send_from(self, source: Session, target: Session, text: str) -> None:
+        """Send when the source's turn has ended. ActRefusedError: the target may do other things
+        than the source, or too many messages led to each other.
+        """
+        if target.id == source.id:
+            raise EditRefusedError("This is that conversation: answer here instead.")
+        if (target.mode, target.permissions) != (source.mode, source.permissions):
+            raise ActRefusedError(
+                "that conversation's agent may do other things than you, so it takes no orders of "
+                "yours"
+            )
+        waiting = self._waiting.setdefault(source.id, [])
+        if self._hops.get(source.id, 0) >= _MOST_HOPS or len(waiting) >= _MOST_WAITING:
+            raise ActRefusedError(
+                f"no more than {_MOST_WAITING} messages leave a turn, and a message leads to no "
+                f"more than {_MOST_HOPS} others in a row"
+            )
+        waiting.append((target.id, text))
+
+    async def turn_ended(self, session_id: str) -> None:
+        hops = self._hops.pop(session_id, 0) + 1
+        sent = self._waiting.pop(session_id, [])
+        if sent:
+            self._module.spawn(self._deliver_all, sent, hops, name="messages to conversations")
+
+    async def _deliver_all(self, sent: Sequence[tuple[str, str]], hops: int) -> None:
+        for target, text in sent:
+            try:
+                await self._deliver(target, text, hops)
+            except ParachuteError as error:
+                self._module.log.warning(
+                    "a message to a conversation was not delivered",
+                    extra={"session": target, "why": error.message},
+                )
+
+    async def _deliver(self, target: str, text: str, hops: int) -> None:
+        """A turn of the target; its agent is told at once where it is at work and listens."""
+        for _ in range(_MOST_TRIES):
+            try:
+                await self._turns.start(TurnRequest(message=text, session_id=target))
+                break
+            except ConflictError:
+                with suppress(NotFoundError, QueueFullError):
+                    await self._turns.inject(target, text)
+                    break
+                await self._turns.wait_for_end(target)
+        else:
+            raise ActRefusedError("that conversation's agent was at work each time")
+        self._hops[target] = max(hops, self._hops.get(target, 0))
+
+
+def _done(turn: Turn, ended: EndedTurn) -> Event:
+    """The last event of a turn that went well."""
+    session = ended.session
+    return {
+        "type": "done",
+        "sessionId": session.id,
+        "model": session.model,
+        "durationMs": round((time.monotonic() - turn.began) * 1_000),
+        "title": session.title,
+        "sessionResume": turn.resumption.document(),
+        "response": ended.answer.content,
+        "workingDirectory": session.working_directory,
+        "messageCount": session.message_count,
+        "messageId": ended.answer.id,
+        "runId": ended.run_id,
+        "spawned": [],
+        "toolCalls": len(turn.steps.tools),
+        "permissionDenials": [],
+    }
+
+
 def _replay(
     stream: TurnStream, session: Session, resumption: Resumption, asked: str, said: str
 ) -> None:
-    """What was asked and answered in a turn of before, as its events."""
+    """A turn of before, as its events."""
     stream.begin()
     stream.send(session_event(session, resumption))
     stream.send({"type": "user_message", "content": asked})

@@ -51,19 +51,15 @@ class WorkspaceRow(TypedDict):
 
 
 class WorkspaceAnswer(TypedDict):
-    """One of them."""
-
     workspace: WorkspaceRow
 
 
 class WorkspaceList(TypedDict):
-    """All of them, by name."""
-
     workspaces: list[WorkspaceRow]
 
 
 async def find_workspace(module: Module, slug: str) -> WorkspaceRow:
-    """The workspace of that slug. NotFoundError, also where its note cannot be read."""
+    """NotFoundError, also where its note cannot be read."""
     if not _SLUG.fullmatch(slug):
         raise NotFoundError(f"there is no workspace {slug[:80]!r}")
     found: list[Finding] = []
@@ -73,8 +69,6 @@ async def find_workspace(module: Module, slug: str) -> WorkspaceRow:
 
 
 class WorkspaceRoutes(Module):
-    """What the app calls of workspaces."""
-
     @route("GET", "/", prefix=_PREFIX)
     async def list_workspaces(self) -> WorkspaceList:
         """All workspaces, by name."""

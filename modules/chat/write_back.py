@@ -18,8 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import AppendSection, Module, NoteChange, ReplaceSpan
 
-from .brain_access import BrainAccess, FoundEntity, brain_of
-from .judge import is_short
+from .brain_access import BrainAccess, FoundEntity, brain_of, is_short
 from .session import Session, now
 from .settings import ChatSettings
 
@@ -60,8 +59,6 @@ _MOST_REFUSED: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """Something durable that is known of an entity."""
-
     entity_type: str
     name: str
     text: str
@@ -74,9 +71,7 @@ class Fact:
 
 
 async def find_facts(module: Module, brain: BrainAccess, question: str, answer: str) -> list[Fact]:
-    """What an exchange established: by a model, or, without one, what is to be remembered. Raises
-    what `Module.ask` raises.
-    """
+    """What an exchange established. Raises what `Module.ask` raises."""
     if is_short(question):
         return []
     if not module.has_model:
@@ -94,7 +89,7 @@ async def find_facts(module: Module, brain: BrainAccess, question: str, answer: 
 
 
 async def facts_by_words(brain: BrainAccess, message: str) -> list[Fact]:
-    """What a person asks in so many words to be remembered of one entity that they name."""
+    """What a person asks to be remembered of one entity that they name."""
     found = _REMEMBER.match(message)
     text = one_line(found[1].partition("\n\n")[0], _LONGEST_FACT) if found else ""
     named = {one.name: one for one in await brain.named_in(text, 0.0)} if text else {}
@@ -120,7 +115,7 @@ def read_facts(answer: object, types: Mapping[str, str]) -> list[Fact]:
 
 
 def one_line(text: str, most: int) -> str:
-    """The text as one line of at most so many characters, without headings, comments or links."""
+    """The text as one line, without headings, comments or links."""
     plain = " ".join(re.sub(r"[\x00-\x1f\x7f]|<!--|-->", " ", text).split())
     return plain.lstrip("#>-*+ ").replace("[[", "").replace("]]", "")[:most].strip()
 
@@ -151,9 +146,7 @@ class StoredFact:
 
 
 class WriteBack:
-    """The facts that conversations left in Brain, and those that a person refused. `limit_s` is how
-    long `keep` may take.
-    """
+    """`limit_s` is how long `keep` may take."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -171,54 +164,39 @@ class WriteBack:
             self._refused = dict.fromkeys(refused)
 
     def of_session(self, session_id: str) -> list[StoredFact]:
-        """What that conversation left, the oldest first."""
         return [one for one in self._records.values() if one.session_id == session_id]
 
     def runs_of(self, session_id: str) -> list[str]:
-        """The runs that wrote facts of that conversation which are still kept."""
         return [one.run for one in self.of_session(session_id) if one.run and one.status == "kept"]
 
-    async def keep_if_on(
+    async def keep(
         self, session: Session, number: int, question: str, answer: str
     ) -> list[StoredFact]:
-        """The same as `keep`, where there is Brain and the setting is on. What goes wrong is
-        logged: it is never a turn's matter.
+        """Find what an exchange established, and write or suggest it, in time, where there is Brain
+        and the setting is on. It never raises.
         """
         brain, settings = brain_of(self._module), self._module.settings
+        stored: list[StoredFact] = []
         if brain is None or not (isinstance(settings, ChatSettings) and settings.write_back):
-            return []
+            return stored
         try:
-            return await self.keep(brain, session, number, question, answer)
+            async with asyncio.timeout(self.limit_s):
+                for fact in await find_facts(self._module, brain, question, answer):
+                    if fact.key in self._refused:
+                        continue
+                    async with self._lock:
+                        kept = await self._store(brain, session, number, fact)
+                        if kept is not None:
+                            stored.append(kept)
+                            await self._put(kept)
         except (ParachuteError, TimeoutError) as error:
             self._module.log.info("nothing was written back to Brain", extra={"why": repr(error)})
         except Exception:  # a turn never fails by this
             self._module.log.exception("writing back to Brain failed")
-        return []
-
-    async def keep(
-        self, brain: BrainAccess, session: Session, number: int, question: str, answer: str
-    ) -> list[StoredFact]:
-        """Find what an exchange established, and write or suggest it, in time.
-
-        Raises ParachuteError and TimeoutError; what was done before that is recorded.
-        """
-        stored: list[StoredFact] = []
-        async with asyncio.timeout(self.limit_s):
-            for fact in await find_facts(self._module, brain, question, answer):
-                if fact.key in self._refused:
-                    continue
-                async with self._lock:
-                    kept = await self._store(brain, session, number, fact)
-                    if kept is not None:
-                        stored.append(kept)
-                        await self._put(kept)
         return stored
 
     async def undo(self, session_id: str, record_id: str) -> StoredFact:
-        """Take a written fact out of Brain; it will not be written again.
-
-        Raises NotFoundError, EditRefusedError where somebody changed it since.
-        """
+        """Take a fact out of Brain for good. NotFoundError, EditRefusedError."""
         async with self._lock:
             record = self._records.get(record_id)
             if record is None or record.session_id != session_id:
@@ -238,7 +216,6 @@ class WriteBack:
         return found[0].session_id if found else None
 
     async def on_resolved(self, suggestion_id: str, status: str) -> None:
-        """A person decided on a suggestion."""
         for record in [one for one in self._records.values() if one.suggestion == suggestion_id]:
             if status == "rejected":
                 await self._refuse(record, "rejected")
@@ -246,9 +223,6 @@ class WriteBack:
                 await self._put(replace(record, status="approved"))
 
     async def on_undone(self, run: str, paths: Collection[str]) -> None:
-        """A person took back a run, or what a conversation led to, by `parachute undo`, which
-        changed these files.
-        """
         for record in [one for one in self._records.values() if one.status == "kept"]:
             if record.run == run or (record.path in paths and not await self._still_says(record)):
                 await self._refuse(record, "undone")
@@ -277,7 +251,6 @@ class WriteBack:
         return await self._upsert(brain, known, record)
 
     async def _is_known(self, record: StoredFact) -> bool:
-        """Whether the entity's file says it already."""
         if not record.path:
             return False
         said = " ".join((await self._module.vault.read(record.path)).casefold().split())
@@ -323,7 +296,8 @@ class WriteBack:
             folder = (await brain.types()).get(record.entity_type)
             if not folder:
                 return None
-            action, path = "create", f"Brain/entities/{folder}/{_slug(record.name)}.md"
+            slug = "-".join(re.findall(r"\w+", record.name.casefold()))[:80] or "entity"
+            action, path = "create", f"Brain/entities/{folder}/{slug}.md"
             payload = {
                 "text": f"---\ntype: {record.entity_type}\n---\n# {record.name}\n\n"
                 f"## {_SECTION}\n{line}\n"
@@ -376,7 +350,3 @@ class WriteBack:
 def _reason(session: Session) -> str:
     title = one_line(session.title or "untitled", LONGEST_NAME)
     return f"Said in the conversation “{title}” ({session.id})"
-
-
-def _slug(name: str) -> str:
-    return "-".join(re.findall(r"\w+", name.casefold()))[:80] or "entity"

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Job, RunResult, Step, TextDelta, TextStep
 from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import call
@@ -28,12 +29,10 @@ Answering = Callable[[Job], AsyncIterator[Step]]
 
 
 def question_of(job: Job) -> str:
-    """The last line of what a model is asked."""
     return (job.prompt.strip().splitlines() or ["nothing"])[-1]
 
 
 async def says_so(job: Job) -> AsyncIterator[Step]:
-    """Repeats what it was asked."""
     yield TextDelta(text=f"You said: {question_of(job)}")
 
 
@@ -66,8 +65,6 @@ class Model:
 
 
 class Bots:
-    """A daemon, its bot on one platform, and what people see of it."""
-
     def __init__(self, daemon_rig: DaemonRig, platform: PlatformRig, model: Model) -> None:
         self.daemon, self.platform, self.model = daemon_rig, platform, model
         self.vault = daemon_rig.vault
@@ -79,8 +76,6 @@ class Bots:
         return answer
 
     async def connected(self) -> None:
-        """Wait until the bot is."""
-
         async def running() -> bool | None:
             found = (await self.api("GET", "bots/status"))["connectors"][self.platform.platform]
             return True if found["running"] and self.platform.has_listener() else None
@@ -96,7 +91,6 @@ class Bots:
         await self.api("POST", f"bots/pairing/{one['code']}/approve", json={})
 
     async def paired(self, name: str = "Ana") -> tuple[str, str]:
-        """A paired person and their direct chat."""
         person = await self.platform.person(name)
         chat = await self.platform.dm(person)
         await self.pair(person, chat)
@@ -125,23 +119,29 @@ class Bots:
         """What the bot has said there, once its last message has these words."""
         return await self.until(chat, lambda shown: words in shown[-1].text)
 
+    async def exchange(
+        self, person: str, chat: str, text: str, words: str = "", *, to_bot: bool = False
+    ) -> list[Shown]:
+        """The same once somebody has said something, which is repeated if no words are named."""
+        await self.platform.say(person, chat, text, to_bot=to_bot)
+        return await self.answer(chat, words or f"You said: {text}")
+
+    async def asked(self) -> None:
+        await holds(lambda: self.model.jobs)
+
     def is_strangers(self, path: str) -> bool:
-        """Whether a note counts as strangers' text."""
         return self.daemon.daemon.vault.strangers.is_text(path, (self.vault / path).read_bytes())
 
     async def refused(self) -> list[str]:
-        """Who was turned away, as the audit has it."""
         found = (await self.api("GET", "audit?limit=1000"))["events"]
         lines = [one for one in found if one["target_endpoint"] == "bots: event bots.refused"]
         return [one["details"]["person"] for one in reversed(lines)]
 
     async def written(self) -> str:
-        """What all notes say."""
         notes = await asyncio.to_thread(lambda: [*self.vault.rglob("*.md")])
         return "\n".join([one.read_text() for one in notes])
 
     async def sessions(self) -> list[dict[str, Any]]:
-        """All sessions."""
         return list((await self.api("GET", "chat"))["sessions"])
 
     async def said(self, number: int = 0) -> list[str]:
@@ -177,9 +177,36 @@ async def eventually(
         await asyncio.sleep(0.02)
 
 
+async def holds(condition: Callable[[], object]) -> None:
+    async def look() -> bool | None:
+        return True if condition() else None
+
+    await eventually(look, look)
+
+
+def in_parts(first: str, going: asyncio.Event, last: str) -> Answering:
+    """Says the last part once that is set."""
+
+    async def script(_job: Job) -> AsyncIterator[Step]:
+        if first:
+            yield TextDelta(text=first)
+        await going.wait()
+        yield TextDelta(text=last)
+
+    return script
+
+
+OPTIONS = [{"label": one, "description": ""} for one in ("South", "North")]
+QUESTION = {"question": "Which bed?", "header": "Bed", "multiSelect": False, "options": OPTIONS}
+
+
+async def asks(job: Job) -> AsyncIterator[Step]:
+    result = await call_tool(job.tools, "AskUserQuestion", {"questions": [QUESTION]})
+    yield TextDelta(text=f"So {'South' if 'South' in result.text else 'North'}.")
+
+
 @pytest.fixture(scope="session")
 def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Matrix server for all tests."""
     with running_synapse(tmp_path_factory.mktemp("synapse")) as url:
         yield url
 
@@ -193,7 +220,6 @@ def slow_synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(params=["matrix", "telegram", "discord"])
 async def platform(request: pytest.FixtureRequest) -> AsyncIterator[PlatformRig]:
-    """Each platform in turn, with a bot of the test's own."""
     rig: PlatformRig
     if request.param == "telegram":
         rig = await TelegramRig().open()
@@ -232,6 +258,5 @@ def starting(vault: Path, home: Path, platform: PlatformRig) -> Starting:
 
 @pytest.fixture
 async def bots(starting: Starting) -> AsyncIterator[Bots]:
-    """A daemon with a bot."""
     async with starting() as running:
         yield running

@@ -23,8 +23,6 @@ _UNAUTHORIZED: Final = (401, {"message": "401: Unauthorized", "code": 0})
 
 
 class Refused(Exception):  # noqa: N818  an answer of the server's
-    """The server answers that it does not do this."""
-
     def __init__(self, status: int, body: Json) -> None:
         super().__init__(status, body)
         self.status, self.body = status, body
@@ -182,7 +180,6 @@ class DiscordApi:
             self.sessions.clear()
 
     async def revoke(self) -> None:
-        """The token is good for nothing from now on."""
         self.token = "another"  # noqa: S105  a test's
         await self.cut(4004)
 
@@ -202,7 +199,6 @@ class DiscordApi:
         return socket
 
     async def _told(self, session: Session, document: Json) -> Session:
-        """What the bot says to the gateway."""
         opcode, data = document["op"], document["d"]
         self.opcodes.append(opcode)
         socket = session.socket
@@ -250,12 +246,10 @@ class DiscordApi:
 
     @property
     def is_online(self) -> bool:
-        """Whether the bot has a connection of the gateway."""
         return any(one.socket is not None for one in self.sessions.values())
 
     @property
     def gateway_url(self) -> str:
-        """Where the bot finds the gateway."""
         return self.gateway or f"{self.url.replace('http', 'ws', 1)}/gateway/"
 
     def _created(self, guild: int) -> Json:
@@ -399,7 +393,6 @@ class DiscordApi:
         return web.json_response(found)
 
     def attachment(self, name: str, content: bytes, content_type: str) -> Json:
-        """A file that is there to be fetched."""
         number = self.snowflake()
         self.files[f"{number}/{name}"] = content
         url = f"{self.url}/cdn/{number}/{name}"

@@ -13,8 +13,6 @@ from tests.bots.rigs import Shown
 
 
 class DiscordRig:
-    """A bot, and people who write to it."""
-
     platform = "discord"
     tells_of_deletions = True
 

@@ -31,7 +31,6 @@ class MatrixRig:
         self._session = aiohttp.ClientSession()
 
     async def open(self) -> MatrixRig:
-        """Register the bot."""
         await self._gate.open()
         self.bot_id = await self.person("bot")
         self._bot_token = self._tokens[self.bot_id]
@@ -164,7 +163,6 @@ class MatrixRig:
             start = f"&from={page['end']}"
 
     async def send(self, person: str, chat: str, kind: str, content: dict[str, Any]) -> str:
-        """Send an event; returns its id."""
         self._members[chat] = person
         path = f"rooms/{quote(chat)}/send/{kind}/{next(_NUMBERS)}"
         return str((await self.ask(person, "PUT", path, content)).get("event_id", ""))

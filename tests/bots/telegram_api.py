@@ -24,8 +24,6 @@ _POLLED_ELSEWHERE: Final = (
 
 
 class Refused(Exception):  # noqa: N818  an answer of the server's
-    """The server answers that it does not do this."""
-
     def __init__(self, code: int, description: str, parameters: Json) -> None:
         super().__init__(code, description, parameters)
         self.code, self.description, self.parameters = code, description, parameters
@@ -86,7 +84,6 @@ class TelegramApi:
         return self.messages[chat, number]
 
     def revoke(self) -> None:
-        """The token is good for nothing from now on."""
         self.token = "27:another"  # noqa: S105  a test's
         self._changed.set()
 
@@ -263,7 +260,6 @@ def _markup(said: Json) -> Json:
 
 
 def _text(said: Json) -> str:
-    """The words of a message, without their formatting."""
     text = said.get("text") or ""
     if said.get("parse_mode") == "HTML":
         text = words_of(text)

@@ -11,8 +11,6 @@ from tests.bots.telegram_api import Json, TelegramApi
 
 
 class TelegramRig:
-    """A bot, and people who write to it."""
-
     platform = "telegram"
     tells_of_deletions = False
 
@@ -79,7 +77,6 @@ class TelegramRig:
         return self.post(person, chat, **what)
 
     def post(self, person: str, chat: str, **what: Any) -> str:
-        """Any message."""
         said = self.api.message(int(chat), self.people[person], **what)
         self.api.update(message=said)
         return str(said["message_id"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Self
+from collections.abc import AsyncIterator
+from typing import Any
 
 import hikari
 import pytest
@@ -17,7 +17,6 @@ from modules.bots.connector import (
     Attachment,
     ConnectorError,
     CredentialsError,
-    Incoming,
     RetryLaterError,
 )
 from modules.bots.discord import DiscordConnector
@@ -25,60 +24,13 @@ from modules.bots.discord_messages import ODD, Reader, with_tables
 from tests.bots.conftest import Bots, eventually
 from tests.bots.discord_api import DiscordApi
 from tests.bots.discord_rig import DiscordRig
+from tests.bots.listening import KeptCursor, Listening
 from tests.odd_json import with_odd_members
 
 
-class KeptCursor:
-    def __init__(self) -> None:
-        self.text = ""
-
-    async def get(self) -> str:
-        return self.text
-
-    async def put(self, text: str) -> None:
-        self.text = text
-
-
-class Listening:
-    """A connector at work; what it brings is in `found`, and what ends it is `error`."""
-
-    def __init__(self, rig: DiscordRig, cursor: KeptCursor | None = None) -> None:
-        self.rig = rig
-        self.connector = DiscordConnector(rig.settings(), cursor or KeptCursor())
-        self.found: list[Incoming] = []
-        self.error: BaseException | None = None
-
-    async def listen(self) -> None:
-        try:
-            async for incoming in self.connector.listen():
-                self.found.append(incoming)
-        except ConnectorError as error:
-            self.error = error
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(60):
-            while not condition():
-                await asyncio.sleep(0.02)
-
-    async def message(self, text: str) -> Incoming:
-        await self.until(lambda: any(one.text == text for one in self.found))
-        return next(one for one in self.found if one.text == text)
-
-    @property
-    def texts(self) -> list[str]:
-        return [one.text for one in self.found if one.kind == "message"]
-
-    async def __aenter__(self) -> Self:
-        await self.connector.connect()
-        self._task = asyncio.get_running_loop().create_task(self.listen(), name="listening")
-        await self.until(lambda: self.rig.api.is_online or self.error)
-        return self
-
-    async def __aexit__(self, *_raised: object) -> None:
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        await self.connector.close()
-        assert not [one for one in asyncio.all_tasks() if "(shard" in one.get_name()]
+def listening(rig: DiscordRig, cursor: KeptCursor | None = None) -> Listening:
+    cursor = cursor or KeptCursor()
+    return Listening(DiscordConnector(rig.settings(), cursor), lambda: rig.api.is_online)
 
 
 @pytest.fixture
@@ -98,7 +50,7 @@ async def test_what_happens_while_the_connection_is_lost_is_not_missed(rig: Disc
     rig.api.heartbeat_ms = 200 if how == "deaf" else 41_250
     person = await rig.person("Ana")
     chat = await rig.dm(person)
-    async with Listening(rig) as bot:
+    async with listening(rig) as bot:
         first = await rig.say(person, chat, "first")
         await bot.message("first")
         if how == "deaf":
@@ -124,7 +76,7 @@ async def test_what_was_written_while_it_was_away_comes_whole_and_in_order(rig: 
     chat, group = await rig.dm(person), await rig.group(person)
     guild = rig.api.channels[int(group)]["guild_id"]
     hidden = rig.channel(type=0, name="hidden", guild_id=guild, is_hidden=True)
-    async with Listening(rig, cursor) as bot:
+    async with listening(rig, cursor) as bot:
         await rig.say(person, chat, "first")
         await bot.message("first")
     said = [f"message {number}" for number in range(230)]
@@ -136,7 +88,7 @@ async def test_what_was_written_while_it_was_away_comes_whole_and_in_order(rig: 
     thread = rig.channel(type=11, name="peas", guild_id=guild, parent_id=group)
     for one in (other, hidden, group, thread):
         await rig.say(person, one, f"in {one}", to_bot=True)
-    async with Listening(rig, cursor) as bot:
+    async with listening(rig, cursor) as bot:
         await bot.message(f"in {thread}")
         assert [one.text for one in bot.found if one.chat_id == chat] == said
         found = await bot.message(f"in {thread}")
@@ -145,7 +97,7 @@ async def test_what_was_written_while_it_was_away_comes_whole_and_in_order(rig: 
         assert f"in {group}" in bot.texts
         assert "before it was added" not in bot.texts
         assert [one.sender_id for one in bot.found if one.kind == "added"] == [person, person]
-    async with Listening(rig, cursor) as bot:
+    async with listening(rig, cursor) as bot:
         await rig.say(person, chat, "the end")
         await bot.message("the end")
         assert {*bot.texts} == {"the end"}
@@ -156,11 +108,11 @@ async def test_an_earlier_message_of_a_chat_that_was_not_known_comes_with_the_ne
 ):
     cursor, ana, bob = KeptCursor(), await rig.person("Ana"), await rig.person("Bob")
     known, chat = await rig.dm(ana), await rig.dm(bob)
-    async with Listening(rig, cursor) as bot:
+    async with listening(rig, cursor) as bot:
         await rig.say(ana, known, "first")
         await bot.message("first")
     rig.api.message(int(chat), rig.people[bob], content="are you there")
-    async with Listening(rig, cursor) as bot:
+    async with listening(rig, cursor) as bot:
         await rig.say(bob, chat, "now")
         await bot.message("now")
         assert bot.texts[:2] == ["are you there", "now"]
@@ -214,7 +166,7 @@ async def test_who_said_what_to_whom(rig: DiscordRig, more: Any, expected: Any):
     person = await rig.person("Ana")
     chat = await rig.dm(person)
     said = {"author": rig.people[person], **more}
-    async with Listening(rig) as bot:
+    async with listening(rig) as bot:
         await rig.api.tell("MESSAGE_CREATE", rig.api.message(int(chat), **said))
         await rig.say(person, chat, "the end")
         await bot.message("the end")
@@ -230,7 +182,7 @@ async def test_who_said_what_to_whom(rig: DiscordRig, more: Any, expected: Any):
 async def test_many_messages_deleted_at_once_and_a_link_that_discord_looked_at(rig: DiscordRig):
     person = await rig.person("Ana")
     group = await rig.group(person)
-    async with Listening(rig) as bot:
+    async with listening(rig) as bot:
         said = rig.api.messages[int(group), int(await rig.say(person, group, "https://a.example"))]
         await rig.api.tell("MESSAGE_UPDATE", {**said, "embeds": []})
         ids = {"ids": ["7", "8"], "channel_id": group}
@@ -242,7 +194,7 @@ async def test_many_messages_deleted_at_once_and_a_link_that_discord_looked_at(r
 async def test_a_press_is_acknowledged_and_good_only_for_the_bots_own_buttons(rig: DiscordRig):
     person = await rig.person("Ana")
     chat = await rig.dm(person)
-    async with Listening(rig) as bot:
+    async with listening(rig) as bot:
         other = await rig.say(person, chat, "first")
         sent = await bot.connector.send(chat, "Which?", [str(at) * 90 for at in range(1, 9)])
         await rig.press(person, chat, other, 1)
@@ -259,7 +211,7 @@ async def test_a_server_is_left_unless_it_is_known_who_added_the_bot(rig: Discor
     ana, bob = await rig.person("Ana"), await rig.person("Bob")
     rig.api.sees_log = who == "another"
     group = await rig.group(bob, ana)
-    async with Listening(rig) as bot:
+    async with listening(rig) as bot:
         await rig.say(ana, group, "Not to it")
         await rig.say(ana, group, "Hello", to_bot=True)
         await bot.message("Hello")
@@ -390,7 +342,7 @@ def test_whatever_an_event_holds_it_is_read_or_left(event: Any):
 async def test_odd_events_end_nothing(rig: DiscordRig):
     person = await rig.person("Ana")
     chat = await rig.dm(person)
-    async with Listening(rig) as bot:
+    async with listening(rig) as bot:
         for name in (*KINDS, "INTERACTION_CREATE", "GUILD_CREATE", "GUILD_DELETE", "UNKNOWN"):
             for payload in ({}, {"id": "x"}, {**MESSAGE, "thread": {"type": 99}}):
                 await rig.api.dispatch(name, payload)

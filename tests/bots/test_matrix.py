@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Self
 
 import nio
 import pytest
@@ -19,54 +17,14 @@ from modules.bots.matrix import MatrixConnector
 from modules.bots.store import Store
 from parachuted.agents.job import Job, Step, TextDelta
 from tests.bots.conftest import Bots, eventually, on_page
+from tests.bots.listening import KeptCursor, Listening
 from tests.bots.matrix_rig import MatrixRig
 from tests.odd_json import with_odd_members
 
 
-class KeptCursor:
-    def __init__(self) -> None:
-        self.text = ""
-
-    async def get(self) -> str:
-        return self.text
-
-    async def put(self, text: str) -> None:
-        self.text = text
-
-
-class Listening:
-    """A connector at work; what it brings is in `found`."""
-
-    def __init__(self, rig: MatrixRig, cursor: KeptCursor) -> None:
-        self.connector = MatrixConnector(rig.settings(), cursor)
-        self.found: list[Incoming] = []
-
-    async def listen(self) -> None:
-        async for incoming in self.connector.listen():
-            self.found.append(incoming)
-            if incoming.kind == "added":
-                await self.connector.join(incoming.chat_id)
-
-    async def until(self, condition: Callable[[list[Incoming]], object]) -> list[Incoming]:
-        async with asyncio.timeout(60):
-            while not condition(self.found):
-                await asyncio.sleep(0.02)
-        return self.found
-
-    async def message(self, text: str) -> Incoming:
-        await self.until(lambda found: any(one.text == text for one in found))
-        return next(one for one in self.found if one.text == text)
-
-    async def __aenter__(self) -> Self:
-        await self.connector.connect()
-        self._task = asyncio.get_running_loop().create_task(self.listen(), name="listening")
-        await self.until(lambda _found: self.connector._cursor.text)
-        return self
-
-    async def __aexit__(self, *_raised: object) -> None:
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        await self.connector.close()
+def listening(rig: MatrixRig, cursor: KeptCursor | None = None) -> Listening:
+    cursor = cursor or KeptCursor()
+    return Listening(MatrixConnector(rig.settings(), cursor), lambda: cursor.text)
 
 
 @pytest.fixture
@@ -79,13 +37,13 @@ async def rig(synapse: str) -> AsyncIterator[MatrixRig]:
 async def test_what_came_while_it_was_away_comes_whole_and_in_order(rig: MatrixRig):
     cursor, person = KeptCursor(), await rig.person("Ana")
     chat = await rig.dm(person)
-    async with Listening(rig, cursor) as bot:
+    async with listening(rig, cursor) as bot:
         await rig.say(person, chat, "first")
         await bot.message("first")
     said = [f"message {number}" for number in range(230)]
     for text in said:
         await rig.say(person, chat, text)
-    async with Listening(rig, cursor) as bot:
+    async with listening(rig, cursor) as bot:
         await bot.message(said[-1])
         assert [one.text for one in bot.found if one.kind == "message"] == said
         assert len({one.update_id for one in bot.found}) == len(bot.found)
@@ -97,7 +55,7 @@ async def test_what_was_said_before_it_was_invited_is_not_for_it(rig: MatrixRig)
     chat = str(room["room_id"])
     await rig.ask(bob, "POST", f"rooms/{chat}/join", {})
     await rig.say(person, chat, "a secret")
-    async with Listening(rig, KeptCursor()) as bot:
+    async with listening(rig) as bot:
         await rig.ask(person, "POST", f"rooms/{chat}/invite", {"user_id": rig.bot_id})
         await rig.say(person, chat, "for all")
         found = await bot.message("for all")
@@ -108,7 +66,7 @@ async def test_what_was_said_before_it_was_invited_is_not_for_it(rig: MatrixRig)
 async def test_a_thread_is_a_chat_of_its_own_and_its_room_is_known(rig: MatrixRig):
     person = await rig.person("Ana")
     chat = await rig.dm(person)
-    async with Listening(rig, KeptCursor()) as bot:
+    async with listening(rig) as bot:
         root = await rig.say(person, chat, "Beans")
         relation = {"rel_type": "m.thread", "event_id": root, "is_falling_back": True}
         said = {"msgtype": "m.text", "body": "And peas", "m.relates_to": relation}
@@ -143,11 +101,11 @@ async def test_what_is_asked_after_a_threads_message_is_found_by_its_room(tmp_pa
 async def test_an_encrypted_message_says_why_it_cannot_be_read(rig: MatrixRig):
     person = await rig.person("Ana")
     chat = await rig.dm(person)
-    async with Listening(rig, KeptCursor()) as bot:
+    async with listening(rig) as bot:
         body = {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x", "session_id": "s"}
         await rig.send(person, chat, "m.room.encrypted", body)
-        found = await bot.until(lambda found: found and found[-1].problem)
-        assert "without encryption" in found[-1].problem
+        await bot.until(lambda: bot.found and bot.found[-1].problem)
+        assert "without encryption" in bot.found[-1].problem
 
 
 @pytest.mark.parametrize("platform", ["slow matrix"], indirect=True)
@@ -214,7 +172,7 @@ async def test_odd_events_of_others_end_nothing(rig: MatrixRig):
         {"msgtype": "m.image", "body": "x", "url": 5, "info": [1]},
         {"msgtype": "m.notice", "body": "of another bot"},
     ]
-    async with Listening(rig, KeptCursor()) as bot:
+    async with listening(rig) as bot:
         for content in odd:
             with suppress(AssertionError):  # the server itself refuses some
                 await rig.send(person, chat, "m.room.message", content)
@@ -229,11 +187,11 @@ async def test_odd_events_of_others_end_nothing(rig: MatrixRig):
 async def test_files_have_a_name_that_says_what_they_are_and_come_whole(rig: MatrixRig):
     person = await rig.person("Ana")
     chat = await rig.dm(person)
-    async with Listening(rig, KeptCursor()) as bot:
+    async with listening(rig) as bot:
         await rig.send_file(person, chat, "Voice message", b"ogg", "audio/ogg")
-        found = await bot.until(lambda found: found and found[-1].attachments)
-        (voice,) = found[-1].attachments
-        assert (voice.name, voice.size, found[-1].text) == ("Voice message.ogg", 3, "")
+        await bot.until(lambda: bot.found and bot.found[-1].attachments)
+        (voice,) = bot.found[-1].attachments
+        assert (voice.name, voice.size, bot.found[-1].text) == ("Voice message.ogg", 3, "")
         assert await bot.connector.fetch(voice) == b"ogg"
         await bot.connector.send_file(chat, "a.png", b"png", key="f")
         assert [one.file for one in await rig.shown(chat)] == [b"png"]
@@ -276,8 +234,7 @@ async def test_a_direct_chat_that_somebody_joins_is_a_group_on_the_page_too(
 ):
     ana, chat = await bots.paired()
     bob = await platform.person("Bob")
-    await platform.say(ana, chat, "Beans")
-    await bots.answer(chat, "Beans")
+    await bots.exchange(ana, chat, "Beans", "Beans")
     (session,) = await bots.sessions()
     more = {"allowed_folders": ["Garden"], "allowed_mcps": None, "capabilities": ["Read"]}
     await bots.api("PATCH", f"chat/{session['id']}", json={"permissions": more})

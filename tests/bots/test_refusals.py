@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from modules.bots.connector import Incoming
-from modules.bots.refusals import Refusals
+from modules.bots.pairing import Refusals
 
 
 class Published:

@@ -28,8 +28,7 @@ async def test_the_rows_of_the_app(bots: Bots):
         done = await bots.api("POST", f"bots/{name}/{act}", json={})
         assert (done["success"], done["error"]) == (True, None)
     assert (await bots.api("GET", "bots/pairing/count")) == {"pending": 0}
-    await bots.platform.say(person, chat, "Beans")
-    await bots.answer(chat, "You said: Beans")
+    await bots.exchange(person, chat, "Beans")
     assert (await bots.sessions())[0]["mode"] == "sandboxed"
     await bots.api("PUT", "bots/config", json={name: {"allowed_users": []}})
     await bots.platform.say(person, chat, "Peas")
@@ -91,13 +90,11 @@ async def test_a_conversation_is_linked_to_a_chat_on_the_page_and_let_go(bots: B
     person, chat = await bots.paired()
     platform, other = bots.platform.platform, await bots.platform.person("Bo")
     group = await bots.platform.group(person, other)
-    await bots.platform.say(person, chat, "Beans")
-    await bots.answer(chat, "You said: Beans")
+    await bots.exchange(person, chat, "Beans")
     (session,) = await bots.sessions()
     path = f"chat/{session['id']}"
     await bots.api("PATCH", path, json={"permissions": {"capabilities": ["Read", "Write"]}})
-    await bots.platform.say(person, group, "Peas", to_bot=True)
-    await bots.answer(group, "Peas")
+    await bots.exchange(person, group, "Peas", "Peas", to_bot=True)
     chats = (await bots.api("GET", "bots/chats"))["chats"]
     assert {one["chat_id"]: one["chat_type"] for one in chats} == {chat: "dm", group: "group"}
     assert session["id"] in {one["session_id"] for one in chats}
@@ -108,8 +105,7 @@ async def test_a_conversation_is_linked_to_a_chat_on_the_page_and_let_go(bots: B
     assert (linked["linkedBotChatId"], linked["linkedBotChatType"]) == (group, "group")
     assert linked["metadata"]["permissions"]["capabilities"] == ["Read"]
     assert (linked["mode"], len(linked["messages"])) == ("sandboxed", 2)
-    await bots.platform.say(person, group, "Corn", to_bot=True)
-    await bots.answer(group, "Corn")
+    await bots.exchange(person, group, "Corn", "Corn", to_bot=True)
     assert len((await bots.api("GET", path))["messages"]) == 4
 
     await bots.api("DELETE", f"bots/links/{session['id']}")

@@ -15,7 +15,16 @@ import yaml
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Job, Step, TextDelta
 from parachuted.agents.offline import OfflineBackend
-from tests.bots.conftest import Bots, Starting, eventually, on_page, says_so
+from tests.bots.conftest import (
+    OPTIONS,
+    Bots,
+    Starting,
+    asks,
+    eventually,
+    in_parts,
+    on_page,
+    says_so,
+)
 from tests.bots.rigs import PlatformRig, Shown
 from tests.cli.command_line import CommandLine
 from tests.daily.conftest import spoken_words
@@ -26,8 +35,7 @@ __all__ = ["spoken_words"]
 
 async def test_a_paired_persons_message_becomes_a_session_and_its_answer_a_message(bots: Bots):
     person, chat = await bots.paired()
-    await bots.platform.say(person, chat, "Where are the beans?")
-    await bots.answer(chat, "You said: Where are the beans?")
+    await bots.exchange(person, chat, "Where are the beans?")
     (session,) = await bots.sessions()
     assert session["linkedBotPlatform"] == bots.platform.platform
     assert (session["linkedBotChatId"], session["linkedBotChatType"]) == (chat, "dm")
@@ -49,8 +57,7 @@ async def test_a_stranger_gets_a_code_and_nothing_else_until_a_person_lets_them_
     await bots.connected()
     await platform.say(eve, chat, "Hello again?")
     person, other = await bots.paired()
-    await platform.say(person, other, "Are you there?")
-    await bots.answer(other, "Are you there?")
+    await bots.exchange(person, other, "Are you there?", "Are you there?")
     assert await platform.shown(chat) == [code]
     title = platform.platform.title()
     assert await bots.refused() == [f"{title} {eve}", f"{title} {person}"]  # once each an hour
@@ -76,14 +83,8 @@ async def test_a_person_who_is_unpaired_is_a_stranger_again(bots: Bots):
 
 async def test_an_answer_grows_by_edits_and_is_one_message(bots: Bots):
     going = asyncio.Event()
-
-    async def slowly(_job: Job) -> AsyncIterator[Step]:
-        yield TextDelta(text="First ")
-        await going.wait()
-        yield TextDelta(text="and last.")
-
     person, chat = await bots.paired()
-    bots.model.script = slowly
+    bots.model.script = in_parts("First ", going, "and last.")
     before = len(await bots.platform.shown(chat))
     await bots.platform.say(person, chat, "Go")
     await bots.until(chat, lambda shown: shown[-1].text.strip() == "First")
@@ -111,18 +112,10 @@ async def test_a_long_answer_is_several_messages_with_its_code_whole(bots: Bots)
 
 
 async def test_a_question_has_buttons_that_are_good_once(bots: Bots):
-    question = {"question": "Which bed?", "header": "Bed", "multiSelect": False}
-    options = [{"label": one, "description": ""} for one in ("South", "North")]
-
-    async def asks(job: Job) -> AsyncIterator[Step]:
-        body = {"questions": [{**question, "options": options}]}
-        result = await call_tool(job.tools, "AskUserQuestion", body)
-        yield TextDelta(text=f"So {'South' if 'South' in result.text else result.text}.")
-
     person, chat = await bots.paired()
     bots.model.script = asks
     await bots.platform.say(person, chat, "Where?")
-    asked = (await bots.until(chat, lambda shown: shown[-1].buttons == len(options)))[-1]
+    asked = (await bots.until(chat, lambda shown: shown[-1].buttons == len(OPTIONS)))[-1]
     assert "Which bed?" in asked.text
     await bots.platform.press(person, chat, asked.id, 0)
     await bots.until(chat, lambda shown: any("So South." in one.text for one in shown))
@@ -130,8 +123,7 @@ async def test_a_question_has_buttons_that_are_good_once(bots: Bots):
     (decided,) = [one for one in shown if one.id == asked.id]
     await bots.platform.press(person, chat, asked.id, 1)
     bots.model.script = says_so
-    await bots.platform.say(person, chat, "Thanks")
-    shown = await bots.answer(chat, "Thanks")
+    shown = await bots.exchange(person, chat, "Thanks", "Thanks")
     assert [one.text for one in shown if one.id == asked.id] == [decided.text]
 
 
@@ -153,8 +145,7 @@ async def test_a_suggestion_has_buttons_and_is_decided_on_once_here_or_elsewhere
         return {n: one for one in shown for n in names if f"{start}{n}.md" in one.text}
 
     person, chat = await bots.paired()
-    await bots.platform.say(person, chat, "Which beds are there?")
-    await bots.answer(chat, "You said")
+    await bots.exchange(person, chat, "Which beds are there?", "You said")
     (session,) = await bots.sessions()
     more = {"allowed_folders": ["Beds"], "allowed_mcps": None, "capabilities": ["Read"]}
     await bots.api("PATCH", f"chat/{session['id']}", json={"permissions": more})
@@ -186,30 +177,6 @@ async def test_a_suggestion_has_buttons_and_is_decided_on_once_here_or_elsewhere
         "Beds/Peas.md": ("rejected", "user"),
         "Beds/Leeks.md": ("approved", "user"),
     }
-
-
-async def test_anothers_press_of_a_button_is_nothing(bots: Bots):
-    question = {"question": "Which bed?", "header": "Bed", "multiSelect": False}
-    options = [{"label": one, "description": ""} for one in ("South", "North")]
-
-    async def asks(job: Job) -> AsyncIterator[Step]:
-        body = {"questions": [{**question, "options": options}]}
-        result = await call_tool(job.tools, "AskUserQuestion", body)
-        yield TextDelta(text=f"So {'South' if 'South' in result.text else 'North'}.")
-
-    ana, _ = await bots.paired("Ana")
-    bob, _ = await bots.paired("Bob")
-    eve = await bots.platform.person("Eve")
-    group = await bots.platform.group(ana, bob, eve)
-    bots.model.script = asks
-    await bots.platform.say(ana, group, "Where?", to_bot=True)
-    asked = (await bots.until(group, lambda shown: shown[-1].buttons == len(options)))[-1]
-    for person in (eve, bob):
-        await bots.platform.press(person, group, asked.id, 1)
-    await bots.platform.press(ana, group, asked.id, 0)
-    await bots.until(group, lambda shown: any("So South." in one.text for one in shown))
-    title = bots.platform.platform.title()
-    assert set(await bots.refused()) == {f"{title} {one}" for one in (ana, bob, eve)}
 
 
 async def test_a_message_that_its_author_edits_or_deletes_changes_in_the_session(bots: Bots):
@@ -278,19 +245,16 @@ async def test_a_turn_is_stopped_from_the_chat(bots: Bots):
 
     person, chat = await bots.paired()
     bots.model.script = never
-    await bots.platform.say(person, chat, "Go")
-    await bots.answer(chat, "It begins")
+    await bots.exchange(person, chat, "Go", "It begins")
     await bots.platform.say(person, chat, "/stop")
     await bots.until(chat, lambda shown: any("(Stopped.)" in one.text for one in shown))
     bots.model.script = says_so
-    await bots.platform.say(person, chat, "And now?")
-    await bots.answer(chat, "And now?")
+    await bots.exchange(person, chat, "And now?", "And now?")
 
 
 async def test_what_is_said_on_the_page_appears_in_the_chat_with_its_answer(bots: Bots):
     person, chat = await bots.paired()
-    await bots.platform.say(person, chat, "Beans")
-    await bots.answer(chat, "You said: Beans")
+    await bots.exchange(person, chat, "Beans")
     (session,) = await bots.sessions()
     await on_page(bots, session["id"], "From the page")
     shown = await bots.answer(chat, "You said: From the page")
@@ -304,15 +268,13 @@ async def test_in_a_group_the_bot_hears_paired_people_who_address_it(bots: Bots)
     group = await platform.group(person, bob)
     await platform.say(person, group, "Just us")
     await platform.say(bob, group, "What is in the diary?", to_bot=True)
-    await platform.say(person, group, "Where are the beans?", to_bot=True)
-    await bots.answer(group, "Where are the beans?")
+    await bots.exchange(person, group, "Where are the beans?", "Where are the beans?", to_bot=True)
     assert [one.prompt for one in bots.model.jobs] == ["Ana: Where are the beans?"]
     (session,) = await bots.sessions()
     assert (session["linkedBotChatType"], session["mode"]) == ("group", "sandboxed")
     more = {"allowed_folders": None, "allowed_mcps": None, "capabilities": ["Read", "Write"]}
     await bots.api("PATCH", f"chat/{session['id']}", json={"permissions": more, "mode": "trusted"})
-    await platform.say(person, group, "And now?", to_bot=True)
-    await bots.answer(group, "And now?")
+    await bots.exchange(person, group, "And now?", "And now?", to_bot=True)
     (session,) = await bots.sessions()
     assert session["mode"] == "sandboxed"
     assert session["metadata"]["permissions"] | {"sandbox_override": None} == {
@@ -332,18 +294,15 @@ async def test_a_group_is_known_while_who_added_the_bot_is_paired_also_after_it_
     ana, _ = await bots.paired("Ana")
     bob = await platform.person("Bob")
     group, chat = await platform.group(ana, bob), await platform.dm(bob)
-    await platform.say(ana, group, "Where are the beans?", to_bot=True)
-    await bots.answer(group, "Where are the beans?")
+    await bots.exchange(ana, group, "Where are the beans?", "Where are the beans?", to_bot=True)
     await bots.api("DELETE", f"bots/{name}")
     said = {**platform.settings(), "allowed_users": [ana]}
     await bots.api("PUT", "bots/config", json={name: said})
     await bots.connected()
-    await platform.say(ana, group, "And now?", to_bot=True)
-    await bots.answer(group, "And now?")
+    await bots.exchange(ana, group, "And now?", "And now?", to_bot=True)
     await bots.api("PUT", "bots/config", json={name: {"allowed_users": [bob]}})
     await platform.say(bob, group, "And mine?", to_bot=True)
-    await platform.say(bob, chat, "Are you here?")
-    await bots.answer(chat, "Are you here?")
+    await bots.exchange(bob, chat, "Are you here?", "Are you here?")
     assert not any("And mine?" in one for one in bots.model.prompts)
 
 
@@ -354,8 +313,7 @@ async def test_the_bot_leaves_a_group_to_which_a_stranger_added_it(bots: Bots):
     group = await platform.group(bob, person)
     await platform.say(person, group, "Where are the beans?", to_bot=True)
     other = await platform.group(person)
-    await platform.say(person, other, "Are you here?", to_bot=True)
-    await bots.answer(other, "Are you here?")
+    await bots.exchange(person, other, "Are you here?", "Are you here?", to_bot=True)
     assert await platform.shown(group) == []
     assert len(bots.model.jobs) == 1
     assert f"{platform.platform.title()} {bob}" in await bots.refused()
@@ -384,7 +342,6 @@ async def test_a_file_goes_into_the_vault_and_to_the_agent(bots: Bots):
 
 
 def configure_daily(home: Path, config: object) -> None:
-    """Give Daily these settings."""
     record = home / "modules.yaml"
     modules = yaml.safe_load(record.read_text())
     modules["modules"]["daily"]["config"] = config
@@ -398,15 +355,14 @@ async def test_with_daily_a_chat_writes_entries_and_a_voice_note_is_its_words(
         person, chat = await bots.paired()
     configure_daily(home, hears(tmp_path, "Where do the beans go?"))
     async with starting() as bots:
-        await bots.platform.say(person, chat, "/journal Sowed the beans.")
-        await bots.answer(chat, "in the journal")
+        await bots.exchange(person, chat, "/journal Sowed the beans.", "in the journal")
         group = await bots.platform.group(person, await bots.platform.person("Bob"))
-        await bots.platform.say(person, group, "/journal Of the group")
-        await bots.answer(group, "may not write into the journal")
+        await bots.exchange(
+            person, group, "/journal Of the group", "may not write into the journal"
+        )
         defaults = {"group": {"allowed_mcps": ["daily-create"]}}
         await bots.api("PUT", "bots/config", json={"defaults": defaults})
-        await bots.platform.say(person, group, "/journal Allowed")
-        await bots.answer(group, "in the journal")
+        await bots.exchange(person, group, "/journal Allowed", "in the journal")
         assert "Allowed" in await bots.written()
         assert "Of the group" not in await bots.written()
         entry = f"Sowed the beans.\n\n*{bots.platform.platform.title()}*"
@@ -437,8 +393,7 @@ async def test_a_file_of_an_answer_is_sent_if_the_conversation_may_show_it(bots:
     await bots.platform.say(person, chat, "Draw it")
     shown = await bots.until(chat, lambda shown: any(one.file for one in shown))
     bots.model.script = says_so
-    await bots.platform.say(person, chat, "Thanks")
-    shown = await bots.answer(chat, "Thanks")
+    shown = await bots.exchange(person, chat, "Thanks", "Thanks")
     assert [one.file for one in shown if one.file] == [b"Charts/chart.png"]
 
 
@@ -446,12 +401,12 @@ async def test_without_a_model_the_bot_answers_from_the_notes(starting: Starting
     (vault / "Garden.md").write_text("# Garden\n\nThe beans are on the south bed.\n")
     async with starting(OfflineBackend()) as bots:
         person, chat = await bots.paired()
-        await bots.platform.say(person, chat, "Where are the beans?")
-        shown = await bots.answer(chat, "south bed")
+        shown = await bots.exchange(person, chat, "Where are the beans?", "south bed")
         assert "no model" in shown[-1].text.lower()
         group = await bots.platform.group(person, await bots.platform.person("Bob"))
-        await bots.platform.say(person, group, "Where are the beans?", to_bot=True)
-        shown = await bots.answer(group, "may read no notes")
+        shown = await bots.exchange(
+            person, group, "Where are the beans?", "may read no notes", to_bot=True
+        )
         assert "south" not in shown[-1].text
 
 
@@ -461,8 +416,7 @@ async def test_the_token_is_in_no_answer_no_note_no_log_and_no_backup_without_se
     caplog.set_level("DEBUG")
     async with starting() as bots:
         person, chat = await bots.paired()
-        await bots.platform.say(person, chat, "Beans")
-        await bots.answer(chat, "You said: Beans")
+        await bots.exchange(person, chat, "Beans")
         paths = (
             "bots/status",
             "bots/config",

@@ -23,16 +23,9 @@ from modules.bots.connector import (
 )
 from modules.bots.telegram import TelegramConnector
 from modules.bots.telegram_html import as_html
+from tests.bots.listening import KeptCursor
 from tests.bots.telegram_api import Refused, words_of
 from tests.bots.telegram_rig import TelegramRig
-
-
-class NoCursor:
-    async def get(self) -> str:
-        return ""
-
-    async def put(self, text: str) -> None:
-        del text
 
 
 @pytest.fixture
@@ -44,7 +37,7 @@ async def rig() -> AsyncIterator[TelegramRig]:
 
 @pytest.fixture
 async def bot(rig: TelegramRig) -> AsyncIterator[TelegramConnector]:
-    bot = TelegramConnector(rig.settings(), NoCursor())
+    bot = TelegramConnector(rig.settings(), KeptCursor())
     assert await bot.connect() == "@NotesBot"
     yield bot
     await bot.close()
@@ -56,7 +49,6 @@ async def fetch_nothing(bot: TelegramConnector) -> None:
 
 
 async def next_of(bot: TelegramConnector) -> Incoming:
-    """The first thing that happens."""
     async with aclosing(bot.listen()) as found:  # type: ignore[type-var]  # a generator
         return await anext(found)
 
@@ -212,7 +204,7 @@ async def test_the_token_is_in_no_error_and_no_log(rig: TelegramRig, caplog):
         {**rig.settings(), "base_url": "http://[/bot"},
         {**rig.settings(), "token": f"{token} x"},
     ):
-        bot = TelegramConnector(settings, NoCursor())
+        bot = TelegramConnector(settings, KeptCursor())
         with pytest.raises(ConnectorError) as raised:
             await fetch_nothing(bot)
         error = raised.value

@@ -10,7 +10,8 @@ import aiohttp
 import pytest
 
 from modules.bots.telegram import TelegramConnector
-from tests.bots.test_telegram import NoCursor, next_of
+from tests.bots.listening import KeptCursor
+from tests.bots.test_telegram import next_of
 
 _SERVER = """
 const {TelegramServer} = require("telegram-test-api/lib/telegramServer");
@@ -46,7 +47,7 @@ async def test_a_message_that_another_server_passes_on(tmp_path: Path, torture):
     )
     assert server.stdout is not None
     url = f"http://127.0.0.1:{int(await server.stdout.readline())}"
-    bot = TelegramConnector({"token": "27:test", "base_url": f"{url}/bot"}, NoCursor())
+    bot = TelegramConnector({"token": "27:test", "base_url": f"{url}/bot"}, KeptCursor())
     try:
         assert (await bot.connect()).startswith("@")
         person = {"id": 5, "is_bot": False, "first_name": "Ana"}

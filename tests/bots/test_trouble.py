@@ -14,7 +14,14 @@ import pytest
 
 from modules.bots.connectors import connector_class
 from parachuted.agents.job import Job, Step, TextDelta
-from tests.bots.conftest import Bots, Starting, eventually, says_so
+from tests.bots.conftest import (
+    Bots,
+    Starting,
+    eventually,
+    holds,
+    in_parts,
+    says_so,
+)
 from tests.bots.killable import LAST, in_pieces, killed_after
 from tests.bots.rigs import PlatformRig
 from tests.bots.telegram_rig import TelegramRig
@@ -110,7 +117,7 @@ async def test_an_answer_that_was_given_and_not_noted_is_not_given_again(
         person, chat = await bots.paired()
         bots.model.script = slowly
         await platform.say(person, chat, "Where are the beans?")
-        await eventually(lambda: _true(bots.model.jobs), lambda: _true(bots.model.jobs))
+        await bots.asked()
         if moment == "begun":
             going["asked"].set()
             await bots.answer(chat, "On the")
@@ -118,14 +125,12 @@ async def test_an_answer_that_was_given_and_not_noted_is_not_given_again(
         for event in going.values():
             event.set()
         before = await bots.answer(chat, "On the south bed.")
-        await bots.platform.say(person, chat, "/status")
-        await bots.answer(chat, "Mode:")
+        await bots.exchange(person, chat, "/status", "Mode:")
         model = bots.model
     put_back(home, memory)
     async with starting(model) as bots:
         model.script = says_so
-        await platform.say(person, chat, "And the peas?")
-        shown = await bots.answer(chat, "And the peas?")
+        shown = await bots.exchange(person, chat, "And the peas?", "And the peas?")
         assert [one.text for one in shown if "south bed" in one.text] == ["On the south bed."]
         assert [one.id for one in shown][: len(before)] == [one.id for one in before]
         assert (await bots.said())[:2] == [
@@ -155,15 +160,10 @@ async def test_an_answer_that_comes_while_the_platform_is_down_arrives(
     bots: Bots, platform: PlatformRig
 ):
     going = asyncio.Event()
-
-    async def waits(_job: Job) -> AsyncIterator[Step]:
-        await going.wait()
-        yield TextDelta(text="Here it is.")
-
     person, chat = await bots.paired()
-    bots.model.script = waits
+    bots.model.script = in_parts("", going, "Here it is.")
     await platform.say(person, chat, "Where?")
-    await eventually(lambda: _true(bots.model.jobs), lambda: _true(bots.model.jobs))
+    await bots.asked()
     async with platform.outage():
         going.set()
         await asyncio.sleep(0.5)
@@ -175,15 +175,10 @@ async def test_an_answer_that_was_sent_and_not_acknowledged_is_not_sent_again(
     bots: Bots, platform: PlatformRig
 ):
     going = asyncio.Event()
-
-    async def waits(_job: Job) -> AsyncIterator[Step]:
-        await going.wait()
-        yield TextDelta(text="Here it is.")
-
     person, chat = await bots.paired()
-    bots.model.script = waits
+    bots.model.script = in_parts("", going, "Here it is.")
     await platform.say(person, chat, "Where?")
-    await eventually(lambda: _true(bots.model.jobs), lambda: _true(bots.model.jobs))
+    await bots.asked()
     async with platform.losing_answers():
         going.set()
         await bots.until(chat, lambda shown: any(one.text == "Here it is." for one in shown))
@@ -200,27 +195,19 @@ async def test_a_chat_that_shuts_the_bot_out_leaves_it_connected_to_the_others(
     bots: Bots, platform: PlatformRig
 ):
     going = asyncio.Event()
-
-    async def waits(_job: Job) -> AsyncIterator[Step]:
-        await going.wait()
-        yield TextDelta(text="Here it is.")
-
     ana, chat = await bots.paired("Ana")
     bob, other = await bots.paired("Bob")
-    bots.model.script = waits
+    bots.model.script = in_parts("", going, "Here it is.")
     await platform.say(ana, chat, "Where?")
-    await eventually(lambda: _true(bots.model.jobs), lambda: _true(bots.model.jobs))
+    await bots.asked()
     await platform.shut_out(ana, chat)
     going.set()
+    waiting = "SELECT 1 FROM updates WHERE is_done = 0"
     with closing(sqlite3.connect(memory_of(bots.daemon.daemon.watched.home))) as live:
-        await eventually(
-            lambda: _true(not live.execute("SELECT 1 FROM updates WHERE is_done = 0").fetchall()),
-            lambda: bots.api("GET", "bots/status"),
-        )
+        await holds(lambda: not live.execute(waiting).fetchall())
     found = (await bots.api("GET", "bots/status"))["connectors"][platform.platform]
     assert (found["running"], found["problem"]) == (True, "")
-    await platform.say(bob, other, "And you?")
-    await bots.answer(other, "Here it is.")
+    await bots.exchange(bob, other, "And you?", "Here it is.")
 
 
 @pytest.mark.parametrize("platform", ["telegram"], indirect=True)
@@ -228,16 +215,10 @@ async def test_a_chat_shows_that_work_goes_on_while_nothing_is_said(
     bots: Bots, platform: TelegramRig
 ):
     going = asyncio.Event()
-
-    async def waits(_job: Job) -> AsyncIterator[Step]:
-        await going.wait()
-        yield TextDelta(text="Here it is.")
-
     person, chat = await bots.paired()
-    bots.model.script = waits
+    bots.model.script = in_parts("", going, "Here it is.")
     await platform.say(person, chat, "Where?")
-    shows = lambda: _true("sendChatAction" in dict(platform.api.asked))  # noqa: E731
-    await eventually(shows, shows)
+    await holds(lambda: "sendChatAction" in dict(platform.api.asked))
     going.set()
     await bots.answer(chat, "Here it is.")
 
@@ -249,8 +230,7 @@ async def test_a_chat_waits_as_long_as_telegram_asks_for(bots: Bots, platform: T
     person, chat = await bots.paired()
     platform.api.refusals += [pause, pause]
     before = len(platform.api.asked)
-    await platform.say(person, chat, "Where?")
-    shown = await bots.answer(chat, "You said: Where?")
+    shown = await bots.exchange(person, chat, "Where?")
     calls = [at for name, at in platform.api.asked[before:] if name != "getUpdates"]
     assert all(later - earlier >= 2 for earlier, later in pairwise(calls[:3]))
     assert [one.text for one in shown[1:]] == ["You said: Where?"]
@@ -272,12 +252,10 @@ async def test_a_message_is_answered_once_however_often_and_with_whatever_date_i
             platform.api.update(**update)
         await bots.answer(chat, "You said: Where?")
         platform.api.update(**update)
-        await platform.say(person, chat, "Thanks")
-        await bots.answer(chat, "You said: Thanks")
+        await bots.exchange(person, chat, "Thanks")
     async with starting() as bots:
         platform.api.update(**update)
-        await platform.say(person, chat, "And now?")
-        shown = await bots.answer(chat, "You said: And now?")
+        shown = await bots.exchange(person, chat, "And now?")
         answers = [f"You said: {one}" for one in ("Where?", "Thanks", "And now?")]
         assert [one.text for one in shown[1:]] == answers
         assert len([one for one in await bots.said() if one.startswith("user")]) == len(answers)
@@ -289,11 +267,9 @@ async def test_a_group_that_becomes_a_supergroup_goes_on_with_its_conversation(
 ):
     person, _ = await bots.paired()
     group = await platform.group(person)
-    await platform.say(person, group, "Where?", to_bot=True)
-    await bots.answer(group, "You said: Ana: Where?")
+    await bots.exchange(person, group, "Where?", "You said: Ana: Where?", to_bot=True)
     new = platform.migrate(group)
-    await platform.say(person, new, "And now?", to_bot=True)
-    await bots.answer(new, "You said: Ana: And now?")
+    await bots.exchange(person, new, "And now?", "You said: Ana: And now?", to_bot=True)
     (session,) = await bots.sessions()
     assert session["linkedBotChatId"] == new
     assert [one for one in await bots.said() if one.startswith("user")] == [
@@ -306,16 +282,9 @@ async def test_settings_that_change_while_an_answer_is_written_lose_and_double_n
     bots: Bots, platform: PlatformRig
 ):
     going = asyncio.Event()
-
-    async def slowly(_job: Job) -> AsyncIterator[Step]:
-        yield TextDelta(text="Here ")
-        await going.wait()
-        yield TextDelta(text="it is.")
-
     person, chat = await bots.paired()
-    bots.model.script = slowly
-    await platform.say(person, chat, "Where?")
-    await bots.answer(chat, "Here")
+    bots.model.script = in_parts("Here ", going, "it is.")
+    await bots.exchange(person, chat, "Where?", "Here")
     await platform.say(person, chat, "And then?")
     for level in ("sandboxed", "direct"):
         said = {platform.platform: {"dm_trust_level": level}}
@@ -361,7 +330,3 @@ async def test_fifty_chats_at_once_each_get_their_own_answers_in_order(
         assert [one.text for one in shown] == [
             f"You said: Say {number} and {turn}" for turn in range(3)
         ]
-
-
-async def _true(value: object) -> bool | None:
-    return True if value else None

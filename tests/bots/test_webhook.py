@@ -39,8 +39,7 @@ async def test_what_telegram_posts_is_answered_once_until_the_webhook_is_taken_a
         assert asked["max_connections"] == "1"
         assert platform.settings()["token"] not in json.dumps(asked)
         polls = sum(1 for one, _ in api.asked if one == "getUpdates")
-        await platform.say(person, chat, "Beans")
-        await bots.answer(chat, "You said: Beans")
+        await bots.exchange(person, chat, "Beans")
         body = {"update_id": 9_000, "message": api.message(int(chat), platform.people[person])}
         body["message"] |= {"text": "Peas"}
         headers = {HEADER: asked["secret_token"]}
@@ -64,8 +63,7 @@ async def test_what_telegram_posts_is_answered_once_until_the_webhook_is_taken_a
         await bots.api("POST", "bots/telegram/start")
         await bots.answer(chat, "You said: Corn")
         assert await webhook_set(bots, "") == {}
-        await platform.say(person, chat, "Leeks")
-        await bots.answer(chat, "You said: Leeks")
+        await bots.exchange(person, chat, "Leeks")
         async with (
             aiohttp.ClientSession(headers=headers) as client,
             client.post(bots.daemon.url + PATH, json=body) as answer,

@@ -1,104 +1,50 @@
-"""The events of a chat as the existing app decodes them: a missing field, or one of another type,
-is a failure, as it is there.
+"""What the existing app reads: a missing field, or one of another type, is a failure, as there.
+
+Fields are written `name:kind`; one whose name ends with `?` may be null.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
 
-_S, _B, _I = (str,), (bool,), (int,)
-_S0, _I0 = (str, type(None)), (int, type(None))
-_RESUME = {
-    "method": _S,
-    "sdkSessionValid": _B,
-    "sdkResumeAttempted": _B,
-    "sdkResumeFailed": _B,
-    "contextInjected": _B,
-    "messagesInjected": _I,
-    "tokensEstimate": _I,
-    "previousMessageCount": _I,
-    "loadedFromDisk": _B,
-    "cacheHit": _B,
-}
-_TEXTS = [_S]
-FIELDS: Mapping[str, Mapping[str, object]] = {
-    "session": {
-        "sessionId": _S0,
-        "trustLevel": _S0,
-        "title": _S0,
-        "sessionResume": _RESUME,
-        "resumeInfo": {},
-    },
-    "user_message": {"content": _S},
-    "prompt_metadata": {
-        "promptSource": _S,
-        "promptSourcePath": _S0,
-        "contextFiles": _TEXTS,
-        "contextTokens": _I,
-        "contextTruncated": _B,
-        "agentName": _S0,
-        "availableAgents": _TEXTS,
-        "availableSkills": _TEXTS,
-        "availableMcps": _TEXTS,
-        "basePromptTokens": _I,
-        "totalPromptTokens": _I,
-        "trustMode": _B,
-        "workingDirectoryClaudeMd": _S0,
-        "brain_context_loaded": _B,
-        "brain_context_count": _I,
-    },
-    "init": {"tools": _TEXTS, "permissionMode": _S0},
-    "model": {"model": _S},
-    "text": {"content": _S, "delta": _S},
-    "thinking": {"content": _S},
-    "tool_use": {"tool": {"id": _S, "name": _S, "input": {}}},
-    "tool_result": {"toolUseId": _S, "content": _S, "isError": _B},
-    "user_question": {
-        "requestId": _S,
-        "sessionId": _S,
-        "questions": [
-            {
-                "question": _S,
-                "header": _S,
-                "options": [{"label": _S, "description": _S}],
-                "multiSelect": _B,
-            }
-        ],
-    },
-    "warning": {"code": _S, "title": _S, "message": _S, "details": [_S]},
-    "typed_error": {
-        "code": _S,
-        "title": _S,
-        "message": _S,
-        "actions": [{"key": _S, "label": _S, "action": _S}],
-        "canRetry": _B,
-        "retryDelayMs": _I0,
-        "originalError": _S0,
-        "sessionId": _S0,
-    },
-    "error": {"error": _S},
-    "session_unavailable": {
-        "reason": _S,
-        "sessionId": _S,
-        "hasMarkdownHistory": _B,
-        "messageCount": _I,
-        "message": _S,
-    },
-    "aborted": {"message": _S, "sessionId": _S, "partialResponse": _S},
-    "done": {
-        "sessionId": _S,
-        "model": _S0,
-        "durationMs": _I,
-        "title": _S0,
-        "sessionResume": _RESUME,
-    },
+_RESUME = (
+    "method:s sdkSessionValid:b sdkResumeAttempted:b sdkResumeFailed:b contextInjected:b "
+    "messagesInjected:i tokensEstimate:i previousMessageCount:i loadedFromDisk:b cacheHit:b"
+)
+FIELDS: Mapping[str, str] = {
+    "session": "sessionId?:s trustLevel?:s title?:s sessionResume:resume resumeInfo:o",
+    "user_message": "content:s",
+    "prompt_metadata": (
+        "promptSource:s promptSourcePath?:s contextFiles:texts contextTokens:i contextTruncated:b "
+        "agentName?:s availableAgents:texts availableSkills:texts availableMcps:texts "
+        "basePromptTokens:i totalPromptTokens:i trustMode:b workingDirectoryClaudeMd?:s "
+        "brain_context_loaded:b brain_context_count:i"
+    ),
+    "init": "tools:texts permissionMode?:s",
+    "model": "model:s",
+    "text": "content:s delta:s",
+    "thinking": "content:s",
+    "tool_use": "tool:tool",
+    "tool_result": "toolUseId:s content:s isError:b",
+    "user_question": "requestId:s sessionId:s questions:questions",
+    "warning": "code:s title:s message:s details:texts",
+    "typed_error": (
+        "code:s title:s message:s actions:actions canRetry:b retryDelayMs?:i originalError?:s "
+        "sessionId?:s"
+    ),
+    "error": "error:s",
+    "session_unavailable": "reason:s sessionId:s hasMarkdownHistory:b messageCount:i message:s",
+    "aborted": "message:s sessionId:s partialResponse:s",
+    "done": "sessionId:s model?:s durationMs:i title?:s sessionResume:resume",
     # the app ignores what it does not know
-    "permission_request": {"id": _S, "sessionId": _S, "tool": _S, "input": {}, "patterns": _TEXTS},
-    "injected": {"content": _S},
-    "answered": {"requestId": _S},
-    "ping": {},
-    "reset": {},
+    "permission_request": "id:s sessionId:s tool:s input:o patterns:texts",
+    "injected": "content:s",
+    "answered": "requestId:s",
+    "ping": "",
+    "reset": "",
 }
 CODES = frozenset(
     [
@@ -125,30 +71,47 @@ CODES = frozenset(
 ACTIONS = frozenset({"retry", "settings", "reauth", "dismiss", "new_session"})
 
 
-def decoded(data: object) -> Mapping[str, object]:
+def _each(fields: str) -> Callable[[Any], object]:
+    return lambda value: isinstance(value, list) and [decode(one, fields) for one in value] == value
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+
+
+_KINDS: Mapping[str, Callable[[Any], object]] = {
+    "s": lambda value: isinstance(value, str),
+    "t": _is_time,
+    "i": lambda value: type(value) is int,
+    "b": lambda value: isinstance(value, bool),
+    "o": lambda value: isinstance(value, dict),
+    "texts": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    "resume": lambda value: decode(value, _RESUME),
+    "tool": lambda value: decode(value, "id:s name:s input:o"),
+    "options": _each("label:s description:s"),
+    "questions": _each("question:s header:s options:options multiSelect:b"),
+    "actions": _each("key:s label:s action:s"),
+}
+
+
+def decode(found: Any, fields: str) -> Mapping[str, Any]:
+    """What the app makes of it: it throws where a type is not the one that it casts to."""
+    found = json.loads(json.dumps(found))
+    for one in fields.split():
+        name, _, kind = one.partition(":")
+        value = found[name.removesuffix("?")]
+        if not (name.endswith("?") and value is None):
+            assert _KINDS[kind](value), (name, value)
+    return found
+
+
+def decoded(data: object) -> Mapping[str, Any]:
     """The event, if the app would take it."""
-    event = json.loads(json.dumps(data))
-    assert isinstance(event, dict), event
-    kind = event["type"]
-    assert kind in FIELDS, f"no such event: {kind}"
-    _check(event, FIELDS[kind], kind)
-    if kind == "typed_error":
+    event = decode(data, "type:s")
+    assert event["type"] in FIELDS, f"no such event: {event['type']}"
+    decode(event, FIELDS[event["type"]])
+    if event["type"] == "typed_error":
         assert event["code"] in CODES, event
         assert all(one["action"] in ACTIONS for one in event["actions"]), event
         assert all(len(one["key"]) == 1 for one in event["actions"]), event
     return event
-
-
-def _check(value: object, shape: object, where: str) -> None:
-    if isinstance(shape, Mapping):
-        assert isinstance(value, dict), f"{where} is no object: {value!r}"
-        for name, inner in shape.items():
-            assert name in value, f"{where}.{name} is missing"
-            _check(value[name], inner, f"{where}.{name}")
-    elif isinstance(shape, list):
-        assert isinstance(value, list), f"{where} is no list: {value!r}"
-        for one in value:
-            _check(one, shape[0], f"{where}[]")
-    else:
-        assert isinstance(shape, tuple)
-        assert type(value) in shape, f"{where} is {value!r}"

@@ -39,7 +39,6 @@ async def restarted(module: ModuleHarness) -> AsyncIterator[Path]:
 
 
 def conversations(module: ModuleHarness) -> Any:
-    """The ConversationInterface."""
     return module.interface("ConversationInterface")
 
 
@@ -51,12 +50,10 @@ async def session(module: ModuleHarness, session_id: str) -> dict[str, Any]:
 
 
 async def texts(module: ModuleHarness, session_id: str) -> list[str]:
-    """What the messages of a session say."""
     return [one["content"] for one in (await session(module, session_id))["messages"]]
 
 
 def files(vault: Path) -> list[str]:
-    """The names of the sessions' files."""
     return sorted(path.name for path in (vault / "Chat/sessions").glob("*.md"))
 
 

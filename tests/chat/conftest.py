@@ -13,7 +13,6 @@ from tests.chat.chat_of import running_chat
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Path:
-    """An empty vault."""
     folder = tmp_path / "vault"
     folder.mkdir()
     return folder
@@ -21,6 +20,5 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def chat(vault: Path) -> AsyncIterator[ModuleHarness]:
-    """Chat on that vault."""
     async with running_chat(vault) as module:
         yield module

@@ -31,8 +31,6 @@ Script: TypeAlias = Sequence[Moment] | Callable[[str, Mapping[str, Any]], Sequen
 
 @dataclass
 class StartedRun:
-    """What a run was started with, and what it was told."""
-
     agent: str
     prompt: str
     options: Mapping[str, Any]
@@ -151,7 +149,6 @@ async def scripted_chat(
     judge: Callable[[str, str | None], str] | None = None,
     **options: Any,
 ) -> AsyncIterator[tuple[ModuleHarness, ScriptedRuns]]:
-    """Chat on that vault, whose agents follow the script."""
     runs = ScriptedRuns(script, judge)
     async with running_chat(vault, runs=runs, **options) as module:
         yield module, runs

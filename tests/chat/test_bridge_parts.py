@@ -7,7 +7,7 @@ import pytest
 from parachuted.errors import AgentFailedError
 from tests.chat.loading import chat_file
 
-access, bridge, judge = chat_file("brain_access"), chat_file("bridge"), chat_file("judge")
+access, bridge = chat_file("brain_access"), chat_file("bridge")
 facts_file = chat_file("write_back")
 
 KIM = {"name": "Kim Lee", "type": "person", "snippet": "Grows beans.", "path": "Brain/kim.md"}
@@ -22,9 +22,9 @@ class SearchOnly:
 
 @pytest.mark.parametrize("message", ["", "thanks, that is all", "wer ist das?", "...", "何?"])
 def test_a_message_of_under_five_words_is_not_judged(message: str):
-    assert judge.is_short(message)
-    assert not judge.is_short(f"{message} what did Kim say yesterday")
-    assert not judge.is_short(f"{message}キムさんは昨日何と言いましたか")
+    assert access.is_short(message)
+    assert not access.is_short(f"{message} what did Kim say yesterday")
+    assert not access.is_short(f"{message}キムさんは昨日何と言いましたか")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_message_of_under_five_words_is_not_judged(message: str):
     ],
 )
 def test_a_models_judgment_has_three_forms_and_at_most_three_queries(answer, judgment, queries):
-    verdict = judge.read_verdict(answer)
+    verdict = access.read_verdict(answer)
 
     assert (verdict.judgment, len(verdict.queries), verdict.by) == (judgment, queries, "model")
 
@@ -46,14 +46,14 @@ def test_a_models_judgment_has_three_forms_and_at_most_three_queries(answer, jud
     "answer", [None, "enrich", {"judgment": "enrich", "queries": [1, " "]}, {"judgment": "other"}]
 )
 def test_a_judgment_that_makes_no_sense_is_none(answer):
-    assert judge.read_verdict(answer) is None
+    assert access.read_verdict(answer) is None
 
 
 async def test_a_model_that_fails_leaves_the_judgment_to_the_words():
     async def fails(*_said, **_more):
         raise AgentFailedError("no")
 
-    assert await judge.judge_by_model(fails, "m", summary="", loaded=(), timeout_s=30) is None
+    assert await access.judge_by_model(fails, "m", summary="", loaded=(), timeout_s=30) is None
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ async def test_a_model_that_fails_leaves_the_judgment_to_the_words():
     ],
 )
 async def test_who_wants_to_work_with_brain_itself_is_not_helped_beforehand(message: str):
-    verdict = await judge.judge_by_words(access.BrainAccess(SearchOnly()), message)
+    verdict = await access.judge_by_words(access.BrainAccess(SearchOnly()), message)
 
     assert verdict.judgment == "step_back"
 
@@ -80,7 +80,7 @@ async def test_a_provider_that_can_only_search_is_enough():
     assert await brain.named_in("Kim", 0.0) == []
     assert await brain.types() == {}
     assert not await brain.is_empty()
-    verdict = await judge.judge_by_words(brain, "Nothing of this is known there")
+    verdict = await access.judge_by_words(brain, "Nothing of this is known there")
     assert verdict.judgment == "pass_through"
 
 

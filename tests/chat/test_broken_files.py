@@ -26,7 +26,6 @@ CONFLICT = "<<<<<<< HEAD\nsummary: a\n=======\nsummary: b\n>>>>>>> other\n"
 
 
 async def edited(chat: ModuleHarness, vault: Path, old: str, new: str) -> Path:
-    """A person edits the only session's file."""
     (name,) = files(vault)
     path = vault / FOLDER / name
     text = path.read_text()

@@ -36,7 +36,6 @@ DONE = (
 
 
 async def with_chat(daemon_rig: DaemonRig, vault: Path, text: str = TEXT) -> None:
-    """Chat, with one conversation."""
     save(vault / SESSION, text)
     save(vault / GARDEN, "# Garden\n\n## Facts\n- Beds: 4\n\n## History\n")
     await daemon_rig.settled()  # the index knows both before Chat reads it
@@ -82,6 +81,10 @@ async def test_its_tools_write_the_session_that_it_observes_and_no_other(live: L
         assert job.agent == "chat/curator"
         assert "You observe a conversation" in job.system_prompt
         assert "read_note" in job.prompt
+        await post(daemon_rig, "/api/chat/s-1/curator/trigger")
+        await daemon_rig.until(lambda: len(backend.jobs) == 2, 30)
+        assert job.session_id is None
+        assert backend.jobs[1].session_id == session["curatorSessionId"]
 
 
 @pytest.mark.parametrize("source", ["default", "user"])
@@ -115,18 +118,6 @@ async def test_a_title_typed_into_the_file_while_it_works_stays(live: Live, vaul
 
         assert found["session"]["title"] == "Mine"
         assert "update_title" not in found["session"]["curatorLastRun"]["actions"]
-
-
-async def test_it_goes_on_with_its_own_session(live: Live, vault: Path):
-    backend = ScriptedBackend(DONE)
-    async with live(backend) as daemon_rig:
-        await with_chat(daemon_rig, vault)
-        first = await last_run(daemon_rig)
-        await post(daemon_rig, "/api/chat/s-1/curator/trigger")
-        await daemon_rig.until(lambda: len(backend.jobs) == 2, 30)
-
-        assert backend.jobs[0].session_id is None
-        assert backend.jobs[1].session_id == first["session"]["curatorSessionId"]
 
 
 async def test_what_an_exchange_says_cannot_lead_it_to_another_conversation(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.chat.loading import chat_file
 
-prompt, history, messages = chat_file("prompt"), chat_file("resuming"), chat_file("messages")
+prompt, messages = chat_file("prompt"), chat_file("messages")
 PromptPart = prompt.PromptPart
 BASE = PromptPart(kind="base", text="You are a thinking partner.")
 
@@ -69,27 +69,21 @@ def test_over_the_budget_the_journal_goes_first_and_the_base_stays():
     st.integers(100, 500),
 )
 def test_what_is_quoted_never_exceeds_the_budget(parts, budget):
-    made = prompt.compose(
-        [BASE, *(PromptPart(kind=kind, text=text) for kind, text in parts)], budget
-    )
+    given_parts = [BASE, *(PromptPart(kind=kind, text=text) for kind, text in parts)]
+    made = prompt.compose(given_parts, budget)
     assert sum(prompt.tokens_in(one.text) for one in made.parts) <= budget
-    assert (
-        made.text
-        == prompt.compose(
-            [BASE, *(PromptPart(kind=kind, text=text) for kind, text in parts)], budget
-        ).text
-    )
+    assert made.text == prompt.compose(given_parts, budget).text
 
 
 def test_what_was_said_before_goes_in_oldest_first_and_says_what_is_left_out():
-    found = history.history_of(said("first " * 400, "second", "third"), most_tokens=200)
+    found = prompt.history_of(said("first " * 400, "second", "third"), most_tokens=200)
     assert found.count == 3 or "left out" in found.text
     assert found.text.index("second") < found.text.index("third")
     assert found.tokens < 400
 
 
 def test_a_long_message_keeps_its_beginning_and_its_end():
-    found = history.history_of(said("begin " + "x" * 100_000 + " end"))
+    found = prompt.history_of(said("begin " + "x" * 100_000 + " end"))
     assert found.count == 1
     assert "begin" in found.text
     assert "end\n" in found.text
@@ -97,11 +91,11 @@ def test_a_long_message_keeps_its_beginning_and_its_end():
 
 
 def test_a_conversation_that_has_just_started_needs_no_history():
-    assert history.history_of([]).text == ""
+    assert prompt.history_of([]).text == ""
 
 
 @given(st.lists(st.text(max_size=300), max_size=20), st.integers(0, 300))
 def test_a_history_stays_within_its_budget_whatever_was_said(texts, budget):
-    found = history.history_of(said(*texts), most_tokens=budget)
+    found = prompt.history_of(said(*texts), most_tokens=budget)
     assert found.tokens <= budget + 120
     assert found.count <= len(texts)

@@ -6,7 +6,7 @@ import asyncio
 
 from tests.chat.loading import chat_file
 
-run_sessions = chat_file("run_sessions")
+run_sessions = chat_file("turn")
 
 
 async def test_a_run_that_calls_a_tool_while_it_starts_waits_until_its_session_is_known():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from parachuted.testing import ModuleHarness
+from tests.chat.app_decoder import decode
 from tests.chat.chat_of import acting_as_owner, conversations, sessions_of
 from tests.chat.loading import chat_file
 
@@ -22,30 +21,6 @@ SESSION = (
 )
 MESSAGE = "id?:s paraId?:s sessionId?:s role:s timestamp?:t isCompactSummary?:b"
 SOURCES = {"parachute", "claude-code", "claude", "chatgpt", "telegram", "discord", "matrix"}
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
-
-
-_KINDS = {
-    "s": lambda value: isinstance(value, str),
-    "t": _is_time,
-    "i": lambda value: type(value) is int,
-    "b": lambda value: isinstance(value, bool),
-    "o": lambda value: isinstance(value, dict),
-}
-
-
-def decode(found: Any, fields: str) -> Mapping[str, Any]:
-    """What the app makes of it: it throws where a type is not the one that it casts to."""
-    found = json.loads(json.dumps(found))
-    for one in fields.split():
-        name, _, kind = one.partition(":")
-        value = found[name.removesuffix("?")]
-        if not (name.endswith("?") and value is None):
-            assert _KINDS[kind](value), (name, value)
-    return found
 
 
 def decode_session(found: Any) -> Mapping[str, Any]:

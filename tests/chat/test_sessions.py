@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ async def _made(chat: ModuleHarness, title: str, *said: str) -> str:
 
 
 async def _edited(chat: ModuleHarness, vault: Path, old: str, new: str) -> str:
-    """A person edits the only session's file."""
     (name,) = files(vault)
     path = vault / FOLDER / name
     path.write_text(path.read_text().replace(old, new))
@@ -66,16 +64,6 @@ async def test_a_session_is_a_note_that_any_editor_reads(chat: ModuleHarness, va
     assert name.endswith(" Garden plans.md")
     assert "title: Garden plans\ntitle_source: user\n" in text
     assert "\n### User\n\nWhere do the beans go?\n" in text
-
-
-async def test_messages_survive_a_restart(vault: Path):
-    async with running_chat(vault) as chat:
-        made = await conversations(chat).create("Beans")
-        await asyncio.gather(
-            *(conversations(chat).add_message(made["id"], f"{n}", "parachute") for n in range(9))
-        )
-    async with running_chat(vault) as chat:
-        assert sorted(await texts(chat, made["id"])) == [str(n) for n in range(9)]
 
 
 async def test_a_rename_in_the_app_renames_the_file(chat: ModuleHarness, vault: Path):
@@ -112,14 +100,6 @@ async def test_a_file_renamed_in_an_editor_is_a_rename(chat: ModuleHarness, vaul
     found = await session(chat, made)
     assert found["title"] == "Runner beans"
     assert found["path"] == f"{FOLDER}/{new}"
-
-
-async def test_two_sessions_of_one_title_have_a_file_each(chat: ModuleHarness, vault: Path):
-    first, second = await _made(chat, "Beans", "One"), await _made(chat, "Beans", "Two")
-
-    assert len(files(vault)) == 2
-    assert await texts(chat, first) == ["One"]
-    assert await texts(chat, second) == ["Two"]
 
 
 async def test_an_edited_message_is_followed_and_the_fork_recorded(

@@ -21,7 +21,6 @@ LINE = "Kim takes over the beans."
 
 
 async def answers(job: Job) -> object:
-    """What a model would do, as the agent that is asked."""
     if job.agent == "chat/chat":
         return (say("Then Kim has the beans from May on."),)
     if job.agent == "chat/curator":

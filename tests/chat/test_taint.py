@@ -60,7 +60,6 @@ async def test_a_strangers_entity_or_skill_limits_the_turn_whose_prompt_it_enter
 
 
 def begins_another(request: RecordedRequest) -> Sequence[Block]:
-    """In each turn it begins another conversation."""
     if "AskUserQuestion" not in json.dumps(request.body.get("tools", ())):
         return [say("Noted.")]
     if "tool_result" in json.dumps(request.body["messages"][-1]):

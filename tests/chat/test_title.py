@@ -22,24 +22,6 @@ async def _by_curator(chat: ModuleHarness, session_id: str, title: str) -> str:
         return "done"
 
 
-async def test_the_curator_names_a_session_that_has_no_title_yet(chat: ModuleHarness):
-    made = (await conversations(chat).create())["id"]
-
-    assert await _by_curator(chat, made, "Beans in May") == "done"
-
-    found = await session(chat, made)
-    assert found["title"] == "Beans in May"
-    assert found["metadata"]["title_source"] == "ai"
-    assert found["path"].endswith(" Beans in May.md")
-
-
-async def test_a_persons_title_is_protected(chat: ModuleHarness):
-    made = (await conversations(chat).create("Mine"))["id"]
-
-    assert await _by_curator(chat, made, "Beans") == "TitleProtectedError"
-    assert (await session(chat, made))["title"] == "Mine"
-
-
 async def test_a_title_typed_a_moment_ago_is_protected_before_its_event_comes(
     chat: ModuleHarness, vault: Path
 ):
@@ -70,19 +52,3 @@ async def test_in_a_race_the_persons_title_wins(chat: ModuleHarness, round_: int
 
     found = await session(chat, made)
     assert (found["title"], found["metadata"]["title_source"]) == ("Mine", "user")
-
-
-async def test_a_file_that_a_person_named_gets_no_title_of_the_curators(
-    chat: ModuleHarness, vault: Path
-):
-    made = (await conversations(chat).create())["id"]
-    (name,) = files(vault)
-    path = vault / "Chat/sessions/Garden.md"
-    path.write_text((vault / "Chat/sessions" / name).read_text().replace(made, "by-hand"))
-    with acting_as_owner():
-        await sessions_of(chat).files.look("Chat/sessions/Garden.md")
-
-    assert await _by_curator(chat, "by-hand", "Beans") == "TitleProtectedError"
-
-    assert "Beans" not in path.read_text()
-    assert path.exists()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from parachuted.modules import AgentToolCall, AgentToolUse
@@ -18,8 +16,6 @@ def write(vault, path, text):
 
 
 class Brain:
-    """Knows Lena."""
-
     async def suggest(self, text):
         if "Lena" not in text:
             return []
@@ -178,26 +174,6 @@ async def test_no_agent_is_made_of_a_strangers_note(vault):
         assert runs.started == []
 
 
-async def test_a_conversation_is_found_while_its_file_gets_another_name(vault):
-    async with scripted_chat(vault, words("Yes.")) as (module, _):
-        session = (await ask(module, "First?"))[-1]["sessionId"]
-
-        async def rename() -> None:
-            for number in range(8):
-                body = {"title": f"Title {number}"}
-                await module.request("PATCH", f"/{session}", body=body)
-
-        async def read() -> None:
-            while not is_renamed.is_set():
-                assert (await module.request("GET", f"/{session}"))["id"] == session
-
-        is_renamed = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(read())
-            await rename()
-            is_renamed.set()
-
-
 async def test_the_next_turn_goes_on_with_the_models_own_transcript(vault):
     async with scripted_chat(vault, words("One.")) as (module, runs):
         session = (await ask(module, "First."))[-1]["sessionId"]
@@ -281,14 +257,14 @@ async def test_another_machine_has_the_file_alone_and_goes_on(vault):
 
 
 async def test_without_a_model_the_notes_answer_and_say_that_they_are_no_model(vault):
-    write(vault, "Garden/beans.md", "# Beans\n\nSow beans in May, on the left bed.\n")
+    text = "# Beans\n\nA **fence** of [[Larch|larch]].\n\n- Sow *beans* in May, on the left bed.\n"
+    write(vault, "Garden/beans.md", text)
     async with scripted_chat(vault, has_model=False) as (module, runs):
         events = await ask(module, "When do I sow beans?")
         session = events[-1]["sessionId"]
         said = only(events, "done")["response"]
         assert "No model can be asked" in said
-        assert "[[Garden/beans|Beans]]" in said
-        assert "in May" in said
+        assert "- Sow beans in May, on the left bed. ([[Garden/beans|Beans]])" in said
         nothing = await ask(module, "Zebras?", session)
         assert "nothing about it" in only(nothing, "done")["response"]
         assert runs.started == []

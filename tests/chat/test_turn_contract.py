@@ -9,21 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from parachuted.errors import ActRefusedError, NotFoundError
-from parachuted.modules import AgentQuestion, AgentSession
+from parachuted.modules import AgentSession
+from tests.chat.app_decoder import decode
 from tests.chat.chat_of import acting_as_owner, conversations, sessions_of
 from tests.chat.exports import CHATGPT
 from tests.chat.loading import chat_file
 from tests.chat.scripted_runs import ask, kinds, only, scripted_chat, until, words
-from tests.chat.test_session_contract import decode
 
 
 def texts(found: object) -> list[str]:
-    """A list of texts alone, as the app casts it."""
     assert isinstance(found, list)
     assert all(isinstance(one, str) for one in found), found
     return found
@@ -38,39 +36,6 @@ async def test_the_tools_and_the_model_of_a_turn_are_events_as_the_app_decodes_t
         assert only(events, "init")["tools"] == ["read_note", "AskUserQuestion"]
         assert only(events, "model")["model"] == "model-a"
         assert kinds(events).index("model") < kinds(events).index("text")
-
-
-async def test_what_waits_and_what_goes_on_is_as_the_app_decodes_it(vault):
-    hold = asyncio.Event()
-    asked = {"question": "Which?", "header": "Bed", "options": [{"label": "Left"}]}
-    script = [AgentQuestion(id="t1", questions=(asked,)), hold, *words("The left one.")]
-    async with scripted_chat(vault, script) as (module, runs), asyncio.TaskGroup() as group:
-        turn = group.create_task(ask(module, "Which bed?"))
-        await until(lambda: runs.started)
-        streams: Any = {}
-        async with asyncio.timeout(60):
-            while not streams.get("streams"):
-                streams = await module.request("GET", "/active-streams")
-        session = decode(streams["streams"][0], "session_id:s")["session_id"]
-        decode(await module.request("GET", f"/{session}/stream-status"), "active:b")
-        pending: Any = {"pending": []}
-        async with asyncio.timeout(60):
-            while not pending["pending"]:
-                pending = await module.request("GET", f"/{session}/pending-questions")
-        first = decode(pending["pending"][0], "request_id:s")
-        for question in first["questions"]:
-            decode(question, "question:s header:s multiSelect:b")
-            for option in question["options"]:
-                decode(option, "label:s description:s")
-        await module.request("POST", f"/{session}/inject", body={"message": "Quick."})
-        body = {"request_id": first["request_id"], "answers": {"Which?": "Left"}}
-        await module.request("POST", f"/{session}/answer", body=body)
-        hold.set()
-        await turn
-        with pytest.raises(NotFoundError):
-            await module.request("POST", f"/{session}/abort")
-        with pytest.raises(NotFoundError):
-            await module.request("POST", f"/{session}/inject", body={"message": "Still?"})
 
 
 @pytest.mark.parametrize("is_injected", [False, True])
@@ -93,37 +58,21 @@ async def test_an_exchange_is_logged_once_however_often_the_curator_is_asked(vau
         days = (vault / ".parachute/activity").glob("*.jsonl")
         logged = [json.loads(line) for day in days for line in day.read_text().splitlines()]
         assert [(one["session_id"], one["exchange_number"]) for one in logged] == [(session, 1)]
+        found = await module.request("GET", f"/{session}/curator/messages")
+        for message in found["messages"]:
+            assert isinstance(decode(message, "role:s").get("content"), str)
+            for call in message.get("tool_calls") or ():
+                decode(call, "name:s input:o")
         await module.request("DELETE", f"/{session}")
         assert [one for one in await module.state.keys() if one.endswith(f"/{session}")] == []
 
 
 async def curator_runs(module, session: str) -> int:
-    """How often the curator of that conversation ran."""
     try:
         found = await module.request("GET", f"/{session}/curator/messages")
     except NotFoundError:
         return 0
     return len(found["messages"]) // 2
-
-
-async def test_the_curator_s_rows_are_as_the_app_decodes_them(vault):
-    async with scripted_chat(vault, words("On the left bed.")) as (module, _):
-        events = await ask(module, "Where do the beans go?")
-        session = only(events, "done")["sessionId"]
-        queued = await module.request("POST", f"/{session}/curator/trigger")
-        assert queued == {"status": "queued"}
-        found: Any = None
-        async with asyncio.timeout(60):
-            while found is None:
-                try:
-                    found = await module.request("GET", f"/{session}/curator/messages")
-                except NotFoundError:
-                    await asyncio.sleep(0)
-        for message in found["messages"]:
-            decode(message, "role:s")
-            assert message.get("content") is None or isinstance(message["content"], str)
-            for call in message.get("tool_calls") or ():
-                decode(call, "name:s input:o")
 
 
 EVENT = "type:s subtype?:s uuid?:s parentUuid?:s timestamp?:t message?:o isCompactSummary?:b"

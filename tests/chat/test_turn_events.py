@@ -30,7 +30,7 @@ from parachuted.modules import (
 from tests.chat.app_decoder import decoded
 from tests.chat.loading import chat_file
 
-turn_events, turn_stream = chat_file("turn_events"), chat_file("turn_stream")
+turn_events, turn_stream = chat_file("turn_events"), chat_file("turn")
 
 
 def usage(cost_usd=0.0, context_tokens=0):

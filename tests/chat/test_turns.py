@@ -12,7 +12,6 @@ from parachuted.errors import (
     ActRefusedError,
     AgentFailedError,
     AgentUnavailableError,
-    ConflictError,
     EditRefusedError,
     NotFoundError,
     UnfitError,
@@ -26,12 +25,12 @@ from parachuted.modules import (
     AgentUsage,
     Response,
 )
+from tests.chat.app_decoder import decode
 from tests.chat.chat_of import restarted, texts
 from tests.chat.scripted_runs import ask, events_of, kinds, only, scripted_chat, until, words
 
 
 def files(vault):
-    """All that the sessions' files say."""
     return "".join(path.read_text() for path in (vault / "Chat/sessions").glob("*.md"))
 
 
@@ -151,17 +150,6 @@ async def test_a_stopped_turn_keeps_what_was_said_and_marks_it(vault):
         assert "Half an ans" in runs.started[1].options["history"]
 
 
-async def test_one_turn_at_a_time_in_a_session(vault):
-    wait = asyncio.Event()
-    async with scripted_chat(vault, [wait, *words("Done.")]) as (module, _):
-        async with asyncio.TaskGroup() as group:
-            _, session = await in_background(group, module)
-            with pytest.raises(ConflictError):
-                await ask(module, "And?", session)
-            wait.set()
-        assert await texts(module, session) == ["Go on.", "Done."]
-
-
 async def test_what_is_said_meanwhile_reaches_the_agent_and_the_file(vault):
     wait = asyncio.Event()
     async with scripted_chat(vault, [AgentTextDelta(text="A"), wait]) as (module, runs):
@@ -186,7 +174,8 @@ async def test_what_is_said_meanwhile_reaches_the_agent_and_the_file(vault):
 
 async def test_a_question_waits_as_an_object_until_it_is_answered(vault):
     wait = asyncio.Event()
-    asked = AgentQuestion(id="q1", questions=({"question": "Which bed?"},))
+    question = {"question": "Which bed?", "header": "Bed", "options": [{"label": "Left"}]}
+    asked = AgentQuestion(id="q1", questions=(question,))
     async with scripted_chat(vault, [asked, wait, *words("The left.")]) as (module, runs):
         async with asyncio.TaskGroup() as group:
             reading, session = await in_background(group, module)
@@ -195,8 +184,11 @@ async def test_a_question_waits_as_an_object_until_it_is_answered(vault):
                 while not pending:
                     found = await module.request("GET", f"/{session}/pending-questions")
                     pending = found["pending"]
-            assert pending[0]["request_id"] == f"{session}-q-q1"
-            assert pending[0]["questions"][0]["question"] == "Which bed?"
+            assert decode(pending[0], "request_id:s")["request_id"] == f"{session}-q-q1"
+            (shown,) = pending[0]["questions"]
+            fields = "question:s header:s options:options multiSelect:b"
+            assert decode(shown, fields)["question"] == "Which bed?"
+            decode(await module.request("GET", f"/{session}/stream-status"), "active:b")
             body = {"request_id": "nobody", "answers": {"Which bed?": "left"}}
             with pytest.raises(NotFoundError):
                 await module.request("POST", f"/{session}/answer", body=body)
@@ -227,7 +219,8 @@ async def test_a_permission_is_granted_or_denied_with_its_patterns(vault, decisi
         async with asyncio.TaskGroup() as group:
             reading, session = await in_background(group, module)
             await until(lambda: runs.started and len(runs.started[0].moments) < 2)
-            path = f"/{session}/permissions/{session}-q-p1"
+            para_id = (await module.request("GET", f"/{session}"))["paraId"]
+            path = f"/{para_id}/permissions/{session}-q-p1"
             async with asyncio.timeout(60):
                 while not (await module.request("GET", f"/{session}/pending-questions"))["pending"]:
                     await asyncio.sleep(0)
@@ -276,7 +269,7 @@ async def test_what_goes_on_after_a_turn_ends_before_the_sessions_are_closed(vau
             try:
                 await asyncio.Event().wait()
             finally:
-                left.append((await chat.sessions.count()).sessions)
+                left.append((await chat.sessions.count())[0])
 
         chat.turns.followers.append(follow)
         await ask(module, "Beans?")
@@ -415,7 +408,11 @@ async def test_fifty_conversations_at_once_are_all_complete_and_in_order(vault):
     stored = files(vault)
     for number, one in enumerate(asked):
         events = one.result()
-        said = "".join(event["delta"] for event in events if event["type"] == "text")
+        spoken = [event for event in events if event["type"] == "text"]
+        said = "".join(event["delta"] for event in spoken)
+        assert all(said.startswith(event["content"]) for event in spoken[1:])
+        ids = [int(event["_id"].rpartition("-")[2]) for event in events if event["_id"]]
+        assert ids == sorted(set(ids))
         assert said == " ".join([f"Number {number}."] * 20)
         assert events[-1]["type"] == "done"
         assert stored.count(f"\n{said}\n") == 1

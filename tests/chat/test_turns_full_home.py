@@ -23,7 +23,6 @@ __all__ = ["talking"]
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """The disk of the home."""
     with mounted_disk(tmp_path / "disk", 40) as folder:
         yield folder
 

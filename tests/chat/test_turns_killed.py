@@ -42,8 +42,6 @@ class Model:
 
 
 class KillableDaemon:
-    """A daemon of its own that can be killed, and a client of its conversations."""
-
     def __init__(self, vault: Path, home: Path, api: ScriptedMessages) -> None:
         self.vault, self.home = vault, home
         self.env = {

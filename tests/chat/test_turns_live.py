@@ -257,7 +257,6 @@ async def test_a_restarted_or_changed_chat_leaves_the_model_within_reach(talking
 
 
 async def waiting_question(daemon_rig: DaemonRig, session: str) -> dict[str, Any]:
-    """The question that a conversation shows, once it does."""
     pending = f"/api/chat/{session}/pending-questions"
     async with asyncio.timeout(30):
         while not (waiting := (await call(daemon_rig, "GET", pending))[1]["pending"]):

@@ -21,7 +21,6 @@ DAY = "Daily/journals/2026-02-24.md"
 async def with_modules(
     vault: Path, *names: str, **options: Any
 ) -> AsyncIterator[tuple[ModuleHarness, Any]]:
-    """Chat on that vault beside these modules."""
     given = {}
     async with AsyncExitStack() as stack:
         for name in names:
