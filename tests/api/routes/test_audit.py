@@ -86,7 +86,7 @@ async def test_calls_that_are_refused_are_lines_too(daemon_rig: DaemonRig):
         scope["source_id"],
         scope["target_endpoint"],
     ) == (403, "api_key", "a test's", "POST /api/pause")
-    assert unknown["error"].startswith("unknown call; ")
+    assert unknown["error"] == "answered 404"
     assert (unknown["status"], unknown["target_endpoint"], unknown["target_module"]) == (
         404,
         "GET (no such call)",
