@@ -34,11 +34,11 @@ class MentionAnswers:
     async def load(self) -> None:
         held = await self._state.get(_ANSWERS)
         if isinstance(held, dict):
-            self._view.mentions.history = MentionHistory.from_json(held)
+            self._view.index.mentions.history = MentionHistory.from_json(held)
 
     async def record(self, key: str, text: str, *, accepted: bool, manner: str = "") -> None:
         """Learn whether `text` means the entity of that key."""
-        history = self._view.mentions.history
+        history = self._view.index.mentions.history
         history.record(key, text, accepted=accepted, manner=manner)
         await self._state.put(_ANSWERS, history.to_json())
 

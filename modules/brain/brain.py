@@ -321,15 +321,18 @@ class Brain:
         start = await self.store.read(await self._meant(entity))
         view = await self.store.view()
         reached = view.graph.traverse(
-            start.path, type=type or None, depth=depth, direction=direction, on=_day(on)
+            start, type=type or None, depth=depth, direction=direction, on=_day(on)
         )
-        seen = await self._readable(view, (one.node.path for one in reached))
+        seen = await self._readable(view, (one.entity.path for one in reached))
         return [
             related_row(
-                seen[one.node.path], one.depth, one.edge, is_out=one.edge.target == one.node.path
+                seen[one.entity.path],
+                one.depth,
+                one.edge,
+                is_out=one.edge.target == one.entity.path,
             )
             for one in reached
-            if one.node.path in seen
+            if one.entity.path in seen
         ]
 
     @interface("BrainInterface")
@@ -337,12 +340,12 @@ class Brain:
         """Entities whose files link to it, and then other notes, whose `type` is ""."""
         target = await self.store.read(await self._meant(entity))
         view = await self.store.view()
-        found = view.graph.backlinks(target.path)
-        seen = await self._readable(view, (node.path for node, _ in found))
+        found = view.graph.backlinks(target)
+        seen = await self._readable(view, (other.path for other, _ in found))
         rows = [
-            related_row(seen[node.path], 1, edge, is_out=False)
-            for node, edge in found
-            if node.path in seen
+            related_row(seen[other.path], 1, edge, is_out=False)
+            for other, edge in found
+            if other.path in seen
         ]
         links = {row.path: row for row in await self._vault.backlinks(target.path)}
         notes = sorted(path for path in links if path and view.index.at(path) is None)
@@ -398,16 +401,23 @@ class Brain:
         self, around: str | None, type: str | None, depth: int, limit: int, on: str | None
     ) -> dict[str, object]:
         """What can be drawn: nodes and edges by para-id, and how many nodes were left out."""
-        start = (await self._meant(around)).path if around else None
+        start = await self._meant(around) if around else None
         view = await self.store.view()
         nodes, edges, more = view.graph.drawing(
             around=start, type=type or None, depth=depth, limit=limit, on=_day(on)
         )
         # No agent is given this answer, so that none of ten thousand files is opened for it.
-        keys = {one.path: one.key for one in view.index}
+        keys = {entity.path: entity.key for entity, _ in nodes}
         return {
             "nodes": [
-                {**asdict(node), "id": keys[node.path], "degree": degree} for node, degree in nodes
+                {
+                    "id": entity.key,
+                    "type": entity.type,
+                    "name": entity.name,
+                    "path": entity.path,
+                    "degree": degree,
+                }
+                for entity, degree in nodes
             ],
             "edges": [
                 {**asdict(edge), "source": keys[edge.source], "target": keys[edge.target]}

@@ -1,12 +1,16 @@
-"""The index of entities: by id in every spelling, by path, by name. Pure, derived, in memory."""
+"""The index of entities: by id in every spelling, by path, by name, and by what they link to.
+
+Pure, derived, in memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
-from .entity import Entity
+from .entity import Entity, stem_of
+from .mentions import MentionIndex
 from .names import fold, short_id, stem
 
 FORMER_IDS: Final = "former_ids"
@@ -14,19 +18,10 @@ CERTAIN: Final = 0.8
 _SAME_NAME, _SAME_ALIAS = 0.98, 0.95
 _FOLDED_NAME, _FOLDED_ALIAS, _STEM = 0.93, 0.9, 0.85
 _FUZZY, _CUTOFF, _SHORTEST_FUZZY = 0.8, 76.0, 3
+_BY_CAPITALS: Final = frozenset({"person", "organization"})
 
 
 _Table: TypeAlias = dict[str, tuple[str, ...]]  # paths by a key; sets of one would be much larger
-
-
-class Follower(Protocol):
-    """What is derived from all entities, and follows them."""
-
-    def put(self, entity: Entity) -> None:
-        """It is new, or another one than it was."""
-
-    def remove(self, path: str) -> None:
-        """The entity of that file is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +36,13 @@ class Match:
 
 
 class EntityIndex:
-    """All entities. Of several files with one id, one counts, and the others are `duplicates`."""
+    """All entities. Of several files with one id, one counts, and the others are `duplicates`.
+
+    `mentions` has the names of those that count, by their keys.
+    """
 
     def __init__(self) -> None:
-        self._followers: list[Follower] = []
+        self.mentions = MentionIndex()
         self._files: dict[str, Entity] = {}
         self._counting: dict[str, Entity] = {}
         self._by_id: _Table = {}
@@ -52,11 +50,8 @@ class EntityIndex:
         self._by_path: _Table = {}
         self._by_fold: _Table = {}
         self._by_stem: _Table = {}
+        self._by_link: _Table = {}
         self._names: tuple[list[str], list[str]] | None = None
-
-    def follow(self, follower: Follower) -> None:
-        """Call it with each change from now on."""
-        self._followers.append(follower)
 
     def __len__(self) -> int:
         return len(self._counting)
@@ -136,6 +131,12 @@ class EntityIndex:
             found = self._counting[paths[0]] if len(paths) == 1 else None
         return found
 
+    def linking(self, entity: Entity) -> list[Entity]:
+        """Those with a link that may mean this one: `linked` says of each link whether it does."""
+        keys = {_link_key(spelling) for spelling in _spellings(entity)}
+        paths = {path for key in keys for path in self._by_link.get(key, ())}
+        return [self._counting[path] for path in sorted(paths)]
+
     def resolve(self, text: str, kind: str | None = None, limit: int = 5) -> list[Match]:
         """The entities that the text may mean, the surest first."""
         found: dict[str, Match] = {}
@@ -189,8 +190,13 @@ class EntityIndex:
             for key in keys:
                 _add(table, key, entity.path)
         self._names = None
-        for follower in self._followers:
-            follower.put(entity)
+        self.mentions.put(
+            entity.key,
+            entity.names,
+            entity.type,
+            context=_context(entity),
+            is_capitalised_only=entity.type in _BY_CAPITALS,
+        )
 
     def _discount(self, path: str, *, is_gone: bool = True) -> None:
         entity = self._counting.pop(path, None)
@@ -201,19 +207,47 @@ class EntityIndex:
                 _drop(table, key, path)
         self._names = None
         if is_gone:
-            for follower in self._followers:
-                follower.remove(path)
+            self.mentions.remove(entity.key)
 
     def _keys(self, entity: Entity) -> list[tuple[_Table, set[str]]]:
         bare, names = entity.path.removesuffix(".md").casefold(), entity.names
-        former = entity.fields.get(FORMER_IDS, ())
-        former = former if isinstance(former, list | tuple) else [former]
         return [
             (self._by_path, {bare, bare.rpartition("/")[2]}),
             (self._by_fold, {key for name in names if (key := fold(name))}),
             (self._by_stem, {key for name in names if (key := stem(name))}),
-            (self._by_former_id, {short_id(one) for one in former if isinstance(one, str)}),
+            (self._by_former_id, set(map(short_id, _former_ids(entity)))),
+            (self._by_link, {_link_key(link.target) for link in entity.relationships}),
         ]
+
+
+def _former_ids(entity: Entity) -> list[str]:
+    former = entity.fields.get(FORMER_IDS, ())
+    return [
+        para_id
+        for para_id in (former if isinstance(former, list | tuple) else [former])
+        if isinstance(para_id, str)
+    ]
+
+
+def _spellings(entity: Entity) -> Iterator[str]:
+    """All that a link may call an entity, without folders."""
+    stem = stem_of(entity.path)
+    yield from (*entity.names, stem, f"{entity.type}-{stem}")
+    yield from (entity.para_id, *_former_ids(entity))
+
+
+def _link_key(target: str) -> str:
+    """What a link's target and the spellings of what it may mean have in common."""
+    return fold(short_id(stem_of(target)))
+
+
+def _context(entity: Entity) -> Iterator[str]:
+    """Texts whose words stand near mentions of an entity."""
+    yield from entity.tags
+    yield entity.description
+    for link in entity.relationships:
+        if link.text:
+            yield link.target.rpartition("/")[2].replace("-", " ")
 
 
 def _add(table: _Table, key: str, path: str) -> tuple[str, ...]:

@@ -67,7 +67,6 @@ class Loader:
         view = self._view
         async with self._reading, _without_collection():
             view.types = await self._types() or DEFAULTS
-            view.drawing.begin_load()
             texts: list[_Text] = []
             notes = self._vault.read_notes(f"{ROOT}**/*.md")
             async for note in notes:
@@ -80,7 +79,6 @@ class Loader:
             await self._keep(texts)
             for path, said in notes.left_out.items():
                 view.faults[path] = Finding(path=path, problem=said)
-            view.drawing.end_load()
         self.is_loaded.set()
 
     async def load_notes(self) -> None:

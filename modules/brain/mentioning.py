@@ -124,7 +124,7 @@ class MentionFinder:
 
     async def _mentions(self, text: str, least: float = 0.0) -> list[tuple[Mention, Entity]]:
         view = await self._store.view()
-        scanned = [one for one in view.mentions.scan(text) if one.confidence >= least]
+        scanned = [one for one in view.index.mentions.scan(text) if one.confidence >= least]
         found = {mention.id: view.index.find(mention.id) for mention in scanned}
         seen = await self._store.present(entity.path for entity in found.values() if entity)
         return [

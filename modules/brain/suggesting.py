@@ -69,7 +69,7 @@ class UnknownNames:
         suggested: list[str] = []
         for name, kind in list(new.items()):
             folder = view.types.by_name[kind].folder if kind in view.types.by_name else ""
-            is_known = bool(view.mentions.scan(name) or view.index.resolve(name))
+            is_known = bool(view.index.mentions.scan(name) or view.index.resolve(name))
             if is_known or fold(name) in asked or not (folder and slug(name)):
                 continue
             try:
