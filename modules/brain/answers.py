@@ -27,7 +27,6 @@ class MentionAnswers:
     def __init__(
         self, store: EntityStore, view: View, state: StateAccess, suggest: Suggest
     ) -> None:
-        """`suggest` is the module's."""
         self._store, self._view = store, view
         self._state, self._suggest = state, suggest
 
@@ -60,7 +59,6 @@ class MentionAnswers:
         await self._state.put(_OFFERED + made, {para_id: [mention.text, mention.manner]})
 
     async def resolved(self, suggestion: str, path: str, source: str, status: str) -> None:
-        """Learn from what became of a suggestion."""
         offered = await self._held(_OFFERED + suggestion)
         if offered:
             await self._state.delete(_OFFERED + suggestion)

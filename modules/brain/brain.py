@@ -79,7 +79,6 @@ class Brain:
         suggest: Suggest,
         recall: RecallIndex,
     ) -> None:
-        """`publish` and `suggest` are the module's."""
         self._vault, self._folders, self._publish = vault, folders, publish
         self._suggest = suggest
         view = View(recall)
@@ -212,9 +211,7 @@ class Brain:
         await self.answers.record(known.key, text, accepted=accepted)
 
     async def note_saved(self, path: str) -> list[Finding]:
-        """Take in what a note says now; link earlier entries to an entity, and suggest an end for a
-        value that has a successor. What of that could not be done.
-        """
+        """Take in what a note says, and suggest what follows from it; what could not be done."""
         findings: list[Finding] = []
         with reading(path, findings):
             await self.loader.look(path)
@@ -280,9 +277,7 @@ class Brain:
         return text.whole(row(found))
 
     async def _recent(self, entity: Entity) -> list[str]:
-        """Notes outside Brain/ that have its id or one of its names, the newest days first, each
-        as a line; those of the journal with what they say of it.
-        """
+        """Notes outside Brain/ that name it, the newest days first, each as a line."""
         found: set[str] = set()
         for wanted in filter(None, (entity.name, entity.para_id, *entity.aliases[:_ALIASES])):
             hits = await self._vault.search('"' + wanted.replace('"', " ") + '"', _MOST)
@@ -427,7 +422,6 @@ class Brain:
         }
 
     async def find_para(self, para_id: str) -> dict[str, str] | None:
-        """The entity of that id, for `GET /api/para/{id}`."""
         index = (await self.store.view()).index
         found = index.find(para_id) if index.has_id(para_id) else None
         if found is None or not await self.store.present([found.path]):
@@ -459,7 +453,6 @@ class Brain:
         return list(find_problems(view.index, view.types, view.faults))
 
     async def _readable(self, view: View, paths: Iterable[str]) -> dict[str, Entity]:
-        """The entities of those files, as far as the caller may still read them."""
         seen = await self.store.present(paths)
         return {path: one for path in seen if (one := view.index.at(path)) is not None}
 

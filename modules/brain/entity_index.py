@@ -26,9 +26,7 @@ _Table: TypeAlias = dict[str, tuple[str, ...]]  # paths by a key; sets of one wo
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An entity that a text may mean, how surely (0 to 1), and why: id, path, name, alias,
-    spelling, stem or near.
-    """
+    """An entity that a text may mean, how surely (0 to 1), and why, such as `name` or `near`."""
 
     entity: Entity
     confidence: float
@@ -57,24 +55,20 @@ class EntityIndex:
         return len(self._counting)
 
     def __iter__(self) -> Iterator[Entity]:
-        """Those that count, by path."""
         return iter(sorted(self._counting.values(), key=lambda one: one.path))
 
     @property
     def files(self) -> list[Entity]:
-        """Those of all files, also of copies."""
         return sorted(self._files.values(), key=lambda one: one.path)
 
     @property
     def paths(self) -> Iterable[str]:
-        """Those of all files."""
         return self._files
 
     def at(self, path: str) -> Entity | None:
         return self._files.get(path)
 
     def put(self, entity: Entity) -> None:
-        """A file was read."""
         before = self._files.get(entity.path)
         if before is not None and before.para_id != entity.para_id:
             self.remove(entity.path)
@@ -85,7 +79,6 @@ class EntityIndex:
         self._settle(_add(self._by_id, short_id(entity.para_id), entity.path))
 
     def remove(self, path: str) -> None:
-        """A file is gone."""
         entity = self._files.pop(path, None)
         if entity is None:
             return
@@ -100,7 +93,6 @@ class EntityIndex:
 
     @property
     def duplicates(self) -> list[list[Entity]]:
-        """Files that have one id: the one that counts first."""
         return [
             [self._files[path] for path in sorted(paths, key=_rank)]
             for _, paths in sorted(self._by_id.items())
@@ -122,9 +114,7 @@ class EntityIndex:
         return None
 
     def linked(self, target: str) -> Entity | None:
-        """The entity that a link of that target means: by path, file name, or a name that only one
-        has.
-        """
+        """The entity that a link means: by path, file name, or a name that only one has."""
         found = self.find(target.rpartition("/../")[2].removeprefix("../").removeprefix("./"))
         if found is None:
             paths = self._by_fold.get(fold(target), ())
@@ -138,7 +128,6 @@ class EntityIndex:
         return [self._counting[path] for path in sorted(paths)]
 
     def resolve(self, text: str, kind: str | None = None, limit: int = 5) -> list[Match]:
-        """The entities that the text may mean, the surest first."""
         found: dict[str, Match] = {}
 
         def add(path: str, confidence: float, how: str) -> None:
@@ -174,7 +163,6 @@ class EntityIndex:
         return [(paths[place], score) for _, score, place in near]
 
     def _settle(self, paths: tuple[str, ...]) -> None:
-        """Of the files with one id, let the first count."""
         first = min(paths, key=_rank)
         for path in paths:
             if path != first:
@@ -280,7 +268,6 @@ def _sameness(entity: Entity, text: str, folded: str) -> tuple[float, str]:
 
 
 def listed(entities: Iterable[Entity], kind: str | None, part: str = "") -> list[Entity]:
-    """Those of a type, or of any, with that part in a name or alias; by name."""
     wanted = fold(part)
     found = [
         one

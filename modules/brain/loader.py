@@ -33,8 +33,6 @@ Change = Literal["created", "updated", "deleted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Text:
-    """What questions find of a note."""
-
     path: str
     title: str
     besides: Sequence[str]
@@ -46,16 +44,14 @@ class _Text:
 class Loader:
     """Keeps the view up to date.
 
-    `is_loaded` is set when all entities are there, `has_notes` when the other notes are.
-    `has_new_texts` is set with each new text.
+    `is_loaded` is set when all entities are there, `has_notes` when the other notes are, and
+    `has_new_texts` with each new text.
     """
 
     def __init__(
         self, vault: VaultAccess, view: View, tell: Callable[[Change, Entity], None]
     ) -> None:
-        """`tell` is called with each change of an entity's file, however it was made, but for those
-        that a load finds.
-        """
+        """`tell` is called with each change of an entity's file but those that a load finds."""
         self._vault, self._view, self._tell = vault, view, tell
         self.is_loaded, self.has_notes = asyncio.Event(), asyncio.Event()
         self.has_new_texts = asyncio.Event()
@@ -63,7 +59,7 @@ class Loader:
         self._new_names: dict[str, set[str]] = {}
 
     async def load(self) -> None:
-        """Read every entity and every type. On behalf of one who may read all of them."""
+        """Read every entity and every type, for one who may read all of them."""
         view = self._view
         async with self._reading, _without_collection():
             view.types = await self._types() or DEFAULTS
@@ -82,7 +78,6 @@ class Loader:
         self.is_loaded.set()
 
     async def load_notes(self) -> None:
-        """Read every other note whose text is not held yet, and forget those that are gone."""
         try:
             await self._load_notes()
         finally:
@@ -129,7 +124,6 @@ class Loader:
                 self._tell("updated", after)
 
     def pop_new_names(self, path: str) -> set[str]:
-        """The names that the entity of that file got since this was last asked."""
         return self._new_names.pop(path, set())
 
     def _note_names(self, before: Entity | None, after: Entity) -> None:
@@ -178,9 +172,7 @@ class Loader:
         return replace(DEFAULTS, problems=tuple(one.problem for one in found))
 
     async def _retype(self) -> None:
-        """Types changed, and so did what folders mean. No entity's file is read: who changed the
-        types may not see all of them.
-        """
+        """No entity's file is read: who changed the types may not see all of them."""
         view, types = self._view, await self._types()
         if types is None:
             return
@@ -215,7 +207,6 @@ class Loader:
 
     @contextmanager
     def _as_fault(self, path: str) -> Iterator[None]:
-        """Read an entity's file; why that fails is its fault in the view."""
         found: list[Finding] = []
         self._view.faults.pop(path, None)
         with reading(path, found):
@@ -240,7 +231,6 @@ class Loader:
             self.has_new_texts.set()
 
     def _index_texts(self, texts: Iterable[_Text], gone: Iterable[str]) -> None:
-        """In a thread, for it waits for the disk."""
         recall = self._view.recall
         with recall.batch():
             for path in gone:
@@ -259,9 +249,7 @@ class Loader:
 
 @asynccontextmanager
 async def _without_collection() -> AsyncIterator[None]:
-    """Many objects are about to be made that all stay: looking through them for garbage again and
-    again takes a fifth of the time.
-    """
+    """Looking through objects that all stay, for garbage, takes a fifth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -272,7 +260,6 @@ async def _without_collection() -> AsyncIterator[None]:
 
 
 def read_note(note: Note, types: Types) -> Entity:
-    """What the note says, where these are the types."""
     return read_entity(
         note.path,
         without_private(note),
@@ -296,7 +283,6 @@ def read_whole(note: Note, types: Types) -> Entity:
 
 
 def is_entity(path: str) -> bool:
-    """Whether the file at that path is an entity's."""
     return (
         path.startswith(ROOT)
         and path.endswith(".md")
@@ -306,7 +292,6 @@ def is_entity(path: str) -> bool:
 
 
 def is_note(path: str) -> bool:
-    """Whether the file at that path is another note, which may answer questions."""
     return (
         path.endswith(_SUFFIXES)
         and not path.startswith(_PROPOSED)
@@ -327,7 +312,6 @@ def _text_of(entity: Entity) -> _Text:
 
 
 def _texts_of_note(note: Note) -> list[_Text]:
-    """What questions find of another note: nothing where all of it is private."""
     visible = without_private(note)
     body = visible[note.body_start :]
     if visible != note.text and not body.strip():
@@ -345,7 +329,6 @@ def _texts_of_note(note: Note) -> list[_Text]:
 
 
 def _fault(note: Note) -> str:
-    """Why the frontmatter was not read; "" where it was, or where there is none."""
     front = note.text[: note.body_start]
     if front and not note.frontmatter and _IS_SAID.search(front.removeprefix("\ufeff")):
         return "its frontmatter is not `key: value` lines of YAML"

@@ -24,8 +24,6 @@ _EXCERPT: Final = 300  # characters
 
 
 class MentionFinder:
-    """Finds mentions, announces them, and learns from answers."""
-
     def __init__(
         self,
         store: EntityStore,
@@ -34,17 +32,15 @@ class MentionFinder:
         state: StateAccess,
         publish: Callable[..., None],
     ) -> None:
-        """`publish` is the module's."""
         self._store, self._writer, self._answers = store, writer, answers
         self._state, self._publish = state, publish
 
     async def suggest(self, text: str, least: float = 0.0) -> list[MentionRow]:
-        """The entities that a text names at least that surely."""
         return [row_of(mention, entity) for mention, entity in await self._mentions(text, least)]
 
     async def detect(self, path: str, text: str, entry_id: str | None) -> list[MentionRow]:
-        """The same for a text that was saved, with what it links to. Each that may be referred to
-        has a para-id; one that cannot be given any is left out.
+        """The same for a text that was saved, with its links. Each that may be referred to has a
+        para-id; one that cannot be given any is left out.
         """
         found: list[MentionRow] = []
         likely: list[Mention] = []
@@ -99,7 +95,6 @@ class MentionFinder:
             await self._state.put(_ANNOUNCED + source_id, sorted(announced | set(sure)))
 
     async def _linked(self, text: str) -> list[tuple[Mention, Entity]]:
-        """What it links to: somebody said so."""
         index = (await self._store.view()).index
         links = [(place, index.linked(place[2])) for place in wikilinks(text)]
         seen = await self._store.present(entity.path for _, entity in links if entity)

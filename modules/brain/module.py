@@ -91,9 +91,7 @@ class BrainModule(Module):
         return {"BrainInterface": self.brain}
 
     async def on_enable(self) -> None:
-        """Read every entity. Of very many the rest is read while the module serves: what asks waits
-        for them.
-        """
+        """Read the entities; the last of very many while the module serves: what asks waits."""
         path = self.data_folder / "recall.db"
         self._recall = await asyncio.to_thread(lambda: RecallIndex(path, load_embedder()))
         self.brain = Brain(
@@ -115,7 +113,6 @@ class BrainModule(Module):
         self.spawn(self._embed, name="embedding")
 
     async def _embed(self) -> None:
-        """Learn what texts mean, where the model for it is installed."""
         has_new_texts = self.brain.loader.has_new_texts
         while self._recall.has_vectors:
             await has_new_texts.wait()
@@ -126,7 +123,6 @@ class BrainModule(Module):
                 await asyncio.sleep(_PAUSE_S)
 
     async def on_disable(self) -> None:
-        """Close what is derived."""
         await asyncio.to_thread(self._recall.close)
 
     @route("GET", "/problems")
@@ -137,7 +133,6 @@ class BrainModule(Module):
     @event("file.created")
     @event("file.modified")
     async def on_saved(self, path: str) -> None:
-        """A note is new, or changed."""
         for one in await self.brain.note_saved(path):
             self.log.warning(
                 "a saved note was not taken in whole", extra={"path": one.path, "why": one.problem}
@@ -145,21 +140,17 @@ class BrainModule(Module):
 
     @event("file.deleted")
     async def on_deleted(self, path: str) -> None:
-        """A note is gone."""
         await self.brain.loader.look(path)
 
     @event("file.moved")
     async def on_moved(self, path: str, data: Data) -> None:
-        """A note has another name."""
         await self.brain.loader.follow_move(str(data.get("from", "")), path)
 
     @event("suggestion.resolved")
     async def on_resolved(self, id: str, path: str, source_agent: str, status: str) -> None:
-        """A person decided on a suggestion."""
         await self.brain.answers.resolved(id, path, source_agent, status)
 
     async def find_para(self, para_id: str) -> dict[str, str] | None:
-        """The entity of that para-id."""
         return await self.brain.find_para(para_id)
 
     @route("GET", "/search")

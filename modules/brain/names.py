@@ -56,7 +56,6 @@ def _singular(word: str) -> str:
 
 
 def new_para_id(is_taken: Callable[[str], bool]) -> str:
-    """A para-id of Brain's that nothing has yet."""
     while True:
         letters = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
         if not is_taken(found := f"para:brain:{letters}"):
@@ -64,11 +63,8 @@ def new_para_id(is_taken: Callable[[str], bool]) -> str:
 
 
 def short_id(text: str) -> str:
-    """What all spellings of an id have in common: `para:brain:A1b2c3d4e5f6` and `a1b2c3d4e5f6` are
-    `a1b2c3d4e5f6`.
-
-    An id of another module keeps its module; a hand-made id (`project-parachute`) is itself, in
-    small letters.
+    """What all spellings of an id have in common: `a1b2c3d4e5f6` for `para:brain:A1b2c3d4e5f6`.
+    Another module's keeps its module; `project-parachute`, made by hand, is itself.
     """
     text = text.strip()
     if ":" not in text and len(text) not in _LENGTHS:

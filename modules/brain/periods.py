@@ -36,10 +36,7 @@ ALWAYS = Period()
 
 
 def split_period(line: str) -> tuple[str, Period]:
-    """The line without the period at its end, and that period.
-
-    What looks like a period but names a day that no calendar has is part of the line.
-    """
+    """The line without the period at its end, and that; a day that no calendar has is text."""
     at = line.rfind("(")  # nothing else begins one, and most lines have none
     found = _ENDING.match(line, len(line[:at].rstrip())) if at >= 0 else None
     if found is None:
@@ -62,7 +59,6 @@ def first_day(date: str) -> str:
 
 
 def last_day(date: str) -> str:
-    """The last day of a year, a month or a day; "" for a date that no calendar has."""
     if len(date) == _YEAR:
         date += "-12"
     if len(date) == _MONTH:

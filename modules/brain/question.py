@@ -17,16 +17,12 @@ class QuestionWord(NamedTuple):
 
 
 class Question(NamedTuple):
-    """The words that are looked for, and those that are not, each once."""
-
     words: tuple[QuestionWord, ...]
     ignored: tuple[str, ...]
 
 
 def read_question(text: str) -> Question:
-    """The question of that text, which is in NFC. One of ignored words alone is looked for as it
-    is.
-    """
+    """The question of a text in NFC. Ignored words alone are looked for as they are."""
     words, ignored = {}, {}
     folded, starts, ends = split(text)
     for number, (word, start, end) in enumerate(zip(folded, starts, ends, strict=True)):

@@ -50,8 +50,8 @@ class RecallDamagedError(Exception):
 class RecallIndex:
     """The index in a file (":memory:": in none) that no other process has open.
 
-    Calls wait for the disk; any thread may make them. They raise RecallDamagedError where the file
-    is damaged; one that cannot be opened starts again, empty.
+    Calls wait for the disk; any thread may make them. RecallDamagedError: the file is damaged; one
+    that cannot be opened starts again, empty.
     """
 
     def __init__(self, path: Path | Literal[":memory:"], embedder: Embedder | None = None) -> None:
@@ -71,13 +71,11 @@ class RecallIndex:
         }
 
     def _after(self, where: str, first: int) -> int:
-        """The number of the next note."""
         last = self._database.execute(f"SELECT max(id) FROM notes {where}").fetchone()[0]  # noqa: S608  both are above
         return first if last is None else last + 1
 
     @property
     def has_vectors(self) -> bool:
-        """Whether meaning is compared."""
         return self._vectors is not None
 
     def forget_vectors(self) -> None:
@@ -90,7 +88,6 @@ class RecallIndex:
             self._database.close()
 
     def digests(self) -> dict[str, str]:
-        """Every key with the digest that it was put with: its file's, as the caller says it."""
         with self._using() as database:
             return dict(database.execute("SELECT key, digest FROM notes"))
 
@@ -127,8 +124,8 @@ class RecallIndex:
         *,
         is_entity: bool = False,
     ) -> None:
-        """Take up a note, or what it has become. `text` is its body, without frontmatter, and
-        without what is private: what it no longer holds is no longer found.
+        """Take up a note: `text` is its body, without what is private, which is then no longer
+        found.
         """
         texts = tuple(set_apart(_storable(one)) for one in (title, "\n".join(aliases), text))
         row = (key, _storable(path), _storable(title), digest, _digest_of(texts, path))
@@ -167,7 +164,7 @@ class RecallIndex:
                     self._vectors.forget(row[0])
 
     def embed(self, most: int = 200) -> int:
-        """Make the vectors of so many notes that have none; how many are left. 0 without a model.
+        """Make the vectors of so many notes that have none; how many are left.
 
         It holds the index for some 20 ms: call it until nothing is left, with pauses.
         """
@@ -186,9 +183,7 @@ class RecallIndex:
             return int(left.fetchone()[0])
 
     def optimize(self) -> None:
-        """Put together what many changes left in pieces: questions then take half the time. Some
-        0.2 s for 10,000 notes.
-        """
+        """Put together what many changes left in pieces: questions then take half the time."""
         with self._using() as database:
             database.execute("INSERT INTO texts (texts) VALUES ('optimize')")
 
@@ -200,9 +195,7 @@ class RecallIndex:
         explain: bool = False,
         only: IsWanted | None = None,
     ) -> Recall:
-        """The best answers. `explain`: each says why it is one. `only`: those entities alone, by
-        key, that hold a word of the question.
-        """
+        """The best answers. `only`: entities alone, by key, that hold a word of the question."""
         with self._using():
             return self._searching.search(
                 _storable(question), limit, self._vectors, explain=explain, only=only
@@ -235,7 +228,6 @@ def _open(path: Path | Literal[":memory:"]) -> sqlite3.Connection:
 
 
 def _check(database: sqlite3.Connection, version: int) -> None:
-    """That it is an index as it is made today; all others start again."""
     made_with = database.execute("SELECT name FROM model").fetchall()
     if version != _VERSION or made_with != [(_MADE_WITH,)]:
         raise sqlite3.DatabaseError("made by another version")

@@ -30,12 +30,8 @@ _ENOUGH = 0.4  # the share of a question from which on words alone decide
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A note that answers, and the passage of it that does.
-
-    `score` is 0 to 1, comparable within one question. `words` are those of the question that the
-    note's names and the passage hold, `missing` the others. `meaning` is how near the passage is to
-    the question, -1 to 1; None: not compared. `is_match`: it holds a word of the question; else it
-    is only the nearest one.
+    """A note that answers, and its passage. `score` is 0 to 1, comparable within one question;
+    `meaning` is -1 to 1, None: not compared. `is_match`: it holds a word of the question.
     """
 
     key: str
@@ -61,8 +57,6 @@ class Recall:
 
 
 class _Candidate(NamedTuple):
-    """A note with the words that matched: by term, how often, where one in a name counts more."""
-
     row: int
     window: Window
     in_names: frozenset[int]
@@ -78,7 +72,6 @@ class RecallSearch:
         self._frequencies: dict[str, int] = {}
 
     def forget_counts(self) -> None:
-        """The tables changed."""
         self._frequencies.clear()
 
     def search(
@@ -122,7 +115,6 @@ class RecallSearch:
         return made
 
     def _notes_with(self, asked: str) -> int:
-        """How many notes have that word; beyond 4,800 it does not matter how many."""
         if asked not in self._frequencies:
             self._frequencies[asked] = self._database.execute(
                 "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ? LIMIT ?)",
@@ -131,7 +123,6 @@ class RecallSearch:
         return self._frequencies[asked]
 
     def _by_words(self, terms: Sequence[Term], most: int, only: IsWanted | None) -> list[Found]:
-        """The best notes that hold a word of the question."""
         held = sorted((term for term in terms if term.notes), key=lambda term: term.notes)
         asked: list[Term] = []
         count = 0
@@ -166,8 +157,8 @@ class RecallSearch:
                     yield row
 
     def _by_rank(self, terms: Iterable[Term], wanted: set[int], end: int) -> Iterator[int]:
-        """Those notes, which hold all of these terms: those that are called so, then the others,
-        each by BM25. Of very many the first are ranked.
+        """Those that are called so, then the others, each by BM25. Of very many the first are
+        ranked.
         """
         asked = " AND ".join(one.word.asked for one in terms)
         given: set[int] = set()
@@ -231,7 +222,6 @@ class RecallSearch:
 
 
 def _divided(groups: Mapping[int, set[int]], rows: set[int], bit: int) -> dict[int, set[int]]:
-    """The groups, each as those that are among the rows and those that are not; and the others."""
     divided, others = {}, rows.difference(*groups.values())
     for bits, group in groups.items():
         divided[bits], divided[bits | bit] = group - rows, group & rows

@@ -206,7 +206,6 @@ def related_row(entity: Entity, depth: int, edge: Edge, *, is_out: bool) -> Rela
 
 
 def note_row(path: str, title: str | None) -> RelatedRow:
-    """A note that is not an entity, and links to one."""
     return RelatedRow(
         para_id=path,
         type="",
@@ -224,7 +223,6 @@ def note_row(path: str, title: str | None) -> RelatedRow:
 
 
 def recalled_row(entity: Entity | None, found: Recalled) -> RecalledRow:
-    """A passage of the entity's file; None: of another note's."""
     return RecalledRow(
         para_id=entity.key if entity else found.path,
         type=entity.type if entity else "",
@@ -238,7 +236,6 @@ def recalled_row(entity: Entity | None, found: Recalled) -> RecalledRow:
 
 
 def snippet_of(entity: Entity) -> str:
-    """Its description, or the beginning of its text."""
     text = entity.description or without_title(entity.body, entity.name)
     return " ".join(text.split())[:_SNIPPET]
 
@@ -270,7 +267,6 @@ def flat(entity: Entity, kind: EntityType | None) -> dict[str, Json]:
 
 
 def dates(period: object) -> dict[str, str]:
-    """The days of a period that it names."""
     found = {name: getattr(period, name) for name in ("since", "until")}
     return {name: day for name, day in found.items() if day}
 

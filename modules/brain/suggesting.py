@@ -48,15 +48,11 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class UnknownNames:
-    """Suggests a file for each new name, and remembers which were suggested."""
-
     def __init__(self, store: EntityStore, state: StateAccess, suggest: Suggest) -> None:
-        """`suggest` is the module's."""
         self._store, self._state, self._suggest = store, state, suggest
         self._one_at_a_time = asyncio.Lock()  # of two that begin together, both would suggest
 
     async def offer(self, path: str, text: str) -> None:
-        """Suggest what the entry at that path names and has not been suggested yet."""
         new = dict(names_in(text))
         if new:
             async with self._one_at_a_time:
@@ -105,16 +101,12 @@ def names_in(text: str) -> Iterator[tuple[str, str]]:
 
 
 class Contradictions:
-    """Puts two values of one field before a person, who decides in `Suggestions/`."""
-
     def __init__(self, store: EntityStore, state: StateAccess, suggest: Suggest) -> None:
-        """`suggest` is the module's."""
         self._store, self._state, self._suggest = store, state, suggest
 
     async def offer(self, path: str) -> None:
-        """Suggest that the older value of the entity at that path has ended. Of several such fields
-        the first: the others follow with the next change. A file with a private part, or with
-        several sections of that name, is left to `doctor`.
+        """Suggest that the older of two values ended: one field at a time. A file with a private
+        part, or with several sections of that name, is left to `doctor`.
         """
         note = await self._store.note(path)
         entity = await self._store.entity_of(note)
@@ -146,7 +138,6 @@ class Contradictions:
 
 
 def _ended(line: str, older: Fact, newer: Fact) -> str:
-    """The line of the older one with its last day: that before the newer's first, else today."""
     day = datetime.now(UTC).date()
     if newer.period.since and newer.period.since > (older.period.since or ""):
         first = date.fromisoformat(newer.period.since)
@@ -157,8 +148,6 @@ def _ended(line: str, older: Fact, newer: Fact) -> str:
 
 
 class EarlierMentions:
-    """Links recent entries to an entity that they name, or suggests it."""
-
     def __init__(
         self,
         vault: VaultAccess,
@@ -170,8 +159,8 @@ class EarlierMentions:
         self._answers = answers
 
     async def offer(self, entity: Entity, names: Iterable[str]) -> None:
-        """Look for these names of the entity, which are new, in entries of the last 90 days: link
-        them, or, where that is less sure, suggest it.
+        """Link entries of the last 90 days that have these new names to it; less sure ones: suggest
+        it.
         """
         since = (datetime.now(UTC) - timedelta(days=_DAYS)).date().isoformat()
         found: dict[str, None] = {}
@@ -201,6 +190,5 @@ class EarlierMentions:
 
 
 def _day(path: str, default: str) -> str:
-    """The day that a path names."""
     found = _DAY.search(path)
     return found[0] if found else default

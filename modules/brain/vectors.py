@@ -35,8 +35,6 @@ _BLOCK, _GROWTH = 1_024, 1.25  # rows compared at once (BLAS starts threads for 
 
 
 class Passage(NamedTuple):
-    """From where to where it is in its note, and its vector: bytes with a sign, times the scale."""
-
     start: int
     stop: int
     scale: float
@@ -44,8 +42,6 @@ class Passage(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A passage of a note, and how near it is: -1 to 1."""
-
     note: int
     start: int
     stop: int
@@ -53,7 +49,6 @@ class Near(NamedTuple):
 
 
 def find_model() -> Path | None:
-    """The folder of the model, if all of the extra is installed. Loads none of it."""
     found = importlib.util.find_spec("wordllama")
     if not found or not found.submodule_search_locations:
         return None
@@ -95,9 +90,7 @@ class Embedder:
         return made / numpy.maximum(lengths, 1e-9)
 
     def _words(self, words: Sequence[str]) -> list[int]:
-        """Where the sums of their tokens' vectors are. Tokens never cross a space, so that a word
-        that was looked up once need not be again.
-        """
+        """Tokens never cross a space, so that a word that was looked up once need not be again."""
         if len(self._places) + len(words) > _MOST_WORDS:
             self._places.clear()
         for word in words:
@@ -111,8 +104,8 @@ class Embedder:
 class VectorTable:
     """The vectors of all passages: in the table `passages`, and in memory once they are used.
 
-    A number is a byte, and each row has a scale: a quarter of the space of float32, for errors that
-    are smaller than those of the model. Not for several threads.
+    A number is a byte, and each row has a scale: a quarter of the space of float32, for errors
+    smaller than those of the model. Not for several threads.
     """
 
     def __init__(self, database: sqlite3.Connection, embedder: Embedder) -> None:
@@ -120,7 +113,6 @@ class VectorTable:
         self._kept: _Rows | None = None
 
     def make(self, notes: Sequence[tuple[int, str, str]]) -> dict[int, list[Passage]]:
-        """The passages of notes (number, title, body). Any thread may do this."""
         places, texts = [], []
         for note, title, body in notes:
             said = [(start, stop, _prose(body[start:stop])) for start, stop in passages(body)]
@@ -136,7 +128,6 @@ class VectorTable:
         return made
 
     def put(self, note: int, made: Sequence[Passage]) -> None:
-        """Keep what `make` gave for a note that has none."""
         self._database.executemany(
             "INSERT INTO passages (note, start, stop, scale, vector) VALUES (?, ?, ?, ?, ?)",
             ((note, *one) for one in made),
@@ -145,16 +136,13 @@ class VectorTable:
             self._kept.add([(note, *one) for one in made])
 
     def forget(self, note: int) -> None:
-        """A note's rows in the table were deleted."""
         if self._kept is not None:
             self._kept.remove(note)
 
     def reset(self) -> None:
-        """What changed in the table since it was read was undone."""
         self._kept = None
 
     def nearest(self, question: str, most: int) -> list[Near]:
-        """The notes with the nearest passages, one passage of each."""
         if self._kept is None:
             self._kept = self._load()
         numpy, rows = self._numpy, self._kept
@@ -181,8 +169,6 @@ class VectorTable:
 
 
 class _Rows:
-    """The vectors in memory, each with its note and its place there."""
-
     def __init__(self, numpy: Any, room: int) -> None:  # noqa: ANN401  a library as a value
         self._numpy, self.count = numpy, 0
         self._vectors = numpy.empty((room, _DIMENSIONS), numpy.int8)
@@ -214,12 +200,10 @@ class _Rows:
                 held[place] = held[self.count]
 
     def place(self, row: int) -> tuple[int, int, int]:
-        """Its note, and from where to where it is there."""
         note, start, stop = self._places[row].tolist()
         return note, start, stop
 
     def compare(self, asked: Array) -> Array:
-        """How near each row is."""
         nearness = self._numpy.empty(self.count, self._numpy.float32)
         for first in range(0, self.count, _BLOCK):
             part = self._vectors[first : min(first + _BLOCK, self.count)]
@@ -230,9 +214,7 @@ class _Rows:
 
 
 def _prose(text: str) -> str:
-    """The text without its title, lines that only relate, and the addresses of links: names have no
-    meaning to the model, and blur that of what is beside them.
-    """
+    """Without titles, lines that only relate, and addresses: names blur the meaning beside them."""
     return _LINK.sub(r"\1\2", _NAMES.sub("", text)).strip()
 
 

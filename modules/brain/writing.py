@@ -40,21 +40,15 @@ _CONTROLLED: Final = frozenset({_ID, "type", "@id", "@type", "id", "path"})
 
 
 class Writer:
-    """Changes entities' files, each only where it means to. `limit_s`: how long one that is to be
-    made waits for another of its name and type.
-    """
+    """`limit_s`: how long an entity that is to be made waits for another of its name and type."""
 
     def __init__(self, store: EntityStore) -> None:
         self.store, self.limit_s = store, _LIMIT_S
         self._being_made = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
 
     async def upsert_entity(self, entity_type: str, data: Mapping[str, Json]) -> Upserted:
-        """Write an entity: the one that `data` names by `para_id`, or by its name and type, or a
-        new one.
-
-        Aliases, tags and relationships are added to those that it has; a field that is null is
-        taken out. `body` is the text of a new entity; one that is there keeps its own, and another
-        text is refused.
+        """Aliases, tags and relationships are added to those that it has; a field that is null is
+        taken out. `body` is the text of a new entity alone.
         """
         text = (_body(data) or "").strip()
         kind = _kind((await self.store.view()).types, entity_type)
@@ -93,7 +87,6 @@ class Writer:
         )
 
     async def update_entity(self, entity: str, data: Mapping[str, Json]) -> Entity:
-        """Give an entity's fields these values, and its text where `body` is one."""
         known = await self.store.read(await self.store.find(entity))
         await self._update(known, lambda _whole: data, is_whole=True)
         return await self.store.read(await self.store.find(known.path))
@@ -126,9 +119,6 @@ class Writer:
         return Linked(path=source.path, para_id=target.key, linked=linked)
 
     async def merge(self, keep: str, other: str) -> Merged:
-        """The first takes over what the second says, every link to that follows, and its file
-        goes, as one run.
-        """
         kept = await self.store.read(await self.store.find(keep))
         gone = await self.store.read(await self.store.find(other))
         if kept.path == gone.path:
@@ -198,12 +188,10 @@ class Writer:
     async def types_with(
         self, name: str, fields: Mapping[str, Json] | list[Json], description: str | None
     ) -> tuple[str, str]:
-        """The text of the types as it is, and as it would be with that type."""
         before = await self.store.text_of(type_file.PATH)
         return before, _text_with(before, name, fields, description=description)
 
     async def delete_type(self, name: str) -> dict[str, str]:
-        """Take a type away that no entity has."""
         count = sum(one.type == name for one in (await self.store.view()).index)
 
         def edit(text: str) -> str:
@@ -220,8 +208,8 @@ class Writer:
         return {"name": name}
 
     async def id_of(self, path: str) -> str:
-        """The para-id of the entity at that path, which is given one if it has none: something is
-        to refer to it.
+        """The para-id of the entity, which is given one if it has none: something is to refer to
+        it.
         """
         known = await self.store.find(path)
         if known.para_id:
@@ -236,7 +224,6 @@ class Writer:
         return (await self.store.find(path)).key
 
     async def _known(self, kind: EntityType, name: str, data: Mapping[str, Json]) -> Entity | None:
-        """The entity that is meant, if there is one."""
         said = next((data[key] for key in (_ID, "@id", "id") if data.get(key)), None)
         if isinstance(said, str):
             return await self.store.read(await self.store.find(said))
@@ -291,7 +278,6 @@ class Writer:
         await self.store.change(known.path, updated)
 
     async def _target(self, entity: Entity) -> str:
-        """How a link names that file: its name alone where that is enough."""
         bare = entity.path.removesuffix(".md")
         stem = bare.rpartition("/")[2]
         found = (await self.store.view()).index.find(stem)
@@ -299,7 +285,6 @@ class Writer:
 
 
 def _differing(whole: Entity, data: Mapping[str, Json]) -> dict[str, Json]:
-    """The keys of the frontmatter that are to be another value; None takes one out."""
     held: dict[str, Json] = dict(whole.fields) | {
         key: getattr(whole, key) for key in OWN_KEYS - {_ID, "type", "name"}
     }

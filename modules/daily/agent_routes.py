@@ -131,8 +131,6 @@ class ScheduledAgents(TypedDict):
 
 
 class AgentRoutes(Module):
-    """What the app and the agents call; `journal_agents` is made in `on_enable`."""
-
     journal_agents: Agents
 
     async def run_scheduled_agent(self, name: str) -> None:
@@ -294,7 +292,6 @@ def agent_shape(agent: JournalAgent, kept: Kept) -> AgentShape:
 
 
 def transcript(kept: Kept, limit: int) -> Transcript:
-    """What was said in its last run, cut to so many messages."""
     at, said = (
         kept.get("last_run_at"),
         [("user", kept.get("prompt")), ("assistant", kept.get("words"))],

@@ -77,7 +77,6 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     settings: DailySettings
 
     async def on_enable(self) -> None:
-        """Read all days, and announce what was written while the daemon was off."""
         self._days = Days(self.vault, self.state)
         self._recordings = Recordings(
             self._days, self.vault, self.state, engine_of(self.settings.transcription)
@@ -117,12 +116,10 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     @event("file.modified")
     @event("file.deleted")
     async def on_changed(self, path: str) -> None:
-        """A note is new, changed, or gone."""
         await self._look(path)
 
     @event("file.moved")
     async def on_moved(self, path: str, data: dict[str, object]) -> None:
-        """A note has another name."""
         source = str(data.get("from", ""))
         await self._days.follow_move(source, path)
         await self._look(source)
@@ -240,12 +237,10 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
 
     @schedule(every="15m")
     async def transcribe_waiting(self) -> None:
-        """Transcribe the recordings that wait, those of an earlier daemon too."""
         await self._transcribe()
 
     @schedule(every="5m")
     async def link_waiting(self) -> None:
-        """Write the mentions that Brain could not be asked for when their entries changed."""
         await self._mentions.follow_due()
 
     @command("approve")
@@ -337,7 +332,6 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         return self._shown(await self._days.some(limit, as_shown=True))
 
     async def _visible(self, last: dt.date, days: int) -> list[Dated]:
-        """The entries of so many days, the oldest first, as agents may see them."""
         found = await self._days.between(last - dt.timedelta(days=days - 1), last)
         return [
             replace(one, entry=self._with_mentions(one, one.shown)) for one in found if one.shown
@@ -359,7 +353,6 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         return await self._days.between(today() - dt.timedelta(days=days), dt.date.max)
 
     async def find_para(self, para_id: str) -> dict[str, str | None] | None:
-        """The entry of that para-id."""
         try:
             found = await self._days.find(para_id)
         except (NotFoundError, ActRefusedError):
@@ -436,7 +429,6 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         return whole_of(one, self._mentions.of(one))
 
     def _shown(self, found: Sequence[Dated]) -> list[WholeEntry]:
-        """The entries as agents and other modules may see them."""
         return [self._whole(replace(one, entry=one.shown)) for one in found if one.shown]
 
 

@@ -45,7 +45,7 @@ class OpenLoop:
 
 
 def loops_in(found: Iterable[Dated]) -> list[OpenLoop]:
-    """The loops of these entries, which come oldest first; closed ones stay in the list."""
+    """The loops of entries, which come oldest first; closed ones stay in the list."""
     loops: dict[str, OpenLoop] = {}
     for dated in found:
         named = Mentioned(id=dated.id, path=dated.path, day=dated.day)
@@ -76,7 +76,6 @@ def _take(loops: dict[str, OpenLoop], line: str, named: Mentioned) -> None:
 
 
 def _lines(body: str) -> Iterator[str]:
-    """The lines that are no code."""
     fence = ""
     for line in body.splitlines():
         mark = _FENCE.match(line)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 
 def main(model: str, audio: str) -> None:
-    """Raises SystemExit with what is missing."""
     if not Path(model).is_dir():
         sys.exit(f"there is no model in {model}: set `transcription.model` to its folder")
     try:

@@ -77,7 +77,6 @@ def _show_loop(vault: Path) -> None:
 
 
 def _type(*words: str) -> None:
-    """Type a command, and show what it prints."""
     say(f"   $ parachute {' '.join(words)}")
     say_lines(f"     {line}" for line in _run(*words).splitlines() if line.strip())
 

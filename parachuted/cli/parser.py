@@ -56,7 +56,6 @@ _FILES = {
 
 
 def parse(arguments: Sequence[str]) -> tuple[CommandFunction, argparse.Namespace]:
-    """The function of the command, and its options. Exits with 2 when they make no sense."""
     chosen = [file for file, names in _FILES.items() if arguments and arguments[0] in names]
     if arguments and not chosen and not arguments[0].startswith("-"):
         from parachuted.cli.module_commands import find_module_command
@@ -73,7 +72,6 @@ def parse(arguments: Sequence[str]) -> tuple[CommandFunction, argparse.Namespace
 
 
 def make_parser(files: Iterable[str] = _FILES) -> CommandParser:
-    """The command line with the commands of these files of `parachuted/cli/`; of all, without."""
     parser = CommandParser(prog="parachute", description=_ABOUT, epilog=_END)
     parser.add_argument("--version", action="version", version=f"parachuted {__version__}")
     commands = {"": parser.add_subparsers(title="commands", metavar="COMMAND")}
