@@ -94,7 +94,7 @@ def _answering(
         unit="ms",
         bound=bound,
     )
-    answers = [[one.key for one in recall.search(text, _RESULTS).results] for text in questions]
+    answers = [[one.path for one in recall.search(text, _RESULTS)] for text in questions]
     yield from _hits(way, asked, answers)
 
 

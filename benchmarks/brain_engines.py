@@ -57,7 +57,7 @@ def fill(notes: Sequence[MadeNote], path: Path, *, with_vectors: bool = False) -
 
 
 def _put(note: MadeNote, names: dict[str, str], engines: Engines) -> None:
-    engines.recall.put(note.key, note.name, note.aliases, note.text, note.path)
+    engines.recall.put(note.key, note.name, note.aliases, note.text)
     if note.type == "day":
         return
     engines.mentions.put(

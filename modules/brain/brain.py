@@ -111,8 +111,8 @@ class Brain:
             for match in view.index.resolve(query, type, limit):
                 if match.confidence >= CERTAIN:
                     found[match.entity.path] = ""
-            answer = await asyncio.to_thread(view.recall.search, query, limit, only=is_wanted)
-            for hit in answer.results:
+            hits = await asyncio.to_thread(view.recall.search, query, limit, only=is_wanted)
+            for hit in hits:
                 found.setdefault(hit.path, hit.text)
         else:
             found = dict.fromkeys((one.path for one in view.index), "")
@@ -172,7 +172,7 @@ class Brain:
         asked = await asyncio.to_thread(view.recall.search, query, looked_for, explain=explain)
         wanted = [
             one
-            for one in asked.results
+            for one in asked
             if not (exclude and one.path.startswith(exclude))
             and (one.is_match or not only_matches)
             and one.score >= min_score
@@ -415,7 +415,12 @@ class Brain:
                 for entity, degree in nodes
             ],
             "edges": [
-                {**asdict(edge), "source": keys[edge.source], "target": keys[edge.target]}
+                {
+                    "source": keys[edge.source],
+                    "target": keys[edge.target],
+                    "label": edge.label,
+                    **asdict(edge.period),
+                }
                 for edge in edges
             ],
             "more": more,

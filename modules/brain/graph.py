@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from .entity import Entity
 from .entity_index import EntityIndex
+from .periods import ALWAYS, Period
 
 Direction: TypeAlias = Literal["out", "in", "both"]
 
@@ -21,20 +22,15 @@ MOST_NODES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The entity at the path `source` is related to the one at `target`: `label` as it is written,
-    "" for a plain link. `since` and `until`: the first and the last day, YYYY-MM-DD; None: open.
-    """
+    """From the entity at the path `source` to that at `target`; `label`: "" for a plain link."""
 
     source: str
     target: str
     label: str = ""
-    since: str | None = None
-    until: str | None = None
+    period: Period = ALWAYS
 
     def holds(self, day: str | None) -> bool:
-        return day is None or (
-            (self.since or "") <= day and (self.until is None or day <= self.until)
-        )
+        return day is None or self.period.holds(day)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +127,7 @@ class Graph:
         if direction != "out":
             for other in self._index.linking(entity):
                 edges = [edge for edge in self._edges(other) if edge.target == entity.path]
-                for edge in sorted(edges, key=lambda e: (e.label, e.since or "", e.until or "")):
+                for edge in sorted(edges, key=_order):
                     yield edge, other
 
     def _edges(self, entity: Entity) -> tuple[Edge, ...]:
@@ -139,9 +135,13 @@ class Graph:
         if entity.path not in self._out:
             found = [(link, self._index.linked(link.target)) for link in entity.relationships]
             edges = (
-                Edge(entity.path, to.path, link.label, link.period.since, link.period.until)
+                Edge(entity.path, to.path, link.label, link.period)
                 for link, to in found
                 if to and to.path != entity.path
             )
             self._out[entity.path] = tuple(dict.fromkeys(edges))
         return self._out[entity.path]
+
+
+def _order(edge: Edge) -> tuple[str, str, str]:
+    return edge.label, edge.period.since or "", edge.period.until or ""

@@ -237,13 +237,7 @@ class Loader:
                 recall.remove(path)
             for one in texts:
                 recall.put(
-                    one.path,
-                    one.title,
-                    one.besides,
-                    one.body,
-                    one.path,
-                    one.digest,
-                    is_entity=one.is_entity,
+                    one.path, one.title, one.besides, one.body, one.digest, is_entity=one.is_entity
                 )
 
 

@@ -94,16 +94,15 @@ def ranked(
     return sorted(scored, key=lambda each: (-each[2], each[0].row))
 
 
-def why_of(
-    found: Found, words: tuple[str, ...], missing: tuple[str, ...], meaning: float | None
-) -> str:
-    parts = []
-    if words:
-        parts.append(f"it holds {', '.join(words)} ({found.share:.0%} of what the question says)")
-        if missing:
+def why_of(found: Found, near: Near | None, words: Sequence[str]) -> str:
+    """Why a note is an answer, in a sentence; `words` are those of the question."""
+    held = [words[number] for number in sorted(found.terms)]
+    if held:
+        parts = [f"it holds {', '.join(held)} ({found.share:.0%} of what the question says)"]
+        if missing := [word for word in words if word not in held]:
             parts.append(f"not {', '.join(missing)}")
     else:
-        parts.append("it holds no word of the question, and is only the nearest")
-    if meaning is not None:
-        parts.append(f"its meaning is near by {meaning:.2f}")
+        parts = ["it holds no word of the question, and is only the nearest"]
+    if near:
+        parts.append(f"its meaning is near by {near.nearness:.2f}")
     return "; ".join(parts)

@@ -16,19 +16,19 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from .recall_search import IsWanted, Recall, RecallSearch
+from .recall_search import IsWanted, Recalled, RecallSearch
 from .vectors import MODEL, Embedder, VectorTable
 from .windows import OFF, ON
 from .words import set_apart
 
-_VERSION = 4
+_VERSION = 5
 # what is private, and what a word is, may be another thing in another release
 _MADE_WITH = f"{MODEL}, parachuted {metadata.version('parachuted')}"
 _FIRST_ENTITY = -(1 << 40)  # FTS5 is fast where numbers grow
 # FTS5 collects 4 MB of words in memory before it writes them: a third less time for many notes
 _SCHEMA = """
 CREATE TABLE notes (
-    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, path TEXT NOT NULL, title TEXT NOT NULL,
+    id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, title TEXT NOT NULL,
     digest TEXT NOT NULL, text_digest BLOB NOT NULL, has_vectors INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX without_vectors ON notes (id) WHERE has_vectors = 0;
 CREATE VIRTUAL TABLE texts USING fts5(
@@ -89,7 +89,7 @@ class RecallIndex:
 
     def digests(self) -> dict[str, str]:
         with self._using() as database:
-            return dict(database.execute("SELECT key, digest FROM notes"))
+            return dict(database.execute("SELECT path, digest FROM notes"))
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -115,11 +115,10 @@ class RecallIndex:
 
     def put(
         self,
-        key: str,
+        path: str,
         title: str,
         aliases: Iterable[str],
         text: str,
-        path: str,
         digest: str = "",
         *,
         is_entity: bool = False,
@@ -128,24 +127,23 @@ class RecallIndex:
         found.
         """
         texts = tuple(set_apart(_storable(one)) for one in (title, "\n".join(aliases), text))
-        row = (key, _storable(path), _storable(title), digest, _digest_of(texts, path))
+        row = (path, _storable(title), digest, _digest_of(texts))
         with self.batch():
             held = self._database.execute(
-                "SELECT id, digest, text_digest FROM notes WHERE key = ?", (key,)
+                "SELECT id, digest, text_digest FROM notes WHERE path = ?", (path,)
             ).fetchone()
-            if held and (held[2], held[0] < 0) == (row[4], is_entity):
+            if held and (held[2], held[0] < 0) == (row[3], is_entity):
                 if held[1] != digest:
                     self._database.execute(
                         "UPDATE notes SET digest = ? WHERE id = ?", (digest, held[0])
                     )
                 return
             if held:
-                self.remove(key)
+                self.remove(path)
             number = self._next[is_entity]
             self._next[is_entity] += 1
             self._database.execute(
-                "INSERT INTO notes (id, key, path, title, digest, text_digest)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO notes (id, path, title, digest, text_digest) VALUES (?, ?, ?, ?, ?)",
                 (number, *row),
             )
             self._database.execute(
@@ -153,9 +151,9 @@ class RecallIndex:
                 (number, *texts),
             )
 
-    def remove(self, key: str) -> None:
+    def remove(self, path: str) -> None:
         with self.batch():
-            row = self._database.execute("SELECT id FROM notes WHERE key = ?", (key,)).fetchone()
+            row = self._database.execute("SELECT id FROM notes WHERE path = ?", (path,)).fetchone()
             if row is not None:
                 self._database.execute("DELETE FROM texts WHERE rowid = ?", row)
                 self._database.execute("DELETE FROM notes WHERE id = ?", row)
@@ -194,8 +192,8 @@ class RecallIndex:
         *,
         explain: bool = False,
         only: IsWanted | None = None,
-    ) -> Recall:
-        """The best answers. `only`: entities alone, by key, that hold a word of the question."""
+    ) -> list[Recalled]:
+        """The best answers. `only`: entities alone, by path, that hold a word of the question."""
         with self._using():
             return self._searching.search(
                 _storable(question), limit, self._vectors, explain=explain, only=only
@@ -238,8 +236,8 @@ def _delete(path: Path | Literal[":memory:"]) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _digest_of(texts: Sequence[str], path: str) -> bytes:
-    return blake2b("\0".join([*texts, path]).encode(), digest_size=16).digest()
+def _digest_of(texts: Sequence[str]) -> bytes:
+    return blake2b("\0".join(texts).encode(), digest_size=16).digest()
 
 
 def _storable(text: str) -> str:

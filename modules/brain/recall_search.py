@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from .question import QuestionWord, read_question
 from .ranking import LEAST_NEAR, Found, Stems, Term, ranked, relevance, why_of
@@ -16,7 +16,6 @@ from .vectors import Near, VectorTable
 from .windows import OFF, ON, Window, best_window, count_marked
 from .words import join
 
-How: TypeAlias = Literal["words", "words and meaning", "meaning", "nothing"]
 IsWanted: TypeAlias = Callable[[str], bool]
 
 _MOST_RANKED = 1_200  # notes; a word that is in more of them only helps to decide between others
@@ -31,29 +30,15 @@ _ENOUGH = 0.4  # the share of a question from which on words alone decide
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """A note that answers, and its passage. `score` is 0 to 1, comparable within one question;
-    `meaning` is -1 to 1, None: not compared. `is_match`: it holds a word of the question.
+    `is_match`: it holds a word of the question.
     """
 
-    key: str
     path: str
     title: str
     text: str
     score: float
     is_match: bool
-    words: tuple[str, ...]
-    missing: tuple[str, ...]
-    meaning: float | None
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """The best first. `words` are what was looked for, `ignored` those that say nothing."""
-
-    results: tuple[Recalled, ...]
-    words: tuple[str, ...]
-    ignored: tuple[str, ...]
-    how: How
 
 
 class _Candidate(NamedTuple):
@@ -82,26 +67,20 @@ class RecallSearch:
         *,
         explain: bool,
         only: IsWanted | None,
-    ) -> Recall:
+    ) -> list[Recalled]:
         """As RecallIndex.search says; `vectors` None: by words alone."""
-        asked = read_question(unicodedata.normalize("NFC", question))
-        terms = self._terms(asked.words)
+        words = read_question(unicodedata.normalize("NFC", question))
+        terms = self._terms(words)
         found = self._by_words(terms, max(limit, _CANDIDATES), only)
         doubt = 1 - max((one.share for one in found), default=0.0) / _ENOUGH
         near = []
         if vectors is not None and doubt > 0 and only is None:
-            near = _nearest(vectors, asked.words)
-        results = tuple(
+            near = vectors.nearest(" ".join(word.shown for word in words), _CANDIDATES)
+            near = [one for one in near if one.nearness > LEAST_NEAR]
+        return [
             self._recalled(one, meaning, score, terms, explain=explain)
             for one, meaning, score in ranked(found, near, doubt)[:limit]
-        )
-        how: How = "words" if not near else "words and meaning" if found else "meaning"
-        return Recall(
-            results,
-            tuple(term.word.shown for term in terms),
-            asked.ignored,
-            how if results else "nothing",
-        )
+        ]
 
     def _terms(self, words: Iterable[QuestionWord]) -> list[Term]:
         if _ALL_NOTES not in self._frequencies:
@@ -152,7 +131,7 @@ class RecallSearch:
             group = groups[bits]
             is_too_many = given + len(group) > most
             for row in self._by_rank(_held(terms, bits), group, end) if is_too_many else group:
-                if only is None or only(self._key(row)):
+                if only is None or only(self._path(row)):
                     given += 1
                     yield row
 
@@ -173,8 +152,8 @@ class RecallSearch:
             given.update(found)
         yield from sorted(wanted - given)
 
-    def _key(self, row: int) -> str:
-        found = self._database.execute("SELECT key FROM notes WHERE id = ?", (row,))
+    def _path(self, row: int) -> str:
+        found = self._database.execute("SELECT path FROM notes WHERE id = ?", (row,))
         return str(found.fetchone()[0])
 
     def _candidates(self, rows: Sequence[int], asked: str, stems: Stems) -> list[_Candidate]:
@@ -195,8 +174,8 @@ class RecallSearch:
         *,
         explain: bool,
     ) -> Recalled:
-        key, path, title = self._database.execute(
-            "SELECT key, path, title FROM notes WHERE id = ?", (found.row,)
+        path, title = self._database.execute(
+            "SELECT path, title FROM notes WHERE id = ?", (found.row,)
         ).fetchone()
         text = found.text
         if near and not found.terms:
@@ -204,21 +183,8 @@ class RecallSearch:
                 "SELECT body FROM texts WHERE rowid = ?", (found.row,)
             ).fetchone()[0]
             text = join(body[near.start : near.stop]).strip()
-        words = tuple(terms[number].word.shown for number in sorted(found.terms))
-        missing = tuple(term.word.shown for term in terms if term.word.shown not in words)
-        meaning = round(near.nearness, 3) if near else None
-        return Recalled(
-            key,
-            path,
-            title,
-            text,
-            round(score, 3),
-            bool(words),
-            words,
-            missing,
-            meaning,
-            why_of(found, words, missing, meaning) if explain else "",
-        )
+        why = why_of(found, near, [term.word.shown for term in terms]) if explain else ""
+        return Recalled(path, title, text, round(score, 3), bool(found.terms), why)
 
 
 def _divided(groups: Mapping[int, set[int]], rows: set[int], bit: int) -> dict[int, set[int]]:
@@ -261,8 +227,3 @@ def _found(candidates: Sequence[_Candidate], stems: Stems) -> list[Found]:
         score = _ALL * share + _TOGETHER * together + _RANK * rank / top * share
         found.append(Found(one.row, terms, share, score, join(one.window.text)))
     return found
-
-
-def _nearest(vectors: VectorTable, words: Iterable[QuestionWord]) -> list[Near]:
-    near = vectors.nearest(" ".join(word.shown for word in words), _CANDIDATES)
-    return [one for one in near if one.nearness > LEAST_NEAR]

@@ -200,8 +200,8 @@ def related_row(entity: Entity, depth: int, edge: Edge, *, is_out: bool) -> Rela
         depth=depth,
         direction="out" if is_out else "in",
         label=edge.label,
-        since=edge.since,
-        until=edge.until,
+        since=edge.period.since,
+        until=edge.period.until,
     )
 
 
