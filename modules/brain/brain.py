@@ -22,14 +22,13 @@ from parachuted.modules import (
 )
 
 from . import type_file
-from .answers import MentionAnswers, Suggest
 from .checks import find_problems, find_twins
 from .context import ContextText, read_instructions
 from .entity import Entity, Json
 from .entity_index import CERTAIN, Match
 from .graph import Direction
 from .loader import Change, Loader, is_entity
-from .mentioning import MentionFinder
+from .mentioning import MentionFinder, Suggest
 from .periods import last_day
 from .recall_index import RecallIndex
 from .rows import (
@@ -53,7 +52,7 @@ from .rows import (
     type_shown,
 )
 from .store import EntityStore
-from .suggesting import Contradictions, EarlierMentions, UnknownNames
+from .suggesting import Suggestions
 from .view import View
 from .writing import Writer
 
@@ -81,18 +80,17 @@ class Brain:
     ) -> None:
         self._vault, self._folders, self._publish = vault, folders, publish
         self._suggest = suggest
-        view = View(recall)
+        view = self._view = View(recall)
         self.loader = Loader(vault, view, self._tell)
         self.store = EntityStore(vault, self.loader, view)
         self.writer = Writer(self.store)
-        self.answers = MentionAnswers(self.store, view, state, suggest)
-        self._mentions = MentionFinder(self.store, self.writer, self.answers, state, publish)
-        self._contradictions = Contradictions(self.store, state, suggest)
-        self._unknown = UnknownNames(self.store, state, suggest)
-        self._earlier = EarlierMentions(vault, self._mentions, self.answers, self.writer)
+        self.mentions = MentionFinder(self.store, self.writer, state, publish, suggest)
+        self._suggestions = Suggestions(
+            vault, state, suggest, self.store, self.writer, self.mentions
+        )
 
     async def load(self) -> None:
-        await self.answers.load()
+        await self.mentions.load(self._view.index.mentions)
         await self.loader.load()
 
     @interface("BrainInterface")
@@ -185,7 +183,7 @@ class Brain:
     @interface("BrainInterface")
     async def suggest(self, text: str, *, min_confidence: float = 0.0) -> list[MentionRow]:
         """The entities that a text names: where, by characters, and how surely (0 to 1)."""
-        return await self._mentions.suggest(text, min_confidence)
+        return await self.mentions.suggest(text, min_confidence)
 
     @interface("BrainInterface")
     async def detect_mentions(
@@ -197,9 +195,9 @@ class Brain:
         `brain.mention.detected` is published once for each entity and source. For a person or a
         topic that an entry names and that has no file, one is suggested, once.
         """
-        found = await self._mentions.detect(path, text, entry_id)
+        found = await self.mentions.detect(path, text, entry_id)
         if entry_id is not None:
-            await self._unknown.offer(path, text)
+            await self._suggestions.offer_new(path, text)
         return found
 
     @interface("BrainInterface")
@@ -208,7 +206,7 @@ class Brain:
         never accepted, is not suggested again.
         """
         known = await self.store.read(await self.store.find(para_id))
-        await self.answers.record(known.key, text, accepted=accepted)
+        await self.mentions.record(known.key, text, accepted=accepted)
 
     async def note_saved(self, path: str) -> list[Finding]:
         """Take in what a note says, and suggest what follows from it; what could not be done."""
@@ -219,10 +217,10 @@ class Brain:
             names = self.loader.pop_new_names(path)
             entity = (await self.store.view()).index.at(path) if names else None
             if entity is not None:
-                await self._earlier.offer(entity, names)
+                await self._suggestions.offer_links(entity, names)
         with reading(path, findings), suppress(NotFoundError):
             if is_entity(path):
-                await self._contradictions.offer(path)
+                await self._suggestions.offer_end(path)
         return findings
 
     @interface("BrainInterface")
@@ -287,7 +285,7 @@ class Brain:
             says = ""
             with reading(path, []):  # it is gone, or not to be read by the caller
                 if path.startswith(_ENTRIES):
-                    says = await self._mentions.excerpt(await self._vault.note(path), entity)
+                    says = await self.mentions.excerpt(await self._vault.note(path), entity)
             lines.append(f"- {path}: {says}" if says else f"- {path}")
         return lines
 

@@ -86,11 +86,13 @@ class Loader:
     async def _load_notes(self) -> None:
         view = self._view
         held = await asyncio.to_thread(view.recall.digests)
-        has_notes = any(map(is_note, held))
-        indexed = await self._indexed() if has_notes else {}
-        wanted = [path for path in await self._vault.list() if is_note(path)]
-        view.notes |= {path for path in wanted if path in held and held[path] == indexed.get(path)}
-        new = [path for path in wanted if path not in view.notes]
+        indexed = await self._indexed() if any(map(is_note, held)) else {}
+        async with self._reading:
+            wanted = {path: None for path in await self._vault.list() if is_note(path)}
+            await self._keep(
+                [], [path for path in held if path not in wanted and view.index.at(path) is None]
+            )
+        new = [path for path in wanted if path not in held or held[path] != indexed.get(path)]
         for first in range(0, len(new), _AT_ONCE):
             part = new[first : first + _AT_ONCE]
             async with self._reading:
@@ -99,23 +101,20 @@ class Loader:
                     with reading(note.path, []):  # what cannot be read answers no question
                         texts += _texts_of_note(note)
                 await self._keep(texts, part)
-        gone = [path for path in held if view.index.at(path) is None and path not in view.notes]
-        await self._keep([], gone)
         await asyncio.to_thread(view.recall.optimize)
 
     async def look(self, path: str) -> None:
         if path == type_file.PATH:
             await self._retype()
-        elif is_note(path):
-            async with self._reading:
-                await self._look_note(path)
-        elif is_entity(path):
+        elif is_note(path) or is_entity(path):
             async with self._reading:
                 before = self._view.index.at(path)
                 await self._look(path)
             after = self._view.index.at(path)
-            if after is not None:
-                self._note_names(before, after)
+            if after is not None and (
+                new := set(after.names) - set(before.names if before else ())
+            ):
+                self._new_names.setdefault(path, set()).update(new)
             if after is None and before is not None:
                 self._tell("deleted", before)
             elif after is not None and before is None:
@@ -125,11 +124,6 @@ class Loader:
 
     def pop_new_names(self, path: str) -> set[str]:
         return self._new_names.pop(path, set())
-
-    def _note_names(self, before: Entity | None, after: Entity) -> None:
-        new = set(after.names) - set(before.names if before else ())
-        if new:
-            self._new_names.setdefault(after.path, set()).update(new)
 
     async def follow_move(self, source: str, path: str) -> None:
         before = self._view.index.at(source)
@@ -185,24 +179,16 @@ class Loader:
 
     async def _look(self, path: str) -> None:
         texts: list[_Text] = []
-        with self._as_fault(path), suppress(NotFoundError):
+        # what of another note cannot be read answers no question
+        reading_it = self._as_fault(path) if is_entity(path) else reading(path, [])
+        with reading_it, suppress(NotFoundError):
             try:
                 note = await self._vault.note(path)
             except ActRefusedError:  # it is there, and not for this caller
                 return
-            texts.append(_text_of(self._put(note)))
+            texts += [_text_of(self._put(note))] if is_entity(path) else _texts_of_note(note)
         if not texts:
             self._view.index.remove(path)
-        await self._keep(texts, [path])
-
-    async def _look_note(self, path: str) -> None:
-        texts: list[_Text] = []
-        with reading(path, []), suppress(NotFoundError):  # what cannot be read answers no question
-            try:
-                note = await self._vault.note(path)
-            except ActRefusedError:
-                return
-            texts += _texts_of_note(note)
         await self._keep(texts, [path])
 
     @contextmanager
@@ -224,8 +210,6 @@ class Loader:
     async def _keep(self, texts: Sequence[_Text], paths: Iterable[str] = ()) -> None:
         """Let questions find these texts, and nothing else of the notes at these paths."""
         gone = set(paths) - {one.path for one in texts}
-        self._view.notes -= gone
-        self._view.notes |= {one.path for one in texts if not one.is_entity}
         if texts or gone:
             await asyncio.to_thread(self._index_texts, texts, gone)
             self.has_new_texts.set()
@@ -253,23 +237,12 @@ async def _without_collection() -> AsyncIterator[None]:
             gc.enable()
 
 
-def read_note(note: Note, types: Types) -> Entity:
+def read_note(note: Note, types: Types, *, is_whole: bool = False) -> Entity:
+    """What the note says; `is_whole`: with its private parts, for a write that is to lose none."""
     return read_entity(
         note.path,
-        without_private(note),
-        visible_frontmatter(note),
-        body_at=note.body_start,
-        digest=note.digest,
-        types=types.by_folder,
-    )
-
-
-def read_whole(note: Note, types: Types) -> Entity:
-    """What the note says with its private parts, for a write that is to lose none: no answer."""
-    return read_entity(
-        note.path,
-        note.text,
-        note.frontmatter,
+        note.text if is_whole else without_private(note),
+        note.frontmatter if is_whole else visible_frontmatter(note),
         body_at=note.body_start,
         digest=note.digest,
         types=types.by_folder,

@@ -148,7 +148,7 @@ class BrainModule(Module):
 
     @event("suggestion.resolved")
     async def on_resolved(self, id: str, path: str, source_agent: str, status: str) -> None:
-        await self.brain.answers.resolved(id, path, source_agent, status)
+        await self.brain.mentions.resolved(id, path, source_agent, status)
 
     async def find_para(self, para_id: str) -> dict[str, str] | None:
         return await self.brain.find_para(para_id)

@@ -14,11 +14,10 @@ from typing import Final
 from parachuted.errors import ParachuteError
 from parachuted.modules import Note, StateAccess, VaultAccess, reading
 
-from .answers import MentionAnswers, Suggest, mentions_of
 from .compose import new_file
 from .entity import Entity, Fact, contradictions
 from .hiding import hide
-from .mentioning import SUGGESTED_FROM, MentionFinder
+from .mentioning import SUGGESTED_FROM, MentionFinder, Suggest, mentions_of
 from .mentions import LINKED_FROM, ORDINARY
 from .names import fold, slug
 from .private import has_private, without_private
@@ -47,18 +46,29 @@ _MOST_EARLIER: Final = 20  # entries for one entity
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-class UnknownNames:
-    def __init__(self, store: EntityStore, state: StateAccess, suggest: Suggest) -> None:
-        self._store, self._state, self._suggest = store, state, suggest
+class Suggestions:
+    """`vault`, `state` and `suggest` are the module's."""
+
+    def __init__(
+        self,
+        vault: VaultAccess,
+        state: StateAccess,
+        suggest: Suggest,
+        store: EntityStore,
+        writer: Writer,
+        mentions: MentionFinder,
+    ) -> None:
+        self._vault, self._state, self._suggest = vault, state, suggest
+        self._store, self._writer, self._mentions = store, writer, mentions
         self._one_at_a_time = asyncio.Lock()  # of two that begin together, both would suggest
 
-    async def offer(self, path: str, text: str) -> None:
-        new = dict(names_in(text))
-        if new:
+    async def offer_new(self, path: str, text: str) -> None:
+        """Suggest files for what the entry at that path names, each once."""
+        if new := dict(names_in(text)):
             async with self._one_at_a_time:
-                await self._offer(path, new)
+                await self._offer_new(path, new)
 
-    async def _offer(self, path: str, new: dict[str, str]) -> None:
+    async def _offer_new(self, path: str, new: dict[str, str]) -> None:
         view = await self._store.view()
         held = await self._state.get(_ASKED, [])
         asked = [str(one) for one in held] if isinstance(held, list) else []
@@ -83,28 +93,7 @@ class UnknownNames:
         if suggested:
             await self._state.put(_ASKED, [*asked, *suggested][-_MOST_ASKED:])
 
-
-def names_in(text: str) -> Iterator[tuple[str, str]]:
-    """Names in the text with the type that the words before them suggest, in order."""
-    shown = hide(text)
-    for found in _PERSON.finditer(shown):
-        words: list[str] = []
-        for word in found[1].split(" "):
-            if not word[0].isupper() or fold(word) in ORDINARY:
-                break
-            words.append(word)
-        if words and len(words[0]) >= _SHORTEST:
-            yield " ".join(words), "person"
-    for found in _TOPIC.finditer(shown):
-        if not any(fold(word) in ORDINARY for word in found[1].split(" ")):
-            yield found[1], "topic"
-
-
-class Contradictions:
-    def __init__(self, store: EntityStore, state: StateAccess, suggest: Suggest) -> None:
-        self._store, self._state, self._suggest = store, state, suggest
-
-    async def offer(self, path: str) -> None:
+    async def offer_end(self, path: str) -> None:
         """Suggest that the older of two values ended: one field at a time. A file with a private
         part, or with several sections of that name, is left to `doctor`.
         """
@@ -136,29 +125,7 @@ class Contradictions:
             await self._state.put(_OFFERED + path, [*offered, both])
             return
 
-
-def _ended(line: str, older: Fact, newer: Fact) -> str:
-    day = datetime.now(UTC).date()
-    if newer.period.since and newer.period.since > (older.period.since or ""):
-        first = date.fromisoformat(newer.period.since)
-        day = first - timedelta(days=first > date.min)
-    since = older.period.since
-    when = f"({since} to {day})" if since else f"(until {day})"
-    return f"{line[: line.index(older.text) + len(older.text)]} {when}"
-
-
-class EarlierMentions:
-    def __init__(
-        self,
-        vault: VaultAccess,
-        finder: MentionFinder,
-        answers: MentionAnswers,
-        writer: Writer,
-    ) -> None:
-        self._vault, self._finder, self._writer = vault, finder, writer
-        self._answers = answers
-
-    async def offer(self, entity: Entity, names: Iterable[str]) -> None:
+    async def offer_links(self, entity: Entity, names: Iterable[str]) -> None:
         """Link entries of the last 90 days that have these new names to it; less sure ones: suggest
         it.
         """
@@ -171,13 +138,13 @@ class EarlierMentions:
                     found[hit.path] = None
         for path in sorted(found, reverse=True)[:_MOST_EARLIER]:
             with reading(path, []):  # it is gone, or changed meanwhile: its next save is looked at
-                await self._look(await self._vault.note(path), entity)
+                await self._link(await self._vault.note(path), entity)
 
-    async def _look(self, note: Note, entity: Entity) -> None:
+    async def _link(self, note: Note, entity: Entity) -> None:
         if note.modified < datetime.now(UTC) - timedelta(days=_DAYS) and not _DAY.search(note.path):
             return
         text = without_private(note)[note.body_start :]
-        best = await self._finder.surest(text, entity)
+        best = await self._mentions.surest(text, entity)
         if best is None or best.confidence < SUGGESTED_FROM:
             return
         para_id = await self._writer.id_of(entity.path)
@@ -186,7 +153,33 @@ class EarlierMentions:
         if best.confidence > LINKED_FROM:
             await self._writer.link(note.path, para_id)
         else:
-            await self._answers.suggest(note, para_id, best)
+            await self._mentions.suggest_link(note, para_id, best)
+
+
+def names_in(text: str) -> Iterator[tuple[str, str]]:
+    """Names in the text with the type that the words before them suggest, in order."""
+    shown = hide(text)
+    for found in _PERSON.finditer(shown):
+        words: list[str] = []
+        for word in found[1].split(" "):
+            if not word[0].isupper() or fold(word) in ORDINARY:
+                break
+            words.append(word)
+        if words and len(words[0]) >= _SHORTEST:
+            yield " ".join(words), "person"
+    for found in _TOPIC.finditer(shown):
+        if not any(fold(word) in ORDINARY for word in found[1].split(" ")):
+            yield found[1], "topic"
+
+
+def _ended(line: str, older: Fact, newer: Fact) -> str:
+    day = datetime.now(UTC).date()
+    if newer.period.since and newer.period.since > (older.period.since or ""):
+        first = date.fromisoformat(newer.period.since)
+        day = first - timedelta(days=first > date.min)
+    since = older.period.since
+    when = f"({since} to {day})" if since else f"(until {day})"
+    return f"{line[: line.index(older.text) + len(older.text)]} {when}"
 
 
 def _day(path: str, default: str) -> str:

@@ -14,14 +14,11 @@ from .type_file import DEFAULTS, Types
 
 @dataclass(slots=True)
 class View:
-    """`faults` are the files of entities that could not be read whole, by path. `notes` are the
-    paths of the other notes that questions find.
-    """
+    """`faults` are the files of entities that could not be read whole, by path."""
 
     recall: RecallIndex
     types: Types = DEFAULTS
     faults: dict[str, Finding] = field(default_factory=dict)
-    notes: set[str] = field(default_factory=set)
     index: EntityIndex = field(default_factory=EntityIndex)
 
     @property

@@ -14,7 +14,7 @@ from parachuted.modules import Note, NoteChange, SetKey
 from . import compose, type_file
 from .compose import BODY, RELATIONSHIPS, link_line, new_file, union
 from .entity import OWN_KEYS, Entity, Json
-from .loader import read_note, read_whole
+from .loader import read_note
 from .merging import merged, relinked
 from .names import fold
 from .private import has_private
@@ -256,7 +256,7 @@ class Writer:
         types = (await self.store.view()).types
 
         def updated(note: Note) -> NoteRevision:
-            whole = read_whole(note, types)
+            whole = read_note(note, types, is_whole=True)
             data = data_of(whole)
             name = _name(data)
             relationships = {one.text for one in read_note(note, types).relationships}
