@@ -125,7 +125,7 @@ def _building(folder: Path, *, has_model: bool) -> Iterator[Figure]:
     )[: 2 if has_model else 1]:
         built = _built(folder / f"built{name}.db", options)
         yield Figure(
-            name=f"10,000 entities: mentions, graph, recall{name} from cold",
+            name=f"10,000 entities: mentions, recall{name} from cold",
             value=built["processor"],
             unit="s",
             bound=bounds[0],
@@ -161,7 +161,7 @@ def _ripgrep(
     ]
     spans, answers = [], []
     for one in some:
-        words = [word.shown for word in engine("question").read_question(one.text).words]
+        words = [word.shown for word in engine("question").read_question(one.text)]
         began = time.perf_counter()
         paths = _rg(vault, words)
         spans.append((time.perf_counter() - began) * 1e3)

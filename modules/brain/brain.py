@@ -386,8 +386,7 @@ class Brain:
         """
         done = await self.writer.merge(keep, other)
         ids = {"para_id": done["entity_id"], "merged_id": done["merged_id"]}
-        words = {key: value for key, value in ids.items() if _WORD.fullmatch(value)}
-        self._publish("brain.entity.merged", path=done["path"], **words)
+        self._announce("merged", done["path"], **ids)
         return done
 
     async def graph(
@@ -460,9 +459,11 @@ class Brain:
         return {path: one for path in seen if (one := view.index.at(path)) is not None}
 
     def _tell(self, what: Change, entity: Entity) -> None:
-        said = {"para_id": entity.para_id, "type": entity.type}
+        self._announce(what, entity.path, para_id=entity.para_id, type=entity.type)
+
+    def _announce(self, what: str, path: str, **said: str) -> None:
         words = {key: value for key, value in said.items() if _WORD.fullmatch(value)}
-        self._publish(f"brain.entity.{what}", path=entity.path, **words)
+        self._publish(f"brain.entity.{what}", path=path, **words)
 
 
 def _day(text: str | None) -> str | None:

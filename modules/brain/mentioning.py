@@ -90,8 +90,7 @@ class MentionFinder:
         if not sure:
             return
         source_id = "_".join(source.replace("/", ":").split())[:200]
-        before = await self._state.get(_ANNOUNCED + source_id, [])
-        announced = set(before) if isinstance(before, list) else set()
+        announced = set(texts_in(await self._state.get(_ANNOUNCED + source_id)))
         for para_id, confidence in sure.items():
             if para_id not in announced:
                 self._publish(

@@ -189,8 +189,7 @@ class MentionIndex:
         self.history = history or MentionHistory()
         self._entities: dict[str, _Entity] = {}
         self._names: dict[str, tuple[_Name, ...]] = {}
-        self._lengths: dict[str, tuple[int, ...]] = {}  # by the first of several words
-        self._counts = Counter[tuple[str, int]]()  # of names, by first word and length
+        self._lengths: dict[str, Counter[int]] = {}  # of names, by the first of several words
 
     def __len__(self) -> int:
         return len(self._entities)
@@ -242,13 +241,12 @@ class MentionIndex:
                 self._count(_first(name), name.words, -1)
 
     def _count(self, first: str, words: int, change: int) -> None:
-        self._counts[first, words] += change
-        held = {*self._lengths.pop(first, ()), words}
-        if not self._counts[first, words]:
-            del self._counts[first, words]
-            held.remove(words)
-        if held:
-            self._lengths[first] = tuple(sorted(held, reverse=True))
+        held = self._lengths.setdefault(first, Counter())
+        held[words] += change
+        if not held[words]:
+            del held[words]
+        if not held:
+            del self._lengths[first]
 
     def scan(self, text: str) -> list[Mention]:
         """All mentions in order; where entities share a name, the likeliest first. A longer name
@@ -282,7 +280,7 @@ class MentionIndex:
                 yield found
 
     def _longest(self, text: str, words: Words, at: int) -> _Hit | None:
-        for length in self._lengths[words.folded[at]]:
+        for length in sorted(self._lengths[words.folded[at]], reverse=True):
             part = words.folded[at : at + length]
             called = self._names.get(" ".join([*part[:-1], singular(part[-1])]))
             if called and len(part) == length:

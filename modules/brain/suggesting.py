@@ -14,7 +14,7 @@ from typing import Final
 from parachuted.errors import ParachuteError
 from parachuted.modules import Note, StateAccess, VaultAccess, reading
 
-from .compose import new_file
+from .compose import new_file, texts_in
 from .entity import Entity, Fact, contradictions
 from .hiding import hide
 from .mentioning import SUGGESTED_FROM, MentionFinder, Suggest, mentions_of
@@ -70,8 +70,7 @@ class Suggestions:
 
     async def _offer_new(self, path: str, new: dict[str, str]) -> None:
         view = await self._store.view()
-        held = await self._state.get(_ASKED, [])
-        asked = [str(one) for one in held] if isinstance(held, list) else []
+        asked = texts_in(await self._state.get(_ASKED))
         suggested: list[str] = []
         for name, kind in list(new.items()):
             folder = view.types.by_name[kind].folder if kind in view.types.by_name else ""
@@ -103,8 +102,7 @@ class Suggestions:
         if len(sections) != 1 or has_private(note):
             return
         section = sections[0]
-        held = await self._state.get(_OFFERED + path, [])
-        offered = [str(one) for one in held] if isinstance(held, list) else []
+        offered = texts_in(await self._state.get(_OFFERED + path))
         for pair in contradictions(entity.facts):
             older, newer = sorted(pair, key=lambda one: (one.period.since or "", one.line))
             both = f"{older.text} | {newer.text}"

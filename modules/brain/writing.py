@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -175,15 +174,10 @@ class Writer:
         *,
         is_new: bool,
     ) -> None:
-        edit = partial(
-            _text_with,
-            name=name,
-            fields=fields,
-            key_strategy=key_strategy,
-            description=description,
-            is_new=is_new,
+        said = {"key_strategy": key_strategy, "description": description}
+        await self.store.rewrite(
+            type_file.PATH, lambda text: _text_with(text, name, fields, **said, is_new=is_new)
         )
-        await self.store.rewrite(type_file.PATH, edit)
 
     async def types_with(
         self, name: str, fields: Mapping[str, Json] | list[Json], description: str | None

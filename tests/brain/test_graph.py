@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.brain.engines import engine
+from tests.module_files import brain_file
 
-entity, entity_index, graph = map(engine, ["entity", "entity_index", "graph"])
+entity, entity_index, graph = map(brain_file, ["entity", "entity_index", "graph"])
 TYPES = {"people": "person", "organizations": "organization", "projects": "project"}
 KIM, ACME = "Brain/people/kim.md", "Brain/organizations/acme.md"
 GARDEN, LOU = "Brain/projects/garden.md", "Brain/people/lou.md"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.brain.engines import engine
+from tests.module_files import brain_file
 
-question, recall = engine("question"), engine("recall_index")
+question, recall = brain_file("question"), brain_file("recall_index")
 
 NOTES = {
     "kim": ("Kim Lee", ["Kimmy"], "Repairs bicycles in a shed.\n\nLives in Lund.\n\nPlays cello."),

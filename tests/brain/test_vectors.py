@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.brain.engines import engine
+from tests.module_files import brain_file
 
-recall, vectors, windows = (engine(name) for name in ("recall_index", "vectors", "windows"))
+recall, vectors, windows = map(brain_file, ["recall_index", "vectors", "windows"])
 
 needs_model = pytest.mark.skipif(
     vectors.find_model() is None, reason="the [semantic] extra is not installed"
