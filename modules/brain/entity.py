@@ -1,7 +1,4 @@
-"""An entity: a person, project, topic or anything else that has a file below `Brain/`.
-
-Pure: made from a note's text and frontmatter, which it never changes.
-"""
+"""An entity, as a file below `Brain/` says it: a person, project, topic or anything else. Pure."""
 
 from __future__ import annotations
 

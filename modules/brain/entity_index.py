@@ -1,7 +1,4 @@
-"""The index of entities: by id in every spelling, by path, by name, and by what they link to.
-
-Pure, derived, in memory.
-"""
+"""The index of entities by id, path, name and what they link to. Pure, derived, in memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Hiding: covers what is not prose in a note, without moving what follows.
-
-Each character is looked at a bounded number of times, whatever is left open.
-"""
+"""Hiding: covers what is no prose in a note, in linear time, without moving what follows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Mentions: where a text names an entity without linking to it, and how sure that is.
-
-A dict of folded names is looked up at each word. Names in code, links, comments, frontmatter,
-addresses, file names and inside other words do not count.
-"""
+"""Mentions: where a text names an entity without linking to it, and how sure that is. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Periods: from when until when something was so, as people write it at the end of a line.
-
-`(since 2020-03)`, `(until 2021)`, `(2020 to 2021-06-30)`, `(on 2024-05-01)`. A date may be a year,
-a month or a day; a period holds its first and its last day.
-"""
+"""Periods at the end of a line: `(since 2020-03)`, `(until 2021)`, `(2020 to 2021-06-30)`."""
 
 from __future__ import annotations
 

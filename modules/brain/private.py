@@ -1,7 +1,4 @@
-"""Private parts of an entity: no list, no question, no fact and no context shows them.
-
-Brain answers agents and modules as well as people, so that it keeps none of these texts.
-"""
+"""Private parts of an entity, which Brain keeps and shows to no one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What Brain suggests by itself, once each: files for people and topics that an entry speaks of and
-Brain has no file for; an end for one of two values of a field that both hold; and links from
-entries that named an entity before it was made, or before it was called so.
-"""
+"""What Brain suggests by itself, once each: files for new names, ends for old values, links."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Types: what kinds of entities there are, and their fields: `Brain/types.yaml`.
-
-Pure. An edit changes the lines of one type; all other characters of the file stay.
-"""
+"""Types in `Brain/types.yaml`, of which an edit changes the lines of one type alone. Pure."""
 
 from __future__ import annotations
 

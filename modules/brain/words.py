@@ -1,7 +1,4 @@
-"""Words: splits a text for Brain's engines, and folds what does not matter.
-
-Places are characters of the text.
-"""
+"""Words: splits a text for Brain's engines, and folds what does not matter."""
 
 from __future__ import annotations
 

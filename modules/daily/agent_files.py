@@ -1,8 +1,4 @@
-"""Scheduled agents as files: `Daily/.agents/{name}.md`. Pure.
-
-The frontmatter says when an agent runs and where it writes, the body is its instructions. Daily
-ships some; a file of the same name takes the place of one.
-"""
+"""Scheduled agents as files, `Daily/.agents/{name}.md`: when, where to, and instructions. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Files of one entry each: `Daily/entries/*.md`, fields as frontmatter, the text below.
-
-Pure functions. An edit changes only the lines that it means to change.
-"""
+"""Files of one entry each: `Daily/entries/*.md`, fields as frontmatter, the text below. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The lines of a note, as the existing app reads and writes them: its frontmatter line by line,
-values as text.
-"""
+"""A note's frontmatter line by line, as the existing app reads and writes it."""
 
 from __future__ import annotations
 

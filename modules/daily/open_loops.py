@@ -1,9 +1,7 @@
 """Open loops: what entries leave undone or ask, until an entry does it or answers. Pure.
 
-`- [ ] call Kim` opens one, and so does a line that ends with a question mark. The same words with
-`[x]`, in this entry or a later one, close it; a question is also closed by a line that goes on
-after it, with the answer. The same words again, still open, carry it on: it belongs to the entry
-that opened it.
+The words of `- [ ] call Kim` with `[x]` close it; a question is also closed by a line that goes on
+after it. The same words again, still open, belong to the entry that opened them.
 """
 
 from __future__ import annotations

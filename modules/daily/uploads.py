@@ -1,11 +1,7 @@
-"""Uploads in pieces: a phone that loses its connection goes on where it was.
+"""Uploads in pieces, which become recordings and pictures in `Daily/assets/`.
 
-The pieces lie in the module's data folder until the upload is complete; each is on the disk before
-it is acknowledged. What became of a complete one is kept for a day, so that a client which lost the
-answer can ask again. An upload exists for the API key that began it, and for no other.
-
-It becomes an asset, a recording or a picture of an entry, `Daily/assets/DATE/HHMMSS_TYPE.EXT`, as
-the existing app has them. A file is never replaced: two of one second get numbers.
+Each piece is on the disk before it is acknowledged. A client that lost the last answer can ask
+again for a day. An upload exists for the API key that began it, and for no other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Audit: what was done, by whom, in the terminal.
-
-Read from the files, so with and without a daemon.
-"""
+"""Audit: what was done, by whom, read from the files, so without a daemon too."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Backup: the vault and the home in one archive, consistent while the daemon works, and an archive
-brought back.
+"""Backup: the vault and the home in one archive, and an archive brought back.
 
-What is there is added first, at leisure; what has changed by then is looked for again while the
-daemon is held still, for as long as that takes. So the archive is what a power failure at that
-moment would have left, which the daemon's next start settles. The archive's last member lists what
-counts: a file that was added twice counts as it was the last time.
+What is there is added at leisure; what has changed by then is added again while the daemon is held
+still. The last member lists what counts: a file that was added twice counts as the last time.
 """
 
 from __future__ import annotations

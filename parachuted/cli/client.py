@@ -1,7 +1,4 @@
-"""Client: asks the running daemon over its socket.
-
-A raw socket and no HTTP library, since importing one takes longer than the whole question.
-"""
+"""Client: asks the daemon by a raw socket, since importing an HTTP library takes longer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Commands: how a file of this room declares what `parachute NAME` does.
-
-Most of them are verbs: a request to the daemon, and how its answer becomes text.
-"""
+"""Commands: how a file of this room declares what `parachute NAME` does."""
 
 from __future__ import annotations
 

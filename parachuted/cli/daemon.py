@@ -1,7 +1,4 @@
-"""Daemon commands: start, stop, restart, logs.
-
-What a daemon is made of is imported when one begins here, and a second one is refused before that.
-"""
+"""Daemon commands: start, stop, restart, logs. The daemon's parts are imported last."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Parser: the whole command line, of what each file of this room declares.
-
-Only the file of the chosen command is imported, so that `parachute status` costs little more than
-Python itself.
-"""
+"""Parser: the whole command line. Only the file of the chosen command is imported."""
 
 from __future__ import annotations
 

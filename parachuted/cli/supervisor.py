@@ -1,8 +1,4 @@
-"""Supervisors: systemd and launchd, the file that each reads, and the commands that it obeys.
-
-Pure on purpose: what is written and run must be testable on a machine that has neither. `service`
-does the writing and running.
-"""
+"""Supervisors, systemd and launchd, as values: a machine that has neither can test them."""
 
 from __future__ import annotations
 
