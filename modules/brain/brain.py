@@ -21,7 +21,7 @@ from parachuted.modules import (
     visible_to_agents,
 )
 
-from . import type_file
+from . import rows, type_file
 from .checks import find_problems, find_twins
 from .context import ContextText, read_instructions
 from .entity import Entity, Json
@@ -31,26 +31,6 @@ from .loader import Change, Loader, is_entity
 from .mentioning import MentionFinder, Suggest
 from .periods import last_day
 from .recall_index import RecallIndex
-from .rows import (
-    Candidate,
-    Context,
-    EntityRow,
-    FactRow,
-    Linked,
-    MentionRow,
-    Merged,
-    Recollection,
-    RelatedRow,
-    Resolved,
-    TwinRow,
-    TypeShown,
-    Upserted,
-    note_row,
-    recalled_row,
-    related_row,
-    row,
-    type_shown,
-)
 from .store import EntityStore
 from .suggesting import Suggestions
 from .view import View
@@ -96,7 +76,7 @@ class Brain:
     @interface("BrainInterface")
     async def search(
         self, query: str = "", type: str | None = None, limit: int = 20
-    ) -> list[EntityRow]:
+    ) -> list[rows.EntityRow]:
         """Find entities by name, alias or words of their text; those so named come first."""
         limit = max(1, min(limit, _MOST))
         view, found = await self.store.view(), dict[str, str]()
@@ -115,34 +95,36 @@ class Brain:
         else:
             found = dict.fromkeys((one.path for one in view.index), "")
         wanted = (one for path in found if is_wanted(path) and (one := view.index.at(path)))
-        rows: list[EntityRow] = []
+        results: list[rows.EntityRow] = []
         async for one in self.store.readable(wanted):
-            rows.append(row(one, found[one.path]))
-            if len(rows) == limit:
+            results.append(rows.row(one, found[one.path]))
+            if len(results) == limit:
                 break
-        return rows
+        return results
 
     @interface("BrainInterface")
-    async def resolve(self, text: str, type: str | None = None) -> Resolved:
+    async def resolve(self, text: str, type: str | None = None) -> rows.Resolved:
         """Which entity a text means: an id in any spelling, a path, a name, an alias, or nearly one
         of these.
         """
         candidates = await self._candidates(text, type)
         best = candidates[0] if candidates else None
         if best is None or best["confidence"] < _SURE_ENOUGH:
-            return Resolved(match=None, confidence=0.0, candidates=candidates)
+            return rows.Resolved(match=None, confidence=0.0, candidates=candidates)
         if len(candidates) > 1 and candidates[1]["confidence"] == best["confidence"]:
-            return Resolved(match=None, confidence=0.0, candidates=candidates)
-        match = row(await self.store.find(best["path"]), best["snippet"])
-        return Resolved(match=match, confidence=best["confidence"], candidates=candidates)
+            return rows.Resolved(match=None, confidence=0.0, candidates=candidates)
+        match = rows.row(await self.store.find(best["path"]), best["snippet"])
+        return rows.Resolved(match=match, confidence=best["confidence"], candidates=candidates)
 
-    async def _candidates(self, text: str, kind: str | None) -> list[Candidate]:
+    async def _candidates(self, text: str, kind: str | None) -> list[rows.Candidate]:
         found: dict[str, Match] = {
             match.entity.path: match
             for match in (await self.store.view()).index.resolve(text, kind)
         }
         return [
-            Candidate(**row(one), confidence=found[one.path].confidence, how=found[one.path].how)
+            rows.Candidate(
+                **rows.row(one), confidence=found[one.path].confidence, how=found[one.path].how
+            )
             async for one in self.store.readable(match.entity for match in found.values())
         ]
 
@@ -156,7 +138,7 @@ class Brain:
         exclude: str = "",
         only_matches: bool = False,
         min_score: float = 0.0,
-    ) -> Recollection:
+    ) -> rows.Recollection:
         """What answers a question: passages of entities and of all other notes, the best first.
         `is_match` is false for what has no word of the question, and is only the nearest there is;
         `matches` is how many have one.
@@ -176,19 +158,21 @@ class Brain:
             and one.score >= min_score
         ][:most]
         seen = await self.store.present(one.path for one in wanted)
-        results = [recalled_row(view.index.at(one.path), one) for one in wanted if one.path in seen]
+        results = [
+            rows.recalled_row(view.index.at(one.path), one) for one in wanted if one.path in seen
+        ]
         matches = sum(one["is_match"] for one in results)
-        return Recollection(query=query, results=results, count=len(results), matches=matches)
+        return rows.Recollection(query=query, results=results, count=len(results), matches=matches)
 
     @interface("BrainInterface")
-    async def suggest(self, text: str, *, min_confidence: float = 0.0) -> list[MentionRow]:
+    async def suggest(self, text: str, *, min_confidence: float = 0.0) -> list[rows.MentionRow]:
         """The entities that a text names: where, by characters, and how surely (0 to 1)."""
         return await self.mentions.suggest(text, min_confidence)
 
     @interface("BrainInterface")
     async def detect_mentions(
         self, path: str, text: str, entry_id: str | None = None
-    ) -> list[MentionRow]:
+    ) -> list[rows.MentionRow]:
         """The same for a text that was saved at `path`, with the entities that it links to.
 
         Each that is named with a confidence of 0.5 or more is given an id, and
@@ -244,21 +228,21 @@ class Brain:
         )
 
     @interface("BrainInterface")
-    async def link(self, path: str, para_id: str, label: str | None = None) -> Linked:
+    async def link(self, path: str, para_id: str, label: str | None = None) -> rows.Linked:
         """Link to an entity: from another one, in its `## Relationships`; from any other note, in
         the `mentions` of its frontmatter. What is linked already stays as it is.
         """
         return await self.writer.link(path, para_id, label)
 
     @interface("BrainInterface")
-    async def types(self) -> list[TypeShown]:
+    async def types(self) -> list[rows.TypeShown]:
         """All types of entities with their fields, and how many entities have each."""
         view = await self.store.view()
         counts = Counter(one.type for one in view.index)
-        return [type_shown(kind, counts[name]) for name, kind in view.types.by_name.items()]
+        return [rows.type_shown(kind, counts[name]) for name, kind in view.types.by_name.items()]
 
     @interface("BrainInterface")
-    async def context(self, entity: str, max_tokens: int = 2_000) -> Context:
+    async def context(self, entity: str, max_tokens: int = 2_000) -> rows.Context:
         """What an agent should know of an entity: its file, what it is related to, where it was
         mentioned lately, and its project's AGENTS.md.
         """
@@ -272,7 +256,7 @@ class Brain:
         if guide is not None:
             text.add("instructions", *guide)
         text.add_lines("mentions", "Mentioned in", await self._recent(found))
-        return text.whole(row(found))
+        return text.whole(rows.row(found))
 
     async def _recent(self, entity: Entity) -> list[str]:
         """Notes outside Brain/ that name it, the newest days first, each as a line."""
@@ -307,7 +291,7 @@ class Brain:
         depth: int = 1,
         direction: Direction = "both",
         on: str | None = None,
-    ) -> list[RelatedRow]:
+    ) -> list[rows.RelatedRow]:
         """What an entity is related to, the nearest first: out by its own links, in by others'.
         `type` limits what is given, `on` (YYYY-MM-DD) to what held on that day.
         """
@@ -318,7 +302,7 @@ class Brain:
         )
         seen = await self._readable(view, (one.entity.path for one in reached))
         return [
-            related_row(
+            rows.related_row(
                 seen[one.entity.path],
                 one.depth,
                 one.edge,
@@ -329,31 +313,33 @@ class Brain:
         ]
 
     @interface("BrainInterface")
-    async def backlinks(self, entity: str) -> list[RelatedRow]:
+    async def backlinks(self, entity: str) -> list[rows.RelatedRow]:
         """Entities whose files link to it, and then other notes, whose `type` is ""."""
         target = await self.store.read(await self._meant(entity))
         view = await self.store.view()
         found = view.graph.backlinks(target)
         seen = await self._readable(view, (other.path for other, _ in found))
-        rows = [
-            related_row(seen[other.path], 1, edge, is_out=False)
+        related = [
+            rows.related_row(seen[other.path], 1, edge, is_out=False)
             for other, edge in found
             if other.path in seen
         ]
         links = {row.path: row for row in await self._vault.backlinks(target.path)}
         notes = sorted(path for path in links if path and view.index.at(path) is None)
         readable = await self.store.present(notes)
-        return rows + [note_row(path, links[path].title) for path in notes if path in readable]
+        return related + [
+            rows.note_row(path, links[path].title) for path in notes if path in readable
+        ]
 
     @interface("BrainInterface")
-    async def facts(self, entity: str, on: str | None = None) -> list[FactRow]:
+    async def facts(self, entity: str, on: str | None = None) -> list[rows.FactRow]:
         """The lines of an entity's `## Facts` and `## Relationships`; with `on` (YYYY-MM-DD, or a
         year or month, of which the last day counts) those that held then.
         """
         day = _day(on)
         found = await self.store.read(await self._meant(entity))
         return [
-            FactRow(
+            rows.FactRow(
                 text=one.text,
                 section=one.section,
                 since=one.period.since,
@@ -367,7 +353,7 @@ class Brain:
     @interface("BrainInterface")
     async def upsert_entity(
         self, entity_type: str, data: Mapping[str, Json], commit_msg: str | None = None
-    ) -> Upserted:
+    ) -> rows.Upserted:
         """Write an entity: the one that `data` names by `para_id`, or by its name and type, or a
         new one. Aliases, tags and relationships are added to those that it has.
         """
@@ -380,7 +366,7 @@ class Brain:
         return await self.writer.delete_entity(entity_id)
 
     @interface("BrainInterface")
-    async def merge(self, keep: str, other: str) -> Merged:
+    async def merge(self, keep: str, other: str) -> rows.Merged:
         """Make two entities one: the first takes over what the second says, every link follows, and
         the other's id means it too. One `parachute undo` takes it back.
         """
@@ -436,7 +422,7 @@ class Brain:
             "url": f"/api/brain/entities/by_id?id={found.para_id}",
         }
 
-    async def twins(self, entity: str | None = None) -> list[TwinRow]:
+    async def twins(self, entity: str | None = None) -> list[rows.TwinRow]:
         """Entities of one type that are called the same: all, or those of one entity."""
         wanted = (await self._meant(entity)).path if entity else None
         view = await self.store.view()
@@ -445,7 +431,7 @@ class Brain:
         ]
         seen = await self.store.present({one.path for pair in pairs for one in pair})
         return [
-            TwinRow(entity=row(one), other=row(other))
+            rows.TwinRow(entity=rows.row(one), other=rows.row(other))
             for one, other in pairs
             if {one.path, other.path} <= seen
         ]
@@ -475,6 +461,6 @@ def _day(text: str | None) -> str | None:
     return day
 
 
-def _line(one: RelatedRow) -> str:
+def _line(one: rows.RelatedRow) -> str:
     label = f" - {one['label']}" if one["label"] else ""
     return f"- {one['name']} ({one['type']}){label}: {one['snippet']}"

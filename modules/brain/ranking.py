@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .question import QuestionWord
@@ -11,6 +11,7 @@ from .words import fold, join
 
 LEAST_NEAR = 0.1  # nearness of what has nothing to do with a question
 _HIGH = 0.45  # and of what has much to do with it
+_OFTEN, _LENGTH = 1.2, 0.75  # as FTS5 has them
 _ENTITY = 0.1  # an entity goes before another note that holds about as much
 
 
@@ -62,6 +63,14 @@ def _alike(one: str, other: str) -> int:
         if left != right:
             return number
     return min(len(one), len(other))
+
+
+def relevance(counts: Mapping[int, float], weights: Sequence[float], length: float) -> float:
+    """BM25 of a note that holds each of these terms so often; its length, where 1 is usual."""
+    usual = _OFTEN * (1 - _LENGTH + _LENGTH * length)
+    return sum(
+        weights[term] * count * (_OFTEN + 1) / (count + usual) for term, count in counts.items()
+    )
 
 
 def ranked(

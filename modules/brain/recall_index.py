@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from importlib import metadata
@@ -61,7 +61,8 @@ class RecallIndex:
         try:
             self._database = _open(path)
         except sqlite3.DatabaseError:
-            _delete(path)
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
             self._database = _open(path)
         self._searching = RecallSearch(self._database)
         self._vectors = VectorTable(self._database, embedder) if embedder else None
@@ -77,11 +78,6 @@ class RecallIndex:
     @property
     def has_vectors(self) -> bool:
         return self._vectors is not None
-
-    def forget_vectors(self) -> None:
-        """Answer by words alone from now on, and free the memory."""
-        with self._lock:
-            self._vectors = None
 
     def close(self) -> None:
         with self._lock:
@@ -127,12 +123,13 @@ class RecallIndex:
         found.
         """
         texts = tuple(set_apart(_storable(one)) for one in (title, "\n".join(aliases), text))
-        row = (path, _storable(title), digest, _digest_of(texts))
+        text_digest = blake2b("\0".join(texts).encode(), digest_size=16).digest()
+        row = (path, _storable(title), digest, text_digest)
         with self.batch():
             held = self._database.execute(
                 "SELECT id, digest, text_digest FROM notes WHERE path = ?", (path,)
             ).fetchone()
-            if held and (held[2], held[0] < 0) == (row[3], is_entity):
+            if held and (held[2], held[0] < 0) == (text_digest, is_entity):
                 if held[1] != digest:
                     self._database.execute(
                         "UPDATE notes SET digest = ? WHERE id = ?", (digest, held[0])
@@ -229,15 +226,6 @@ def _check(database: sqlite3.Connection, version: int) -> None:
     made_with = database.execute("SELECT name FROM model").fetchall()
     if version != _VERSION or made_with != [(_MADE_WITH,)]:
         raise sqlite3.DatabaseError("made by another version")
-
-
-def _delete(path: Path | Literal[":memory:"]) -> None:
-    for name in (f"{path}{suffix}" for suffix in ("", "-wal", "-shm")):
-        Path(name).unlink(missing_ok=True)
-
-
-def _digest_of(texts: Sequence[str]) -> bytes:
-    return blake2b("\0".join(texts).encode(), digest_size=16).digest()
 
 
 def _storable(text: str) -> str:

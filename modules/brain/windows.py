@@ -17,11 +17,9 @@ _MARKED = re.compile(f"{ON}([^{OFF}]*){OFF}")
 
 
 class Window(NamedTuple):
-    """Some paragraphs of a note, the terms in them, and those in all of it."""
-
     text: str
     terms: frozenset[int]
-    held: frozenset[int]
+    counts: dict[int, int]
 
 
 def best_window(
@@ -32,20 +30,31 @@ def best_window(
     `marked` has every word that matched between ON and OFF.
     """
     parts = _END.split(marked)
-    held = [marked_terms(part, term_of) if ON in part else frozenset[int]() for part in parts]
-    windows = {
-        frozenset[int]().union(*held[first : first + _PARAGRAPHS]): first
-        for first in reversed(range(len(parts)))
-    }
-    terms = max(reversed(windows), key=lambda found: sum(weights[term] for term in sorted(found)))
-    first = windows[terms]
-    text = "\n\n".join(part.strip("\n") for part in parts[first : first + _PARAGRAPHS])
-    return Window(_cut(text), terms, frozenset[int]().union(*held))
+    held = [0] * (len(parts) + _PARAGRAPHS - 1)  # by paragraph, a bit for each term
+    counts: dict[int, int] = {}
+    for at, part in enumerate(parts):
+        for term, count in count_marked(part, term_of).items() if ON in part else ():
+            counts[term] = counts.get(term, 0) + count
+            held[at] |= 1 << term
+    best = best_terms = last = 0
+    best_weight = 0.0
+    for first in range(len(parts)):
+        terms = held[first] | held[first + 1] | held[first + 2]
+        if terms != last:
+            weight = sum(weights[term] for term in counts if terms >> term & 1)
+            if weight > best_weight:
+                best, best_terms, best_weight = first, terms, weight
+        last = terms
+    text = "\n\n".join(part.strip("\n") for part in parts[best : best + _PARAGRAPHS])
+    return Window(_cut(text), frozenset(term for term in counts if best_terms >> term & 1), counts)
 
 
-def marked_terms(marked: str, term_of: Callable[[str], int | None]) -> frozenset[int]:
-    found = map(term_of, _MARKED.findall(marked))
-    return frozenset(term for term in found if term is not None)
+def count_marked(marked: str, term_of: Callable[[str], int | None]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for word in _MARKED.findall(marked):
+        if (term := term_of(word)) is not None:
+            counts[term] = counts.get(term, 0) + 1
+    return counts
 
 
 def passages(text: str) -> list[tuple[int, int]]:

@@ -187,7 +187,8 @@ class Agents:
         self, name: str, day: dt.date | None = None, *, force: bool = False
     ) -> AgentOutcome:
         """Let it work on a day, by default yesterday; `force` also where it has an output."""
-        agent, day = await self.get(name), day or _yesterday()
+        agent, today = await self.get(name), dt.datetime.now().astimezone().date()
+        day = day or today - dt.timedelta(days=1)
         async with self._turns[name]:
             try:
                 outcome = await self._run(agent, day, force=force)
@@ -274,10 +275,6 @@ class Agents:
 
 def _name_of(path: str) -> str:
     return path.removeprefix(FOLDER).removesuffix(".md")
-
-
-def _yesterday() -> dt.date:
-    return dt.datetime.now().astimezone().date() - dt.timedelta(days=1)
 
 
 def _split_proposals(words: str) -> tuple[str, dict[str, str]]:

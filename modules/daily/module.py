@@ -31,7 +31,7 @@ from .agent_routes import AgentRoutes, today
 from .agents import Agents
 from .asking import Asking
 from .days import Changes, Days
-from .entry import Entry, key_of_text
+from .entry import key_of_text
 from .imports import Imports
 from .layouts import Dated
 from .listing import listed_entries
@@ -45,7 +45,6 @@ from .shapes import (
     DayRow,
     EntryMetadata,
     EntryPage,
-    EntryRow,
     LoopPage,
     WholeEntry,
     Written,
@@ -164,7 +163,9 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         wanted = None if date is None else date.isoformat()
         found = (await self._days.some(offset + limit, wanted))[offset:]
         return EntryPage(
-            entries=[self._whole(one) if whole else self._row(one) for one in found],
+            entries=[
+                self._whole(one) if whole else row_of(one, self._mentions.of(one)) for one in found
+            ],
             count=await self._days.count(wanted),
             offset=offset,
         )
@@ -334,11 +335,10 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     async def _visible(self, last: dt.date, days: int) -> list[Dated]:
         found = await self._days.between(last - dt.timedelta(days=days - 1), last)
         return [
-            replace(one, entry=self._with_mentions(one, one.shown)) for one in found if one.shown
+            replace(one, entry=replace(one.shown, mentions=tuple(self._mentions.of(one))))
+            for one in found
+            if one.shown
         ]
-
-    def _with_mentions(self, one: Dated, shown: Entry) -> Entry:
-        return replace(shown, mentions=tuple(self._mentions.of(one)))
 
     async def _names_of(self, para_ids: Sequence[str]) -> dict[str, str]:
         brain: Any = self.get_interface("BrainInterface")
@@ -421,9 +421,6 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         except ActRefusedError as error:
             extra = {"entry": facts["entry_path"], "why": str(error)}
             self.log.warning("an entry is not told of", extra=extra)
-
-    def _row(self, one: Dated) -> EntryRow:
-        return row_of(one, self._mentions.of(one))
 
     def _whole(self, one: Dated) -> WholeEntry:
         return whole_of(one, self._mentions.of(one))

@@ -209,7 +209,8 @@ class Uploads:
             )
         head, digest = await asyncio.to_thread(_look, path)
         _check_hash(digest, sha256)
-        _check_head(upload.type, upload.suffix, head)
+        if not re.match(_SIGNS[upload.type][upload.suffix], head, re.DOTALL):
+            raise EditRefusedError(f"The content is not that of a .{upload.suffix} file.")
         return await _keep(self._vault, upload, path)
 
     def _of(self, caller: str, *, is_complete: bool) -> list[_Record]:
@@ -290,11 +291,6 @@ def _suffix_of(asset: AssetType, name: str) -> str:
             f"{name[:80]!r} is not the name of one of these: {', '.join(_SIGNS[asset])}"
         )
     return suffix
-
-
-def _check_head(asset: AssetType, suffix: str, head: bytes) -> None:
-    if not re.match(_SIGNS[asset][suffix], head, re.DOTALL):
-        raise EditRefusedError(f"The content is not that of a .{suffix} file.")
 
 
 async def _keep(vault: VaultAccess, upload: Upload, kept: Path) -> Asset:

@@ -301,14 +301,10 @@ def _event(line: str) -> Iterator[Json]:
     if isinstance(message, dict):
         content = message.get("content")
         if isinstance(content, list):
-            content = [_part(part) for part in content if _is_said(part)]
+            content = [
+                {name: part[name] for name in ("type", "text", "id", "name") if name in part}
+                for part in content
+                if isinstance(part, dict) and part.get("type") in {"text", "tool_use", "image"}
+            ]
         document["message"] = {"content": content}
     yield document
-
-
-def _is_said(part: Json) -> bool:
-    return isinstance(part, dict) and part.get("type") in {"text", "tool_use", "image"}
-
-
-def _part(part: Json) -> Json:
-    return {name: part[name] for name in ("type", "text", "id", "name") if name in part}
