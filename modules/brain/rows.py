@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Final
 
 from typing_extensions import TypedDict
@@ -258,17 +259,16 @@ def flat(entity: Entity, kind: EntityType | None) -> dict[str, Json]:
         "aliases": list(entity.aliases),
         "tags": list(entity.tags),
         "relationships": [
-            {"target": one.target, "label": one.label, **dates(one.period)}
-            for one in entity.relationships
-            if one.text
+            {
+                "target": link.target,
+                "label": link.label,
+                **{name: day for name, day in asdict(link.period).items() if day},
+            }
+            for link in entity.relationships
+            if link.text
         ],
         "body": without_title(entity.body, entity.name).strip(),
     }
-
-
-def dates(period: object) -> dict[str, str]:
-    found = {name: getattr(period, name) for name in ("since", "until")}
-    return {name: day for name, day in found.items() if day}
 
 
 def type_shown(kind: EntityType, count: int) -> TypeShown:
