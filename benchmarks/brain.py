@@ -76,7 +76,7 @@ def _suggesting(engines: Engines, notes: Sequence[MadeNote]) -> Iterator[Figure]
 def _recalling(engines: Engines, asked: Sequence[LabelledQuestion]) -> Iterator[Figure]:
     if engines.recall.has_vectors:
         yield from _answering("hybrid", engines.recall, asked, 20)
-        engines.recall.forget_vectors()
+        engines.recall._vectors = None  # noqa: SLF001  by words alone from now on
     yield from _answering("lexical", engines.recall, asked, 5)
 
 
@@ -94,7 +94,7 @@ def _answering(
         unit="ms",
         bound=bound,
     )
-    answers = [[one.key for one in recall.search(text, _RESULTS).results] for text in questions]
+    answers = [[one.path for one in recall.search(text, _RESULTS)] for text in questions]
     yield from _hits(way, asked, answers)
 
 
@@ -125,7 +125,7 @@ def _building(folder: Path, *, has_model: bool) -> Iterator[Figure]:
     )[: 2 if has_model else 1]:
         built = _built(folder / f"built{name}.db", options)
         yield Figure(
-            name=f"10,000 entities: mentions, graph, recall{name} from cold",
+            name=f"10,000 entities: mentions, recall{name} from cold",
             value=built["processor"],
             unit="s",
             bound=bounds[0],
@@ -161,7 +161,7 @@ def _ripgrep(
     ]
     spans, answers = [], []
     for one in some:
-        words = [word.shown for word in engine("question").read_question(one.text).words]
+        words = [word.shown for word in engine("question").read_question(one.text)]
         began = time.perf_counter()
         paths = _rg(vault, words)
         spans.append((time.perf_counter() - began) * 1e3)

@@ -25,10 +25,9 @@ _BATCH = 500
 
 
 class Engines(NamedTuple):
-    """The three, filled."""
+    """The two, filled."""
 
     mentions: Any
-    graph: Any
     recall: Any
 
 
@@ -45,38 +44,33 @@ def fill(notes: Sequence[MadeNote], path: Path, *, with_vectors: bool = False) -
     """All engines with all notes; the recall index is in that file."""
     embedder = engine("vectors").load_embedder() if with_vectors else None
     recall = engine("recall_index").RecallIndex(path, embedder)
-    mentions, graph = engine("mentions").MentionIndex(), engine("graph").Graph()
+    mentions = engine("mentions").MentionIndex()
     names = {note.key: note.name for note in notes}
     for first in range(0, len(notes), _BATCH):
         with recall.batch():
             for note in notes[first : first + _BATCH]:
-                _put(note, names, Engines(mentions, graph, recall))
+                _put(note, names, Engines(mentions, recall))
     while recall.embed(_BATCH):
         pass
     recall.optimize()
-    return Engines(mentions, graph, recall)
+    return Engines(mentions, recall)
 
 
 def _put(note: MadeNote, names: dict[str, str], engines: Engines) -> None:
-    engines.recall.put(note.key, note.name, note.aliases, note.text, note.path)
+    engines.recall.put(note.key, note.name, note.aliases, note.text)
     if note.type == "day":
         return
-    node, edge = engine("graph").Node, engine("graph").Edge
     engines.mentions.put(
         note.key,
         [note.name, *note.aliases],
         note.type,
         context=[*note.tags, *(names[key] for key, _label in note.links)],
     )
-    engines.graph.put(
-        node(note.key, note.type, note.name, note.path),
-        [edge(note.key, key, label) for key, label in note.links],
-    )
 
 
 if __name__ == "__main__":
     made = make_notes(days=0)
-    for imported in ("vectors", "recall_index", "mentions", "graph"):
+    for imported in ("vectors", "recall_index", "mentions"):
         engine(imported)
     gc.collect()
     process = psutil.Process()

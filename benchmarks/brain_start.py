@@ -45,7 +45,6 @@ async def _run(folder: Path, vault: Path) -> dict[str, float]:
                 print,
                 services.suggest,
                 recall,
-                None,
             )
             await made.load()
             await made.loader.load_notes()

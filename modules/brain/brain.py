@@ -21,39 +21,18 @@ from parachuted.modules import (
     visible_to_agents,
 )
 
-from . import type_file
-from .answers import MentionAnswers, Suggest
+from . import rows, type_file
 from .checks import find_problems, find_twins
 from .context import ContextText, read_instructions
 from .entity import Entity, Json
 from .entity_index import CERTAIN, Match
 from .graph import Direction
 from .loader import Change, Loader, is_entity
-from .mentioning import MentionFinder
+from .mentioning import MentionFinder, Suggest
 from .periods import last_day
 from .recall_index import RecallIndex
-from .rows import (
-    Candidate,
-    Context,
-    EntityRow,
-    FactRow,
-    Linked,
-    MentionRow,
-    Merged,
-    Recollection,
-    RelatedRow,
-    Resolved,
-    TwinRow,
-    TypeShown,
-    Upserted,
-    note_row,
-    recalled_row,
-    related_row,
-    row,
-    type_shown,
-)
 from .store import EntityStore
-from .suggesting import Contradictions, EarlierMentions, UnknownNames
+from .suggesting import Suggestions
 from .view import View
 from .writing import Writer
 
@@ -79,27 +58,25 @@ class Brain:
         suggest: Suggest,
         recall: RecallIndex,
     ) -> None:
-        """`publish` and `suggest` are the module's."""
         self._vault, self._folders, self._publish = vault, folders, publish
         self._suggest = suggest
-        view = View(recall)
+        view = self._view = View(recall)
         self.loader = Loader(vault, view, self._tell)
         self.store = EntityStore(vault, self.loader, view)
         self.writer = Writer(self.store)
-        self.answers = MentionAnswers(self.store, view, state, suggest)
-        self._mentions = MentionFinder(self.store, self.writer, self.answers, state, publish)
-        self._contradictions = Contradictions(self.store, state, suggest)
-        self._unknown = UnknownNames(self.store, state, suggest)
-        self._earlier = EarlierMentions(vault, self._mentions, self.answers, self.writer)
+        self.mentions = MentionFinder(self.store, self.writer, state, publish, suggest)
+        self._suggestions = Suggestions(
+            vault, state, suggest, self.store, self.writer, self.mentions
+        )
 
     async def load(self) -> None:
-        await self.answers.load()
+        await self.mentions.load(self._view.index.mentions)
         await self.loader.load()
 
     @interface("BrainInterface")
     async def search(
         self, query: str = "", type: str | None = None, limit: int = 20
-    ) -> list[EntityRow]:
+    ) -> list[rows.EntityRow]:
         """Find entities by name, alias or words of their text; those so named come first."""
         limit = max(1, min(limit, _MOST))
         view, found = await self.store.view(), dict[str, str]()
@@ -112,40 +89,42 @@ class Brain:
             for match in view.index.resolve(query, type, limit):
                 if match.confidence >= CERTAIN:
                     found[match.entity.path] = ""
-            answer = await asyncio.to_thread(view.recall.search, query, limit, only=is_wanted)
-            for hit in answer.results:
+            hits = await asyncio.to_thread(view.recall.search, query, limit, only=is_wanted)
+            for hit in hits:
                 found.setdefault(hit.path, hit.text)
         else:
             found = dict.fromkeys((one.path for one in view.index), "")
         wanted = (one for path in found if is_wanted(path) and (one := view.index.at(path)))
-        rows: list[EntityRow] = []
+        results: list[rows.EntityRow] = []
         async for one in self.store.readable(wanted):
-            rows.append(row(one, found[one.path]))
-            if len(rows) == limit:
+            results.append(rows.row(one, found[one.path]))
+            if len(results) == limit:
                 break
-        return rows
+        return results
 
     @interface("BrainInterface")
-    async def resolve(self, text: str, type: str | None = None) -> Resolved:
+    async def resolve(self, text: str, type: str | None = None) -> rows.Resolved:
         """Which entity a text means: an id in any spelling, a path, a name, an alias, or nearly one
         of these.
         """
         candidates = await self._candidates(text, type)
         best = candidates[0] if candidates else None
         if best is None or best["confidence"] < _SURE_ENOUGH:
-            return Resolved(match=None, confidence=0.0, candidates=candidates)
+            return rows.Resolved(match=None, confidence=0.0, candidates=candidates)
         if len(candidates) > 1 and candidates[1]["confidence"] == best["confidence"]:
-            return Resolved(match=None, confidence=0.0, candidates=candidates)
-        match = row(await self.store.find(best["path"]), best["snippet"])
-        return Resolved(match=match, confidence=best["confidence"], candidates=candidates)
+            return rows.Resolved(match=None, confidence=0.0, candidates=candidates)
+        match = rows.row(await self.store.find(best["path"]), best["snippet"])
+        return rows.Resolved(match=match, confidence=best["confidence"], candidates=candidates)
 
-    async def _candidates(self, text: str, kind: str | None) -> list[Candidate]:
+    async def _candidates(self, text: str, kind: str | None) -> list[rows.Candidate]:
         found: dict[str, Match] = {
             match.entity.path: match
             for match in (await self.store.view()).index.resolve(text, kind)
         }
         return [
-            Candidate(**row(one), confidence=found[one.path].confidence, how=found[one.path].how)
+            rows.Candidate(
+                **rows.row(one), confidence=found[one.path].confidence, how=found[one.path].how
+            )
             async for one in self.store.readable(match.entity for match in found.values())
         ]
 
@@ -159,7 +138,7 @@ class Brain:
         exclude: str = "",
         only_matches: bool = False,
         min_score: float = 0.0,
-    ) -> Recollection:
+    ) -> rows.Recollection:
         """What answers a question: passages of entities and of all other notes, the best first.
         `is_match` is false for what has no word of the question, and is only the nearest there is;
         `matches` is how many have one.
@@ -173,34 +152,36 @@ class Brain:
         asked = await asyncio.to_thread(view.recall.search, query, looked_for, explain=explain)
         wanted = [
             one
-            for one in asked.results
+            for one in asked
             if not (exclude and one.path.startswith(exclude))
             and (one.is_match or not only_matches)
             and one.score >= min_score
         ][:most]
         seen = await self.store.present(one.path for one in wanted)
-        results = [recalled_row(view.index.at(one.path), one) for one in wanted if one.path in seen]
+        results = [
+            rows.recalled_row(view.index.at(one.path), one) for one in wanted if one.path in seen
+        ]
         matches = sum(one["is_match"] for one in results)
-        return Recollection(query=query, results=results, count=len(results), matches=matches)
+        return rows.Recollection(query=query, results=results, count=len(results), matches=matches)
 
     @interface("BrainInterface")
-    async def suggest(self, text: str, *, min_confidence: float = 0.0) -> list[MentionRow]:
+    async def suggest(self, text: str, *, min_confidence: float = 0.0) -> list[rows.MentionRow]:
         """The entities that a text names: where, by characters, and how surely (0 to 1)."""
-        return await self._mentions.suggest(text, min_confidence)
+        return await self.mentions.suggest(text, min_confidence)
 
     @interface("BrainInterface")
     async def detect_mentions(
         self, path: str, text: str, entry_id: str | None = None
-    ) -> list[MentionRow]:
+    ) -> list[rows.MentionRow]:
         """The same for a text that was saved at `path`, with the entities that it links to.
 
         Each that is named with a confidence of 0.5 or more is given an id, and
         `brain.mention.detected` is published once for each entity and source. For a person or a
         topic that an entry names and that has no file, one is suggested, once.
         """
-        found = await self._mentions.detect(path, text, entry_id)
+        found = await self.mentions.detect(path, text, entry_id)
         if entry_id is not None:
-            await self._unknown.offer(path, text)
+            await self._suggestions.offer_new(path, text)
         return found
 
     @interface("BrainInterface")
@@ -209,12 +190,10 @@ class Brain:
         never accepted, is not suggested again.
         """
         known = await self.store.read(await self.store.find(para_id))
-        await self.answers.record(known.key, text, accepted=accepted)
+        await self.mentions.record(known.key, text, accepted=accepted)
 
     async def note_saved(self, path: str) -> list[Finding]:
-        """Take in what a note says now; link earlier entries to an entity, and suggest an end for a
-        value that has a successor. What of that could not be done.
-        """
+        """Take in what a note says, and suggest what follows from it; what could not be done."""
         findings: list[Finding] = []
         with reading(path, findings):
             await self.loader.look(path)
@@ -222,10 +201,10 @@ class Brain:
             names = self.loader.pop_new_names(path)
             entity = (await self.store.view()).index.at(path) if names else None
             if entity is not None:
-                await self._earlier.offer(entity, names)
+                await self._suggestions.offer_links(entity, names)
         with reading(path, findings), suppress(NotFoundError):
             if is_entity(path):
-                await self._contradictions.offer(path)
+                await self._suggestions.offer_end(path)
         return findings
 
     @interface("BrainInterface")
@@ -249,21 +228,21 @@ class Brain:
         )
 
     @interface("BrainInterface")
-    async def link(self, path: str, para_id: str, label: str | None = None) -> Linked:
+    async def link(self, path: str, para_id: str, label: str | None = None) -> rows.Linked:
         """Link to an entity: from another one, in its `## Relationships`; from any other note, in
         the `mentions` of its frontmatter. What is linked already stays as it is.
         """
         return await self.writer.link(path, para_id, label)
 
     @interface("BrainInterface")
-    async def types(self) -> list[TypeShown]:
+    async def types(self) -> list[rows.TypeShown]:
         """All types of entities with their fields, and how many entities have each."""
         view = await self.store.view()
         counts = Counter(one.type for one in view.index)
-        return [type_shown(kind, counts[name]) for name, kind in view.types.by_name.items()]
+        return [rows.type_shown(kind, counts[name]) for name, kind in view.types.by_name.items()]
 
     @interface("BrainInterface")
-    async def context(self, entity: str, max_tokens: int = 2_000) -> Context:
+    async def context(self, entity: str, max_tokens: int = 2_000) -> rows.Context:
         """What an agent should know of an entity: its file, what it is related to, where it was
         mentioned lately, and its project's AGENTS.md.
         """
@@ -277,12 +256,10 @@ class Brain:
         if guide is not None:
             text.add("instructions", *guide)
         text.add_lines("mentions", "Mentioned in", await self._recent(found))
-        return text.whole(row(found))
+        return text.whole(rows.row(found))
 
     async def _recent(self, entity: Entity) -> list[str]:
-        """Notes outside Brain/ that have its id or one of its names, the newest days first, each
-        as a line; those of the journal with what they say of it.
-        """
+        """Notes outside Brain/ that name it, the newest days first, each as a line."""
         found: set[str] = set()
         for wanted in filter(None, (entity.name, entity.para_id, *entity.aliases[:_ALIASES])):
             hits = await self._vault.search('"' + wanted.replace('"', " ") + '"', _MOST)
@@ -292,7 +269,7 @@ class Brain:
             says = ""
             with reading(path, []):  # it is gone, or not to be read by the caller
                 if path.startswith(_ENTRIES):
-                    says = await self._mentions.excerpt(await self._vault.note(path), entity)
+                    says = await self.mentions.excerpt(await self._vault.note(path), entity)
             lines.append(f"- {path}: {says}" if says else f"- {path}")
         return lines
 
@@ -314,50 +291,55 @@ class Brain:
         depth: int = 1,
         direction: Direction = "both",
         on: str | None = None,
-    ) -> list[RelatedRow]:
+    ) -> list[rows.RelatedRow]:
         """What an entity is related to, the nearest first: out by its own links, in by others'.
         `type` limits what is given, `on` (YYYY-MM-DD) to what held on that day.
         """
         start = await self.store.read(await self._meant(entity))
         view = await self.store.view()
         reached = view.graph.traverse(
-            start.path, type=type or None, depth=depth, direction=direction, on=_day(on)
+            start, type=type or None, depth=depth, direction=direction, on=_day(on)
         )
-        seen = await self._readable(view, (one.node.path for one in reached))
+        seen = await self._readable(view, (one.entity.path for one in reached))
         return [
-            related_row(
-                seen[one.node.path], one.depth, one.edge, is_out=one.edge.target == one.node.path
+            rows.related_row(
+                seen[one.entity.path],
+                one.depth,
+                one.edge,
+                is_out=one.edge.target == one.entity.path,
             )
             for one in reached
-            if one.node.path in seen
+            if one.entity.path in seen
         ]
 
     @interface("BrainInterface")
-    async def backlinks(self, entity: str) -> list[RelatedRow]:
+    async def backlinks(self, entity: str) -> list[rows.RelatedRow]:
         """Entities whose files link to it, and then other notes, whose `type` is ""."""
         target = await self.store.read(await self._meant(entity))
         view = await self.store.view()
-        found = view.graph.backlinks(target.path)
-        seen = await self._readable(view, (node.path for node, _ in found))
-        rows = [
-            related_row(seen[node.path], 1, edge, is_out=False)
-            for node, edge in found
-            if node.path in seen
+        found = view.graph.backlinks(target)
+        seen = await self._readable(view, (other.path for other, _ in found))
+        related = [
+            rows.related_row(seen[other.path], 1, edge, is_out=False)
+            for other, edge in found
+            if other.path in seen
         ]
         links = {row.path: row for row in await self._vault.backlinks(target.path)}
         notes = sorted(path for path in links if path and view.index.at(path) is None)
         readable = await self.store.present(notes)
-        return rows + [note_row(path, links[path].title) for path in notes if path in readable]
+        return related + [
+            rows.note_row(path, links[path].title) for path in notes if path in readable
+        ]
 
     @interface("BrainInterface")
-    async def facts(self, entity: str, on: str | None = None) -> list[FactRow]:
+    async def facts(self, entity: str, on: str | None = None) -> list[rows.FactRow]:
         """The lines of an entity's `## Facts` and `## Relationships`; with `on` (YYYY-MM-DD, or a
         year or month, of which the last day counts) those that held then.
         """
         day = _day(on)
         found = await self.store.read(await self._meant(entity))
         return [
-            FactRow(
+            rows.FactRow(
                 text=one.text,
                 section=one.section,
                 since=one.period.since,
@@ -371,7 +353,7 @@ class Brain:
     @interface("BrainInterface")
     async def upsert_entity(
         self, entity_type: str, data: Mapping[str, Json], commit_msg: str | None = None
-    ) -> Upserted:
+    ) -> rows.Upserted:
         """Write an entity: the one that `data` names by `para_id`, or by its name and type, or a
         new one. Aliases, tags and relationships are added to those that it has.
         """
@@ -384,40 +366,50 @@ class Brain:
         return await self.writer.delete_entity(entity_id)
 
     @interface("BrainInterface")
-    async def merge(self, keep: str, other: str) -> Merged:
+    async def merge(self, keep: str, other: str) -> rows.Merged:
         """Make two entities one: the first takes over what the second says, every link follows, and
         the other's id means it too. One `parachute undo` takes it back.
         """
         done = await self.writer.merge(keep, other)
         ids = {"para_id": done["entity_id"], "merged_id": done["merged_id"]}
-        words = {key: value for key, value in ids.items() if _WORD.fullmatch(value)}
-        self._publish("brain.entity.merged", path=done["path"], **words)
+        self._announce("merged", done["path"], **ids)
         return done
 
     async def graph(
         self, around: str | None, type: str | None, depth: int, limit: int, on: str | None
     ) -> dict[str, object]:
         """What can be drawn: nodes and edges by para-id, and how many nodes were left out."""
-        start = (await self._meant(around)).path if around else None
+        start = await self._meant(around) if around else None
         view = await self.store.view()
         nodes, edges, more = view.graph.drawing(
             around=start, type=type or None, depth=depth, limit=limit, on=_day(on)
         )
         # No agent is given this answer, so that none of ten thousand files is opened for it.
-        keys = {one.path: one.key for one in view.index}
+        keys = {entity.path: entity.key for entity, _ in nodes}
         return {
             "nodes": [
-                {**asdict(node), "id": keys[node.path], "degree": degree} for node, degree in nodes
+                {
+                    "id": entity.key,
+                    "type": entity.type,
+                    "name": entity.name,
+                    "path": entity.path,
+                    "degree": degree,
+                }
+                for entity, degree in nodes
             ],
             "edges": [
-                {**asdict(edge), "source": keys[edge.source], "target": keys[edge.target]}
+                {
+                    "source": keys[edge.source],
+                    "target": keys[edge.target],
+                    "label": edge.label,
+                    **asdict(edge.period),
+                }
                 for edge in edges
             ],
             "more": more,
         }
 
     async def find_para(self, para_id: str) -> dict[str, str] | None:
-        """The entity of that id, for `GET /api/para/{id}`."""
         index = (await self.store.view()).index
         found = index.find(para_id) if index.has_id(para_id) else None
         if found is None or not await self.store.present([found.path]):
@@ -430,7 +422,7 @@ class Brain:
             "url": f"/api/brain/entities/by_id?id={found.para_id}",
         }
 
-    async def twins(self, entity: str | None = None) -> list[TwinRow]:
+    async def twins(self, entity: str | None = None) -> list[rows.TwinRow]:
         """Entities of one type that are called the same: all, or those of one entity."""
         wanted = (await self._meant(entity)).path if entity else None
         view = await self.store.view()
@@ -439,7 +431,7 @@ class Brain:
         ]
         seen = await self.store.present({one.path for pair in pairs for one in pair})
         return [
-            TwinRow(entity=row(one), other=row(other))
+            rows.TwinRow(entity=rows.row(one), other=rows.row(other))
             for one, other in pairs
             if {one.path, other.path} <= seen
         ]
@@ -449,14 +441,15 @@ class Brain:
         return list(find_problems(view.index, view.types, view.faults))
 
     async def _readable(self, view: View, paths: Iterable[str]) -> dict[str, Entity]:
-        """The entities of those files, as far as the caller may still read them."""
         seen = await self.store.present(paths)
         return {path: one for path in seen if (one := view.index.at(path)) is not None}
 
     def _tell(self, what: Change, entity: Entity) -> None:
-        said = {"para_id": entity.para_id, "type": entity.type}
+        self._announce(what, entity.path, para_id=entity.para_id, type=entity.type)
+
+    def _announce(self, what: str, path: str, **said: str) -> None:
         words = {key: value for key, value in said.items() if _WORD.fullmatch(value)}
-        self._publish(f"brain.entity.{what}", path=entity.path, **words)
+        self._publish(f"brain.entity.{what}", path=path, **words)
 
 
 def _day(text: str | None) -> str | None:
@@ -468,6 +461,6 @@ def _day(text: str | None) -> str | None:
     return day
 
 
-def _line(one: RelatedRow) -> str:
+def _line(one: rows.RelatedRow) -> str:
     label = f" - {one['label']}" if one["label"] else ""
     return f"- {one['name']} ({one['type']}){label}: {one['snippet']}"

@@ -18,9 +18,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def new_file(para_id: str, kind: str, name: str, data: Mapping[str, Json]) -> str:
-    """The file of a new entity. Raises EditRefusedError for a value that frontmatter cannot hold.
-
-    `data` may have `body` and `relationships`; all else is frontmatter.
+    """The file of a new entity; `data` may have `body` and `relationships`. Raises
+    EditRefusedError.
     """
     lines = ["---", f"para_id: {para_id}", f"type: {scalar(kind)}"]
     title = " ".join(_CONTROL.sub(" ", name).split())
@@ -39,7 +38,6 @@ def new_file(para_id: str, kind: str, name: str, data: Mapping[str, Json]) -> st
 
 
 def key_lines(key: str, value: Json) -> list[str]:
-    """A key of the frontmatter with its value, each item of a list on its own line."""
     if not key or "\n" in key or len(key) > _LONGEST:
         raise EditRefusedError(f"{key[:80]!r} is not a name of a field")
     if isinstance(value, Mapping):
@@ -54,9 +52,7 @@ def key_lines(key: str, value: Json) -> list[str]:
 
 
 def relationship_lines(relationships: Json) -> list[str]:
-    """The items of `## Relationships` for what a client sent: lines, or mappings of `target` and
-    `label`.
-    """
+    """Items of `## Relationships`, from lines or mappings of `target` and `label`."""
     found: list[str] = []
     for one in relationships if isinstance(relationships, list | tuple) else ():
         if isinstance(one, str) and one.strip():
@@ -75,18 +71,15 @@ def link_line(target: str, label: str = "") -> str:
 
 
 def without_title(body: str, name: str) -> str:
-    """A body without the heading that says the entity's name."""
     first, _, rest = body.lstrip().partition("\n")
     return rest.lstrip("\n") if first.strip() == f"# {name}" else body
 
 
 def union(first: Iterable[str], *others: Iterable[str]) -> list[str]:
-    """Each once, in order."""
     return list(dict.fromkeys([*first, *(one for other in others for one in other)]))
 
 
 def texts_in(value: Json) -> list[str]:
-    """The texts of a field: one, or a list."""
     if isinstance(value, str):
         return [value]
     return [str(one) for one in value] if isinstance(value, list | tuple) else []

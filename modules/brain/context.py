@@ -26,7 +26,6 @@ class ContextText:
         self._is_cut = False
 
     def add(self, kind: str, path: str, text: str) -> None:
-        """The text of a file."""
         if not text.strip():
             return
         whole = f"<!-- {path} -->\n{text.strip()}\n"
@@ -40,7 +39,6 @@ class ContextText:
         self._parts.append(ContextPart(kind=kind, path=path, tokens=tokens, truncated=is_cut))
 
     def add_lines(self, kind: str, title: str, lines: Iterable[str]) -> None:
-        """A list below a heading, whole lines only."""
         kept: list[str] = []
         is_cut = False
         for line in lines:
@@ -57,7 +55,6 @@ class ContextText:
         self._is_cut |= is_cut
 
     def whole(self, entity: EntityRow) -> Context:
-        """All that was added."""
         return Context(
             entity=entity,
             text="\n".join(self._texts),
@@ -70,11 +67,10 @@ class ContextText:
 async def read_instructions(
     entity: Entity, vault: VaultAccess, folders: FolderAccess
 ) -> tuple[str, str] | None:
-    """The AGENTS.md of an entity's project: its path and its text, or in place of that why it was
-    not read; None where there is none.
+    """The AGENTS.md of an entity's project: its path and its text, or why it was not read.
 
-    `agents_path` names the file, `work_path` the folder that has it. Outside the vault only the
-    folders are read that the module's manifest names.
+    `agents_path` names the file, `work_path` its folder. Outside the vault only the folders are
+    read that the module's manifest names.
     """
     for path in _places(entity):
         found: list[Finding] = []

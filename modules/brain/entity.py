@@ -1,7 +1,4 @@
-"""An entity: a person, project, topic or anything else that has a file below `Brain/`.
-
-Pure: made from a note's text and frontmatter, which it never changes.
-"""
+"""An entity, as a file below `Brain/` says it: a person, project, topic or anything else. Pure."""
 
 from __future__ import annotations
 
@@ -37,11 +34,8 @@ _SEPARATED = re.compile(r"\s*,\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relationship:
-    """A link from an entity to something else.
-
-    `target` is what the link names, as it is written. `label` is what the line says of it,
-    `Founder`, or the field of the frontmatter that holds it; "" for a link in the text. `line` is
-    the line of the file, from 1; 0 in the frontmatter.
+    """A link: `target` as it is written, `label` what the line says of it (`Founder`), or the field
+    of the frontmatter that holds it. `line` is from 1; 0 in the frontmatter.
     """
 
     target: str
@@ -63,13 +57,8 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """What a file below `Brain/` says.
-
-    `para_id` is "" where the file has none. `type` is "" where neither the file nor its folder says
-    one; `said_type` is what the key `type` holds, whatever that means. `fields` are all other keys
-    of the frontmatter. `relationships` are all its links: those of `## Relationships`, of the
-    frontmatter, and of the text. `body` is the text after the frontmatter. `problems` are sentences
-    about keys that hold something else than they should.
+    """What a file below `Brain/` says. `type` is "" where neither the file nor its folder says one;
+    `said_type` is the value of the key `type`. `fields` are all other keys of the frontmatter.
     """
 
     para_id: str
@@ -102,7 +91,6 @@ class Entity:
 
 
 def stem_of(path: str) -> str:
-    """The name of a file without its folder and suffix."""
     return path.rpartition("/")[2].removesuffix(".md")
 
 
@@ -115,11 +103,7 @@ def read_entity(
     digest: str,
     types: Mapping[str, str],
 ) -> Entity:
-    """The entity of that file. Every text is one.
-
-    `body_at` is the character at which the frontmatter has ended; `types` are the known types by
-    the folder of each.
-    """
+    """The entity of that file, whose text begins at `body_at`; `types`: the type of each folder."""
     body = text[body_at:]
     problems: list[str] = []
     said = frontmatter.get("type")
@@ -153,7 +137,6 @@ def read_entity(
 
 
 def contradictions(facts: Iterable[Fact]) -> Iterator[tuple[Fact, Fact]]:
-    """Facts such as `Role: Baker` with two values of which none has ended."""
     current: dict[str, Fact] = {}
     for one in facts:
         found = _FIELD.fullmatch(one.text) if one.section == _FACTS else None
@@ -165,7 +148,7 @@ def contradictions(facts: Iterable[Fact]) -> Iterator[tuple[Fact, Fact]]:
 
 
 def retyped(entity: Entity, types: Mapping[str, str]) -> Entity:
-    """The same entity where these are the types; the very one where that changes nothing."""
+    """The same entity where these are the types; itself where that changes nothing."""
     kind, is_kind = _type(entity.path, entity.said_type, types)
     if kind == entity.type and is_kind == ("type" not in entity.fields):
         return entity
@@ -176,9 +159,7 @@ def retyped(entity: Entity, types: Mapping[str, str]) -> Entity:
 
 
 def relationship_of(item: str, line: int) -> Iterator[Relationship]:
-    """What an item of `## Relationships` says: `[[kim]] - Founder (since 2020)`, `Founder: [[kim]]`
-    or any sentence with links.
-    """
+    """What an item such as `[[kim]] - Founder (since 2020)` or `Founder: [[kim]]` says."""
     yield from _relationships_in(*split_period(item), line)
 
 
@@ -194,7 +175,6 @@ def _relationships_in(said: str, period: Period, line: int) -> Iterator[Relation
 
 
 def _label(before: str, after: str) -> str:
-    """What a line says of its only link, on the one side of it that says something."""
     if not before.strip():
         found = _SAYS_AFTER.fullmatch(after)
     else:
@@ -203,8 +183,6 @@ def _label(before: str, after: str) -> str:
 
 
 class _Lines:
-    """What the lines of a body outside code say, by the section in which they are."""
-
     def __init__(self, body: str, first: int) -> None:
         self.title = ""
         self.relationships: list[Relationship] = []
@@ -235,7 +213,6 @@ class _Lines:
 
 
 def _outside_code(body: str, first: int) -> Iterable[tuple[int, str]]:
-    """The lines that are no code, without the code within them, each with its number."""
     if "`" not in body and "~" not in body and "\r" not in body:
         return enumerate(body.split("\n"), first)
     return _without_code(body, first)
@@ -275,9 +252,7 @@ def _of_fields(fields: Mapping[str, Json]) -> Iterator[Relationship]:
 
 
 def _type(path: str, said: str, types: Mapping[str, str]) -> tuple[str, bool]:
-    """The entity's type, and whether the key `type` says it: an organization may have a field of
-    that name.
-    """
+    """The type, and whether the key `type` says it: an organization may have such a field."""
     of_folder = next((types[part] for part in reversed(path.split("/")[1:-1]) if part in types), "")
     if said and (not of_folder or said in types.values()):
         return said, True

@@ -1,12 +1,13 @@
-"""The index of entities: by id in every spelling, by path, by name. Pure, derived, in memory."""
+"""The index of entities by id, path, name and what they link to. Pure, derived, in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
-from .entity import Entity
+from .entity import Entity, stem_of
+from .mentions import MentionIndex
 from .names import fold, short_id, stem
 
 FORMER_IDS: Final = "former_ids"
@@ -14,26 +15,15 @@ CERTAIN: Final = 0.8
 _SAME_NAME, _SAME_ALIAS = 0.98, 0.95
 _FOLDED_NAME, _FOLDED_ALIAS, _STEM = 0.93, 0.9, 0.85
 _FUZZY, _CUTOFF, _SHORTEST_FUZZY = 0.8, 76.0, 3
+_BY_CAPITALS: Final = frozenset({"person", "organization"})
 
 
 _Table: TypeAlias = dict[str, tuple[str, ...]]  # paths by a key; sets of one would be much larger
 
 
-class Follower(Protocol):
-    """What is derived from all entities, and follows them."""
-
-    def put(self, entity: Entity) -> None:
-        """It is new, or another one than it was."""
-
-    def remove(self, path: str) -> None:
-        """The entity of that file is gone."""
-
-
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An entity that a text may mean, how surely (0 to 1), and why: id, path, name, alias,
-    spelling, stem or near.
-    """
+    """An entity that a text may mean, how surely (0 to 1), and why, such as `name` or `near`."""
 
     entity: Entity
     confidence: float
@@ -41,10 +31,13 @@ class Match:
 
 
 class EntityIndex:
-    """All entities. Of several files with one id, one counts, and the others are `duplicates`."""
+    """All entities. Of several files with one id, one counts, and the others are `duplicates`.
+
+    `mentions` has the names of those that count, by their keys.
+    """
 
     def __init__(self) -> None:
-        self._followers: list[Follower] = []
+        self.mentions = MentionIndex()
         self._files: dict[str, Entity] = {}
         self._counting: dict[str, Entity] = {}
         self._by_id: _Table = {}
@@ -52,34 +45,27 @@ class EntityIndex:
         self._by_path: _Table = {}
         self._by_fold: _Table = {}
         self._by_stem: _Table = {}
+        self._by_link: _Table = {}
         self._names: tuple[list[str], list[str]] | None = None
-
-    def follow(self, follower: Follower) -> None:
-        """Call it with each change from now on."""
-        self._followers.append(follower)
 
     def __len__(self) -> int:
         return len(self._counting)
 
     def __iter__(self) -> Iterator[Entity]:
-        """Those that count, by path."""
         return iter(sorted(self._counting.values(), key=lambda one: one.path))
 
     @property
     def files(self) -> list[Entity]:
-        """Those of all files, also of copies."""
         return sorted(self._files.values(), key=lambda one: one.path)
 
     @property
     def paths(self) -> Iterable[str]:
-        """Those of all files."""
         return self._files
 
     def at(self, path: str) -> Entity | None:
         return self._files.get(path)
 
     def put(self, entity: Entity) -> None:
-        """A file was read."""
         before = self._files.get(entity.path)
         if before is not None and before.para_id != entity.para_id:
             self.remove(entity.path)
@@ -90,7 +76,6 @@ class EntityIndex:
         self._settle(_add(self._by_id, short_id(entity.para_id), entity.path))
 
     def remove(self, path: str) -> None:
-        """A file is gone."""
         entity = self._files.pop(path, None)
         if entity is None:
             return
@@ -105,7 +90,6 @@ class EntityIndex:
 
     @property
     def duplicates(self) -> list[list[Entity]]:
-        """Files that have one id: the one that counts first."""
         return [
             [self._files[path] for path in sorted(paths, key=_rank)]
             for _, paths in sorted(self._by_id.items())
@@ -127,17 +111,20 @@ class EntityIndex:
         return None
 
     def linked(self, target: str) -> Entity | None:
-        """The entity that a link of that target means: by path, file name, or a name that only one
-        has.
-        """
+        """The entity that a link means: by path, file name, or a name that only one has."""
         found = self.find(target.rpartition("/../")[2].removeprefix("../").removeprefix("./"))
         if found is None:
             paths = self._by_fold.get(fold(target), ())
             found = self._counting[paths[0]] if len(paths) == 1 else None
         return found
 
+    def linking(self, entity: Entity) -> list[Entity]:
+        """Those with a link that may mean this one: `linked` says of each link whether it does."""
+        keys = {_link_key(spelling) for spelling in _spellings(entity)}
+        paths = {path for key in keys for path in self._by_link.get(key, ())}
+        return [self._counting[path] for path in sorted(paths)]
+
     def resolve(self, text: str, kind: str | None = None, limit: int = 5) -> list[Match]:
-        """The entities that the text may mean, the surest first."""
         found: dict[str, Match] = {}
 
         def add(path: str, confidence: float, how: str) -> None:
@@ -173,7 +160,6 @@ class EntityIndex:
         return [(paths[place], score) for _, score, place in near]
 
     def _settle(self, paths: tuple[str, ...]) -> None:
-        """Of the files with one id, let the first count."""
         first = min(paths, key=_rank)
         for path in paths:
             if path != first:
@@ -189,8 +175,13 @@ class EntityIndex:
             for key in keys:
                 _add(table, key, entity.path)
         self._names = None
-        for follower in self._followers:
-            follower.put(entity)
+        self.mentions.put(
+            entity.key,
+            entity.names,
+            entity.type,
+            context=_context(entity),
+            is_capitalised_only=entity.type in _BY_CAPITALS,
+        )
 
     def _discount(self, path: str, *, is_gone: bool = True) -> None:
         entity = self._counting.pop(path, None)
@@ -201,19 +192,47 @@ class EntityIndex:
                 _drop(table, key, path)
         self._names = None
         if is_gone:
-            for follower in self._followers:
-                follower.remove(path)
+            self.mentions.remove(entity.key)
 
     def _keys(self, entity: Entity) -> list[tuple[_Table, set[str]]]:
         bare, names = entity.path.removesuffix(".md").casefold(), entity.names
-        former = entity.fields.get(FORMER_IDS, ())
-        former = former if isinstance(former, list | tuple) else [former]
         return [
             (self._by_path, {bare, bare.rpartition("/")[2]}),
             (self._by_fold, {key for name in names if (key := fold(name))}),
             (self._by_stem, {key for name in names if (key := stem(name))}),
-            (self._by_former_id, {short_id(one) for one in former if isinstance(one, str)}),
+            (self._by_former_id, set(map(short_id, _former_ids(entity)))),
+            (self._by_link, {_link_key(link.target) for link in entity.relationships}),
         ]
+
+
+def _former_ids(entity: Entity) -> list[str]:
+    former = entity.fields.get(FORMER_IDS, ())
+    return [
+        para_id
+        for para_id in (former if isinstance(former, list | tuple) else [former])
+        if isinstance(para_id, str)
+    ]
+
+
+def _spellings(entity: Entity) -> Iterator[str]:
+    """All that a link may call an entity, without folders."""
+    stem = stem_of(entity.path)
+    yield from (*entity.names, stem, f"{entity.type}-{stem}")
+    yield from (entity.para_id, *_former_ids(entity))
+
+
+def _link_key(target: str) -> str:
+    """What a link's target and the spellings of what it may mean have in common."""
+    return fold(short_id(stem_of(target)))
+
+
+def _context(entity: Entity) -> Iterator[str]:
+    """Texts whose words stand near mentions of an entity."""
+    yield from entity.tags
+    yield entity.description
+    for link in entity.relationships:
+        if link.text:
+            yield link.target.rpartition("/")[2].replace("-", " ")
 
 
 def _add(table: _Table, key: str, path: str) -> tuple[str, ...]:
@@ -246,7 +265,6 @@ def _sameness(entity: Entity, text: str, folded: str) -> tuple[float, str]:
 
 
 def listed(entities: Iterable[Entity], kind: str | None, part: str = "") -> list[Entity]:
-    """Those of a type, or of any, with that part in a name or alias; by name."""
     wanted = fold(part)
     found = [
         one

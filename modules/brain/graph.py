@@ -1,14 +1,18 @@
-"""Graph: what is related to what, as the files say it: directed, typed, with dates.
+"""Graph: what is related to what, as the files say it: directed, with labels and dates.
 
-Derived and in memory. A relationship to something that is not there yet counts when that comes.
+Edges are read from the entities for one question, so that nothing has to follow their changes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from .entity import Entity
+from .entity_index import EntityIndex
+from .periods import ALWAYS, Period
 
 Direction: TypeAlias = Literal["out", "in", "both"]
 
@@ -17,77 +21,37 @@ MOST_NODES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """An entity, or any note that links to one (`type` "")."""
-
-    id: str
-    type: str
-    name: str
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
 class Edge:
-    """`source` is related to `target`: `label` as it is written, "" for a plain link.
-
-    `since` and `until` are the first and the last day it held, YYYY-MM-DD; None: open.
-    """
+    """From the entity at the path `source` to that at `target`; `label`: "" for a plain link."""
 
     source: str
     target: str
     label: str = ""
-    since: str | None = None
-    until: str | None = None
+    period: Period = ALWAYS
 
-    def holds(self, day: str) -> bool:
-        return (self.since or "") <= day and (self.until is None or day <= self.until)
+    def holds(self, day: str | None) -> bool:
+        return day is None or self.period.holds(day)
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A node, so many steps away, and the edge that led to it."""
+    """An entity, so many steps away, and the edge that led to it."""
 
-    node: Node
+    entity: Entity
     depth: int
     edge: Edge
 
 
 class Graph:
-    """Nodes by id, and the edges of each in both directions."""
+    """The entities of an index with their edges, while the index stays as it is."""
 
-    def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {}
+    def __init__(self, index: EntityIndex) -> None:
+        self._index = index
         self._out: dict[str, tuple[Edge, ...]] = {}
-        self._in: dict[str, dict[Edge, None]] = {}
-
-    def put(self, node: Node, edges: Iterable[Edge]) -> None:
-        """Take up a node with all edges that its file holds, in place of what was known of it.
-
-        Raises ValueError for an edge of another source.
-        """
-        found = tuple(dict.fromkeys(edges))
-        if any(edge.source != node.id for edge in found):
-            message = f"an edge of {node.id} has another source"
-            raise ValueError(message)
-        self.remove(node.id)
-        self._nodes[node.id] = node
-        if found:
-            self._out[node.id] = found
-        for edge in found:
-            self._in.setdefault(edge.target, {})[edge] = None
-
-    def remove(self, key: str) -> None:
-        """Forget a node and its edges; what others say of it stays, for when it comes back."""
-        self._nodes.pop(key, None)
-        for edge in self._out.pop(key, ()):
-            left = self._in[edge.target]
-            left.pop(edge, None)
-            if not left:
-                del self._in[edge.target]
 
     def traverse(
         self,
-        start: str,
+        start: Entity,
         *,
         type: str | None = None,  # noqa: A002
         depth: int = 1,
@@ -99,81 +63,85 @@ class Graph:
         `type` limits what is given, not what is walked through; `on`, a day, limits the edges.
         """
         found: list[Reached] = []
-        seen, border = {start}, [start]
+        seen, border = {start.path}, [start]
         for step in range(1, min(depth, MOST_DEPTH) + 1):
             next_border = []
-            for key in border:
-                for edge, other in self._beside(key, direction, on):
-                    if other in seen or (node := self._nodes.get(other)) is None:
+            for entity in border:
+                for edge, other in self._beside(entity, direction):
+                    if other.path in seen or not edge.holds(on):
                         continue
                     if len(seen) > MOST_NODES:
                         return found
-                    seen.add(other)
+                    seen.add(other.path)
                     next_border.append(other)
-                    if type is None or node.type == type:
-                        found.append(Reached(node, step, edge))
+                    if type is None or other.type == type:
+                        found.append(Reached(other, step, edge))
             border = next_border
         return found
 
-    def backlinks(self, key: str) -> list[tuple[Node, Edge]]:
+    def backlinks(self, entity: Entity) -> list[tuple[Entity, Edge]]:
         """Who is related to it by their own file, ordered by name."""
-        found = [
-            (self._nodes[edge.source], edge)
-            for edge, _source in self._beside(key, "in", None)
-            if edge.source in self._nodes
-        ]
-        return sorted(found, key=lambda one: (one[0].name, one[0].id, one[1].label))
+        found = [(other, edge) for edge, other in self._beside(entity, "in")]
+        return sorted(found, key=lambda link: (link[0].name, link[0].path, link[1].label))
 
     def drawing(
         self,
         *,
-        around: str | None = None,
+        around: Entity | None = None,
         type: str | None = None,  # noqa: A002
         depth: int = 2,
         limit: int = 300,
         on: str | None = None,
-    ) -> tuple[list[tuple[Node, int]], list[Edge], int]:
-        """What can be drawn: nodes, each with its number of edges, the edges between them, and how
-        many nodes were left out.
+    ) -> tuple[list[tuple[Entity, int]], list[Edge], int]:
+        """What can be drawn: entities, each with its number of edges, the edges between them, and
+        how many entities were left out.
 
-        Those around a node, the nearest first; else those with the most edges.
+        Those around an entity, the nearest first; else those with the most edges.
         """
-        degrees = Counter(
-            {key: len(self._out.get(key, ())) + len(self._in.get(key, ())) for key in self._nodes}
-        )
         if around is None:
-            chosen = [
-                key for key, _count in sorted(degrees.items(), key=lambda one: (-one[1], one[0]))
-            ]
+            edges = (edge for entity in self._index for edge in self._edges(entity))
+            degrees = Counter(path for edge in edges for path in (edge.source, edge.target))
+            chosen = sorted(self._index, key=lambda entity: (-degrees[entity.path], entity.path))
         else:
             near = self.traverse(around, depth=depth, on=on)
-            chosen = [key for key in [around] if key in self._nodes]
-            chosen += [one.node.id for one in near]
-        nodes = [
-            self._nodes[key]
-            for key in chosen
-            if type is None or self._nodes[key].type == type or key == around
+            chosen = [around, *(reached.entity for reached in near)]
+        wanted = [entity for entity in chosen if type in {None, entity.type} or entity is around]
+        shown = {entity.path: entity for entity in wanted[:limit]}
+        drawn = [
+            (entity, sum(1 for _ in self._beside(entity, "both"))) for entity in shown.values()
         ]
-        shown = {node.id: node for node in nodes[:limit]}
-        edges = [
+        between = [
             edge
-            for key in shown
-            for edge in self._out.get(key, ())
-            if edge.target in shown and (on is None or edge.holds(on))
+            for entity in shown.values()
+            for edge in self._edges(entity)
+            if edge.target in shown and edge.holds(on)
         ]
-        drawn = [(node, degrees[node.id]) for node in shown.values()]
-        return drawn, edges, len(nodes) - len(shown)
+        return drawn, between, len(wanted) - len(shown)
 
-    def _beside(self, key: str, direction: Direction, on: str | None) -> Iterator[tuple[Edge, str]]:
-        """The edges of a node with what is at their other end."""
-        found: list[tuple[Edge, str]] = []
+    def _beside(self, entity: Entity, direction: Direction) -> Iterator[tuple[Edge, Entity]]:
+        """The edges of an entity with what is at their other end, in a fixed order."""
         if direction != "in":
-            found += [(edge, edge.target) for edge in self._out.get(key, ())]
+            for edge in self._edges(entity):
+                if (other := self._index.at(edge.target)) is not None:
+                    yield edge, other
         if direction != "out":
-            found += [(edge, edge.source) for edge in sorted(self._in.get(key, ()), key=_order)]
-        return ((edge, other) for edge, other in found if on is None or edge.holds(on))
+            for other in self._index.linking(entity):
+                edges = [edge for edge in self._edges(other) if edge.target == entity.path]
+                for edge in sorted(edges, key=_order):
+                    yield edge, other
+
+    def _edges(self, entity: Entity) -> tuple[Edge, ...]:
+        """Those that its own file says."""
+        if entity.path not in self._out:
+            found = [(link, self._index.linked(link.target)) for link in entity.relationships]
+            edges = (
+                Edge(entity.path, to.path, link.label, link.period)
+                for link, to in found
+                if to and to.path != entity.path
+            )
+            self._out[entity.path] = tuple(dict.fromkeys(edges))
+        return self._out[entity.path]
 
 
-def _order(edge: Edge) -> tuple[str, str, str, str]:
-    """An order that does not depend on which file was read first."""
-    return edge.source, edge.label, edge.since or "", edge.until or ""
+def _order(edge: Edge) -> tuple[str, str, str]:
+    return edge.label, edge.period.since or "", edge.period.until or ""

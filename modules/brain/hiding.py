@@ -1,7 +1,4 @@
-"""Hiding: covers what is not prose in a note, without moving what follows.
-
-Each character is looked at a bounded number of times, whatever is left open.
-"""
+"""Hiding: covers what is no prose in a note, in linear time, without moving what follows."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ _INDENT = re.compile(r" {4}| {0,3}\t")
 
 
 def hide(text: str) -> str:
-    """The text with code, links, comments, HTML and frontmatter covered by a control character.
-
-    It is as long as before, and its lines are where they were.
-    """
+    """The text with all that is no prose covered; its characters and lines stay where they are."""
     matter = _FRONTMATTER.match(text)
     done = matter.end() if matter else 0
     parts = [_cover(text[:done])]
@@ -64,9 +58,7 @@ def _cover(text: str) -> str:
 
 
 class _Scan:
-    """One pass. `_open` holds the brackets that wait for their end; what was once sought in vain
-    is not sought again.
-    """
+    """One pass; `_vain` are ends that were once sought in vain, and are not sought again."""
 
     def __init__(self, text: str, start: int) -> None:
         self._text, self._start = text, start
@@ -142,7 +134,6 @@ class _Scan:
         return len(self._text)
 
     def _aside(self, here: int, mark: str) -> tuple[int, int] | None:
-        """A comment, or HTML with what stands in it if that is not prose."""
         text = self._text
         if mark == "%%":
             return self._until("%%", here, here + 2)
@@ -164,7 +155,6 @@ class _Scan:
         return here, found + len(closing)
 
     def _is_margin(self, here: int) -> bool:
-        """Whether nothing but a margin is before it on its line."""
         line = self._text.rfind("\n", max(0, here - _WIDEST_MARGIN), here) + 1
         if line == 0 and here > _WIDEST_MARGIN:
             return False

@@ -33,8 +33,6 @@ Change = Literal["created", "updated", "deleted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Text:
-    """What questions find of a note."""
-
     path: str
     title: str
     besides: Sequence[str]
@@ -46,16 +44,14 @@ class _Text:
 class Loader:
     """Keeps the view up to date.
 
-    `is_loaded` is set when all entities are there, `has_notes` when the other notes are.
-    `has_new_texts` is set with each new text.
+    `is_loaded` is set when all entities are there, `has_notes` when the other notes are, and
+    `has_new_texts` with each new text.
     """
 
     def __init__(
         self, vault: VaultAccess, view: View, tell: Callable[[Change, Entity], None]
     ) -> None:
-        """`tell` is called with each change of an entity's file, however it was made, but for those
-        that a load finds.
-        """
+        """`tell` is called with each change of an entity's file but those that a load finds."""
         self._vault, self._view, self._tell = vault, view, tell
         self.is_loaded, self.has_notes = asyncio.Event(), asyncio.Event()
         self.has_new_texts = asyncio.Event()
@@ -63,11 +59,10 @@ class Loader:
         self._new_names: dict[str, set[str]] = {}
 
     async def load(self) -> None:
-        """Read every entity and every type. On behalf of one who may read all of them."""
+        """Read every entity and every type, for one who may read all of them."""
         view = self._view
         async with self._reading, _without_collection():
             view.types = await self._types() or DEFAULTS
-            view.drawing.begin_load()
             texts: list[_Text] = []
             notes = self._vault.read_notes(f"{ROOT}**/*.md")
             async for note in notes:
@@ -80,11 +75,9 @@ class Loader:
             await self._keep(texts)
             for path, said in notes.left_out.items():
                 view.faults[path] = Finding(path=path, problem=said)
-            view.drawing.end_load()
         self.is_loaded.set()
 
     async def load_notes(self) -> None:
-        """Read every other note whose text is not held yet, and forget those that are gone."""
         try:
             await self._load_notes()
         finally:
@@ -93,11 +86,13 @@ class Loader:
     async def _load_notes(self) -> None:
         view = self._view
         held = await asyncio.to_thread(view.recall.digests)
-        has_notes = any(map(is_note, held))
-        indexed = await self._indexed() if has_notes else {}
-        wanted = [path for path in await self._vault.list() if is_note(path)]
-        view.notes |= {path for path in wanted if path in held and held[path] == indexed.get(path)}
-        new = [path for path in wanted if path not in view.notes]
+        indexed = await self._indexed() if any(map(is_note, held)) else {}
+        async with self._reading:
+            wanted = {path: None for path in await self._vault.list() if is_note(path)}
+            await self._keep(
+                [], [path for path in held if path not in wanted and view.index.at(path) is None]
+            )
+        new = [path for path in wanted if path not in held or held[path] != indexed.get(path)]
         for first in range(0, len(new), _AT_ONCE):
             part = new[first : first + _AT_ONCE]
             async with self._reading:
@@ -106,23 +101,20 @@ class Loader:
                     with reading(note.path, []):  # what cannot be read answers no question
                         texts += _texts_of_note(note)
                 await self._keep(texts, part)
-        gone = [path for path in held if view.index.at(path) is None and path not in view.notes]
-        await self._keep([], gone)
         await asyncio.to_thread(view.recall.optimize)
 
     async def look(self, path: str) -> None:
         if path == type_file.PATH:
             await self._retype()
-        elif is_note(path):
-            async with self._reading:
-                await self._look_note(path)
-        elif is_entity(path):
+        elif is_note(path) or is_entity(path):
             async with self._reading:
                 before = self._view.index.at(path)
                 await self._look(path)
             after = self._view.index.at(path)
-            if after is not None:
-                self._note_names(before, after)
+            if after is not None and (
+                new := set(after.names) - set(before.names if before else ())
+            ):
+                self._new_names.setdefault(path, set()).update(new)
             if after is None and before is not None:
                 self._tell("deleted", before)
             elif after is not None and before is None:
@@ -131,13 +123,7 @@ class Loader:
                 self._tell("updated", after)
 
     def pop_new_names(self, path: str) -> set[str]:
-        """The names that the entity of that file got since this was last asked."""
         return self._new_names.pop(path, set())
-
-    def _note_names(self, before: Entity | None, after: Entity) -> None:
-        new = set(after.names) - set(before.names if before else ())
-        if new:
-            self._new_names.setdefault(after.path, set()).update(new)
 
     async def follow_move(self, source: str, path: str) -> None:
         before = self._view.index.at(source)
@@ -180,9 +166,7 @@ class Loader:
         return replace(DEFAULTS, problems=tuple(one.problem for one in found))
 
     async def _retype(self) -> None:
-        """Types changed, and so did what folders mean. No entity's file is read: who changed the
-        types may not see all of them.
-        """
+        """No entity's file is read: who changed the types may not see all of them."""
         view, types = self._view, await self._types()
         if types is None:
             return
@@ -195,29 +179,20 @@ class Loader:
 
     async def _look(self, path: str) -> None:
         texts: list[_Text] = []
-        with self._as_fault(path), suppress(NotFoundError):
+        # what of another note cannot be read answers no question
+        reading_it = self._as_fault(path) if is_entity(path) else reading(path, [])
+        with reading_it, suppress(NotFoundError):
             try:
                 note = await self._vault.note(path)
             except ActRefusedError:  # it is there, and not for this caller
                 return
-            texts.append(_text_of(self._put(note)))
+            texts += [_text_of(self._put(note))] if is_entity(path) else _texts_of_note(note)
         if not texts:
             self._view.index.remove(path)
         await self._keep(texts, [path])
 
-    async def _look_note(self, path: str) -> None:
-        texts: list[_Text] = []
-        with reading(path, []), suppress(NotFoundError):  # what cannot be read answers no question
-            try:
-                note = await self._vault.note(path)
-            except ActRefusedError:
-                return
-            texts += _texts_of_note(note)
-        await self._keep(texts, [path])
-
     @contextmanager
     def _as_fault(self, path: str) -> Iterator[None]:
-        """Read an entity's file; why that fails is its fault in the view."""
         found: list[Finding] = []
         self._view.faults.pop(path, None)
         with reading(path, found):
@@ -235,35 +210,24 @@ class Loader:
     async def _keep(self, texts: Sequence[_Text], paths: Iterable[str] = ()) -> None:
         """Let questions find these texts, and nothing else of the notes at these paths."""
         gone = set(paths) - {one.path for one in texts}
-        self._view.notes -= gone
-        self._view.notes |= {one.path for one in texts if not one.is_entity}
         if texts or gone:
             await asyncio.to_thread(self._index_texts, texts, gone)
             self.has_new_texts.set()
 
     def _index_texts(self, texts: Iterable[_Text], gone: Iterable[str]) -> None:
-        """In a thread, for it waits for the disk."""
         recall = self._view.recall
         with recall.batch():
             for path in gone:
                 recall.remove(path)
             for one in texts:
                 recall.put(
-                    one.path,
-                    one.title,
-                    one.besides,
-                    one.body,
-                    one.path,
-                    one.digest,
-                    is_entity=one.is_entity,
+                    one.path, one.title, one.besides, one.body, one.digest, is_entity=one.is_entity
                 )
 
 
 @asynccontextmanager
 async def _without_collection() -> AsyncIterator[None]:
-    """Many objects are about to be made that all stay: looking through them for garbage again and
-    again takes a fifth of the time.
-    """
+    """Looking through objects that all stay, for garbage, takes a fifth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -273,24 +237,12 @@ async def _without_collection() -> AsyncIterator[None]:
             gc.enable()
 
 
-def read_note(note: Note, types: Types) -> Entity:
-    """What the note says, where these are the types."""
+def read_note(note: Note, types: Types, *, is_whole: bool = False) -> Entity:
+    """What the note says; `is_whole`: with its private parts, for a write that is to lose none."""
     return read_entity(
         note.path,
-        without_private(note),
-        visible_frontmatter(note),
-        body_at=note.body_start,
-        digest=note.digest,
-        types=types.by_folder,
-    )
-
-
-def read_whole(note: Note, types: Types) -> Entity:
-    """What the note says with its private parts, for a write that is to lose none: no answer."""
-    return read_entity(
-        note.path,
-        note.text,
-        note.frontmatter,
+        note.text if is_whole else without_private(note),
+        note.frontmatter if is_whole else visible_frontmatter(note),
         body_at=note.body_start,
         digest=note.digest,
         types=types.by_folder,
@@ -298,7 +250,6 @@ def read_whole(note: Note, types: Types) -> Entity:
 
 
 def is_entity(path: str) -> bool:
-    """Whether the file at that path is an entity's."""
     return (
         path.startswith(ROOT)
         and path.endswith(".md")
@@ -308,7 +259,6 @@ def is_entity(path: str) -> bool:
 
 
 def is_note(path: str) -> bool:
-    """Whether the file at that path is another note, which may answer questions."""
     return (
         path.endswith(_SUFFIXES)
         and not path.startswith(_PROPOSED)
@@ -329,7 +279,6 @@ def _text_of(entity: Entity) -> _Text:
 
 
 def _texts_of_note(note: Note) -> list[_Text]:
-    """What questions find of another note: nothing where all of it is private."""
     visible = without_private(note)
     body = visible[note.body_start :]
     if visible != note.text and not body.strip():
@@ -347,7 +296,6 @@ def _texts_of_note(note: Note) -> list[_Text]:
 
 
 def _fault(note: Note) -> str:
-    """Why the frontmatter was not read; "" where it was, or where there is none."""
     front = note.text[: note.body_start]
     if front and not note.frontmatter and _IS_SAID.search(front.removeprefix("\ufeff")):
         return "its frontmatter is not `key: value` lines of YAML"

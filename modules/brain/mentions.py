@@ -1,8 +1,4 @@
-"""Mentions: where a text names an entity without linking to it, and how sure that is.
-
-A dict of folded names is looked up at each word. Names in code, links, comments, frontmatter,
-addresses, file names and inside other words do not count.
-"""
+"""Mentions: where a text names an entity without linking to it, and how sure that is. Pure."""
 
 from __future__ import annotations
 
@@ -53,24 +49,20 @@ class MentionHistory:
         self._manners: Counter[tuple[str, bool]] = Counter()
 
     def record(self, entity_id: str, text: str, *, accepted: bool, manner: str = "") -> None:
-        """Count one answer about the entity where it is called `text`; `manner`: the mention's."""
         self._names[entity_id, phrase_of(folded_words(text)), accepted] += 1
         if manner:
             self._manners[manner, accepted] += 1
 
     def is_refused(self, entity_id: str, phrase: str) -> bool:
-        """Whether the entity under that name was rejected and never accepted."""
         return (
             self._names[entity_id, phrase, False] > 0 and not self._names[entity_id, phrase, True]
         )
 
     def name_weight(self, entity_id: str, phrase: str) -> float:
-        """What the answers about this entity under this name add."""
         accepted = self._names[entity_id, phrase, True]
         return 1.2 * math.log((accepted + 1) / (self._names[entity_id, phrase, False] + 1))
 
     def manner_weight(self, manner: str, prior: float) -> float:
-        """What the answers about names written so add to a confidence of `prior`."""
         accepted, rejected = self._manners[manner, True], self._manners[manner, False]
         if not accepted + rejected:
             return 0.0
@@ -85,7 +77,6 @@ class MentionHistory:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Iterable[list[Any]]]) -> MentionHistory:
-        """The history that gave `to_json`."""
         made = cls()
         for entity_id, phrase, accepted, count in data.get("names", ()):
             made._names[str(entity_id), str(phrase), bool(accepted)] = int(count)
@@ -136,10 +127,8 @@ _NONE: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """One place that may name an entity: characters `start` to `end` of what was scanned, `text`.
-
-    `confidence` is 0 to 1. `why` has each reason with its weight; `manner` is how the name is
-    written, for the history.
+    """Characters `start` to `end` of a text may name an entity. `confidence` is 0 to 1; `why` has
+    each reason with its weight; `manner` is how the name is written, for the history.
     """
 
     id: str
@@ -154,8 +143,8 @@ class Mention:
 
 
 class _Name(NamedTuple):
-    """One name of one entity. `phrase` is what it is found by: folded, its last word in the
-    singular. `head` and `tail` are marks that belong to it, as in `.NET` and `C++`.
+    """`phrase` is what it is found by: folded, its last word in the singular. `head` and `tail` are
+    marks that belong to it, as in `.NET` and `C++`.
     """
 
     id: str
@@ -178,8 +167,6 @@ class _Entity(NamedTuple):
 
 
 class _Hit(NamedTuple):
-    """A place in the text, by words and by characters, and who is called so."""
-
     first: int
     after: int
     start: int
@@ -194,14 +181,11 @@ class _Judged(NamedTuple):
 
 
 class MentionIndex:
-    """All names of all entities. Nothing here waits; the next scan sees a change."""
-
     def __init__(self, history: MentionHistory | None = None) -> None:
         self.history = history or MentionHistory()
         self._entities: dict[str, _Entity] = {}
         self._names: dict[str, tuple[_Name, ...]] = {}
-        self._lengths: dict[str, tuple[int, ...]] = {}  # by the first of several words
-        self._counts = Counter[tuple[str, int]]()  # of names, by first word and length
+        self._lengths: dict[str, Counter[int]] = {}  # of names, by the first of several words
 
     def __len__(self) -> int:
         return len(self._entities)
@@ -215,10 +199,10 @@ class MentionIndex:
         context: Iterable[str] = (),
         is_capitalised_only: bool = False,
     ) -> None:
-        """Take up an entity or what changed of it: its own name first, then the aliases.
+        """Take up an entity: its own name first, then the aliases.
 
-        `context`: texts whose words are found near it (tags, description, names of what it is
-        related to). `is_capitalised_only`: a single word in small letters is then no mention.
+        `context`: texts whose words are found near it. `is_capitalised_only`: a single word in
+        small letters is then no mention.
         """
         self.remove(key)
         written = [" ".join(name.split()) for name in names]
@@ -253,18 +237,16 @@ class MentionIndex:
                 self._count(_first(name), name.words, -1)
 
     def _count(self, first: str, words: int, change: int) -> None:
-        self._counts[first, words] += change
-        held = {*self._lengths.pop(first, ()), words}
-        if not self._counts[first, words]:
-            del self._counts[first, words]
-            held.remove(words)
-        if held:
-            self._lengths[first] = tuple(sorted(held, reverse=True))
+        held = self._lengths.setdefault(first, Counter())
+        held[words] += change
+        if not held[words]:
+            del held[words]
+        if not held:
+            del self._lengths[first]
 
     def scan(self, text: str) -> list[Mention]:
-        """All mentions in order; where entities share a name, the likeliest first.
-
-        A longer name hides those within it. What a person refused is not given again.
+        """All mentions in order; where entities share a name, the likeliest first. A longer name
+        hides those within it. What a person refused is not given again.
         """
         shown = hide(text)
         words = split(shown)
@@ -294,7 +276,7 @@ class MentionIndex:
                 yield found
 
     def _longest(self, text: str, words: Words, at: int) -> _Hit | None:
-        for length in self._lengths[words.folded[at]]:
+        for length in sorted(self._lengths[words.folded[at]], reverse=True):
             part = words.folded[at : at + length]
             called = self._names.get(" ".join([*part[:-1], singular(part[-1])]))
             if called and len(part) == length:
@@ -455,7 +437,6 @@ def _is_in_address(text: str, start: int, end: int) -> bool:
 
 
 def _run(text: str) -> str:
-    """What stands before the first white space."""
     return "" if text[:1].isspace() or not text else text.split(maxsplit=1)[0]
 
 
@@ -492,7 +473,7 @@ def _reasons(written: str, exact: str, name: _Name, case: str) -> list[tuple[str
 
 def _is_exact(exact: str, name: _Name, case: str, kind: str) -> bool:
     """Whether a single word is written as a name is, and is no other word. At the start of a
-    sentence only people's names are: there every word has a capital.
+    sentence, where every word has a capital, only people's names are.
     """
     return (
         name.words == 1

@@ -18,9 +18,7 @@ _ROOT: Final = "Brain/"
 
 
 def merged(keep: tuple[Entity, Note], other: tuple[Entity, Note]) -> list[NoteEdit]:
-    """What the file of `keep` takes over: names, tags, fields that it has not, items of both lists,
-    and all other text below a heading with the other's name.
-    """
+    """What the file of `keep` takes over: all that it does not say itself."""
     (kept, note), (gone, gone_note) = keep, other
     edits: list[NoteEdit] = [
         SetKey("aliases", union(kept.aliases, [one for one in gone.names if one != kept.name]))
@@ -52,9 +50,7 @@ def merged(keep: tuple[Entity, Note], other: tuple[Entity, Note]) -> list[NoteEd
 
 
 def relinked(note: Note, old: str, new: str, target: str) -> NoteChange | None:
-    """The note with its links to the file `old` leading to `new`; `target` is how a wikilink names
-    that. A link in a sentence goes on reading as it did.
-    """
+    """The note with its links to `old` leading to `new`; `target` is how a wikilink names that."""
     edits = []
     for link in note.links:
         if link.path != old:
@@ -85,7 +81,6 @@ def _fields(entity: Entity) -> Iterator[tuple[str, str | int | float | list[str]
 
 
 def _rest(note: Note, name: str) -> str:
-    """The text of a note without its title and the two lists."""
     cut: list[tuple[int, int]] = []
     for section in note.sections:
         if section.level == 1 and section.heading == name:

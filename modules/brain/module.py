@@ -13,29 +13,13 @@ from typing_extensions import TypedDict
 from parachuted.errors import NotFoundError
 from parachuted.modules import Finding, Module, Response, event, mcp_tool, reading, route
 
-from . import queries
+from . import queries, rows
 from .brain import Brain
 from .entity import Json
 from .entity_index import listed
 from .graph import Direction
 from .queries import SavedQuery
 from .recall_index import RecallIndex
-from .rows import (
-    Context,
-    EntityRow,
-    FactRow,
-    Linked,
-    MentionRow,
-    Merged,
-    Recollection,
-    RelatedRow,
-    Resolved,
-    TwinRow,
-    TypeShown,
-    Upserted,
-    flat,
-    row,
-)
 from .vectors import load_embedder
 
 _PATIENCE_S = 5
@@ -58,7 +42,7 @@ class EntityPage(TypedDict):
 class EntityRows(TypedDict):
     """Entities by name; `count` is how many there are in all."""
 
-    results: list[EntityRow]
+    results: list[rows.EntityRow]
     count: int
     offset: int
 
@@ -66,21 +50,21 @@ class EntityRows(TypedDict):
 class TwinsFound(TypedDict):
     """Entities that may be one, in pairs."""
 
-    twins: list[TwinRow]
+    twins: list[rows.TwinRow]
     count: int
 
 
 class Mentions(TypedDict):
     """What a text names."""
 
-    suggestions: list[MentionRow]
+    suggestions: list[rows.MentionRow]
     count: int
 
 
 class Related(TypedDict):
     """What an entity is related to."""
 
-    results: list[RelatedRow]
+    results: list[rows.RelatedRow]
     count: int
 
 
@@ -91,9 +75,7 @@ class BrainModule(Module):
         return {"BrainInterface": self.brain}
 
     async def on_enable(self) -> None:
-        """Read every entity. Of very many the rest is read while the module serves: what asks waits
-        for them.
-        """
+        """Read the entities; the last of very many while the module serves: what asks waits."""
         path = self.data_folder / "recall.db"
         self._recall = await asyncio.to_thread(lambda: RecallIndex(path, load_embedder()))
         self.brain = Brain(
@@ -115,7 +97,6 @@ class BrainModule(Module):
         self.spawn(self._embed, name="embedding")
 
     async def _embed(self) -> None:
-        """Learn what texts mean, where the model for it is installed."""
         has_new_texts = self.brain.loader.has_new_texts
         while self._recall.has_vectors:
             await has_new_texts.wait()
@@ -126,7 +107,6 @@ class BrainModule(Module):
                 await asyncio.sleep(_PAUSE_S)
 
     async def on_disable(self) -> None:
-        """Close what is derived."""
         await asyncio.to_thread(self._recall.close)
 
     @route("GET", "/problems")
@@ -137,7 +117,6 @@ class BrainModule(Module):
     @event("file.created")
     @event("file.modified")
     async def on_saved(self, path: str) -> None:
-        """A note is new, or changed."""
         for one in await self.brain.note_saved(path):
             self.log.warning(
                 "a saved note was not taken in whole", extra={"path": one.path, "why": one.problem}
@@ -145,21 +124,17 @@ class BrainModule(Module):
 
     @event("file.deleted")
     async def on_deleted(self, path: str) -> None:
-        """A note is gone."""
         await self.brain.loader.look(path)
 
     @event("file.moved")
     async def on_moved(self, path: str, data: Data) -> None:
-        """A note has another name."""
         await self.brain.loader.follow_move(str(data.get("from", "")), path)
 
     @event("suggestion.resolved")
     async def on_resolved(self, id: str, path: str, source_agent: str, status: str) -> None:
-        """A person decided on a suggestion."""
-        await self.brain.answers.resolved(id, path, source_agent, status)
+        await self.brain.mentions.resolved(id, path, source_agent, status)
 
     async def find_para(self, para_id: str) -> dict[str, str] | None:
-        """The entity of that para-id."""
         return await self.brain.find_para(para_id)
 
     @route("GET", "/search")
@@ -180,12 +155,12 @@ class BrainModule(Module):
         q: str = "",
         text: str = "",
         type: str | None = None,
-    ) -> Resolved:
+    ) -> rows.Resolved:
         """Which entity a text means."""
         return await self.brain.resolve(q or text, type)
 
     @route("POST", "/merge")
-    async def merge_route(self, keep: str, other: str) -> Merged:
+    async def merge_route(self, keep: str, other: str) -> rows.Merged:
         """Make two entities one. `parachute undo` of the answer's `run` takes it back."""
         return await self.brain.merge(keep, other)
 
@@ -196,7 +171,7 @@ class BrainModule(Module):
         return TwinsFound(twins=found, count=len(found))
 
     @route("GET", "/facts")
-    async def facts_route(self, entity: str, on: str | None = None) -> list[FactRow]:
+    async def facts_route(self, entity: str, on: str | None = None) -> list[rows.FactRow]:
         """What is known of an entity, or was on a day."""
         return await self.brain.facts(entity, on)
 
@@ -218,12 +193,12 @@ class BrainModule(Module):
         query: str,
         num_results: Annotated[int, Field(ge=1, le=50)] = 5,
         explain: bool = False,  # noqa: FBT001, FBT002
-    ) -> Recollection:
+    ) -> rows.Recollection:
         """What answers a question: passages, the best first."""
         return await self.brain.recall(query, num_results, explain)
 
     @route("GET", "/context")
-    async def context_route(self, entity: str, max_tokens: Tokens = 2_000) -> Context:
+    async def context_route(self, entity: str, max_tokens: Tokens = 2_000) -> rows.Context:
         """What an agent should know of an entity."""
         return await self.brain.context(entity, max_tokens)
 
@@ -259,12 +234,12 @@ class BrainModule(Module):
         return await self.brain.graph(around, type, depth, limit, on)
 
     @route("GET", "/schemas")
-    async def schemas(self) -> dict[str, list[TypeShown]]:
+    async def schemas(self) -> dict[str, list[rows.TypeShown]]:
         """All types."""
         return {"schemas": await self.brain.types()}
 
     @route("GET", "/types")
-    async def list_types(self) -> list[TypeShown]:
+    async def list_types(self) -> list[rows.TypeShown]:
         """All types."""
         return await self.brain.types()
 
@@ -275,7 +250,7 @@ class BrainModule(Module):
         fields: dict[str, object] | list[object] | None = None,
         key_strategy: str | None = None,
         description: str | None = None,
-    ) -> TypeShown:
+    ) -> rows.TypeShown:
         """Make a type."""
         await self.brain.writer.set_type(name, fields or {}, key_strategy, description, is_new=True)
         return await self._type(name)
@@ -299,7 +274,7 @@ class BrainModule(Module):
         fields: dict[str, object] | list[object],
         key_strategy: str | None = None,
         description: str | None = None,
-    ) -> TypeShown:
+    ) -> rows.TypeShown:
         """Give a type these fields in the place of all that it had."""
         await self.brain.writer.set_type(name, fields, key_strategy, description, is_new=False)
         return await self._type(name)
@@ -325,7 +300,7 @@ class BrainModule(Module):
         """Entities of all types, or of one, by name; `q` is a part of a name or alias."""
         store = self.brain.store
         found = listed((await store.view()).index, type, q)
-        part = [row(one) async for one in store.readable(found[offset : offset + limit])]
+        part = [rows.row(one) async for one in store.readable(found[offset : offset + limit])]
         return EntityRows(results=part, count=len(found), offset=offset)
 
     @route("GET", "/entities/{type}")
@@ -335,13 +310,15 @@ class BrainModule(Module):
         view = await store.view()
         found = listed(view.index, type)
         kind = view.types.by_name.get(type)
-        part = [flat(one, kind) async for one in store.readable(found[offset : offset + limit])]
+        part = [
+            rows.flat(one, kind) async for one in store.readable(found[offset : offset + limit])
+        ]
         return EntityPage(results=part, count=len(found), offset=offset)
 
     @route("POST", "/entities", tolerant=True)
     async def create_entity(
         self, entity_type: str, data: Data, commit_msg: str | None = None, **rest: object
-    ) -> Upserted:
+    ) -> rows.Upserted:
         """Write an entity; one that is there by that name is added to. The text of a new one is
         `body`, in `data` or beside it.
         """
@@ -406,24 +383,24 @@ class BrainModule(Module):
         query: str,
         type: str | None = None,
         limit: Limit = 10,
-    ) -> list[EntityRow]:
+    ) -> list[rows.EntityRow]:
         """Find people, projects and other entities."""
         return await self.brain.search(query, type, limit)
 
     @route("POST", "/resolve", capability="read")
     @mcp_tool("brain-resolve")
-    async def resolve(self, text: str, type: str | None = None) -> Resolved:
+    async def resolve(self, text: str, type: str | None = None) -> rows.Resolved:
         """Which entity a name, alias or id means."""
         return await self.brain.resolve(text, type)
 
     @route("POST", "/link")
     @mcp_tool("brain-link", writes=True)
-    async def link(self, path: str, para_id: str, label: str | None = None) -> Linked:
+    async def link(self, path: str, para_id: str, label: str | None = None) -> rows.Linked:
         """Link an entity or a note to an entity."""
         return await self.brain.link(path, para_id, label)
 
     @mcp_tool("brain-suggest")
-    async def find_mentions(self, text: str) -> list[MentionRow]:
+    async def find_mentions(self, text: str) -> list[rows.MentionRow]:
         """Entities that a text names."""
         return await self.brain.suggest(text)
 
@@ -439,7 +416,7 @@ class BrainModule(Module):
         name: str = "",
         fields: dict[str, object] | list[object] | None = None,
         description: str | None = None,
-    ) -> list[TypeShown]:
+    ) -> list[rows.TypeShown]:
         """List, set, delete or suggest entity types."""
         if action == "set":
             is_new = name not in (await self.brain.store.view()).types.by_name
@@ -450,13 +427,13 @@ class BrainModule(Module):
             await self.brain.writer.delete_type(name)
         return await self.brain.types()
 
-    async def _type(self, name: str) -> TypeShown:
+    async def _type(self, name: str) -> rows.TypeShown:
         return next(one for one in await self.brain.types() if one["name"] == name)
 
     async def _shown(self, spelling: str) -> dict[str, Json]:
         store = self.brain.store
         found = await store.read(await store.find(spelling))
-        return flat(found, (await store.view()).types.by_name.get(found.type))
+        return rows.flat(found, (await store.view()).types.by_name.get(found.type))
 
 
 def _with_body(data: Data, beside: Data) -> Data:

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+from .words import singular
+
 _NO_WORD = re.compile(r"[\W_]+")
 _POSSESSIVE = re.compile(r"['\u2019]s?\b")
 _LONGEST_SLUG: Final = 80
-_SHORTEST_STEM: Final = 3
 _LETTERS: Final = string.ascii_lowercase + string.digits
 _LENGTH: Final = 12
 _LENGTHS: Final = frozenset({6, 8, _LENGTH})  # of all that there were
@@ -38,7 +39,7 @@ def stem(text: str) -> str:
     """The folded name in the singular, without a possessive: `Kim's gardens` is `kim garden`."""
     if "'" in text or "\u2019" in text:
         text = _POSSESSIVE.sub("", text)
-    return " ".join(map(_singular, fold(text).split()))
+    return " ".join(map(singular, fold(text).split()))
 
 
 def slug(name: str) -> str:
@@ -47,16 +48,7 @@ def slug(name: str) -> str:
     return f"{found}-1" if _RESERVED.fullmatch(found) else found
 
 
-def _singular(word: str) -> str:
-    if len(word) <= _SHORTEST_STEM or not word.endswith("s") or word.endswith("ss"):
-        return word
-    if word.endswith("ies"):
-        return f"{word[:-3]}y"
-    return word[: -2 if word.endswith(("xes", "ches", "shes", "sses")) else -1]
-
-
 def new_para_id(is_taken: Callable[[str], bool]) -> str:
-    """A para-id of Brain's that nothing has yet."""
     while True:
         letters = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
         if not is_taken(found := f"para:brain:{letters}"):
@@ -64,11 +56,8 @@ def new_para_id(is_taken: Callable[[str], bool]) -> str:
 
 
 def short_id(text: str) -> str:
-    """What all spellings of an id have in common: `para:brain:A1b2c3d4e5f6` and `a1b2c3d4e5f6` are
-    `a1b2c3d4e5f6`.
-
-    An id of another module keeps its module; a hand-made id (`project-parachute`) is itself, in
-    small letters.
+    """What all spellings of an id have in common: `a1b2c3d4e5f6` for `para:brain:A1b2c3d4e5f6`.
+    Another module's keeps its module; `project-parachute`, made by hand, is itself.
     """
     text = text.strip()
     if ":" not in text and len(text) not in _LENGTHS:

@@ -1,8 +1,4 @@
-"""Periods: from when until when something was so, as people write it at the end of a line.
-
-`(since 2020-03)`, `(until 2021)`, `(2020 to 2021-06-30)`, `(on 2024-05-01)`. A date may be a year,
-a month or a day; a period holds its first and its last day.
-"""
+"""Periods at the end of a line: `(since 2020-03)`, `(until 2021)`, `(2020 to 2021-06-30)`."""
 
 from __future__ import annotations
 
@@ -36,10 +32,7 @@ ALWAYS = Period()
 
 
 def split_period(line: str) -> tuple[str, Period]:
-    """The line without the period at its end, and that period.
-
-    What looks like a period but names a day that no calendar has is part of the line.
-    """
+    """The line without the period at its end, and that; a day that no calendar has is text."""
     at = line.rfind("(")  # nothing else begins one, and most lines have none
     found = _ENDING.match(line, len(line[:at].rstrip())) if at >= 0 else None
     if found is None:
@@ -62,7 +55,6 @@ def first_day(date: str) -> str:
 
 
 def last_day(date: str) -> str:
-    """The last day of a year, a month or a day; "" for a date that no calendar has."""
     if len(date) == _YEAR:
         date += "-12"
     if len(date) == _MONTH:

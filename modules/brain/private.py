@@ -1,7 +1,4 @@
-"""Private parts of an entity: no list, no question, no fact and no context shows them.
-
-Brain answers agents and modules as well as people, so that it keeps none of these texts.
-"""
+"""Private parts of an entity, which Brain keeps and shows to no one."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ _KEPT: Final = ("para_id", "type")  # of an entity that is private as a whole
 
 
 def without_private(note: Note) -> str:
-    """The text of an entity that anyone may be given, whose body begins where the note's does. Of
-    a note that is private as a whole the frontmatter stays; visible_frontmatter says what of it.
+    """The text that anyone may be given; its body begins where the note's does. Of a note that is
+    private as a whole the frontmatter stays: visible_frontmatter says what of it.
     """
     visible = visible_to_agents(note.text)
     front = note.text[: note.body_start]
@@ -23,9 +20,7 @@ def without_private(note: Note) -> str:
 
 
 def visible_frontmatter(note: Note) -> Mapping[str, object]:
-    """What may be given of the frontmatter: all, or, where the whole note is private, its id and
-    its type.
-    """
+    """Its keys; of a note that is private as a whole, its id and its type."""
     if visible_to_agents(note.text).startswith(note.text[: note.body_start]):
         return note.frontmatter
     return {key: note.frontmatter[key] for key in _KEPT if key in note.frontmatter}

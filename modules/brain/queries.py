@@ -32,7 +32,6 @@ class SavedQuery(BaseModel):
 
 
 def read_queries(text: str) -> tuple[list[SavedQuery], list[Finding]]:
-    """Those of the file, and what of it cannot be read."""
     findings, held = list[Finding](), list[object]()
     with reading(PATH, findings):
         held = _list(json.loads(text)) if text.strip("\ufeff \r\n") else []
@@ -48,7 +47,7 @@ def _list(document: object) -> list[object]:
 
 
 def _whole(text: str) -> list[SavedQuery]:
-    """All of the file. Raises EditRefusedError where it is damaged: it is then not written."""
+    """Raises EditRefusedError where the file is damaged: it is then not written."""
     queries, findings = read_queries(text)
     if findings:
         raise EditRefusedError(f"{PATH} cannot be read; put it right first: {findings[0].problem}")
@@ -70,7 +69,7 @@ def with_query(text: str, new: SavedQuery) -> tuple[str, str]:
 
 
 def without_query(text: str, query_id: str) -> str:
-    """The file without that query. Raises NotFoundError."""
+    """Raises NotFoundError."""
     queries = _whole(text)
     kept = [one for one in queries if one.id != query_id]
     if len(kept) == len(queries):

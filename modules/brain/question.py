@@ -16,17 +16,8 @@ class QuestionWord(NamedTuple):
     asked: str
 
 
-class Question(NamedTuple):
-    """The words that are looked for, and those that are not, each once."""
-
-    words: tuple[QuestionWord, ...]
-    ignored: tuple[str, ...]
-
-
-def read_question(text: str) -> Question:
-    """The question of that text, which is in NFC. One of ignored words alone is looked for as it
-    is.
-    """
+def read_question(text: str) -> tuple[QuestionWord, ...]:
+    """What a text in NFC asks for, each word once. Ignored words alone are looked for as well."""
     words, ignored = {}, {}
     folded, starts, ends = split(text)
     for number, (word, start, end) in enumerate(zip(folded, starts, ends, strict=True)):
@@ -42,11 +33,7 @@ def read_question(text: str) -> Question:
             ignored[word] = QuestionWord(shown, f'"{shown}"')
         else:
             words[word] = QuestionWord(shown, f'"{shown}"')
-    if not words:
-        words, ignored = ignored, {}
-    return Question(
-        tuple(words.values())[:_MOST_WORDS], tuple(word.shown for word in ignored.values())
-    )
+    return tuple((words or ignored).values())[:_MOST_WORDS]
 
 
 # Words of a question that say nothing of what is asked for; a name among them is written large.

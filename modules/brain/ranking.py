@@ -48,7 +48,6 @@ class Stems:
         self._known: dict[str, int | None] = {}
 
     def share(self, terms: Iterable[int]) -> float:
-        """How much of what the question says these terms say."""
         return sum(self.weights[term] for term in terms) / self._whole
 
     def term_of(self, word: str) -> int | None:
@@ -60,7 +59,6 @@ class Stems:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters two words have in common at their beginning."""
     for number, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
             return number
@@ -78,8 +76,8 @@ def relevance(counts: Mapping[int, float], weights: Sequence[float], length: flo
 def ranked(
     found: list[Found], near: list[Near], doubt: float
 ) -> list[tuple[Found, Near | None, float]]:
-    """The best first; of equals an entity. What a passage means counts for the part of the question
-    of which the note holds no word, and as far as there is doubt about what the words found.
+    """The best first; of equals an entity. Meaning counts for the part of the question of which the
+    note holds no word, and as far as there is doubt about what the words found.
     """
     meanings = {one.note: one for one in near}
     rows = {one.row: one for one in found}
@@ -96,17 +94,15 @@ def ranked(
     return sorted(scored, key=lambda each: (-each[2], each[0].row))
 
 
-def why_of(
-    found: Found, words: tuple[str, ...], missing: tuple[str, ...], meaning: float | None
-) -> str:
-    """Why a note is an answer, in a sentence."""
-    parts = []
-    if words:
-        parts.append(f"it holds {', '.join(words)} ({found.share:.0%} of what the question says)")
-        if missing:
+def why_of(found: Found, near: Near | None, words: Sequence[str]) -> str:
+    """Why a note is an answer, in a sentence; `words` are those of the question."""
+    held = [words[number] for number in sorted(found.terms)]
+    if held:
+        parts = [f"it holds {', '.join(held)} ({found.share:.0%} of what the question says)"]
+        if missing := [word for word in words if word not in held]:
             parts.append(f"not {', '.join(missing)}")
     else:
-        parts.append("it holds no word of the question, and is only the nearest")
-    if meaning is not None:
-        parts.append(f"its meaning is near by {meaning:.2f}")
+        parts = ["it holds no word of the question, and is only the nearest"]
+    if near:
+        parts.append(f"its meaning is near by {near.nearness:.2f}")
     return "; ".join(parts)

@@ -9,26 +9,26 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from .recall_search import IsWanted, Recall, RecallSearch
+from .recall_search import IsWanted, Recalled, RecallSearch
 from .vectors import MODEL, Embedder, VectorTable
 from .windows import OFF, ON
 from .words import set_apart
 
-_VERSION = 4
+_VERSION = 5
 # what is private, and what a word is, may be another thing in another release
 _MADE_WITH = f"{MODEL}, parachuted {metadata.version('parachuted')}"
 _FIRST_ENTITY = -(1 << 40)  # FTS5 is fast where numbers grow
 # FTS5 collects 4 MB of words in memory before it writes them: a third less time for many notes
 _SCHEMA = """
 CREATE TABLE notes (
-    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, path TEXT NOT NULL, title TEXT NOT NULL,
+    id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, title TEXT NOT NULL,
     digest TEXT NOT NULL, text_digest BLOB NOT NULL, has_vectors INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX without_vectors ON notes (id) WHERE has_vectors = 0;
 CREATE VIRTUAL TABLE texts USING fts5(
@@ -50,8 +50,8 @@ class RecallDamagedError(Exception):
 class RecallIndex:
     """The index in a file (":memory:": in none) that no other process has open.
 
-    Calls wait for the disk; any thread may make them. They raise RecallDamagedError where the file
-    is damaged; one that cannot be opened starts again, empty.
+    Calls wait for the disk; any thread may make them. RecallDamagedError: the file is damaged; one
+    that cannot be opened starts again, empty.
     """
 
     def __init__(self, path: Path | Literal[":memory:"], embedder: Embedder | None = None) -> None:
@@ -61,7 +61,8 @@ class RecallIndex:
         try:
             self._database = _open(path)
         except sqlite3.DatabaseError:
-            _delete(path)
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
             self._database = _open(path)
         self._searching = RecallSearch(self._database)
         self._vectors = VectorTable(self._database, embedder) if embedder else None
@@ -71,28 +72,20 @@ class RecallIndex:
         }
 
     def _after(self, where: str, first: int) -> int:
-        """The number of the next note."""
         last = self._database.execute(f"SELECT max(id) FROM notes {where}").fetchone()[0]  # noqa: S608  both are above
         return first if last is None else last + 1
 
     @property
     def has_vectors(self) -> bool:
-        """Whether meaning is compared."""
         return self._vectors is not None
-
-    def forget_vectors(self) -> None:
-        """Answer by words alone from now on, and free the memory."""
-        with self._lock:
-            self._vectors = None
 
     def close(self) -> None:
         with self._lock:
             self._database.close()
 
     def digests(self) -> dict[str, str]:
-        """Every key with the digest that it was put with: its file's, as the caller says it."""
         with self._using() as database:
-            return dict(database.execute("SELECT key, digest FROM notes"))
+            return dict(database.execute("SELECT path, digest FROM notes"))
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -118,37 +111,36 @@ class RecallIndex:
 
     def put(
         self,
-        key: str,
+        path: str,
         title: str,
         aliases: Iterable[str],
         text: str,
-        path: str,
         digest: str = "",
         *,
         is_entity: bool = False,
     ) -> None:
-        """Take up a note, or what it has become. `text` is its body, without frontmatter, and
-        without what is private: what it no longer holds is no longer found.
+        """Take up a note: `text` is its body, without what is private, which is then no longer
+        found.
         """
         texts = tuple(set_apart(_storable(one)) for one in (title, "\n".join(aliases), text))
-        row = (key, _storable(path), _storable(title), digest, _digest_of(texts, path))
+        text_digest = blake2b("\0".join(texts).encode(), digest_size=16).digest()
+        row = (path, _storable(title), digest, text_digest)
         with self.batch():
             held = self._database.execute(
-                "SELECT id, digest, text_digest FROM notes WHERE key = ?", (key,)
+                "SELECT id, digest, text_digest FROM notes WHERE path = ?", (path,)
             ).fetchone()
-            if held and (held[2], held[0] < 0) == (row[4], is_entity):
+            if held and (held[2], held[0] < 0) == (text_digest, is_entity):
                 if held[1] != digest:
                     self._database.execute(
                         "UPDATE notes SET digest = ? WHERE id = ?", (digest, held[0])
                     )
                 return
             if held:
-                self.remove(key)
+                self.remove(path)
             number = self._next[is_entity]
             self._next[is_entity] += 1
             self._database.execute(
-                "INSERT INTO notes (id, key, path, title, digest, text_digest)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO notes (id, path, title, digest, text_digest) VALUES (?, ?, ?, ?, ?)",
                 (number, *row),
             )
             self._database.execute(
@@ -156,9 +148,9 @@ class RecallIndex:
                 (number, *texts),
             )
 
-    def remove(self, key: str) -> None:
+    def remove(self, path: str) -> None:
         with self.batch():
-            row = self._database.execute("SELECT id FROM notes WHERE key = ?", (key,)).fetchone()
+            row = self._database.execute("SELECT id FROM notes WHERE path = ?", (path,)).fetchone()
             if row is not None:
                 self._database.execute("DELETE FROM texts WHERE rowid = ?", row)
                 self._database.execute("DELETE FROM notes WHERE id = ?", row)
@@ -167,7 +159,7 @@ class RecallIndex:
                     self._vectors.forget(row[0])
 
     def embed(self, most: int = 200) -> int:
-        """Make the vectors of so many notes that have none; how many are left. 0 without a model.
+        """Make the vectors of so many notes that have none; how many are left.
 
         It holds the index for some 20 ms: call it until nothing is left, with pauses.
         """
@@ -186,9 +178,7 @@ class RecallIndex:
             return int(left.fetchone()[0])
 
     def optimize(self) -> None:
-        """Put together what many changes left in pieces: questions then take half the time. Some
-        0.2 s for 10,000 notes.
-        """
+        """Put together what many changes left in pieces: questions then take half the time."""
         with self._using() as database:
             database.execute("INSERT INTO texts (texts) VALUES ('optimize')")
 
@@ -199,10 +189,8 @@ class RecallIndex:
         *,
         explain: bool = False,
         only: IsWanted | None = None,
-    ) -> Recall:
-        """The best answers. `explain`: each says why it is one. `only`: those entities alone, by
-        key, that hold a word of the question.
-        """
+    ) -> list[Recalled]:
+        """The best answers. `only`: entities alone, by path, that hold a word of the question."""
         with self._using():
             return self._searching.search(
                 _storable(question), limit, self._vectors, explain=explain, only=only
@@ -235,19 +223,9 @@ def _open(path: Path | Literal[":memory:"]) -> sqlite3.Connection:
 
 
 def _check(database: sqlite3.Connection, version: int) -> None:
-    """That it is an index as it is made today; all others start again."""
     made_with = database.execute("SELECT name FROM model").fetchall()
     if version != _VERSION or made_with != [(_MADE_WITH,)]:
         raise sqlite3.DatabaseError("made by another version")
-
-
-def _delete(path: Path | Literal[":memory:"]) -> None:
-    for name in (f"{path}{suffix}" for suffix in ("", "-wal", "-shm")):
-        Path(name).unlink(missing_ok=True)
-
-
-def _digest_of(texts: Sequence[str], path: str) -> bytes:
-    return blake2b("\0".join([*texts, path]).encode(), digest_size=16).digest()
 
 
 def _storable(text: str) -> str:

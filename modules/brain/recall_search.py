@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
-from typing import Literal, NamedTuple, TypeAlias
+from itertools import islice
+from typing import NamedTuple, TypeAlias
 
 from .question import QuestionWord, read_question
 from .ranking import LEAST_NEAR, Found, Stems, Term, ranked, relevance, why_of
@@ -16,7 +17,6 @@ from .vectors import Near, VectorTable
 from .windows import OFF, ON, Window, best_window, count_marked
 from .words import join
 
-How: TypeAlias = Literal["words", "words and meaning", "meaning", "nothing"]
 IsWanted: TypeAlias = Callable[[str], bool]
 
 _MOST_RANKED = 1_200  # notes; a word that is in more of them only helps to decide between others
@@ -30,39 +30,19 @@ _ENOUGH = 0.4  # the share of a question from which on words alone decide
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A note that answers, and the passage of it that does.
-
-    `score` is 0 to 1, comparable within one question. `words` are those of the question that the
-    note's names and the passage hold, `missing` the others. `meaning` is how near the passage is to
-    the question, -1 to 1; None: not compared. `is_match`: it holds a word of the question; else it
-    is only the nearest one.
+    """A note that answers, and its passage. `score` is 0 to 1, comparable within one question;
+    `is_match`: it holds a word of the question.
     """
 
-    key: str
     path: str
     title: str
     text: str
     score: float
     is_match: bool
-    words: tuple[str, ...]
-    missing: tuple[str, ...]
-    meaning: float | None
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """The best first. `words` are what was looked for, `ignored` those that say nothing."""
-
-    results: tuple[Recalled, ...]
-    words: tuple[str, ...]
-    ignored: tuple[str, ...]
-    how: How
-
-
 class _Candidate(NamedTuple):
-    """A note with the words that matched: by term, how often, where one in a name counts more."""
-
     row: int
     window: Window
     in_names: frozenset[int]
@@ -78,7 +58,6 @@ class RecallSearch:
         self._frequencies: dict[str, int] = {}
 
     def forget_counts(self) -> None:
-        """The tables changed."""
         self._frequencies.clear()
 
     def search(
@@ -89,26 +68,20 @@ class RecallSearch:
         *,
         explain: bool,
         only: IsWanted | None,
-    ) -> Recall:
+    ) -> list[Recalled]:
         """As RecallIndex.search says; `vectors` None: by words alone."""
-        asked = read_question(unicodedata.normalize("NFC", question))
-        terms = self._terms(asked.words)
+        words = read_question(unicodedata.normalize("NFC", question))
+        terms = self._terms(words)
         found = self._by_words(terms, max(limit, _CANDIDATES), only)
         doubt = 1 - max((one.share for one in found), default=0.0) / _ENOUGH
         near = []
         if vectors is not None and doubt > 0 and only is None:
-            near = _nearest(vectors, asked.words)
-        results = tuple(
+            near = vectors.nearest(" ".join(word.shown for word in words), _CANDIDATES)
+            near = [one for one in near if one.nearness > LEAST_NEAR]
+        return [
             self._recalled(one, meaning, score, terms, explain=explain)
             for one, meaning, score in ranked(found, near, doubt)[:limit]
-        )
-        how: How = "words" if not near else "words and meaning" if found else "meaning"
-        return Recall(
-            results,
-            tuple(term.word.shown for term in terms),
-            asked.ignored,
-            how if results else "nothing",
-        )
+        ]
 
     def _terms(self, words: Iterable[QuestionWord]) -> list[Term]:
         if _ALL_NOTES not in self._frequencies:
@@ -122,7 +95,6 @@ class RecallSearch:
         return made
 
     def _notes_with(self, asked: str) -> int:
-        """How many notes have that word; beyond 4,800 it does not matter how many."""
         if asked not in self._frequencies:
             self._frequencies[asked] = self._database.execute(
                 "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ? LIMIT ?)",
@@ -131,7 +103,6 @@ class RecallSearch:
         return self._frequencies[asked]
 
     def _by_words(self, terms: Sequence[Term], most: int, only: IsWanted | None) -> list[Found]:
-        """The best notes that hold a word of the question."""
         held = sorted((term for term in terms if term.notes), key=lambda term: term.notes)
         asked: list[Term] = []
         count = 0
@@ -149,25 +120,29 @@ class RecallSearch:
     def _promising(self, terms: Sequence[Term], most: int, only: IsWanted | None) -> Iterator[int]:
         """Notes that hold a word: those whose words say most first, then by BM25."""
         end = 0 if only else 1 << 62
-        groups: dict[int, set[int]] = {0: set()}  # notes, by the terms they hold, a bit for each
+        held: dict[int, int] = {}  # the terms of a note, a bit for each
         for number, term in enumerate(terms):
             rows = self._database.execute(
                 "SELECT rowid FROM texts WHERE texts MATCH ? AND rowid < ? LIMIT ?",
                 (term.word.asked, end, 2 * _MOST_RANKED),
             )
-            groups = _divided(groups, set(chain.from_iterable(rows)), 1 << number)
+            for (row,) in rows:
+                held[row] = held.get(row, 0) | 1 << number
+        groups = defaultdict[int, set[int]](set)
+        for row, bits in held.items():
+            groups[bits].add(row)
         given = 0
         for _, bits in sorted(((_weight(terms, bits), bits) for bits in groups), reverse=True):
             group = groups[bits]
             is_too_many = given + len(group) > most
             for row in self._by_rank(_held(terms, bits), group, end) if is_too_many else group:
-                if only is None or only(self._key(row)):
+                if only is None or only(self._path(row)):
                     given += 1
                     yield row
 
     def _by_rank(self, terms: Iterable[Term], wanted: set[int], end: int) -> Iterator[int]:
-        """Those notes, which hold all of these terms: those that are called so, then the others,
-        each by BM25. Of very many the first are ranked.
+        """Those that are called so, then the others, each by BM25. Of very many the first are
+        ranked.
         """
         asked = " AND ".join(one.word.asked for one in terms)
         given: set[int] = set()
@@ -182,8 +157,8 @@ class RecallSearch:
             given.update(found)
         yield from sorted(wanted - given)
 
-    def _key(self, row: int) -> str:
-        found = self._database.execute("SELECT key FROM notes WHERE id = ?", (row,))
+    def _path(self, row: int) -> str:
+        found = self._database.execute("SELECT path FROM notes WHERE id = ?", (row,))
         return str(found.fetchone()[0])
 
     def _candidates(self, rows: Sequence[int], asked: str, stems: Stems) -> list[_Candidate]:
@@ -204,8 +179,8 @@ class RecallSearch:
         *,
         explain: bool,
     ) -> Recalled:
-        key, path, title = self._database.execute(
-            "SELECT key, path, title FROM notes WHERE id = ?", (found.row,)
+        path, title = self._database.execute(
+            "SELECT path, title FROM notes WHERE id = ?", (found.row,)
         ).fetchone()
         text = found.text
         if near and not found.terms:
@@ -213,30 +188,8 @@ class RecallSearch:
                 "SELECT body FROM texts WHERE rowid = ?", (found.row,)
             ).fetchone()[0]
             text = join(body[near.start : near.stop]).strip()
-        words = tuple(terms[number].word.shown for number in sorted(found.terms))
-        missing = tuple(term.word.shown for term in terms if term.word.shown not in words)
-        meaning = round(near.nearness, 3) if near else None
-        return Recalled(
-            key,
-            path,
-            title,
-            text,
-            round(score, 3),
-            bool(words),
-            words,
-            missing,
-            meaning,
-            why_of(found, words, missing, meaning) if explain else "",
-        )
-
-
-def _divided(groups: Mapping[int, set[int]], rows: set[int], bit: int) -> dict[int, set[int]]:
-    """The groups, each as those that are among the rows and those that are not; and the others."""
-    divided, others = {}, rows.difference(*groups.values())
-    for bits, group in groups.items():
-        divided[bits], divided[bits | bit] = group - rows, group & rows
-    divided[bit] |= others
-    return {bits: group for bits, group in divided.items() if group or not bits}
+        why = why_of(found, near, [term.word.shown for term in terms]) if explain else ""
+        return Recalled(path, title, text, round(score, 3), bool(found.terms), why)
 
 
 def _held(terms: Sequence[Term], bits: int) -> list[Term]:
@@ -271,8 +224,3 @@ def _found(candidates: Sequence[_Candidate], stems: Stems) -> list[Found]:
         score = _ALL * share + _TOGETHER * together + _RANK * rank / top * share
         found.append(Found(one.row, terms, share, score, join(one.window.text)))
     return found
-
-
-def _nearest(vectors: VectorTable, words: Iterable[QuestionWord]) -> list[Near]:
-    near = vectors.nearest(" ".join(word.shown for word in words), _CANDIDATES)
-    return [one for one in near if one.nearness > LEAST_NEAR]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Final
 
 from typing_extensions import TypedDict
@@ -200,13 +201,12 @@ def related_row(entity: Entity, depth: int, edge: Edge, *, is_out: bool) -> Rela
         depth=depth,
         direction="out" if is_out else "in",
         label=edge.label,
-        since=edge.since,
-        until=edge.until,
+        since=edge.period.since,
+        until=edge.period.until,
     )
 
 
 def note_row(path: str, title: str | None) -> RelatedRow:
-    """A note that is not an entity, and links to one."""
     return RelatedRow(
         para_id=path,
         type="",
@@ -224,7 +224,6 @@ def note_row(path: str, title: str | None) -> RelatedRow:
 
 
 def recalled_row(entity: Entity | None, found: Recalled) -> RecalledRow:
-    """A passage of the entity's file; None: of another note's."""
     return RecalledRow(
         para_id=entity.key if entity else found.path,
         type=entity.type if entity else "",
@@ -238,7 +237,6 @@ def recalled_row(entity: Entity | None, found: Recalled) -> RecalledRow:
 
 
 def snippet_of(entity: Entity) -> str:
-    """Its description, or the beginning of its text."""
     text = entity.description or without_title(entity.body, entity.name)
     return " ".join(text.split())[:_SNIPPET]
 
@@ -261,18 +259,16 @@ def flat(entity: Entity, kind: EntityType | None) -> dict[str, Json]:
         "aliases": list(entity.aliases),
         "tags": list(entity.tags),
         "relationships": [
-            {"target": one.target, "label": one.label, **dates(one.period)}
-            for one in entity.relationships
-            if one.text
+            {
+                "target": link.target,
+                "label": link.label,
+                **{name: day for name, day in asdict(link.period).items() if day},
+            }
+            for link in entity.relationships
+            if link.text
         ],
         "body": without_title(entity.body, entity.name).strip(),
     }
-
-
-def dates(period: object) -> dict[str, str]:
-    """The days of a period that it names."""
-    found = {name: getattr(period, name) for name in ("since", "until")}
-    return {name: day for name, day in found.items() if day}
 
 
 def type_shown(kind: EntityType, count: int) -> TypeShown:

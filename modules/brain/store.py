@@ -37,8 +37,8 @@ _ATTEMPTS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteRevision:
-    """What is to become of a note: keys of its frontmatter (None takes one out), its name, its text
-    below the title, and items at the end of sections.
+    """What is to become of a note: keys of its frontmatter (None takes one out), its text below the
+    title, and items at the end of sections.
     """
 
     keys: Mapping[str, Json] = field(default_factory=dict)
@@ -54,7 +54,6 @@ class EntityStore:
         self._vault, self.loader, self._view = vault, loader, view
 
     async def view(self) -> View:
-        """What is known, once every entity is in it."""
         await self.loader.is_loaded.wait()
         return self._view
 
@@ -66,10 +65,7 @@ class EntityStore:
         return found
 
     async def read(self, entity: Entity) -> Entity:
-        """The entity as the file is now, read for the caller.
-
-        Raises NotFoundError, also where the caller may not read it.
-        """
+        """The entity as its file is now. NotFoundError: also where the caller may not read it."""
         with reading(entity.path, []):  # why, is not for a caller who may not read it
             return await self.entity_of(await self._vault.note(entity.path))
         raise NotFoundError("That entity was not found.")
@@ -78,7 +74,6 @@ class EntityStore:
         return read_note(note, (await self.view()).types)
 
     async def readable(self, entities: Iterable[Entity]) -> AsyncIterator[Entity]:
-        """Those that the caller may read, as their files are now."""
         for entity in entities:
             try:
                 yield await self.read(entity)
@@ -86,9 +81,7 @@ class EntityStore:
                 continue
 
     async def present(self, paths: Iterable[str]) -> set[str]:
-        """Those of these files that the caller may read; that they are named is part of an answer,
-        so they count as read.
-        """
+        """Those that the caller may read: to be named in an answer counts as read."""
 
         async def is_readable(path: str) -> bool:
             with reading(path, []):  # it is a part of an answer, or is not
@@ -129,8 +122,8 @@ class EntityStore:
         raise EditRefusedError(f"There are too many entities called {name[:80]}.")
 
     async def change(self, path: str, decide: Callable[[Note], NoteRevision]) -> bool:
-        """Change any note as one write, as follows from what it says; whether there was anything to
-        change. Others' edits meanwhile are kept: it is decided again upon them.
+        """Change a note as one write, as follows from what it says; whether anything changed.
+        Others' edits meanwhile are kept: it is decided again upon them.
         """
         left = _ATTEMPTS
         while True:
@@ -148,13 +141,11 @@ class EntityStore:
                 return bool(edits)
 
     async def linking(self, path: str) -> list[Note]:
-        """The notes with links to that file, as far as the caller may read them."""
         rows = await self._vault.backlinks(path)
         paths = list(dict.fromkeys(row.path for row in rows if row.path is not None))
         return [note async for note in self._vault.read_notes(paths)]
 
     async def change_all(self, changes: Sequence[NoteChange], *, reason: str) -> str:
-        """Change several notes as one run, and return its id."""
         run = await self._vault.edit_all(changes, reason=reason)
         for change in changes:
             await self.loader.look(change.path)
@@ -219,7 +210,6 @@ def _key_edits(note: Note, keys: Mapping[str, Json]) -> Iterable[NoteEdit]:
 
 
 def _name_edit(note: Note, name: str) -> NoteEdit:
-    """The key `name`, or the heading, whichever says the name now."""
     title = next((one for one in note.sections if one.level == 1), None)
     if "name" not in note.frontmatter and title is not None and title.heading:
         at = note.text.find(title.heading, title.start, title.body)

@@ -1,7 +1,4 @@
-"""What Brain suggests by itself, once each: files for people and topics that an entry speaks of and
-Brain has no file for; an end for one of two values of a field that both hold; and links from
-entries that named an entity before it was made, or before it was called so.
-"""
+"""What Brain suggests by itself, once each: files for new names, ends for old values, links."""
 
 from __future__ import annotations
 
@@ -14,11 +11,10 @@ from typing import Final
 from parachuted.errors import ParachuteError
 from parachuted.modules import Note, StateAccess, VaultAccess, reading
 
-from .answers import MentionAnswers, Suggest, mentions_of
-from .compose import new_file
+from .compose import new_file, texts_in
 from .entity import Entity, Fact, contradictions
 from .hiding import hide
-from .mentioning import SUGGESTED_FROM, MentionFinder
+from .mentioning import SUGGESTED_FROM, MentionFinder, Suggest, mentions_of
 from .mentions import LINKED_FROM, ORDINARY
 from .names import fold, slug
 from .private import has_private, without_private
@@ -47,29 +43,35 @@ _MOST_EARLIER: Final = 20  # entries for one entity
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-class UnknownNames:
-    """Suggests a file for each new name, and remembers which were suggested."""
+class Suggestions:
+    """`vault`, `state` and `suggest` are the module's."""
 
-    def __init__(self, store: EntityStore, state: StateAccess, suggest: Suggest) -> None:
-        """`suggest` is the module's."""
-        self._store, self._state, self._suggest = store, state, suggest
+    def __init__(
+        self,
+        vault: VaultAccess,
+        state: StateAccess,
+        suggest: Suggest,
+        store: EntityStore,
+        writer: Writer,
+        mentions: MentionFinder,
+    ) -> None:
+        self._vault, self._state, self._suggest = vault, state, suggest
+        self._store, self._writer, self._mentions = store, writer, mentions
         self._one_at_a_time = asyncio.Lock()  # of two that begin together, both would suggest
 
-    async def offer(self, path: str, text: str) -> None:
-        """Suggest what the entry at that path names and has not been suggested yet."""
-        new = dict(names_in(text))
-        if new:
+    async def offer_new(self, path: str, text: str) -> None:
+        """Suggest files for what the entry at that path names, each once."""
+        if new := dict(names_in(text)):
             async with self._one_at_a_time:
-                await self._offer(path, new)
+                await self._offer_new(path, new)
 
-    async def _offer(self, path: str, new: dict[str, str]) -> None:
+    async def _offer_new(self, path: str, new: dict[str, str]) -> None:
         view = await self._store.view()
-        held = await self._state.get(_ASKED, [])
-        asked = [str(one) for one in held] if isinstance(held, list) else []
+        asked = texts_in(await self._state.get(_ASKED))
         suggested: list[str] = []
         for name, kind in list(new.items()):
             folder = view.types.by_name[kind].folder if kind in view.types.by_name else ""
-            is_known = bool(view.mentions.scan(name) or view.index.resolve(name))
+            is_known = bool(view.index.mentions.scan(name) or view.index.resolve(name))
             if is_known or fold(name) in asked or not (folder and slug(name)):
                 continue
             try:
@@ -87,34 +89,9 @@ class UnknownNames:
         if suggested:
             await self._state.put(_ASKED, [*asked, *suggested][-_MOST_ASKED:])
 
-
-def names_in(text: str) -> Iterator[tuple[str, str]]:
-    """Names in the text with the type that the words before them suggest, in order."""
-    shown = hide(text)
-    for found in _PERSON.finditer(shown):
-        words: list[str] = []
-        for word in found[1].split(" "):
-            if not word[0].isupper() or fold(word) in ORDINARY:
-                break
-            words.append(word)
-        if words and len(words[0]) >= _SHORTEST:
-            yield " ".join(words), "person"
-    for found in _TOPIC.finditer(shown):
-        if not any(fold(word) in ORDINARY for word in found[1].split(" ")):
-            yield found[1], "topic"
-
-
-class Contradictions:
-    """Puts two values of one field before a person, who decides in `Suggestions/`."""
-
-    def __init__(self, store: EntityStore, state: StateAccess, suggest: Suggest) -> None:
-        """`suggest` is the module's."""
-        self._store, self._state, self._suggest = store, state, suggest
-
-    async def offer(self, path: str) -> None:
-        """Suggest that the older value of the entity at that path has ended. Of several such fields
-        the first: the others follow with the next change. A file with a private part, or with
-        several sections of that name, is left to `doctor`.
+    async def offer_end(self, path: str) -> None:
+        """Suggest that the older of two values ended: one field at a time. A file with a private
+        part, or with several sections of that name, is left to `doctor`.
         """
         note = await self._store.note(path)
         entity = await self._store.entity_of(note)
@@ -122,8 +99,7 @@ class Contradictions:
         if len(sections) != 1 or has_private(note):
             return
         section = sections[0]
-        held = await self._state.get(_OFFERED + path, [])
-        offered = [str(one) for one in held] if isinstance(held, list) else []
+        offered = texts_in(await self._state.get(_OFFERED + path))
         for pair in contradictions(entity.facts):
             older, newer = sorted(pair, key=lambda one: (one.period.since or "", one.line))
             both = f"{older.text} | {newer.text}"
@@ -144,34 +120,9 @@ class Contradictions:
             await self._state.put(_OFFERED + path, [*offered, both])
             return
 
-
-def _ended(line: str, older: Fact, newer: Fact) -> str:
-    """The line of the older one with its last day: that before the newer's first, else today."""
-    day = datetime.now(UTC).date()
-    if newer.period.since and newer.period.since > (older.period.since or ""):
-        first = date.fromisoformat(newer.period.since)
-        day = first - timedelta(days=first > date.min)
-    since = older.period.since
-    when = f"({since} to {day})" if since else f"(until {day})"
-    return f"{line[: line.index(older.text) + len(older.text)]} {when}"
-
-
-class EarlierMentions:
-    """Links recent entries to an entity that they name, or suggests it."""
-
-    def __init__(
-        self,
-        vault: VaultAccess,
-        finder: MentionFinder,
-        answers: MentionAnswers,
-        writer: Writer,
-    ) -> None:
-        self._vault, self._finder, self._writer = vault, finder, writer
-        self._answers = answers
-
-    async def offer(self, entity: Entity, names: Iterable[str]) -> None:
-        """Look for these names of the entity, which are new, in entries of the last 90 days: link
-        them, or, where that is less sure, suggest it.
+    async def offer_links(self, entity: Entity, names: Iterable[str]) -> None:
+        """Link entries of the last 90 days that have these new names to it; less sure ones: suggest
+        it.
         """
         since = (datetime.now(UTC) - timedelta(days=_DAYS)).date().isoformat()
         found: dict[str, None] = {}
@@ -182,13 +133,13 @@ class EarlierMentions:
                     found[hit.path] = None
         for path in sorted(found, reverse=True)[:_MOST_EARLIER]:
             with reading(path, []):  # it is gone, or changed meanwhile: its next save is looked at
-                await self._look(await self._vault.note(path), entity)
+                await self._link(await self._vault.note(path), entity)
 
-    async def _look(self, note: Note, entity: Entity) -> None:
+    async def _link(self, note: Note, entity: Entity) -> None:
         if note.modified < datetime.now(UTC) - timedelta(days=_DAYS) and not _DAY.search(note.path):
             return
         text = without_private(note)[note.body_start :]
-        best = await self._finder.surest(text, entity)
+        best = await self._mentions.surest(text, entity)
         if best is None or best.confidence < SUGGESTED_FROM:
             return
         para_id = await self._writer.id_of(entity.path)
@@ -197,10 +148,35 @@ class EarlierMentions:
         if best.confidence > LINKED_FROM:
             await self._writer.link(note.path, para_id)
         else:
-            await self._answers.suggest(note, para_id, best)
+            await self._mentions.suggest_link(note, para_id, best)
+
+
+def names_in(text: str) -> Iterator[tuple[str, str]]:
+    """Names in the text with the type that the words before them suggest, in order."""
+    shown = hide(text)
+    for found in _PERSON.finditer(shown):
+        words: list[str] = []
+        for word in found[1].split(" "):
+            if not word[0].isupper() or fold(word) in ORDINARY:
+                break
+            words.append(word)
+        if words and len(words[0]) >= _SHORTEST:
+            yield " ".join(words), "person"
+    for found in _TOPIC.finditer(shown):
+        if not any(fold(word) in ORDINARY for word in found[1].split(" ")):
+            yield found[1], "topic"
+
+
+def _ended(line: str, older: Fact, newer: Fact) -> str:
+    day = datetime.now(UTC).date()
+    if newer.period.since and newer.period.since > (older.period.since or ""):
+        first = date.fromisoformat(newer.period.since)
+        day = first - timedelta(days=first > date.min)
+    since = older.period.since
+    when = f"({since} to {day})" if since else f"(until {day})"
+    return f"{line[: line.index(older.text) + len(older.text)]} {when}"
 
 
 def _day(path: str, default: str) -> str:
-    """The day that a path names."""
     found = _DAY.search(path)
     return found[0] if found else default

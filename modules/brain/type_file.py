@@ -1,7 +1,4 @@
-"""Types: what kinds of entities there are, and their fields: `Brain/types.yaml`.
-
-Pure. An edit changes the lines of one type; all other characters of the file stay.
-"""
+"""Types in `Brain/types.yaml`, of which an edit changes the lines of one type alone. Pure."""
 
 from __future__ import annotations
 
@@ -64,8 +61,8 @@ _YES_NO = frozenset({"true", "false"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeField:
-    """A field of a type. `values` are the only ones of an `enum`; `link_type` is the type of entity
-    that a `link` leads to; `items` the kind of what an `array` holds.
+    """`values` are those of an `enum`; `link_type` is the type that a `link` leads to; `items` the
+    kind of what an `array` holds.
     """
 
     name: str
@@ -116,7 +113,6 @@ class Types:
 
     @property
     def by_folder(self) -> Mapping[str, str]:
-        """The name of the type whose entities are in that folder."""
         return {one.folder: one.name for one in self.by_name.values()}
 
 
@@ -162,9 +158,7 @@ DEFAULTS: Final = Types(
 
 
 def read_types(text: str) -> Types:
-    """The types of a file. Faults are reported, and what is right is kept; a file that cannot be
-    read at all has the default types.
-    """
+    """Faults are reported, what is right is kept; a file that cannot be read has the defaults."""
     found = _load(text)
     if isinstance(found, str):
         return Types(DEFAULTS.by_name, (found,))
@@ -194,10 +188,7 @@ def make_type(
     description: str | None = None,
     like: EntityType | None = None,
 ) -> EntityType:
-    """A type as a client describes it; `like` gives its folder and icon.
-
-    Raises EditRefusedError.
-    """
+    """A type as clients describe it; `like` gives its folder and icon. Raises EditRefusedError."""
     if not NAME.fullmatch(name) or name in RESERVED:
         raise EditRefusedError(
             f"{name[:80]!r} is not a name of a type: use small letters, digits, - and _"
@@ -221,9 +212,8 @@ def whole_file(types: Iterable[EntityType]) -> str:
 
 
 def with_type(text: str, new: EntityType) -> str:
-    """The file with that type in the place of the one of its name, or at the end.
-
-    Raises EditRefusedError where the file is not written a type a block.
+    """The file with that type in the place of the one of its name, or at the end. EditRefusedError:
+    the file is not written a type a block.
     """
     lines, place, indent = _found(text, new.name)
     ending = "\r\n" if "\r\n" in text else "\n"
@@ -237,7 +227,7 @@ def with_type(text: str, new: EntityType) -> str:
 
 
 def without_type(text: str, name: str) -> str:
-    """The file without that type. Raises NotFoundError, EditRefusedError."""
+    """Raises NotFoundError, EditRefusedError."""
     lines, place, _ = _found(text, name)
     if place is None:
         raise NotFoundError(f"There is no type {name}.")
@@ -425,9 +415,7 @@ def _found(text: str, name: str) -> tuple[list[str], tuple[int, int] | None, str
 
 
 def _end(lines: list[str], number: int) -> int:
-    """The line after the last one of a block: blank lines and comments before the next belong to
-    that.
-    """
+    """Blank lines and comments before the next block belong to that."""
     while number and (not lines[number - 1].strip() or lines[number - 1].lstrip().startswith("#")):
         number -= 1
     return number

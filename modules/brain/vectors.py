@@ -31,12 +31,10 @@ _WEIGHTS, _TENSOR = "weights/l2_supercat_256.safetensors", "embedding.weight"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _MOST_WORDS, _LONGEST = 8_192, 200  # words that are kept, and characters of one
 _LARGEST = 127  # of a byte with a sign
-_BLOCK, _GROWTH = 1_024, 1.25  # rows compared at once (BLAS starts threads for more), and growth
+_BLOCK = 1_024  # rows compared at once: BLAS starts threads for more
 
 
 class Passage(NamedTuple):
-    """From where to where it is in its note, and its vector: bytes with a sign, times the scale."""
-
     start: int
     stop: int
     scale: float
@@ -44,8 +42,6 @@ class Passage(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A passage of a note, and how near it is: -1 to 1."""
-
     note: int
     start: int
     stop: int
@@ -53,7 +49,6 @@ class Near(NamedTuple):
 
 
 def find_model() -> Path | None:
-    """The folder of the model, if all of the extra is installed. Loads none of it."""
     found = importlib.util.find_spec("wordllama")
     if not found or not found.submodule_search_locations:
         return None
@@ -95,9 +90,7 @@ class Embedder:
         return made / numpy.maximum(lengths, 1e-9)
 
     def _words(self, words: Sequence[str]) -> list[int]:
-        """Where the sums of their tokens' vectors are. Tokens never cross a space, so that a word
-        that was looked up once need not be again.
-        """
+        """Tokens never cross a space, so that a word that was looked up once need not be again."""
         if len(self._places) + len(words) > _MOST_WORDS:
             self._places.clear()
         for word in words:
@@ -111,8 +104,8 @@ class Embedder:
 class VectorTable:
     """The vectors of all passages: in the table `passages`, and in memory once they are used.
 
-    A number is a byte, and each row has a scale: a quarter of the space of float32, for errors that
-    are smaller than those of the model. Not for several threads.
+    A number is a byte, and each row has a scale: a quarter of the space of float32, for errors
+    smaller than those of the model. Not for several threads.
     """
 
     def __init__(self, database: sqlite3.Connection, embedder: Embedder) -> None:
@@ -120,7 +113,6 @@ class VectorTable:
         self._kept: _Rows | None = None
 
     def make(self, notes: Sequence[tuple[int, str, str]]) -> dict[int, list[Passage]]:
-        """The passages of notes (number, title, body). Any thread may do this."""
         places, texts = [], []
         for note, title, body in notes:
             said = [(start, stop, _prose(body[start:stop])) for start, stop in passages(body)]
@@ -136,7 +128,6 @@ class VectorTable:
         return made
 
     def put(self, note: int, made: Sequence[Passage]) -> None:
-        """Keep what `make` gave for a note that has none."""
         self._database.executemany(
             "INSERT INTO passages (note, start, stop, scale, vector) VALUES (?, ?, ?, ?, ?)",
             ((note, *one) for one in made),
@@ -145,24 +136,21 @@ class VectorTable:
             self._kept.add([(note, *one) for one in made])
 
     def forget(self, note: int) -> None:
-        """A note's rows in the table were deleted."""
         if self._kept is not None:
             self._kept.remove(note)
 
     def reset(self) -> None:
-        """What changed in the table since it was read was undone."""
         self._kept = None
 
     def nearest(self, question: str, most: int) -> list[Near]:
-        """The notes with the nearest passages, one passage of each."""
         if self._kept is None:
             self._kept = self._load()
         numpy, rows = self._numpy, self._kept
         asked = self._embedder.embed([question])[0]
-        if not rows.count or not asked.any():
+        if not len(rows) or not asked.any():
             return []
         nearness = rows.compare(asked)
-        some = min(rows.count, 4 * most)
+        some = min(len(rows), 4 * most)
         found: dict[int, Near] = {}
         best = numpy.argpartition(-nearness, some - 1)[:some]
         for place in sorted(best.tolist(), key=lambda one: (-nearness[one], rows.place(one))):
@@ -172,67 +160,55 @@ class VectorTable:
         return list(found.values())[:most]
 
     def _load(self) -> _Rows:
-        count = self._database.execute("SELECT count(*) FROM passages").fetchone()[0]
-        rows = _Rows(self._numpy, count)
+        rows = _Rows(self._numpy)
         held = self._database.execute("SELECT note, start, stop, scale, vector FROM passages")
-        while part := held.fetchmany(_BLOCK):
-            rows.add(part)
+        rows.add(held.fetchall())
         return rows
 
 
 class _Rows:
-    """The vectors in memory, each with its note and its place there."""
+    """The vectors in memory, each with its scale, its note and its place there."""
 
-    def __init__(self, numpy: Any, room: int) -> None:  # noqa: ANN401  a library as a value
-        self._numpy, self.count = numpy, 0
-        self._vectors = numpy.empty((room, _DIMENSIONS), numpy.int8)
-        self._scales = numpy.empty(room, numpy.float32)
-        self._places = numpy.empty((room, 3), numpy.int64)
+    def __init__(self, numpy: Any) -> None:  # noqa: ANN401  a library as a value
+        self._numpy = numpy
+        self._vectors = numpy.empty((0, _DIMENSIONS), numpy.int8)
+        self._scales = numpy.empty(0, numpy.float32)
+        self._places = numpy.empty((0, 3), numpy.int64)
         self._block = numpy.empty((_BLOCK, _DIMENSIONS), numpy.float32)
 
+    def __len__(self) -> int:
+        return len(self._scales)
+
     def add(self, rows: Sequence[tuple[int, int, int, float, bytes]]) -> None:
-        first, self.count = self.count, self.count + len(rows)
-        if self.count > len(self._scales):
-            room = int(self.count * _GROWTH) + _BLOCK
-            for name in ("_vectors", "_scales", "_places"):
-                held = getattr(self, name)
-                grown = self._numpy.empty((room, *held.shape[1:]), held.dtype)
-                grown[:first] = held[:first]
-                setattr(self, name, grown)
         if rows:
-            new = slice(first, self.count)
-            data = b"".join(one[4] for one in rows)
-            self._vectors[new] = self._numpy.frombuffer(data, "int8").reshape(-1, _DIMENSIONS)
-            self._scales[new] = [one[3] for one in rows]
-            self._places[new] = [one[:3] for one in rows]
+            numpy, data = self._numpy, b"".join(row[4] for row in rows)
+            new = numpy.frombuffer(data, numpy.int8).reshape(-1, _DIMENSIONS)
+            scales = numpy.array([row[3] for row in rows], numpy.float32)
+            self._vectors = numpy.concatenate([self._vectors, new])
+            self._scales = numpy.concatenate([self._scales, scales])
+            self._places = numpy.concatenate([self._places, [row[:3] for row in rows]])
 
     def remove(self, note: int) -> None:
-        """Forget a note's; the last rows take their places."""
-        for place in self._numpy.flatnonzero(self._places[: self.count, 0] == note)[::-1]:
-            self.count -= 1
-            for held in (self._vectors, self._scales, self._places):
-                held[place] = held[self.count]
+        stays = self._places[:, 0] != note
+        self._vectors, self._scales = self._vectors[stays], self._scales[stays]
+        self._places = self._places[stays]
 
     def place(self, row: int) -> tuple[int, int, int]:
-        """Its note, and from where to where it is there."""
         note, start, stop = self._places[row].tolist()
         return note, start, stop
 
     def compare(self, asked: Array) -> Array:
-        """How near each row is."""
-        nearness = self._numpy.empty(self.count, self._numpy.float32)
-        for first in range(0, self.count, _BLOCK):
-            part = self._vectors[first : min(first + _BLOCK, self.count)]
+        nearness = self._numpy.empty(len(self), self._numpy.float32)
+        for first in range(0, len(self), _BLOCK):
+            part = self._vectors[first : first + _BLOCK]
             block = self._block[: len(part)]
             block[:] = part
             self._numpy.matmul(block, asked, out=nearness[first : first + len(part)])
-        return nearness * self._scales[: self.count]
+        return nearness * self._scales
 
 
 def _prose(text: str) -> str:
-    """The text without its title, lines that only relate, and the addresses of links: names have no
-    meaning to the model, and blur that of what is beside them.
-    """
+    """Without titles, lines that only relate, and addresses: names blur the meaning beside them."""
     return _LINK.sub(r"\1\2", _NAMES.sub("", text)).strip()
 
 

@@ -17,8 +17,6 @@ _MARKED = re.compile(f"{ON}([^{OFF}]*){OFF}")
 
 
 class Window(NamedTuple):
-    """The text of some paragraphs, the terms in it, and how often each is in all of the text."""
-
     text: str
     terms: frozenset[int]
     counts: dict[int, int]
@@ -29,8 +27,7 @@ def best_window(
 ) -> Window:
     """The window with the weightiest terms, the first of equals, cut to 1,200 characters.
 
-    `marked` is the text with every word that matched between ON and OFF; `term_of` says which term
-    such a word is.
+    `marked` has every word that matched between ON and OFF.
     """
     parts = _END.split(marked)
     held = [0] * (len(parts) + _PARAGRAPHS - 1)  # by paragraph, a bit for each term
@@ -53,7 +50,6 @@ def best_window(
 
 
 def count_marked(marked: str, term_of: Callable[[str], int | None]) -> dict[int, int]:
-    """How often each term is among the words that matched."""
     counts: dict[int, int] = {}
     for word in _MARKED.findall(marked):
         if (term := term_of(word)) is not None:
@@ -62,9 +58,7 @@ def count_marked(marked: str, term_of: Callable[[str], int | None]) -> dict[int,
 
 
 def passages(text: str) -> list[tuple[int, int]]:
-    """The text in pieces of some 25 to 80 words, where it can be whole paragraphs: where each
-    begins and ends, in characters. There is always one.
-    """
+    """Where its pieces of some 25 to 80 words begin and end, whole paragraphs where possible."""
     found: list[tuple[int, int]] = []
     start = words = 0
     for begin, end, count in _pieces(text):
@@ -81,7 +75,6 @@ def passages(text: str) -> list[tuple[int, int]]:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int, int]]:
-    """Paragraphs, and long ones in parts: from, to, number of words."""
     begin = 0
     for end in [*(found.end() for found in _END.finditer(text)), len(text)]:
         count = len(text[begin:end].split())

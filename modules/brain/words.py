@@ -1,7 +1,4 @@
-"""Words: splits a text for Brain's engines, and folds what does not matter.
-
-Places are characters of the text.
-"""
+"""Words: splits a text for Brain's engines, and folds what does not matter."""
 
 from __future__ import annotations
 
@@ -33,8 +30,6 @@ class Words(NamedTuple):
 
 
 class _Separators(dict[int, str]):
-    """For each character itself, or a space where it is part of no word."""
-
     def __missing__(self, code: int) -> str:
         one = chr(code)
         found = one if unicodedata.category(one)[0] in "LNM" or one == "_" else " "
@@ -59,7 +54,6 @@ def split(text: str) -> Words:
 
 
 def folded_words(text: str) -> list[str]:
-    """The words of the text in order, without where they are."""
     return _ASCII_WORD.findall(text.lower()) if text.isascii() else split(text).folded
 
 
@@ -104,5 +98,4 @@ def join(text: str) -> str:
 
 
 def is_spaceless(text: str) -> bool:
-    """Whether the text begins with a character of a script without spaces."""
     return not text.isascii() and _SPACELESS_ONE.match(text) is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -14,7 +13,7 @@ from parachuted.modules import Note, NoteChange, SetKey
 from . import compose, type_file
 from .compose import BODY, RELATIONSHIPS, link_line, new_file, union
 from .entity import OWN_KEYS, Entity, Json
-from .loader import read_note, read_whole
+from .loader import read_note
 from .merging import merged, relinked
 from .names import fold
 from .private import has_private
@@ -40,21 +39,15 @@ _CONTROLLED: Final = frozenset({_ID, "type", "@id", "@type", "id", "path"})
 
 
 class Writer:
-    """Changes entities' files, each only where it means to. `limit_s`: how long one that is to be
-    made waits for another of its name and type.
-    """
+    """`limit_s`: how long an entity that is to be made waits for another of its name and type."""
 
     def __init__(self, store: EntityStore) -> None:
         self.store, self.limit_s = store, _LIMIT_S
         self._being_made = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
 
     async def upsert_entity(self, entity_type: str, data: Mapping[str, Json]) -> Upserted:
-        """Write an entity: the one that `data` names by `para_id`, or by its name and type, or a
-        new one.
-
-        Aliases, tags and relationships are added to those that it has; a field that is null is
-        taken out. `body` is the text of a new entity; one that is there keeps its own, and another
-        text is refused.
+        """Aliases, tags and relationships are added to those that it has; a field that is null is
+        taken out. `body` is the text of a new entity alone.
         """
         text = (_body(data) or "").strip()
         kind = _kind((await self.store.view()).types, entity_type)
@@ -93,7 +86,6 @@ class Writer:
         )
 
     async def update_entity(self, entity: str, data: Mapping[str, Json]) -> Entity:
-        """Give an entity's fields these values, and its text where `body` is one."""
         known = await self.store.read(await self.store.find(entity))
         await self._update(known, lambda _whole: data, is_whole=True)
         return await self.store.read(await self.store.find(known.path))
@@ -126,9 +118,6 @@ class Writer:
         return Linked(path=source.path, para_id=target.key, linked=linked)
 
     async def merge(self, keep: str, other: str) -> Merged:
-        """The first takes over what the second says, every link to that follows, and its file
-        goes, as one run.
-        """
         kept = await self.store.read(await self.store.find(keep))
         gone = await self.store.read(await self.store.find(other))
         if kept.path == gone.path:
@@ -185,25 +174,18 @@ class Writer:
         *,
         is_new: bool,
     ) -> None:
-        edit = partial(
-            _text_with,
-            name=name,
-            fields=fields,
-            key_strategy=key_strategy,
-            description=description,
-            is_new=is_new,
+        said = {"key_strategy": key_strategy, "description": description}
+        await self.store.rewrite(
+            type_file.PATH, lambda text: _text_with(text, name, fields, **said, is_new=is_new)
         )
-        await self.store.rewrite(type_file.PATH, edit)
 
     async def types_with(
         self, name: str, fields: Mapping[str, Json] | list[Json], description: str | None
     ) -> tuple[str, str]:
-        """The text of the types as it is, and as it would be with that type."""
         before = await self.store.text_of(type_file.PATH)
         return before, _text_with(before, name, fields, description=description)
 
     async def delete_type(self, name: str) -> dict[str, str]:
-        """Take a type away that no entity has."""
         count = sum(one.type == name for one in (await self.store.view()).index)
 
         def edit(text: str) -> str:
@@ -220,8 +202,8 @@ class Writer:
         return {"name": name}
 
     async def id_of(self, path: str) -> str:
-        """The para-id of the entity at that path, which is given one if it has none: something is
-        to refer to it.
+        """The para-id of the entity, which is given one if it has none: something is to refer to
+        it.
         """
         known = await self.store.find(path)
         if known.para_id:
@@ -236,7 +218,6 @@ class Writer:
         return (await self.store.find(path)).key
 
     async def _known(self, kind: EntityType, name: str, data: Mapping[str, Json]) -> Entity | None:
-        """The entity that is meant, if there is one."""
         said = next((data[key] for key in (_ID, "@id", "id") if data.get(key)), None)
         if isinstance(said, str):
             return await self.store.read(await self.store.find(said))
@@ -269,7 +250,7 @@ class Writer:
         types = (await self.store.view()).types
 
         def updated(note: Note) -> NoteRevision:
-            whole = read_whole(note, types)
+            whole = read_note(note, types, is_whole=True)
             data = data_of(whole)
             name = _name(data)
             relationships = {one.text for one in read_note(note, types).relationships}
@@ -291,7 +272,6 @@ class Writer:
         await self.store.change(known.path, updated)
 
     async def _target(self, entity: Entity) -> str:
-        """How a link names that file: its name alone where that is enough."""
         bare = entity.path.removesuffix(".md")
         stem = bare.rpartition("/")[2]
         found = (await self.store.view()).index.find(stem)
@@ -299,7 +279,6 @@ class Writer:
 
 
 def _differing(whole: Entity, data: Mapping[str, Json]) -> dict[str, Json]:
-    """The keys of the frontmatter that are to be another value; None takes one out."""
     held: dict[str, Json] = dict(whole.fields) | {
         key: getattr(whole, key) for key in OWN_KEYS - {_ID, "type", "name"}
     }

@@ -1,8 +1,4 @@
-"""Scheduled agents as files: `Daily/.agents/{name}.md`. Pure.
-
-The frontmatter says when an agent runs and where it writes, the body is its instructions. Daily
-ships some; a file of the same name takes the place of one.
-"""
+"""Scheduled agents as files, `Daily/.agents/{name}.md`: when, where to, and instructions. Pure."""
 
 from __future__ import annotations
 
@@ -34,8 +30,8 @@ _OFF = frozenset({"false", "no", "off", "0"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalAgent:
-    """One scheduled agent. `days` is how many days a run looks at, the given one last; `weekday` is
-    0 for Monday, None for an agent of each day. `tools` are all that it may read by.
+    """`days` is how many days a run looks at, the given one last; `weekday` is 0 for Monday, None
+    for each day. `tools` are all that it may read by.
     """
 
     name: str
@@ -52,7 +48,6 @@ class JournalAgent:
 
     @property
     def reads_entries(self) -> bool:
-        """Whether a run is given the entries of its days."""
         return not {_JOURNAL, _RECENT}.isdisjoint(self.tools)
 
     @property
@@ -62,7 +57,6 @@ class JournalAgent:
 
     @property
     def readable(self) -> tuple[str, ...]:
-        """The patterns of what its tools read in the vault."""
         found = (pattern for tool in self.tools for pattern in _READS.get(tool, ()))
         return tuple(dict.fromkeys(found))
 
@@ -71,7 +65,6 @@ class JournalAgent:
 
     @property
     def cron(self) -> str:
-        """When it runs, in the machine's time zone."""
         day = "*" if self.weekday is None else WEEKDAYS[self.weekday][:3]
         return f"{self.at.minute} {self.at.hour} * * {day}"
 
@@ -113,9 +106,7 @@ def _text(values: Mapping[str, str | tuple[str, ...]], key: str) -> str:
 
 
 def _tools(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """The known ones of a list or of words between commas; the first three if none are
-    said.
-    """
+    """The first three where none are said."""
     if said is None or said == "":
         return TOOLS[:3]
     names = [one.strip() for one in said.split(",")] if isinstance(said, str) else said

@@ -131,8 +131,6 @@ class ScheduledAgents(TypedDict):
 
 
 class AgentRoutes(Module):
-    """What the app and the agents call; `journal_agents` is made in `on_enable`."""
-
     journal_agents: Agents
 
     async def run_scheduled_agent(self, name: str) -> None:
@@ -147,8 +145,22 @@ class AgentRoutes(Module):
 
     async def _scheduled(self, agent: JournalAgent) -> ScheduledAgent:
         agents = self.journal_agents
-        kept, text = await agents.kept(agent.name), await agents.text_of(agent)
-        return scheduled_agent(agent, kept, text, is_approved=await agents.is_approved(agent))
+        kept = await agents.kept(agent.name)
+        return {
+            "name": agent.name,
+            "title": agent.display_name,
+            "description": agent.description,
+            "enabled": agent.is_enabled,
+            "time": f"{agent.at:%H:%M}",
+            "day": None if agent.weekday is None else WEEKDAYS[agent.weekday],
+            "approved": await agents.is_approved(agent),
+            "output": agent.output,
+            "file": f"{FOLDER}{agent.name}.md",
+            "shipped": agent.is_shipped,
+            "text": await agents.text_of(agent),
+            "last_run_at": kept.get("last_run_at"),
+            "last_day": kept.get("last_processed_date"),
+        }
 
     @route("GET", "/", prefix=_AGENTS, tolerant=True)
     async def list_agents(self) -> AgentPage:
@@ -195,8 +207,23 @@ class AgentRoutes(Module):
         self, name: str, limit: Annotated[int, Field(ge=1, le=200)] = 50
     ) -> Transcript:
         """What was said in an agent's last run."""
-        agent = await self.journal_agents.get(name)
-        return transcript(await self.journal_agents.kept(agent.name), limit)
+        kept = await self.journal_agents.kept((await self.journal_agents.get(name)).name)
+        at, said = (
+            kept.get("last_run_at"),
+            {"user": kept.get("prompt"), "assistant": kept.get("words")},
+        )
+        messages: list[TranscriptMessage] = [
+            {"type": kind, "timestamp": at, "content": words}
+            for kind, words in said.items()
+            if words
+        ]
+        return {
+            "hasTranscript": bool(messages),
+            "sessionId": None,
+            "totalMessages": len(messages),
+            "message": None if messages else "The agent has not asked a model yet.",
+            "messages": messages[-limit:],
+        }
 
     @mcp_tool("read_journal", in_runs_only=True)
     async def read_journal(self, day: dt.date) -> str:
@@ -258,26 +285,6 @@ def today() -> dt.date:
     return dt.datetime.now().astimezone().date()
 
 
-def scheduled_agent(
-    agent: JournalAgent, kept: Kept, text: str, *, is_approved: bool
-) -> ScheduledAgent:
-    return {
-        "name": agent.name,
-        "title": agent.display_name,
-        "description": agent.description,
-        "enabled": agent.is_enabled,
-        "time": f"{agent.at:%H:%M}",
-        "day": None if agent.weekday is None else WEEKDAYS[agent.weekday],
-        "approved": is_approved,
-        "output": agent.output,
-        "file": f"{FOLDER}{agent.name}.md",
-        "shipped": agent.is_shipped,
-        "text": text,
-        "last_run_at": kept.get("last_run_at"),
-        "last_day": kept.get("last_processed_date"),
-    }
-
-
 def agent_shape(agent: JournalAgent, kept: Kept) -> AgentShape:
     return {
         "name": agent.name,
@@ -290,22 +297,4 @@ def agent_shape(agent: JournalAgent, kept: Kept) -> AgentShape:
             "lastProcessedDate": kept.get("last_processed_date"),
             "runCount": kept.get("run_count", 0),
         },
-    }
-
-
-def transcript(kept: Kept, limit: int) -> Transcript:
-    """What was said in its last run, cut to so many messages."""
-    at, said = (
-        kept.get("last_run_at"),
-        [("user", kept.get("prompt")), ("assistant", kept.get("words"))],
-    )
-    messages: list[TranscriptMessage] = [
-        {"type": kind, "timestamp": at, "content": words} for kind, words in said if words
-    ]
-    return {
-        "hasTranscript": bool(messages),
-        "sessionId": None,
-        "totalMessages": len(messages),
-        "message": None if messages else "The agent has not asked a model yet.",
-        "messages": messages[-limit:],
     }

@@ -55,8 +55,6 @@ _MOST_PROPOSED = 3  # of one run
 
 
 class Kept(TypedDict, total=False):
-    """What is remembered of an agent; times are ISO 8601."""
-
     last_run_at: str
     last_processed_date: str
     run_count: int
@@ -66,8 +64,6 @@ class Kept(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOutcome:
-    """How a run ended."""
-
     status: RunStatus
     output_path: str | None = None
     error: str | None = None
@@ -80,9 +76,7 @@ NamesOf = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 
 
 class Agents:
-    """The journal's scheduled agents.
-
-    `entries` gives those of so many days up to one, the oldest first, as agents may see them;
+    """`entries` gives those of so many days up to one, the oldest first, as agents may see them;
     `names_of` the names of para-ids.
     """
 
@@ -92,7 +86,6 @@ class Agents:
         self._unplanned: Sequence[Finding] = ()
 
     async def all(self) -> list[JournalAgent]:
-        """All agents, by name."""
         return [agent for name in await self._names() if (agent := await self._load(name, []))]
 
     async def _names(self) -> list[str]:
@@ -101,7 +94,6 @@ class Agents:
         return sorted(filter(is_name, names))
 
     async def findings(self) -> list[Finding]:
-        """The files that are no agents, and the agents that do not run."""
         found = [
             Finding(
                 problem="an agent cannot have this name",
@@ -134,7 +126,7 @@ class Agents:
         return await vault.written_by(path) == "person"
 
     async def approve(self, name: str) -> JournalAgent:
-        """Take its file as it is now for one that a person wrote. Raises NotFoundError."""
+        """Raises NotFoundError."""
         agent = await self.get(name)
         digest = await self._module.vault.digest(f"{FOLDER}{agent.name}.md")
         await self._module.state.put(_APPROVED + agent.name, digest)
@@ -148,7 +140,7 @@ class Agents:
         return await self._module.vault.read(f"{FOLDER}{agent.name}.md")
 
     async def get(self, name: str) -> JournalAgent:
-        """One of them. Raises NotFoundError."""
+        """Raises NotFoundError."""
         found: list[Finding] = []
         if is_name(name) and (agent := await self._load(name, found)):
             return agent
@@ -156,8 +148,8 @@ class Agents:
         raise NotFoundError(f"There is no agent {name[:80]} in {FOLDER}{why}.")
 
     async def _load(self, name: str, findings: list[Finding]) -> JournalAgent | None:
-        """The agent of that name; what Daily ships where there is no such file. Where there is one
-        that cannot be read, that does not run by itself, as the person may have meant another.
+        """What Daily ships takes the place of a missing file. Where a file cannot be read, that
+        does not run by itself, as the person may have meant another.
         """
         shipped, path = _SHIPPED / f"{name}.md", f"{FOLDER}{name}.md"
         before = len(findings)
@@ -175,9 +167,7 @@ class Agents:
         await self._module.state.delete(_STATE + (await self.get(name)).name)
 
     async def plan(self) -> None:
-        """Let each enabled agent run at its time, and no other; what keeps one from it is found by
-        `findings`.
-        """
+        """Let each enabled agent run at its time; `findings` says what keeps one from it."""
         schedules, findings = self._module.schedules, list[Finding]()
         enabled: dict[str, JournalAgent] = {}
         for name in await self._names():
@@ -197,7 +187,8 @@ class Agents:
         self, name: str, day: dt.date | None = None, *, force: bool = False
     ) -> AgentOutcome:
         """Let it work on a day, by default yesterday; `force` also where it has an output."""
-        agent, day = await self.get(name), day or _yesterday()
+        agent, today = await self.get(name), dt.datetime.now().astimezone().date()
+        day = day or today - dt.timedelta(days=1)
         async with self._turns[name]:
             try:
                 outcome = await self._run(agent, day, force=force)
@@ -270,9 +261,7 @@ class Agents:
         return reflection.cited(words, entries) if agent.reads_entries else words.strip()
 
     async def write(self, agent: JournalAgent, day: dt.date, text: str) -> str:
-        """Write its output of a day, and return its path. What a person changed in it meanwhile is
-        kept, or it is a ConflictError.
-        """
+        """What a person changed in its output meanwhile is kept, or it is a ConflictError."""
         path, vault = agent.output_path(day), self._module.vault
         now = dt.datetime.now().astimezone().isoformat(timespec="seconds")
         front = f"---\ndate: {day.isoformat()}\nagent: {agent.name}\ngenerated_at: {now}\n---\n\n"
@@ -288,20 +277,13 @@ def _name_of(path: str) -> str:
     return path.removeprefix(FOLDER).removesuffix(".md")
 
 
-def _yesterday() -> dt.date:
-    return dt.datetime.now().astimezone().date() - dt.timedelta(days=1)
-
-
 def _split_proposals(words: str) -> tuple[str, dict[str, str]]:
-    """The words without lines such as `New type: recipe - three dishes were cooked`, and the reason
-    for each type that these propose.
-    """
+    """The words without lines such as `New type: recipe - three dishes`, and each reason."""
     found = {one["name"]: (one["why"] or "").strip() for one in _NEW_TYPE.finditer(words)}
     return _NEW_TYPE.sub("", words), found
 
 
 async def _propose(module: Module, agent: str, proposals: dict[str, str]) -> None:
-    """Suggest each type that Brain has not and that was not suggested before."""
     brain: Any = module.get_interface("BrainInterface") if proposals else None
     if brain is None:
         return

@@ -26,9 +26,7 @@ Piece = dict[str, object]
 
 
 class Asking:
-    """Conversations about the journal. What was said is kept while the daemon runs, of each caller
-    the last 50, for that caller alone.
-    """
+    """Sessions are kept while the daemon runs, the last 50 of each caller, for that one alone."""
 
     def __init__(self, module: Module, search: Search) -> None:
         """`search` finds entries by one word, the newest first."""
@@ -41,8 +39,8 @@ class Asking:
     ) -> AsyncIterator[Piece]:
         """The pieces of an answer: `session`, `entries`, `text`, and `done` or `error`, last.
 
-        `caller` is the id of the API key that asks, or empty. Raises NotFoundError before the first
-        piece when the caller has no session of that id.
+        NotFoundError before the first piece: this caller (the id of an API key, or "") has no such
+        session.
         """
         sessions = self._sessions[caller]
         if session_id is not None and session_id not in sessions:

@@ -49,7 +49,6 @@ class ByPath(Generic[Value]):
                 raise
 
     async def _save(self, bucket: str) -> None:
-        """Keep one bucket, in as many values of the state as it needs."""
         parts = list(_parts(self._buckets[bucket]))
         for number in range(max(len(parts), self._stored[bucket])):
             key = f"{self._prefix}{bucket}" + (f"-{number}" if number else "")
@@ -73,14 +72,13 @@ class ByPath(Generic[Value]):
         self.put(source, {})
 
     def path_of(self, name: str) -> str | None:
-        """A file that has a value of that name."""
         path = self._places.get(name)
         if path is None or name in self.get(path):
             return path
         return next((path for path, values in self._files.items() if name in values), None)
 
     def paths_of(self, name: str) -> Iterator[str]:
-        """The files that have a value of that name, the one that had it first before others."""
+        """The files that have it, the one that had it first before others."""
         first = self.path_of(name)
         if first is not None:
             yield first
@@ -98,7 +96,6 @@ class ByPath(Generic[Value]):
 
 
 def _parts(held: Mapping[str, Mapping[str, Value]]) -> Iterator[dict[str, dict[str, Value]]]:
-    """The same in pieces that one value of the state can hold."""
     if len(json.dumps(held)) <= _LARGEST:
         if held:
             yield {path: dict(values) for path, values in held.items()}

@@ -69,10 +69,8 @@ class Put(Protocol):
 
 
 class Days:
-    """All entries of the vault.
-
-    What is kept in memory is where each entry is, never its text, so that each caller gets what the
-    vault lets it read, and what it read is known.
+    """All entries of the vault. In memory is where each entry is, never its text, so that each
+    caller gets what the vault lets it read, and what it read is known.
     """
 
     def __init__(self, vault: VaultAccess, state: StateAccess) -> None:
@@ -85,17 +83,14 @@ class Days:
         self._findings: dict[str, list[Finding]] = {}
 
     async def findings(self) -> list[Finding]:
-        """Why files could not be read at the last look."""
         advice = "call the file by a day of the calendar"
         misnamed = filter(layouts.is_misnamed, await self._vault.list(f"{JOURNALS}*.md"))
         found = [Finding(path=path, problem="no such day", advice=advice) for path in misnamed]
         return found + [one for path in sorted(self._findings) for one in self._findings[path]]
 
     async def load(self) -> Changes:
-        """Read every day.
-
-        What was written while the daemon was off is new, except on the first start of all: what is
-        there then has been there.
+        """Read every day. What was written while the daemon was off is new, except on the first
+        start.
         """
         await self._seen.load()
         found = Changes(created=[], updated=[])
@@ -119,7 +114,6 @@ class Days:
         return found
 
     async def look(self, path: str) -> Changes:
-        """Read one file again, and say what is new in it since the last look."""
         if not layouts.owns(path):
             return Changes(created=[], updated=[])
         async with self._looking:  # two looks at once would both find the same entry new
@@ -128,7 +122,7 @@ class Days:
             return changes
 
     async def follow_move(self, source: str, path: str) -> None:
-        """A file has another name: its entries are not new there."""
+        """Its entries are not new there."""
         async with self._looking:
             self._texts.pop(path, None)
             if layouts.owns(path):
@@ -167,7 +161,6 @@ class Days:
             self._findings[path] = found
 
     def _compare(self, path: str, found: Sequence[Dated]) -> Changes:
-        """What is new in a file since it was compared last."""
         before = self._seen.get(path)
         now = {dated.mark: digest_of(dated.entry) for dated in found}
         self._days[path] = found[0].day if found else UNKNOWN_DAY
@@ -209,7 +202,6 @@ class Days:
         return {mark: paths for mark, paths in files.items() if len(paths) > 1}
 
     async def newest(self, day: str | None = None) -> AsyncIterator[Dated]:
-        """Every entry, or those of a day, the newest first."""
         by_day: defaultdict[str, list[str]] = defaultdict(list)
         for path in await self._paths():
             by_day[self._day_of(path)].append(path)
@@ -219,7 +211,6 @@ class Days:
                 yield dated
 
     async def between(self, first: date, last: date) -> list[Dated]:
-        """The entries of these days, the oldest first."""
         found = []
         async for one in self.newest():
             if one.day < first.isoformat():
@@ -285,9 +276,7 @@ class Days:
         return None
 
     async def search(self, query: str, limit: int, *, as_shown: bool = False) -> list[Dated]:
-        """The newest entries that hold all of these words; with `as_shown`, in what agents may see
-        of them.
-        """
+        """The newest entries that hold all of these words; `as_shown`: in what agents may see."""
         words = query.casefold().split()
         found: list[Dated] = []
         for path in {hit.path for hit in await self._vault.search(query, _MOST_HITS)}:
@@ -309,9 +298,7 @@ class Days:
         return layouts.day_of(path) or self._days.get(path, UNKNOWN_DAY)
 
     async def _entries(self, path: str) -> tuple[Dated, ...]:
-        """What a file holds; nothing where it is gone, is not text, or is not the caller's to
-        read.
-        """
+        """What a file holds; nothing where it is gone, no text, or not the caller's to read."""
         with reading(path, []), suppress(NotFoundError):  # the last look has the finding
             return layouts.read(path, await self._vault.read(path))
         return ()
@@ -324,10 +311,8 @@ class Days:
         layout: Layout,
         put: Put | None = None,
     ) -> Dated:
-        """Write a new entry, in the time zone of `at`, or the daemon's. Its key, if it has one, is
-        one that no other has; `put` writes the file, where it is no usual note.
-
-        Raises EditRefusedError for a value that the file cannot hold.
+        """Write a new entry, in the time zone of `at`, or the daemon's; `put` writes the file,
+        where it is no usual note. EditRefusedError: the file cannot hold a value.
         """
         here = _here(at)
         at = at if at.tzinfo else here
@@ -384,17 +369,12 @@ class Days:
         )
 
     async def rewrite(self, dated: Dated, edit: Callable[[str], str]) -> None:
-        """Edit the file of an entry; `edit` is called again when somebody else wrote meanwhile.
-
-        Raises NotFoundError when the entry is not in it any more.
-        """
+        """`edit` is called again when somebody else wrote meanwhile. NotFoundError: it is gone."""
         async with self._writing:
             await self._change(dated.path, edit)
 
     async def delete(self, dated: Dated) -> None:
-        """Take an entry out of its day, or its file away. A day that then holds nothing else
-        stays.
-        """
+        """A day that then holds nothing else stays."""
         async with self._writing:
             if layouts.day_of(dated.path):
                 await self._change(dated.path, lambda text: journal.remove(text, dated.entry.key))
@@ -402,7 +382,7 @@ class Days:
                 await self._vault.delete(dated.path)
 
     async def remove_empty(self, paths: Iterable[str]) -> list[str]:
-        """Remove those of the files that hold no entry and nothing else; which those were."""
+        """Remove those files that hold nothing else; which those were."""
         removed = []
         for path in paths:
             async with self._writing:
@@ -427,7 +407,6 @@ class Days:
                 return
 
     def present(self, keys: Collection[str]) -> set[str]:
-        """Those of these ids that an entry has."""
         return {key for key in keys if self._seen.path_of(key) is not None}
 
     def _new_key(self) -> str:
@@ -438,9 +417,7 @@ class Days:
 
 
 def _here(at: datetime) -> datetime:
-    """What the daemon's clock would show there, with its time zone, or UTC in a year that has
-    none.
-    """
+    """With the daemon's time zone, or UTC in a year that has none."""
     bare = at.replace(tzinfo=None)
     with suppress(OverflowError, OSError, ValueError):
         return bare.astimezone()
@@ -462,14 +439,11 @@ def _digest(text: str) -> bytes:
 
 
 def digest_of(entry: Entry) -> str:
-    """What names an entry's title and text."""
     return hashlib.blake2b(f"{entry.title}\n{entry.body}".encode(), digest_size=12).hexdigest()
 
 
 def read_ids(text: str) -> Mapping[str, str]:
-    """The file of each entry by its id, in lower case, as the app wrote which id it gave to what,
-    one object a line; lines that say none are left out.
-    """
+    """The file of each entry by its id, as the app wrote them, one object a line."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         try:

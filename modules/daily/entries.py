@@ -1,7 +1,4 @@
-"""Files of one entry each: `Daily/entries/*.md`, fields as frontmatter, the text below.
-
-Pure functions. An edit changes only the lines that it means to change.
-"""
+"""Files of one entry each: `Daily/entries/*.md`, fields as frontmatter, the text below. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +26,6 @@ _NAMED = re.compile(
 
 
 def parse(text: str, name: str) -> Entry:
-    """The entry in a file called `name`.md. Every text is one."""
     lines = split(text)
     values = front_values(lines)
 
@@ -66,7 +62,6 @@ def parse(text: str, name: str) -> Entry:
 
 
 def compose(entry: Entry, at: datetime) -> str:
-    """A new file; `at` has a time zone, which is kept."""
     fields = "".join(f"{key}: {value}\n" for key, value in _fields(entry, at))
     return f"---\n{fields}---\n\n{entry.body.strip()}\n"
 
@@ -124,7 +119,6 @@ def _fields(entry: Entry, at: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _time(value: str) -> datetime | None:
-    """With its own time zone; without one it is the daemon's."""
     try:
         at = datetime.fromisoformat(value)
         return at if at.tzinfo else at.astimezone()

@@ -30,12 +30,10 @@ class JournalError(ValueError):
 class Entry:
     """One block of a day, or a file of its own.
 
-    `key` names it in its file: its id without `para:` and module, in lower case, or `plain_N` for
-    the N-th heading that has no id. `created` is `HH:MM` where it was written, "" if the file says
-    none, and `zone` the time zone there, None if it is the daemon's; `at` is when it was made with
-    its own time zone, where the file says so. `audio` and `image` are paths relative to `Daily/`,
-    `duration` is in seconds. `mentions` are the para-ids that its file names. `is_private` is asked
-    of a new one. `lines` are the first line of the block and the line after its last, from 0.
+    `key` is its id without `para:` and module, or `plain_N` for the N-th heading without an id.
+    `created` is `HH:MM` in `zone` (None: the daemon's); `at` is the whole time, where the file says
+    it. `audio` and `image` are paths below `Daily/`, `duration` is in seconds. `lines`: the first,
+    and the one after the last.
     """
 
     key: str = ""
@@ -56,12 +54,11 @@ class Entry:
 
     @property
     def is_typed(self) -> bool:
-        """Whether a person typed it, without an id."""
         return self.key.startswith(_TYPED)
 
     @property
     def para_id(self) -> str | None:
-        """`para:daily:abc123def456`; None for an entry without one."""
+        """None for an entry without one."""
         return f"para:{self.module or 'daily'}:{self.key}" if _SHORT.fullmatch(self.key) else None
 
     @property
@@ -70,7 +67,6 @@ class Entry:
 
 
 def first_link(body: str) -> str | None:
-    """The path of the first `[[path]]` or `[[path|label]]`."""
     found = _LINK.search(body)
     return found[1].strip() if found else None
 
@@ -82,7 +78,6 @@ def short_id(text: str) -> str:
 
 
 def zone_of(text: str) -> tzinfo | None:
-    """The time zone that a text such as `UTC+05:30` names, if it does."""
     if not text.startswith("UTC"):
         return None
     try:
@@ -92,7 +87,6 @@ def zone_of(text: str) -> tzinfo | None:
 
 
 def one_line(title: str) -> str:
-    """A title as it can stand in a heading."""
     return " ".join(title.split())
 
 

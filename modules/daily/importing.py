@@ -29,9 +29,7 @@ _MEDIA = ("photos", "audios", "videos", "pdfAttachments")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """An entry of another journal; `left_out` is how many of its files stay where they are, and
-    `warning` what is not as the other journal had it.
-    """
+    """An entry of another journal; `left_out` of its files stay where they are."""
 
     key: str
     source: str
@@ -43,9 +41,8 @@ class Imported:
 
 
 def read_source(path: str, data: bytes, left_out: list[Finding]) -> list[Imported]:
-    """The entries in a file; those that are none are added to `left_out`, with the reason.
-
-    Raises ValueError for a file that is none of a known kind.
+    """The entries in a file; `left_out` gets what is none, with the reason. ValueError: no known
+    kind.
     """
     text = data.decode("utf-8-sig")
     if path.endswith(".json"):
@@ -56,7 +53,6 @@ def read_source(path: str, data: bytes, left_out: list[Finding]) -> list[Importe
 
 
 def is_known(path: str) -> bool:
-    """Whether a file of that name may hold entries."""
     return path.endswith(".json") or _DATE.fullmatch(path.rpartition("/")[2]) is not None
 
 
@@ -108,9 +104,8 @@ def _day_one_entry(path: str, place: str, entry: object) -> Imported:
 
 
 def _rich_text(entry: Mapping[str, object]) -> str:
-    """The words of an entry that has no plain text; of their form only headings and lists are kept.
-
-    It is JSON within a text: pieces, of which each that begins a line says what kind of line it is.
+    """The words of an entry without plain text, of whose form only headings and lists are kept:
+    JSON within a text, whose pieces say what kind of line they begin.
     """
     rich = entry.get("richText")
     try:
@@ -158,7 +153,6 @@ def _dated_note(path: str, text: str, day: str, rest: str) -> Imported:
 
 
 def _titled(text: str) -> tuple[str, str]:
-    """The heading that the text begins with, if it does, and the rest."""
     found = _HEADING.match(text)
     if found is None or not text[found.end() :].strip():
         return "", text
@@ -166,9 +160,7 @@ def _titled(text: str) -> tuple[str, str]:
 
 
 def _moment(entry: Mapping[str, object]) -> datetime:
-    """When it was made, in its own time zone. Raises JournalError where it does not say so, or no
-    calendar has that day.
-    """
+    """In its own time zone. JournalError: it does not say, or no calendar has that day."""
     said = entry.get("creationDate")
     try:
         at = datetime.fromisoformat(said if isinstance(said, str) else "")

@@ -69,7 +69,7 @@ class UndoneImport:
 
 
 class Imports:
-    """Imports from files below `Daily/`. `look` is called with each path that was written."""
+    """`look` is called with each path that was written."""
 
     def __init__(
         self, module: Module, days: Days, layout: Layout, look: Callable[[str], Awaitable[None]]
@@ -80,7 +80,7 @@ class Imports:
     async def run(self, source: str, *, is_dry: bool, is_own: bool) -> ImportReport:
         """Import a file or a folder, or only plan it; `is_own`: as the person's own words.
 
-        Raises NotFoundError where there is nothing to import. What cannot be is in the report.
+        NotFoundError: there is nothing. What cannot be imported is in the report.
         """
         async with self._turn:
             paths = await self._paths(source)
@@ -133,7 +133,6 @@ class Imports:
         *,
         is_own: bool,
     ) -> None:
-        """Add the entries, each to `written`, or what keeps it from being so to `left_out`."""
         vault, state = self._module.vault, self._module.state
         days = dict.fromkeys(journal_path(one.at.date().isoformat()) for one in new)
         files = [path for path in days if not await vault.exists(path)]
@@ -151,9 +150,7 @@ class Imports:
             await state.put(_STATE + import_id, {"marks": marks, "files": files})
 
     async def undo(self, import_id: str) -> UndoneImport:
-        """Remove what an import added, but for entries that were changed since. Raises
-        NotFoundError.
-        """
+        """Remove what an import added and nobody changed. Raises NotFoundError."""
         async with self._turn:
             made = await self._module.state.get(_STATE + import_id)
             if not isinstance(made, dict):

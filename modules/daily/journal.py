@@ -29,7 +29,7 @@ _WRITABLE = re.compile(r"(?!.*---)[A-Za-z0-9_/][^\x00-\x1f\x7f#\"':]*(?::[^\x00-
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """A day as it was read. Joined, `lines` are the text of the file."""
+    """Joined, `lines` are the text of the file."""
 
     lines: tuple[str, ...]
     front: int
@@ -37,12 +37,11 @@ class Journal:
 
     @property
     def preamble(self) -> str:
-        """What stands between the frontmatter and the first entry."""
         first = self.entries[0].lines[0] if self.entries else len(self.lines)
         return "".join(self.lines[self.front : first]).strip()
 
     def find(self, key: str) -> Entry:
-        """The entry with that id in any spelling, or that `plain_N`. Raises JournalError."""
+        """By an id in any spelling, or `plain_N`. Raises JournalError."""
         wanted = short_id(key)
         for entry in self.entries:
             if entry.key == wanted:
@@ -51,12 +50,11 @@ class Journal:
 
 
 def new_journal(date: str) -> str:
-    """The frontmatter of a new day; `date` is YYYY-MM-DD."""
     return f"---\ndate: {date}\nentries:\n---\n"
 
 
 def parse(text: str) -> Journal:
-    """Read a day. Every text is a journal: text without a heading is its preamble."""
+    """Every text is a journal: text without a heading is its preamble."""
     lines = split(text)
     front = front_end(lines)
     metadata = dict(_metadata(lines[1 : front - 1])) if front else {}
@@ -78,9 +76,8 @@ def parse(text: str) -> Journal:
 
 
 def append(text: str, entry: Entry) -> str:
-    """The day with one more block at its end. Its fields go directly below `entries:`.
-
-    Raises JournalError where a field cannot be written, or the key is in the file already.
+    """The day with one more block at its end. JournalError: a field cannot be written, or the key
+    is there.
     """
     if entry.key in text.lower() and any(one.key == entry.key for one in parse(text).entries):
         raise JournalError(f"This journal has an entry {entry.key} already.")
@@ -95,7 +92,7 @@ def append(text: str, entry: Entry) -> str:
 
 
 def replace_body(text: str, key: str, body: str) -> str:
-    """The day with another body in that entry. Raises JournalError where it has not that entry."""
+    """Raises JournalError."""
     journal = parse(text)
     start, end = journal.find(key).lines
     ending = line_end(text)
@@ -125,7 +122,6 @@ def replace_title(text: str, key: str, title: str) -> str:
 
 
 def set_field(text: str, key: str, field: Field, value: str | int) -> str:
-    """The day with one field of an entry's metadata changed, or added where it was missing."""
     journal = parse(text)
     entry = journal.find(key)
     found = _fields_at(journal, entry.key)
@@ -150,7 +146,6 @@ def set_field(text: str, key: str, field: Field, value: str | int) -> str:
 
 
 def remove(text: str, key: str) -> str:
-    """The day without that entry: its block and its metadata are gone."""
     journal = parse(text)
     entry = journal.find(key)
     start, end = entry.lines
@@ -162,7 +157,6 @@ def remove(text: str, key: str) -> str:
 
 
 def is_empty(text: str) -> bool:
-    """Whether a day holds nothing but what is written of itself into its frontmatter."""
     lines = split(text)
     front = front_end(lines)
     own = {"date", "entries", "mentions", "origin"}
@@ -170,10 +164,8 @@ def is_empty(text: str) -> bool:
 
 
 def _named(line: str, known: Collection[str]) -> re.Match[str] | None:
-    """The heading of an entry with an id.
-
-    A word of eight letters is an id only where the frontmatter knows it: `# para:planning the week`
-    is a title.
+    """A word of eight letters is an id only where the frontmatter knows it: `# para:planning the
+    week` is a title.
     """
     found = _HEADING.fullmatch(line)
     if found and len(found["id"]) == _DOUBTFUL and found["id"].lower() not in known:
@@ -184,8 +176,8 @@ def _named(line: str, known: Collection[str]) -> re.Match[str] | None:
 def _headings(lines: Sequence[str], front: int, known: Collection[str]) -> Iterator[int]:
     """The lines that begin a block.
 
-    A code fence hides lines that begin with `# `, unless it is never closed, and never the heading
-    of an entry that the frontmatter names: a forgotten fence must not swallow later entries.
+    A code fence hides `# `, unless it is never closed, and never an entry that the frontmatter
+    names: a forgotten fence must not swallow later entries.
     """
     fence = ""
     unclosed: dict[str, int] = {}
@@ -225,7 +217,6 @@ def _is_closed(lines: Sequence[str], first: int, mark: str, known: Collection[st
 
 
 def _rule(block: Sequence[str]) -> int | None:
-    """The index of the `---` that ends a block, if one does."""
     for number in range(len(block) - 1, -1, -1):
         if bare(block[number]).strip():
             return number if bare(block[number]).strip() == "---" else None
@@ -305,7 +296,6 @@ def _entry(
 
 
 def _fields_at(journal: Journal, key: str) -> tuple[int, int] | None:
-    """The lines of the file that hold an entry's metadata."""
     if not journal.front:
         return None
     for found, start, end in _keyed(journal.lines[1 : journal.front - 1]):
@@ -338,11 +328,7 @@ def _block(entry: Entry, ending: str) -> str:
 
 
 def _written(body: str, ending: str) -> str:
-    """A body as it stands in the file.
-
-    The app begins a new entry at each line `# `, in code as well, so such a line gets a space
-    before it: it is a heading still.
-    """
+    """The app begins an entry at each line `# `, in code too: such a line gets a space."""
     lines = body.replace("\r\n", "\n").strip("\n").rstrip().split("\n")
     safe = (f" {line}" if line.startswith("# ") else line for line in lines)
     return ending.join(safe) + ending

@@ -28,10 +28,10 @@ _FILE = re.compile(rf"{ENTRIES}(?P<name>[^/]+)\.md")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dated:
-    """An entry with its file and its day (YYYY-MM-DD), in the entry's own time zone.
+    """An entry with its file and its day, in the entry's own time zone.
 
-    `mark` is what it is recognised by in its file: its id, or its title and how many before it have
-    the same. `shown` is the entry as agents may see it; None: all of it is private.
+    `mark` names it in its file: its id, or its title and how many before it have the same. `shown`
+    is what agents may see of it; None: all of it is private.
     """
 
     entry: Entry
@@ -42,8 +42,8 @@ class Dated:
 
     @property
     def id(self) -> str:
-        """Its para-id; for one without, what its file calls it, or the day with its place there and
-        what it says, so that no edit meets another entry.
+        """Its para-id, or what its file calls it, or the day with its place there and what it says,
+        so that no edit meets another entry.
         """
         if self.entry.para_id:
             return self.entry.para_id
@@ -53,15 +53,12 @@ class Dated:
 
     @property
     def fingerprint(self) -> str:
-        """What tells the entry from another one that comes to stand in its place."""
         said = f"{self.entry.title}\n{self.entry.body}".encode("utf-8", "surrogatepass")
         return hashlib.blake2b(said, digest_size=4).hexdigest()
 
     @property
     def at(self) -> datetime:
-        """When it was made; in the daemon's time zone where the file names none, and midnight where
-        it names no time.
-        """
+        """In the daemon's time zone where the file names none; midnight where it names no time."""
         if self.entry.at:
             return self.entry.at
         zone = self.entry.zone
@@ -73,7 +70,6 @@ class Dated:
 
 
 def owns(path: str) -> bool:
-    """Whether a file of that path holds entries: a conflict copy holds the other text of some."""
     is_ours = day_of(path) is not None or _FILE.fullmatch(path) is not None
     return is_ours and not is_conflict_copy(path)
 
@@ -87,7 +83,6 @@ def day_of(path: str) -> str | None:
 
 
 def is_misnamed(path: str) -> bool:
-    """Whether a file is called by a day that no calendar has."""
     return _DAY.fullmatch(path) is not None and day_of(path) is None
 
 
@@ -124,7 +119,6 @@ def _read(path: str, text: str) -> tuple[Dated, ...]:
 
 
 def _short(title: str) -> str:
-    """The title, or what tells it from others where it is long."""
     if len(title) <= _LONGEST_TITLE:
         return title
     digest = hashlib.blake2b(title.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -143,7 +137,7 @@ def edited(
     title: str | None = None,
     status: str | None = None,
 ) -> str:
-    """The file with another text, title or status in that entry. JournalError: it is not in it."""
+    """JournalError: the file has not that entry."""
     key = dated.entry.key
     if day_of(dated.path):
         text = text if content is None else journal.replace_body(text, key, content)
@@ -155,7 +149,7 @@ def edited(
 
 
 def find(dated: Dated, text: str) -> Dated:
-    """The same entry in a later text of its file. JournalError: it is not in it."""
+    """Raises JournalError."""
     for one in read(dated.path, text):
         if one.mark == dated.mark:
             return one

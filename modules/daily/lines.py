@@ -1,6 +1,4 @@
-"""The lines of a note, as the existing app reads and writes them: its frontmatter line by line,
-values as text.
-"""
+"""A note's frontmatter line by line, as the existing app reads and writes it."""
 
 from __future__ import annotations
 
@@ -21,27 +19,22 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def split(text: str) -> tuple[str, ...]:
-    """The lines with their ends; joined, they are the text."""
     return tuple(_LINE.findall(text))
 
 
 def bare(line: str) -> str:
-    """A line without its end and without byte order marks."""
     return line.lstrip(MARK).rstrip("\n").removesuffix("\r")
 
 
 def leading_marks(text: str) -> str:
-    """The byte order marks at its beginning, of which some programs write more than one."""
     return text[: len(text) - len(text.lstrip(MARK))]
 
 
 def line_end(text: str) -> str:
-    """The line end that most lines of the text have."""
     return "\r\n" if "\r\n" in text and text.count("\r\n") * 2 > text.count("\n") else "\n"
 
 
 def front_end(lines: Sequence[str]) -> int:
-    """The line after the frontmatter; 0 without one."""
     if not lines or bare(lines[0]).rstrip() != "---":
         return 0
     for number, line in enumerate(lines[1:], 2):
@@ -51,7 +44,7 @@ def front_end(lines: Sequence[str]) -> int:
 
 
 def plain(value: str) -> str:
-    """A scalar as text: quotes and a comment are removed. Times stay as they are written."""
+    """A scalar without quotes and comment. Times stay as they are written."""
     value = value.strip()
     if value[:1] in {'"', "'"}:
         end = value.find(value[0], 1)
@@ -60,10 +53,7 @@ def plain(value: str) -> str:
 
 
 def front_values(lines: Sequence[str]) -> Mapping[str, str | tuple[str, ...]]:
-    """The keys of the frontmatter that are not within others: a text, or a list of texts.
-
-    A key whose value is a mapping is an empty list.
-    """
+    """The outer keys of the frontmatter: a text, or a list of texts. A mapping is an empty list."""
     found: dict[str, str | tuple[str, ...]] = {}
     key = ""
     for line in lines[1 : max(front_end(lines) - 1, 1)]:

@@ -11,9 +11,7 @@ _NO_TIME = " " * 5
 
 
 def listed_entries(found: Sequence[Dated], *, with_days: bool = False) -> str:
-    """`11:33  Sowed the beans.` for each entry, with its other lines below it; no time where the
-    file says none.
-    """
+    """`11:33  Sowed the beans.` for each entry, with its other lines below it."""
     return "\n".join(line for one in found for line in _entry_lines(one, with_days=with_days))
 
 
@@ -28,7 +26,6 @@ def _entry_lines(one: Dated, *, with_days: bool) -> Iterator[str]:
 
 
 def listed_import(report: ImportReport, *, is_applied: bool) -> str:
-    """What an import would add or added, the files that it left out, and how to go on."""
     new = "added" if is_applied else "new"
     lines = [
         f"{one.day}  {one.title or one.source}  ({'there already' if one.is_there else new})"

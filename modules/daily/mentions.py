@@ -25,9 +25,8 @@ _ATTEMPTS = 4
 class Mentions:
     """Keeps `mentions` of each file of entries, by asking Brain while there is one.
 
-    `_linked` holds what was written for each entry, so that what no entry mentions any more can be
-    taken out again; `_asked` what was suggested, so that nothing is suggested twice; `_due` the
-    entries that Brain could not be asked about yet.
+    `_linked` is what was written for each entry, so that it can be taken out again; `_asked` what
+    was suggested; `_due` the entries that Brain could not be asked about yet.
     """
 
     def __init__(
@@ -45,15 +44,12 @@ class Mentions:
         await self._due.load()
 
     def of(self, dated: Dated) -> list[str]:
-        """The para-ids that an entry mentions, as far as is known."""
         linked = self._linked.get(dated.path).get(dated.mark, [])
         return list(dict.fromkeys((*dated.entry.mentions, *linked)))
 
     async def follow(self, path: str, changed: Sequence[Dated], present: Collection[str]) -> None:
-        """Bring `mentions` of a file up to date.
-
-        `changed` are its entries with a new text, `present` the marks of all that it holds. They
-        are saved already: what fails here is logged, and done by `follow_due`.
+        """`changed` are entries with a new text, `present` the marks of all in the file. What fails
+        here is logged, and done by `follow_due`.
         """
         if changed:
             marks = {dated.mark: True for dated in changed}
@@ -70,7 +66,6 @@ class Mentions:
     async def _bring_up(
         self, path: str, changed: Sequence[Dated] = (), present: Collection[str] | None = None
     ) -> None:
-        """`changed` and `present` are as in `follow`, where that is known."""
         brain: Any = self._module.get_interface("BrainInterface")
         due, linked = self._due.get(path), self._linked.get(path).keys()
         gone = () if present is None else linked - set(present)
@@ -103,9 +98,7 @@ class Mentions:
         present: Iterable[str],
         due: Collection[str],
     ) -> None:
-        """`entries` are those that are due, and maybe others of the file; `present` the marks of
-        all.
-        """
+        """`entries` are those that are due, and maybe others; `present` the marks of all."""
         before = self._linked.get(path)
         after = {mark: before.get(mark, []) for mark in present}
         likely: dict[str, list[Mapping[str, Any]]] = {}
@@ -191,7 +184,6 @@ async def _detected(
 
 
 def _sure(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What Brain is sure of."""
     return list(dict.fromkeys(str(row["para_id"]) for row in rows if row["confidence"] > _SURE))
 
 

@@ -31,7 +31,7 @@ from .agent_routes import AgentRoutes, today
 from .agents import Agents
 from .asking import Asking
 from .days import Changes, Days
-from .entry import Entry, key_of_text
+from .entry import key_of_text
 from .imports import Imports
 from .layouts import Dated
 from .listing import listed_entries
@@ -45,7 +45,6 @@ from .shapes import (
     DayRow,
     EntryMetadata,
     EntryPage,
-    EntryRow,
     LoopPage,
     WholeEntry,
     Written,
@@ -77,7 +76,6 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     settings: DailySettings
 
     async def on_enable(self) -> None:
-        """Read all days, and announce what was written while the daemon was off."""
         self._days = Days(self.vault, self.state)
         self._recordings = Recordings(
             self._days, self.vault, self.state, engine_of(self.settings.transcription)
@@ -117,12 +115,10 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     @event("file.modified")
     @event("file.deleted")
     async def on_changed(self, path: str) -> None:
-        """A note is new, changed, or gone."""
         await self._look(path)
 
     @event("file.moved")
     async def on_moved(self, path: str, data: dict[str, object]) -> None:
-        """A note has another name."""
         source = str(data.get("from", ""))
         await self._days.follow_move(source, path)
         await self._look(source)
@@ -167,7 +163,9 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         wanted = None if date is None else date.isoformat()
         found = (await self._days.some(offset + limit, wanted))[offset:]
         return EntryPage(
-            entries=[self._whole(one) if whole else self._row(one) for one in found],
+            entries=[
+                self._whole(one) if whole else row_of(one, self._mentions.of(one)) for one in found
+            ],
             count=await self._days.count(wanted),
             offset=offset,
         )
@@ -240,12 +238,10 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
 
     @schedule(every="15m")
     async def transcribe_waiting(self) -> None:
-        """Transcribe the recordings that wait, those of an earlier daemon too."""
         await self._transcribe()
 
     @schedule(every="5m")
     async def link_waiting(self) -> None:
-        """Write the mentions that Brain could not be asked for when their entries changed."""
         await self._mentions.follow_due()
 
     @command("approve")
@@ -337,14 +333,12 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         return self._shown(await self._days.some(limit, as_shown=True))
 
     async def _visible(self, last: dt.date, days: int) -> list[Dated]:
-        """The entries of so many days, the oldest first, as agents may see them."""
         found = await self._days.between(last - dt.timedelta(days=days - 1), last)
         return [
-            replace(one, entry=self._with_mentions(one, one.shown)) for one in found if one.shown
+            replace(one, entry=replace(one.shown, mentions=tuple(self._mentions.of(one))))
+            for one in found
+            if one.shown
         ]
-
-    def _with_mentions(self, one: Dated, shown: Entry) -> Entry:
-        return replace(shown, mentions=tuple(self._mentions.of(one)))
 
     async def _names_of(self, para_ids: Sequence[str]) -> dict[str, str]:
         brain: Any = self.get_interface("BrainInterface")
@@ -359,7 +353,6 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         return await self._days.between(today() - dt.timedelta(days=days), dt.date.max)
 
     async def find_para(self, para_id: str) -> dict[str, str | None] | None:
-        """The entry of that para-id."""
         try:
             found = await self._days.find(para_id)
         except (NotFoundError, ActRefusedError):
@@ -429,14 +422,10 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
             extra = {"entry": facts["entry_path"], "why": str(error)}
             self.log.warning("an entry is not told of", extra=extra)
 
-    def _row(self, one: Dated) -> EntryRow:
-        return row_of(one, self._mentions.of(one))
-
     def _whole(self, one: Dated) -> WholeEntry:
         return whole_of(one, self._mentions.of(one))
 
     def _shown(self, found: Sequence[Dated]) -> list[WholeEntry]:
-        """The entries as agents and other modules may see them."""
         return [self._whole(replace(one, entry=one.shown)) for one in found if one.shown]
 
 

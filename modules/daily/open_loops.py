@@ -1,9 +1,7 @@
 """Open loops: what entries leave undone or ask, until an entry does it or answers. Pure.
 
-`- [ ] call Kim` opens one, and so does a line that ends with a question mark. The same words with
-`[x]`, in this entry or a later one, close it; a question is also closed by a line that goes on
-after it, with the answer. The same words again, still open, carry it on: it belongs to the entry
-that opened it.
+The words of `- [ ] call Kim` with `[x]` close it; a question is also closed by a line that goes on
+after it. The same words again, still open, belong to the entry that opened them.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class OpenLoop:
 
 
 def loops_in(found: Iterable[Dated]) -> list[OpenLoop]:
-    """The loops of these entries, which come oldest first; closed ones stay in the list."""
+    """The loops of entries, which come oldest first; closed ones stay in the list."""
     loops: dict[str, OpenLoop] = {}
     for dated in found:
         named = Mentioned(id=dated.id, path=dated.path, day=dated.day)
@@ -76,7 +74,6 @@ def _take(loops: dict[str, OpenLoop], line: str, named: Mentioned) -> None:
 
 
 def _lines(body: str) -> Iterator[str]:
-    """The lines that are no code."""
     fence = ""
     for line in body.splitlines():
         mark = _FENCE.match(line)

@@ -1,8 +1,4 @@
-"""Recordings: from an audio file to the words of an entry.
-
-An entry is `pending`, `transcribing`, then `complete` or `failed`. The audio stays in each case, so
-that it can be tried again, and what a person wrote in the entry stays too.
-"""
+"""Recordings: from an audio file to the words of an entry; the audio stays in each case."""
 
 from __future__ import annotations
 
@@ -30,20 +26,18 @@ _NO_ENGINE = "No speech engine is set: see `transcription` in the settings of Da
 
 
 class Recordings:
-    """Transcribes the recordings of entries, one at a time."""
+    """`engine`: None where the person chose none, so that recordings wait."""
 
     def __init__(
         self, days: Days, vault: VaultAccess, state: StateAccess, engine: CommandEngine | None
     ) -> None:
-        """`engine`: None where the person chose none, so that recordings wait."""
         self.engine = engine
         self._days, self._vault, self._state = days, vault, state
         self._turn, self._round = asyncio.Lock(), asyncio.Lock()
 
     async def add(self, found: Iterable[Dated], *, is_limited: bool) -> list[str]:
-        """Keep in mind those of the entries whose recording has no transcript yet, for a caller
-        that `is_limited` to some paths those that it may read; the ids of those that can be
-        transcribed now.
+        """Keep in mind those without a transcript, for a caller that `is_limited` those that it may
+        read; the ids of those that can be transcribed now.
         """
         new = {
             dated.id: dated.entry.audio
@@ -59,11 +53,8 @@ class Recordings:
     async def transcribe_waiting(
         self, entry_ids: Sequence[str] | None = None
     ) -> list[tuple[str, TranscriptionError]]:
-        """Transcribe what waits, also what a daemon that ended left half done, or only these;
-        returns what failed.
-
-        Nothing is done where there is no engine, nor for an entry that has another recording by
-        now than the one that it was kept in mind for.
+        """Transcribe what waits, or only these; what failed. An entry that has another recording by
+        now is left.
         """
         failed = []
         async with self._round:
@@ -78,21 +69,16 @@ class Recordings:
         return failed
 
     async def transcribe(self, entry_id: str) -> Dated:
-        """Write the words of an entry's recording into it, and return the entry as it then is.
+        """Write the words of a recording into its entry.
 
-        A first transcript replaces the placeholder, byte for byte; what a person wrote instead of
-        it stays, above. One that is made again keeps what a person changed in the one before.
-        Raises TranscriptionError when the engine fails, which the entry then says, NotFoundError
-        when the entry is gone.
+        A first transcript replaces the placeholder, byte for byte; one that is made again keeps
+        what a person changed. TranscriptionError: the engine failed, which the entry then says.
         """
         async with self._turn:
             return await self._transcribe(await self._days.find(entry_id))
 
     async def words_in(self, data: bytes, name: str) -> str:
-        """What is said in a recording that belongs to no entry; the end of `name` says its kind.
-
-        Raises TranscriptionError.
-        """
+        """The end of `name` says the kind of recording. Raises TranscriptionError."""
         if self.engine is None:
             raise TranscriptionError(_NO_ENGINE)
         async with self._turn:
@@ -169,7 +155,6 @@ async def _heard(engine: CommandEngine, data: bytes, suffix: str) -> str:
 
 
 def _joined(body: str, earlier: str | None, words: str) -> str:
-    """The body with the transcript in it."""
     if PLACEHOLDER in body:
         return body.replace(PLACEHOLDER, words, 1)
     if earlier is not None:

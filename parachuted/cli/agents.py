@@ -182,7 +182,6 @@ def _say_ran(ran: Json, session: str | None) -> None:
 
 @contextmanager
 def _questions_shown() -> Iterator[None]:
-    """Meanwhile, say on stderr what agents ask a person for."""
     over = threading.Event()
     watching = threading.Thread(target=_show_questions, args=(over,), daemon=True)
     watching.start()

@@ -227,8 +227,8 @@ def _say_reason(run: Json, chain: Json) -> None:
 
 
 def _cause(cause: Json, written: str | None = None) -> str:
-    """What began it. `written` is the file that the first run after it wrote: where that stands in
-    the cause, the file that a person changed is not known, as nothing watches it.
+    """What began it. `written` is what the first run after it wrote: where that stands in the
+    cause, the file that a person changed is not known, as nothing watches it.
     """
     if "path" not in cause:
         return str(cause["id"])
@@ -285,7 +285,6 @@ def undo(options: Namespace) -> int:
 
 
 def _conversation(name: str) -> Json:
-    """What the daemon needs to know of a conversation whose id is `name`."""
     try:
         response = ask(f"GET /api/chat/{quoted(name)}/runs")
     except NotFoundError as error:  # also where the module Chat is not there

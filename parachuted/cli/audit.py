@@ -1,7 +1,4 @@
-"""Audit: what was done, by whom, in the terminal.
-
-Read from the files, so with and without a daemon.
-"""
+"""Audit: what was done, by whom, read from the files, so without a daemon too."""
 
 from __future__ import annotations
 
@@ -164,10 +161,6 @@ def _readable() -> Iterator[None]:
         raise ParachuteError(f"the audit cannot be read: {error.strerror or error}") from error
 
 
-def _what(entry: AuditEntry) -> str:
-    return " ".join([entry.target_endpoint, *(entry.paths[:2] or entry.names)])
-
-
 def _outcome(entry: AuditEntry) -> str:
     usual = "ok" if entry.success else "failed"
     status = usual if entry.status is None else str(entry.status)
@@ -178,7 +171,7 @@ def _outcome(entry: AuditEntry) -> str:
 _COLUMNS: Columns = {
     "TIME (UTC)": lambda entry: when(entry.timestamp),
     "WHO": source_name,
-    "WHAT": _what,
+    "WHAT": lambda entry: " ".join([entry.target_endpoint, *(entry.paths[:2] or entry.names)]),
     "TOOK": lambda entry: f"{entry.duration_ms:.1f} ms" if entry.duration_ms else "",
     "CAME OF IT": _outcome,
 }

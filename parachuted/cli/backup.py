@@ -1,10 +1,7 @@
-"""Backup: the vault and the home in one archive, consistent while the daemon works, and an archive
-brought back.
+"""Backup: the vault and the home in one archive, and an archive brought back.
 
-What is there is added first, at leisure; what has changed by then is looked for again while the
-daemon is held still, for as long as that takes. So the archive is what a power failure at that
-moment would have left, which the daemon's next start settles. The archive's last member lists what
-counts: a file that was added twice counts as it was the last time.
+What is there is added at leisure; what has changed by then is added again while the daemon is held
+still. The last member lists what counts: a file that was added twice counts as the last time.
 """
 
 from __future__ import annotations
@@ -134,9 +131,7 @@ class _Archive:
         return len(self._present)
 
     def _changed(self) -> Iterator[_Member]:
-        """What is new or other than it was when it was last yielded; read whole, so that it may go
-        on changing. Databases first: they name other files, which are older.
-        """
+        """What is new or changed since the last time. Databases first: they name older files."""
         self._present = set()
         for kind, folder in self._folders.items():
             files = self._files(folder, is_home=kind == "home")
@@ -154,7 +149,6 @@ class _Archive:
                 self._present.add(name)
 
     def _files(self, folder: Path, *, is_home: bool) -> Iterator[Path]:
-        """All files, links and folders that count, the folders before what is in them."""
         for at, folders, files in os.walk(folder, onerror=_refuse_unreadable):
             if is_home and at == os.fspath(folder):
                 folders[:] = [name for name in folders if name not in _NOT_KEPT]
@@ -203,7 +197,7 @@ def _signature(path: Path) -> _Signature:
 
 
 def _read(name: str, path: Path) -> _Member:
-    """A file, folder or link with its content. Raises FileNotFoundError when it has just gone."""
+    """Raises FileNotFoundError when it has just gone."""
     entry, found = tarfile.TarInfo(name), path.lstat()
     entry.mode, entry.mtime = stat.S_IMODE(found.st_mode), found.st_mtime
     if stat.S_ISLNK(found.st_mode):
@@ -248,7 +242,6 @@ def _add(tar: tarfile.TarFile, entry: tarfile.TarInfo, content: IO[bytes] | None
 
 
 def restore_backup(options: Namespace) -> int:
-    """`parachute restore ARCHIVE`, as `parachute backup` wrote it."""
     home, archive = Path(home_of(os.environ)), Path(options.file).resolve()
     if is_locked(os.fspath(home)):
         raise ParachuteError(f"a daemon is at work in {home}; `parachute stop`, then try again")
@@ -311,7 +304,6 @@ def _move_aside(folder: Path) -> Path:
 
 
 def _put_back(kind: str, folder: Path, aside: Path | None) -> None:
-    """Remove what was restored so far, and move back what was moved aside."""
     for path in list(_contents(kind, folder)):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -324,9 +316,9 @@ def _put_back(kind: str, folder: Path, aside: Path | None) -> None:
 
 
 def _read_list(archive: Path) -> tuple[dict[str, Any], dict[str, int]]:
-    """The archive's list, and the number of the entry that counts for each member, having read all.
+    """The archive's list, and the number of the entry that counts for each member.
 
-    Raises ParachuteError for an incomplete backup, and for one that leads out of its folders.
+    ParachuteError: it is incomplete, or leads out of its folders.
     """
     listed: Any = None
     last: dict[str, tuple[int, tarfile.TarInfo]] = {}

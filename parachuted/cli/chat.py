@@ -76,7 +76,6 @@ def chat(options: Namespace) -> int:
 
 
 def _session(options: Namespace) -> str:
-    """The id of the conversation that is meant; empty: a new one."""
     try:
         found = ask("GET /api/chat?limit=1")["sessions"]
     except (NotFoundError, KeyError, TypeError) as error:
@@ -94,7 +93,6 @@ def _session(options: Namespace) -> str:
 
 
 def _converse(session: str, options: Namespace) -> tuple[str, int]:
-    """Ask line by line; the conversation's id, and 1 if its last turn failed."""
     code = 0
     if sys.stdin.isatty():
         say("Ctrl-D ends; the conversation is kept in Chat/sessions/ of your vault.")
@@ -137,7 +135,6 @@ def _answer(screen: ChatScreen, event: Json) -> None:
 
 
 def _read_message() -> str | None:
-    """The next message; None at the end of what is typed, or after Ctrl-C."""
     try:
         return _read_line("> ")
     except KeyboardInterrupt:
@@ -146,7 +143,6 @@ def _read_message() -> str | None:
 
 
 def _read_line(prompt: str) -> str | None:
-    """A line of the person's; None at the end of what is typed."""
     if sys.stdin.isatty():
         try:
             return input(prompt)
@@ -166,7 +162,6 @@ class ChatScreen:
         self._shown = ""
 
     def show(self, event: Mapping[str, Json]) -> bool:
-        """Show what is new; whether the turn is over."""
         kind = event.get("type")
         self.session = str(event.get("sessionId") or self.session)
         if kind == "text":
@@ -190,7 +185,6 @@ class ChatScreen:
         return kind in _LAST
 
     def answers_to(self, questions: Sequence[Mapping[str, Json]]) -> dict[str, Json] | None:
-        """What the person answers to each question; None: no person is there."""
         self._end_line()
         found: dict[str, Json] = {}
         for asked in questions:
@@ -226,7 +220,6 @@ class ChatScreen:
 
 
 def _option(said: str, options: Sequence[str]) -> str:
-    """An option by its number, or the words themselves."""
     word = said.strip()
     return options[int(word) - 1] if word.isdecimal() and 0 < int(word) <= len(options) else word
 
@@ -256,9 +249,7 @@ def _list_conversations(options: Namespace) -> int:
 
 
 def _adopt(options: Namespace) -> int:
-    """Adopt Claude Code's transcripts, or say what that would do. The files are read here, as the
-    person, so the daemon needs no right to them; they stay as they are. 1: not all could be read.
-    """
+    """The files are read here, as the person, so that the daemon needs no right to them."""
     files = [file for name in options.adopt for file in _files(Path(name).expanduser())]
     body: dict[str, object] = {"data": list(map(_transcript, files)), "dry_run": not options.yes}
     report = ask("POST /api/import", body, timeout_s=_IMPORT_S)
@@ -281,7 +272,6 @@ def _adopt(options: Namespace) -> int:
 
 
 def _files(path: Path) -> list[Path]:
-    """That file, or the transcripts of that folder. NotFoundError."""
     inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     found = [file for file in inside if file.is_file()]  # a FIFO would be waited for
     if not found:
@@ -290,7 +280,6 @@ def _files(path: Path) -> list[Path]:
 
 
 def _transcript(file: Path) -> dict[str, object]:
-    """What the daemon needs of it: what was said, and the names of tools."""
     try:
         with file.open(encoding="utf-8", errors="replace") as lines:
             events = [event for line in lines for event in _event(line)]
@@ -312,14 +301,10 @@ def _event(line: str) -> Iterator[Json]:
     if isinstance(message, dict):
         content = message.get("content")
         if isinstance(content, list):
-            content = [_part(part) for part in content if _is_said(part)]
+            content = [
+                {name: part[name] for name in ("type", "text", "id", "name") if name in part}
+                for part in content
+                if isinstance(part, dict) and part.get("type") in {"text", "tool_use", "image"}
+            ]
         document["message"] = {"content": content}
     yield document
-
-
-def _is_said(part: Json) -> bool:
-    return isinstance(part, dict) and part.get("type") in {"text", "tool_use", "image"}
-
-
-def _part(part: Json) -> Json:
-    return {name: part[name] for name in ("type", "text", "id", "name") if name in part}

@@ -1,7 +1,4 @@
-"""Client: asks the running daemon over its socket.
-
-A raw socket and no HTTP library, since importing one takes longer than the whole question.
-"""
+"""Client: asks the daemon by a raw socket, since importing an HTTP library takes longer."""
 
 from __future__ import annotations
 
@@ -30,12 +27,11 @@ _CUT_SHORT = "the daemon ended before it had answered; `parachute logs` may say 
 
 
 def found_daemon() -> dict[str, object] | None:
-    """The running daemon's record, where there is one."""
     return running_daemon(home_of(os.environ))
 
 
 def daemon_record() -> dict[str, object]:
-    """The same; raises NoDaemonError when there is none."""
+    """Raises NoDaemonError."""
     record = found_daemon()
     if record is None:
         raise NoDaemonError
@@ -60,8 +56,8 @@ def current_vault() -> str:
 
 
 def in_vault(file: str) -> str:
-    """The vault path that the words mean: what is there on the disk, seen from here, if it is in
-    the vault; else a path in the vault. Raises ParachuteError for a path elsewhere.
+    """The vault path that the words mean: of what is there on the disk, seen from here, if it is in
+    the vault; else as it is. ParachuteError: a path elsewhere.
     """
     vault = os.path.realpath(str(daemon_record()["vault"]))
     real = os.path.realpath(os.path.expanduser(file))
@@ -86,12 +82,10 @@ def ask(
     timeout_s: float = _TIMEOUT_S,
     only_new: bool = False,
 ) -> Any:  # noqa: ANN401  JSON of any shape
-    """The daemon's answer to a request such as `GET /api/tasks`.
+    """The daemon's answer to a request such as `GET /api/tasks`; `only_new`: it may replace
+    nothing.
 
     Raises NoDaemonError, NotFoundError, or ParachuteError with the daemon's own sentence.
-
-    `timeout_s`: how long an answer may take, in seconds; `only_new`: what is sent may replace
-    nothing.
     """
     more = "If-None-Match: *\r\n" if only_new else ""
     body = {} if body is None and request.startswith("POST ") else body
@@ -99,7 +93,6 @@ def ask(
 
 
 def fetch(path: str) -> bytes:
-    """The bytes that the daemon answers. Raises as `ask`."""
     return _exchange(f"GET {path}", None, _TIMEOUT_S, "")
 
 
@@ -151,7 +144,6 @@ def _refusal(status: int, text: bytes) -> ParachuteError:
 
 
 def _exchange(request: str, body: dict[str, object] | None, timeout_s: float, more: str) -> bytes:
-    """The bytes of an answer; `more` are headers beside the usual ones."""
     record = daemon_record()
     payload = b"" if body is None else json.dumps(body).encode()
     host, port = str(record["host"]), int(str(record["port"]))

@@ -1,7 +1,4 @@
-"""Commands: how a file of this room declares what `parachute NAME` does.
-
-Most of them are verbs: a request to the daemon, and how its answer becomes text.
-"""
+"""Commands: how a file of this room declares what `parachute NAME` does."""
 
 from __future__ import annotations
 
@@ -23,9 +20,8 @@ CommandFunction: TypeAlias = Callable[[argparse.Namespace], int | None]  # None:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Help that leaves the lines of a text, and messages that name the nearest command.
-
-    They spell control characters out: a shell may take the words from a stranger's file name.
+    """Messages name the nearest command, and spell control characters out: a shell may take the
+    words from a stranger's file name.
     """
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401  as argparse takes them
@@ -37,7 +33,6 @@ class CommandParser(argparse.ArgumentParser):
         super().error(one_line(message))
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
-        """As argparse does, but name the nearest choice in place of the whole list."""
         if action.choices is None or value in action.choices:
             return
         import difflib
@@ -91,8 +86,8 @@ def group(name: str, short: str, long: str) -> Command:
 def command(
     name: str, short: str, *arguments: Argument, long: str | None = None
 ) -> Callable[[CommandFunction], Command]:
-    """Declare a function as the command `parachute NAME`; `NAME` may be two words, the first of
-    which is a group or a command. Its own help is `long`, the function's docstring, or `short`.
+    """Declare a function as the command `parachute NAME`, of one or two words. Its own help is
+    `long`, the function's docstring, or `short`.
     """
 
     def declare(run: CommandFunction) -> Command:
@@ -110,8 +105,7 @@ def verb(
     fails: Callable[[Json], object] = lambda _answer: False,
     long: str | None = None,
 ) -> Callable[[Callable[[Json, argparse.Namespace], None]], Command]:
-    """Declare a function that shows the daemon's answer as the command `parachute NAME`, which
-    takes `--json` too.
+    """Declare a function that shows the daemon's answer as the command `parachute NAME`.
 
     `request`: such as `GET /api/runs/{name}`, with an option's value in braces, or a function that
     asks. `fails`: whether the exit code is 1 after that answer.

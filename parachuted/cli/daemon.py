@@ -1,7 +1,4 @@
-"""Daemon commands: start, stop, restart, logs.
-
-What a daemon is made of is imported when one begins here, and a second one is refused before that.
-"""
+"""Daemon commands: start, stop, restart, logs. The daemon's parts are imported last."""
 
 from __future__ import annotations
 
@@ -88,13 +85,11 @@ def _start(options: argparse.Namespace) -> int:
 
 
 def start_in_background() -> None:
-    """Start the daemon of this home, as its settings say. Raises ParachuteError."""
     how = {"foreground": False, "make_default": False, "quiet": False, "detached": False}
     _start(argparse.Namespace(vault=None, port=None, **how))
 
 
 def _load(options: argparse.Namespace) -> Settings:
-    """The settings, with the default vault made where that is asked for. Raises ConfigError."""
     from parachuted.config import home_folder, load_settings
 
     flags = {"vault": options.vault, "port": options.port}
@@ -107,7 +102,6 @@ def _load(options: argparse.Namespace) -> Settings:
 
 
 def _refuse_start(home: str, settings: Settings) -> None:
-    """Raise DaemonError for what can be known before anything is opened."""
     from parachuted.home_files.vault_state import no_vault
 
     if not settings.vault.is_dir():
@@ -163,7 +157,6 @@ def restart(options: argparse.Namespace) -> int:
 
 
 def _refuse_hopeless(home: str, settings: Settings, record: dict[str, object]) -> None:
-    """Raise DaemonError for what would keep a daemon from starting in place of this one."""
     from parachuted.home_files.vault_state import no_vault, state_folder
 
     if not settings.vault.is_dir():
@@ -182,7 +175,6 @@ def _refuse_hopeless(home: str, settings: Settings, record: dict[str, object]) -
 
 
 def restart_in_place(record: dict[str, object]) -> dict[str, object]:
-    """Have the daemon start again where it is; its new record. Raises DaemonError."""
     ask("POST /supervisor/server/restart")
 
     def returned() -> dict[str, object] | None:
@@ -230,7 +222,6 @@ def logs(options: argparse.Namespace) -> None:
 
 
 def _background(home: str, options: argparse.Namespace) -> int:
-    """Start a daemon, and report in full what keeps it from starting."""
     _refuse_full_disk(home)
     if options.make_default:
         _load(options)
@@ -305,8 +296,6 @@ def _refuse_full_disk(folder: str) -> None:
 
 
 def _wait(home: str, process: subprocess.Popen[bytes]) -> dict[str, object] | None:
-    """Its record as soon as it answers, however long that takes; None when it has ended."""
-
     def answers() -> dict[str, object] | str | None:
         found = running_daemon(home)
         is_ours = found is not None and found["pid"] == process.pid
@@ -331,7 +320,6 @@ def _settled(home: str) -> dict[str, object] | None:
 
 
 def _end(home: str, record: dict[str, object]) -> bool:
-    """Ask the daemon to end; whether it has, and has let its home go, within our patience."""
     _signal(record, signal.SIGTERM)
     return bool(_wait_until(lambda: not is_locked(home)))
 
@@ -347,7 +335,6 @@ def _signal(record: dict[str, object], number: signal.Signals) -> None:
 
 
 def _wait_until(condition: Callable[[], _T], patience_s: float = _PATIENCE_S) -> _T:
-    """What the condition says, as soon as that is true, or when our patience is at its end."""
     deadline = time.monotonic() + patience_s
     while not (found := condition()) and time.monotonic() < deadline:
         time.sleep(_STEP_S)

@@ -49,7 +49,6 @@ class _LogFile(logging.handlers.RotatingFileHandler):
     _has_complained = False
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  as logging calls it
-        """Say that the log is not written, and why."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
@@ -138,7 +137,6 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
 
 
 def _narrate(events: Sequence[Event]) -> None:
-    """What happens, in a line each, for a person at the terminal."""
     at = f"{events[0].timestamp.astimezone():%H:%M:%S}"
     for event in events:
         for line in _lines_of(event.event, event.data):

@@ -165,7 +165,6 @@ def _say_run(run: Json) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """A JSON object spread over lines, so that a person can read it; other text as it is."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -224,7 +223,6 @@ def _say_event(options: Namespace, events: dict[str, Any]) -> int:
 
 
 def _events() -> list[dict[str, Any]]:
-    """Every event that hooks may be for, those that may be stopped last."""
     from parachuted.events.catalog import CATALOG
 
     return [

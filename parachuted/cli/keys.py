@@ -127,7 +127,7 @@ def _last_uses() -> dict[str, str | None]:
 
 
 def _refuse_unknown(scopes: tuple[Scope, ...]) -> None:
-    """Raises ValueError for an unknown module: a misspelled scope would open nothing."""
+    """A misspelled scope would open nothing."""
     named = {scope.module for scope in scopes}
     if named <= set(KNOWN_MODULES):
         return
@@ -184,7 +184,6 @@ def _may(scopes: tuple[Scope, ...]) -> str:
 
 
 def _listed(words: list[str]) -> str:
-    """`read`, `read and write`, `admin, read and write`."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 

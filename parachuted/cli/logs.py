@@ -11,8 +11,6 @@ _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line; line ends and control characters in values are escaped by JSON."""
-
     def format(self, record: logging.LogRecord) -> str:
         document = {
             "at": self.formatTime(record),

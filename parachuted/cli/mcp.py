@@ -103,7 +103,6 @@ def mcp_approve(options: Namespace) -> int:
 
 
 def _shown_and_agreed(options: Namespace) -> str | None:
-    """The digest of what was shown, once a person agrees to it; None where they do not."""
     servers = {server["name"]: server for server in ask("GET /api/mcps")["servers"]}
     found = servers.get(options.name)
     if found is None:
@@ -122,7 +121,6 @@ def _shown_and_agreed(options: Namespace) -> str | None:
 
 
 def _claude_file() -> str:
-    """The file in which Claude Code keeps the servers of a person."""
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.environ.get("HOME")
     return str((Path(folder) if folder else Path.home()) / ".claude.json")
 
@@ -169,7 +167,6 @@ def mcp_install(options: Namespace) -> None:
 
 
 def _server_entry(key: str | None) -> dict[str, Any]:
-    """How a client starts the command, as most of them have it."""
     program = shutil.which("parachute")
     words = [program] if program is not None else [sys.executable, "-m", "parachuted"]
     own = {"PARACHUTE_HOME": os.environ.get("PARACHUTE_HOME"), _KEY: key}
@@ -191,7 +188,7 @@ def _json(document: object) -> str:
 
 
 def add_server(file: Path, entry: Mapping[str, object]) -> bool:
-    """Put the entry into the file, all else stays; whether it changed. Raises ParachuteError."""
+    """All else in the file stays; whether it changed. Raises ParachuteError."""
     file = file.resolve()
     try:
         text = file.read_text("utf-8")

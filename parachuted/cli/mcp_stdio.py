@@ -43,9 +43,7 @@ class McpForwarder:
     def __init__(
         self, lines: IO[bytes], out: IO[bytes], *, key: str | None, refusal: str | None
     ) -> None:
-        """`key` None: the daemon takes us for the person at this machine. `refusal`: why there is
-        no daemon; requests are answered by it.
-        """
+        """`key` None: as the person at this machine. `refusal`: why there is no daemon."""
         self._lines, self._out, self._key = lines, out, key
         self._writing, self._opening = threading.Lock(), threading.Lock()
         self._opened, self._version = b"", ""
@@ -63,7 +61,6 @@ class McpForwarder:
             self._is_over.set()
 
     def _messages(self) -> Iterator[bytes]:
-        """The lines; one that is too long is refused, and the rest of it dropped."""
         while line := self._lines.readline(LARGEST + 1):
             if len(line) <= LARGEST:
                 yield line
@@ -73,7 +70,6 @@ class McpForwarder:
                 line = self._lines.readline(LARGEST)
 
     def _take(self, line: bytes, submit: Callable[..., object]) -> None:
-        """Requests are passed on side by side; all else in its order."""
         if not line.strip():
             return
         try:
@@ -89,7 +85,6 @@ class McpForwarder:
             self._forward(line, message)
 
     def _forward(self, line: bytes, message: Mapping[str, Any]) -> None:
-        """Whatever happens, a request is answered."""
         session = self._session
         try:
             answer = self._post(line, message)
@@ -150,7 +145,6 @@ class McpForwarder:
             return _Answer(answer.status, headers, answer.read())
 
     def _connected(self) -> closing[http.client.HTTPConnection] | None:
-        """A connection to the daemon that runs; None: there is none, or it does not answer."""
         record = found_daemon()
         if record is None:
             return None
@@ -194,7 +188,6 @@ class McpForwarder:
 
 
 def _object(value: object) -> Mapping[str, Any]:
-    """A JSON object, also as bytes; an empty one in place of anything else."""
     try:
         found = json.loads(value) if isinstance(value, bytes) else value
     except ValueError:
@@ -203,7 +196,6 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def _modern_version(message: Mapping[str, Any]) -> str | None:
-    """The version of a message that needs no session, as it says itself."""
     version = _object(_object(message.get("params")).get("_meta")).get(_VERSION_KEY)
     return _header_value(version) if isinstance(version, str) else None
 

@@ -31,7 +31,6 @@ _TYPES: dict[str, Callable[[str], object]] = {"integer": int, "number": float}
 
 
 def lines_of(answer: object) -> Iterator[str]:
-    """Any JSON value as lines; a mapping as `key: value`, but for what is empty."""
     if isinstance(answer, Mapping):
         for key, value in answer.items():
             if value not in _EMPTY:
@@ -61,10 +60,8 @@ def _field(name: str, value: object) -> Iterator[str]:
 def find_module_command(
     arguments: Sequence[str],
 ) -> tuple[CommandFunction, argparse.Namespace] | None:
-    """What these words ask of a module; None where there is no module of that name.
-
-    Exits with 2 when they make no sense to it. Raises NoDaemonError, and NotFoundError for a
-    module that has no commands or is not installed.
+    """What these words ask of a module; None where there is none of that name. Exits with 2 when
+    they make no sense. NotFoundError: it has no commands, or is not installed.
     """
     name = arguments[0]
     is_official = (bundled_folder("modules") / name / "manifest.yaml").is_file()
@@ -166,7 +163,6 @@ def _add(parser: argparse.ArgumentParser, name: str, schema: Json, *, is_require
 
 
 def _known(schema: Json) -> Json:
-    """The kind of a value that may also be missing."""
     some = [kind for kind in schema.get("anyOf", ()) if kind.get("type") != "null"]
     outer = {key: value for key, value in schema.items() if key != "anyOf"}
     return {**outer, **_known(some[0])} if some else schema
@@ -190,12 +186,10 @@ _PARTS = 3
 
 
 def is_of_module(key: str) -> bool:
-    """Whether the key is of a module's setting, and not of the daemon's own for all modules."""
     return key.startswith(MODULES_KEY) and len(key.split(".")) == _PARTS
 
 
 def module_settings() -> list[dict[str, str]]:
-    """The settings of the modules that run: key, value, default and meaning."""
     if not is_running():
         return []
     return [

@@ -155,10 +155,8 @@ def official_modules() -> tuple[str, ...]:
 
 
 def install_official(names: Iterable[str], *, yes: bool) -> int:
-    """Install modules that come with parachuted, each after its consent screen.
-
-    1 when one of them was not approved; raises ParachuteError for an unknown name, before any is
-    installed.
+    """Each after its consent screen; 1 when one was not approved. ParachuteError: an unknown name,
+    before any is installed.
     """
     wanted, known = tuple(dict.fromkeys(names)), official_modules()
     unknown = [name for name in wanted if name not in known]
@@ -183,7 +181,6 @@ def modules_approve(options: Namespace) -> int:
 
 
 def _consented(options: Namespace, name: str, consent: Json) -> int:
-    """Show the consent screen; approve exactly what was shown, if the person agrees."""
     if options.json and not options.yes:
         return say_json(consent)
     if not options.json:
@@ -296,7 +293,6 @@ def modules_test(options: Namespace) -> int:
 
 
 def _alone(act: Callable[[ModuleActions], object]) -> Json:
-    """Do it to the files of this home, and answer as the daemon does."""
     from parachuted.config import home_folder
     from parachuted.modules.actions import ModuleActions, as_document
     from parachuted.modules.registry.approvals import ModuleApprovals

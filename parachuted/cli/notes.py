@@ -112,7 +112,6 @@ def new(answer: Json, _options: Namespace) -> None:
 
 
 def _folder_problem(folder: str) -> str | None:
-    """What to read instead of a folder; None where the folder is missing."""
     try:
         entries = ask(f"GET /api/ls?path={quoted(folder)}")["entries"]
     except ParachuteError:  # the path is not a folder either, and is known not to be a note
@@ -134,7 +133,6 @@ def _path(file: str) -> str:
 
 
 def _section(note: Json, name: str) -> bytes:
-    """The section of that heading, and those below it. Raises ParachuteError."""
     wanted = name.strip().lstrip("#").strip().casefold()
     found: list[Json] = []
     for section in note["sections"]:

@@ -1,8 +1,4 @@
-"""Parser: the whole command line, of what each file of this room declares.
-
-Only the file of the chosen command is imported, so that `parachute status` costs little more than
-Python itself.
-"""
+"""Parser: the whole command line. Only the file of the chosen command is imported."""
 
 from __future__ import annotations
 
@@ -56,7 +52,6 @@ _FILES = {
 
 
 def parse(arguments: Sequence[str]) -> tuple[CommandFunction, argparse.Namespace]:
-    """The function of the command, and its options. Exits with 2 when they make no sense."""
     chosen = [file for file, names in _FILES.items() if arguments and arguments[0] in names]
     if arguments and not chosen and not arguments[0].startswith("-"):
         from parachuted.cli.module_commands import find_module_command
@@ -73,7 +68,6 @@ def parse(arguments: Sequence[str]) -> tuple[CommandFunction, argparse.Namespace
 
 
 def make_parser(files: Iterable[str] = _FILES) -> CommandParser:
-    """The command line with the commands of these files of `parachuted/cli/`; of all, without."""
     parser = CommandParser(prog="parachute", description=_ABOUT, epilog=_END)
     parser.add_argument("--version", action="version", version=f"parachuted {__version__}")
     commands = {"": parser.add_subparsers(title="commands", metavar="COMMAND")}

@@ -145,7 +145,6 @@ def restore(options: Namespace) -> int:
 
 
 def _is_archive(path: Path) -> bool:
-    """Whether there is such a file, and its name or its first bytes are a compressed archive's."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

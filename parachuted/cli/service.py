@@ -72,10 +72,8 @@ def service_status(options: Namespace) -> int:
 
 
 def this_supervisor(home: Path) -> Supervisor:
-    """The one of this machine and this person, with the service of that home; raises DaemonError
-    where there is none.
-
-    A service that an earlier version installed for the home under the plain name is that home's.
+    """That of this machine, person and home. Raises DaemonError. An earlier version installed a
+    service under the plain name for any home: that is its home's.
     """
     plain = find_supervisor(sys.platform, Path.home(), os.getuid())
     own = find_supervisor(sys.platform, Path.home(), os.getuid(), home)
@@ -89,8 +87,8 @@ def _installed_home(supervisor: Supervisor) -> Path | None:
 
 
 def install(wanted: ServiceTarget, supervisor: Supervisor, *, settle_s: float = 2.0) -> str:
-    """Write the service's file, then enable and start it if the supervisor answers; an installed
-    one is replaced and restarted. Returns what to print; raises DaemonError.
+    """Write the service's file and start it, if the supervisor answers; an installed one is
+    replaced. What to print; raises DaemonError.
 
     It counts as started when it has run for `settle_s` seconds.
     """
@@ -118,7 +116,6 @@ def install(wanted: ServiceTarget, supervisor: Supervisor, *, settle_s: float = 
 
 
 def uninstall(supervisor: Supervisor) -> str:
-    """Stop the service and remove its file. Returns what to print; raises DaemonError."""
     if not os.path.lexists(supervisor.file):
         return f"Nothing is installed: there is no {supervisor.file}."
     _refuse_foreign(supervisor)
@@ -184,7 +181,6 @@ def _write(supervisor: Supervisor, wanted: ServiceTarget) -> None:
 
 
 def _run(commands: Iterable[CommandLine]) -> str | None:
-    """Run them in order; what the first that failed had to say, or None."""
     for words in commands:
         code, said = _called(words)
         if code != 0:
@@ -193,7 +189,7 @@ def _run(commands: Iterable[CommandLine]) -> str | None:
 
 
 def _stays_up(supervisor: Supervisor, seconds: float) -> bool:
-    """Whether it still runs after so many seconds; to a supervisor a start is only a fork."""
+    """To a supervisor a start is only a fork."""
     until = time.monotonic() + seconds
     while _succeeds(supervisor.running):
         if time.monotonic() >= until:

@@ -82,7 +82,7 @@ def init(options: Namespace) -> int:
 
 
 def make_default_vault(vault: Path) -> None:
-    """For `make run`: make the default vault if there never was one, and offer modules."""
+    """For `make run`."""
     is_default = vault == Settings().vault.expanduser()
     if not is_default or vault.exists() or was_vault(home_folder(os.environ), vault):
         return
@@ -258,7 +258,6 @@ def auth_set(options: Namespace) -> None:
 
 
 def find_differences(record: dict[str, object], settings: Settings) -> list[str]:
-    """How the running daemon differs from one that starts now; a sentence each."""
     found = []
     if record["version"] != __version__:
         versions = f"the daemon is version {record['version']}, this command is {__version__}"
@@ -275,7 +274,6 @@ def find_differences(record: dict[str, object], settings: Settings) -> list[str]
 
 
 def _other_logins(record: dict[str, object], logins: Json) -> Iterator[str]:
-    """Logins in this terminal's environment that the daemon does not have, and the reverse."""
     env = find_login_environment(os.environ, Path(home_of(os.environ)))
     looked = describe_credentials(env, Path(str(record["vault"])), Path.home())
     here = {login.place: login.found for login in looked}

@@ -35,9 +35,7 @@ def escape(text: str) -> str:
 
 
 def say(text: str = "") -> None:
-    """Print one line, with the empty lines that the text begins or ends with. Line breaks within
-    it are blanks, control characters are spelled out.
-    """
+    """Print one line, with the empty lines around it; control characters are spelled out."""
     line = text.strip("\n")
     before, _, after = text.partition(line) if line else ("", "", text)
     sys.stdout.write(before + escape(" ".join(line.splitlines())) + after + "\n")
@@ -49,7 +47,6 @@ def say_text(text: str) -> None:
 
 
 def say_lines(lines: Iterable[str]) -> None:
-    """Print lines wrapped to the terminal; a program that reads has them as they are."""
     for line in lines:
         for piece in wrapped(line, _width()):
             say(piece)
@@ -61,7 +58,7 @@ def say_json(value: Any) -> int:  # noqa: ANN401  JSON of any shape
 
 
 def say_table(things: Sequence[Any], columns: Mapping[str, Column], *, nothing: str = "") -> None:
-    """Print a row for each thing, or a sentence; `columns`: a key or a function under each head."""
+    """`columns`: a key or a function under each head."""
     if not things:
         say(nothing)
         return
@@ -118,7 +115,6 @@ def count(number: int, thing: str) -> str:
 
 
 def when(moment: str | None) -> str:
-    """An ISO time, to the second, as it is read by people."""
     return (moment or "")[:19].replace("T", " ")
 
 

@@ -1,6 +1,4 @@
-"""Status: how the daemon is, asked and printed with as few imports as can be, since it is asked
-often.
-"""
+"""Status: how the daemon is. It is asked often, so it imports little."""
 
 from __future__ import annotations
 

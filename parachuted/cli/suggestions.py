@@ -179,7 +179,6 @@ def _name(name: str) -> str:
 
 
 def _edited(payload: dict[str, Any]) -> dict[str, Any]:
-    """The payload with its text as the person leaves it in $EDITOR. Raises ParachuteError."""
     name = next((name for name in _TEXTS if isinstance(payload.get(name), str)), None)
     if name is None:
         raise ParachuteError("it has no text to edit; --payload FILE gives another payload as JSON")

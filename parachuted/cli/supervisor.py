@@ -1,8 +1,4 @@
-"""Supervisors: systemd and launchd, the file that each reads, and the commands that it obeys.
-
-Pure on purpose: what is written and run must be testable on a machine that has neither. `service`
-does the writing and running.
-"""
+"""Supervisors, systemd and launchd, as values: a machine that has neither can test them."""
 
 from __future__ import annotations
 
@@ -40,14 +36,11 @@ class ServiceTarget:
 
     @property
     def command(self) -> CommandLine:
-        """The whole command. The vault, the port and all else it takes from the settings."""
         return (*self.program, "start", "--foreground")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervisor:
-    """What starts the daemon at login and again after a crash."""
-
     name: Literal["systemd", "launchd"]  # and of the bundled folder with its template
     file: Path  # what `install` writes
     template: str
@@ -67,11 +60,9 @@ class Supervisor:
 def find_supervisor(
     platform: str, user_home: Path, uid: int, home: Path | None = None
 ) -> Supervisor:
-    """The one that `platform` (as in sys.platform) has, with the service of that home; raises
-    DaemonError where there is none.
+    """That of `platform` (as in sys.platform), with the service of that home. Raises DaemonError.
 
-    Each home has a service of its own: that of ~/.parachute has the plain name, others have one
-    with the folder's name and a hash in it.
+    The service of ~/.parachute has the plain name, others the folder's name and a hash.
     """
     suffix = ""
     if home is not None and home.resolve() != (user_home / ".parachute").resolve():
@@ -139,7 +130,6 @@ def _launchd(user_home: Path, uid: int, label: str) -> Supervisor:
 
 
 def render_unit(template: bytes, wanted: ServiceTarget) -> bytes:
-    """The unit with these paths in it. Raises DaemonError for those that it cannot hold."""
     if _UNSAFE.search(wanted.program[0]):
         why = f"systemd starts no program whose path holds quotes or backslashes: {wanted.program}"
         raise DaemonError(why)
@@ -169,7 +159,6 @@ def _home_of_unit(unit: bytes) -> Path | None:
 
 
 def render_plist(template: bytes, wanted: ServiceTarget, label: str = _LAUNCHD) -> bytes:
-    """The property list with these paths. Raises DaemonError for those that it cannot hold."""
     for word in (*wanted.command, str(wanted.home)):
         _refuse_control_characters(word)
     log = str(wanted.home / "logs/service.log")
@@ -191,7 +180,6 @@ def _home_of_plist(content: bytes) -> Path | None:
 
 
 def _refuse_control_characters(word: str) -> None:
-    """Raises DaemonError for line breaks and for bytes that are not UTF-8."""
     if _CONTROL.search(word):
         why = "it holds control characters or is not UTF-8"
         raise DaemonError(f"A service cannot be given {word!r}: {why}.")

@@ -84,7 +84,6 @@ def tls(options: Namespace) -> int:
 
 
 def _save_port(port: int, *, is_silent: bool) -> None:
-    """And have a running daemon take it up. Raises DaemonError when it does not return."""
     set_setting(home_folder(os.environ), "tls.port", str(port))
     record = found_daemon()
     if record is not None:

@@ -50,107 +50,102 @@ async def make(module: ModuleHarness, kind: str, **data: object) -> str:
     return str(answer.body["entity_id"])
 
 
-async def test_one_new_name_that_comes_many_times_at_once_is_one_entity(tmp_path: Path):
-    async with brain(tmp_path) as module:
-        made = await asyncio.gather(
-            *(make(module, "person", name=name) for name in ["Bo Ek", "bo ek"] * 6),
-            make(module, "project", name="Bo Ek"),
-        )
-        assert len(set(made[:12])) == 1
-        assert len({*made}) == 2
-        assert [one.name for one in (tmp_path / "Brain/entities").rglob("bo*")] == ["bo-ek.md"] * 2
+async def test_one_new_name_that_comes_many_times_at_once_is_one_entity(
+    empty_brain, tmp_path: Path
+):
+    made = await asyncio.gather(
+        *(make(empty_brain, "person", name=name) for name in ["Bo Ek", "bo ek"] * 6),
+        make(empty_brain, "project", name="Bo Ek"),
+    )
+    assert len(set(made[:12])) == 1
+    assert len({*made}) == 2
+    assert [one.name for one in (tmp_path / "Brain/entities").rglob("bo*")] == ["bo-ek.md"] * 2
 
 
 async def test_what_would_make_an_entity_while_it_is_made_is_refused_and_holds_up_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty_brain, monkeypatch: pytest.MonkeyPatch
 ):
-    async with brain(tmp_path) as module:
-        writer = module._host._module.brain.writer
-        monkeypatch.setattr(writer, "limit_s", 0.01)
-        add = writer.store.add
+    writer = empty_brain._host._module.brain.writer
+    monkeypatch.setattr(writer, "limit_s", 0.01)
+    add = writer.store.add
 
-        async def hooked(*asked: Any) -> Any:  # as a hook on its making would
-            with pytest.raises(EditRefusedError, match="just being made"):
-                await writer.upsert_entity("person", {"name": "Bo Ek"})
-            return await add(*asked)
+    async def hooked(*asked: Any) -> Any:  # as a hook on its making would
+        with pytest.raises(EditRefusedError, match="just being made"):
+            await writer.upsert_entity("person", {"name": "Bo Ek"})
+        return await add(*asked)
 
-        monkeypatch.setattr(writer.store, "add", hooked)
-        assert await make(module, "person", name="Bo Ek")
-
-
-async def test_files_made_by_hand_are_found_wherever_they_are(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        found = await module.request("GET", "/search", query={"q": "friend"})
-
-        assert [row["name"] for row in found["results"]] == ["Kim Lee", "Zoë Müller"]
-        assert found["results"][1]["para_id"] == "Brain/old notes/Zoë Müller.md"
-        people = await module.request("GET", "/entities/person")
-        assert [one["name"] for one in people["results"]] == ["Kim Lee", "Zoë Müller"]
-        assert people["count"] == 2
+    monkeypatch.setattr(writer.store, "add", hooked)
+    assert await make(empty_brain, "person", name="Bo Ek")
 
 
-async def test_a_new_entity_is_a_readable_file(tmp_path: Path):
-    async with brain(tmp_path) as module:
-        made = await make(
-            module,
-            "person",
-            name="Bo Ek",
-            aliases=["Bo"],
-            status="yes",
-            body="Met in Bern.",
-            relationships=[{"target": "kim", "label": "Friend"}],
-        )
+async def test_files_made_by_hand_are_found_wherever_they_are(small_brain):
+    found = await small_brain.request("GET", "/search", query={"q": "friend"})
 
-        assert (tmp_path / "Brain/entities/people/bo-ek.md").read_text() == (
-            f'---\npara_id: {made}\ntype: person\naliases:\n  - Bo\nstatus: "yes"\n---\n\n'
-            "# Bo Ek\n\nMet in Bern.\n\n## Relationships\n\n- [[kim]] - Friend\n"
-        )
-        assert made.startswith("para:brain:")
-        one = await module.request("GET", "/entities/by_id", query={"id": made})
-        assert (one["@id"], one["@type"], one["name"]) == (made, "person", "Bo Ek")
-        assert [name for name, _ in module.published] == ["brain.entity.created"]
+    assert [row["name"] for row in found["results"]] == ["Kim Lee", "Zoë Müller"]
+    assert found["results"][1]["para_id"] == "Brain/old notes/Zoë Müller.md"
+    people = await small_brain.request("GET", "/entities/person")
+    assert [one["name"] for one in people["results"]] == ["Kim Lee", "Zoë Müller"]
+    assert people["count"] == 2
 
 
-async def test_one_of_that_name_is_added_to(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        made = await make(module, "person", name="kim lee", aliases=["K."], born="1980")
+async def test_a_new_entity_is_a_readable_file(empty_brain, tmp_path: Path):
+    made = await make(
+        empty_brain,
+        "person",
+        name="Bo Ek",
+        aliases=["Bo"],
+        status="yes",
+        body="Met in Bern.",
+        relationships=[{"target": "kim", "label": "Friend"}],
+    )
 
-        assert made == "para:brain:kimkimkimkim"
-        assert (tmp_path / KIM).read_text() == KIM_TEXT.replace(
-            "  - 'Kimmy'\n", "  - Kimmy\n  - K.\n"
-        ).replace("[friend]\n", '[friend]\nborn: "1980"\n')
+    assert (tmp_path / "Brain/entities/people/bo-ek.md").read_text() == (
+        f'---\npara_id: {made}\ntype: person\naliases:\n  - Bo\nstatus: "yes"\n---\n\n'
+        "# Bo Ek\n\nMet in Bern.\n\n## Relationships\n\n- [[kim]] - Friend\n"
+    )
+    assert made.startswith("para:brain:")
+    one = await empty_brain.request("GET", "/entities/by_id", query={"id": made})
+    assert (one["@id"], one["@type"], one["name"]) == (made, "person", "Bo Ek")
+    assert [name for name, _ in empty_brain.published] == ["brain.entity.created"]
 
 
-async def test_an_edit_changes_what_it_names_and_no_other_byte(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        before = (tmp_path / KIM).read_text()
-        body = {"data": {"status": "away", "tags": None}}
-        changed = await module.request("PUT", "/entities/para:brain:kimkimkimkim", body=body)
+async def test_one_of_that_name_is_added_to(small_brain, tmp_path: Path):
+    made = await make(small_brain, "person", name="kim lee", aliases=["K."], born="1980")
 
-        assert changed["status"] == "away"
-        assert (tmp_path / KIM).read_text() == before.replace("tags: [friend]\n", "status: away\n")
+    assert made == "para:brain:kimkimkimkim"
+    assert (tmp_path / KIM).read_text() == KIM_TEXT.replace(
+        "  - 'Kimmy'\n", "  - Kimmy\n  - K.\n"
+    ).replace("[friend]\n", '[friend]\nborn: "1980"\n')
 
 
-async def test_a_name_or_a_spelling_of_it_means_an_entity(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
+async def test_an_edit_changes_what_it_names_and_no_other_byte(small_brain, tmp_path: Path):
+    before = (tmp_path / KIM).read_text()
+    body = {"data": {"status": "away", "tags": None}}
+    changed = await small_brain.request("PUT", "/entities/para:brain:kimkimkimkim", body=body)
 
-        async def meant(text: str, **query: str) -> tuple[object, float]:
-            found = await module.request("GET", "/resolve", query={"q": text, **query})
-            return found["match"] and found["match"]["name"], found["confidence"]
+    assert changed["status"] == "away"
+    assert (tmp_path / KIM).read_text() == before.replace("tags: [friend]\n", "status: away\n")
 
-        assert await meant("Kim Lee") == ("Kim Lee", 0.98)
-        assert await meant("Kimmy") == ("Kim Lee", 0.95)
-        assert await meant("KIM  lee") == ("Kim Lee", 0.93)
-        assert await meant("zoe muller") == ("Zoë Müller", 0.93)
-        assert await meant("Zoë Müller's") == ("Zoë Müller", 0.85)
-        assert await meant("brain:kimkimkimkim") == ("Kim Lee", 1.0)
-        assert await meant("KIMKIMKIMKIM") == ("Kim Lee", 1.0)
-        assert await meant(KIM) == ("Kim Lee", 1.0)
-        name, confidence = await meant("Zoe Mueler")
-        assert name == "Zoë Müller"
-        assert 0.6 < confidence < 0.8
-        assert await meant("Kim Lee", type="organization") == (None, 0.0)
-        assert await meant("nothing like it") == (None, 0.0)
+
+async def test_a_name_or_a_spelling_of_it_means_an_entity(small_brain):
+
+    async def meant(text: str, **query: str) -> tuple[object, float]:
+        found = await small_brain.request("GET", "/resolve", query={"q": text, **query})
+        return found["match"] and found["match"]["name"], found["confidence"]
+
+    assert await meant("Kim Lee") == ("Kim Lee", 0.98)
+    assert await meant("Kimmy") == ("Kim Lee", 0.95)
+    assert await meant("KIM  lee") == ("Kim Lee", 0.93)
+    assert await meant("zoe muller") == ("Zoë Müller", 0.93)
+    assert await meant("Zoë Müller's") == ("Zoë Müller", 0.85)
+    assert await meant("brain:kimkimkimkim") == ("Kim Lee", 1.0)
+    assert await meant("KIMKIMKIMKIM") == ("Kim Lee", 1.0)
+    assert await meant(KIM) == ("Kim Lee", 1.0)
+    name, confidence = await meant("Zoe Mueler")
+    assert name == "Zoë Müller"
+    assert 0.6 < confidence < 0.8
+    assert await meant("Kim Lee", type="organization") == (None, 0.0)
+    assert await meant("nothing like it") == (None, 0.0)
 
 
 async def test_two_of_one_name_are_candidates_and_no_match(tmp_path: Path):
@@ -169,19 +164,18 @@ async def test_two_of_one_name_are_candidates_and_no_match(tmp_path: Path):
         assert found["match"]["path"] == "Brain/entities/projects/kim.md"
 
 
-async def test_an_editors_changes_are_followed_and_announced_once(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        write(tmp_path, KIM, KIM_TEXT.replace("Kimmy", "Kay"))
-        await module.event("file.modified", path=KIM)
-        await module.event("file.modified", path=KIM)
+async def test_an_editors_changes_are_followed_and_announced_once(small_brain, tmp_path: Path):
+    write(tmp_path, KIM, KIM_TEXT.replace("Kimmy", "Kay"))
+    await small_brain.event("file.modified", path=KIM)
+    await small_brain.event("file.modified", path=KIM)
 
-        assert (await module.tool("brain-resolve", text="Kay"))["match"]["name"] == "Kim Lee"
-        assert (await module.tool("brain-resolve", text="Kimmy"))["confidence"] < 0.95
-        assert [name for name, _ in module.published] == ["brain.entity.updated"]
+    assert (await small_brain.tool("brain-resolve", text="Kay"))["match"]["name"] == "Kim Lee"
+    assert (await small_brain.tool("brain-resolve", text="Kimmy"))["confidence"] < 0.95
+    assert [name for name, _ in small_brain.published] == ["brain.entity.updated"]
 
-        (tmp_path / KIM).unlink()
-        await module.event("file.deleted", path=KIM)
-        assert await module.tool("brain-search", query="Kay") == []
+    (tmp_path / KIM).unlink()
+    await small_brain.event("file.deleted", path=KIM)
+    assert await small_brain.tool("brain-search", query="Kay") == []
 
 
 async def test_an_id_stays_with_its_file_through_a_move_and_an_edit_while_off(tmp_path: Path):
@@ -201,15 +195,14 @@ async def test_an_id_stays_with_its_file_through_a_move_and_an_edit_while_off(tm
         assert found["path"] == "Brain/kim again.md"
 
 
-async def test_links_are_relationships_and_made_once(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        body = {"path": "kim", "para_id": "Zoë Müller", "label": "Friend"}
-        assert (await module.request("POST", "/link", body=body))["linked"] is True
-        assert (await module.request("POST", "/link", body=body))["linked"] is False
+async def test_links_are_relationships_and_made_once(small_brain, tmp_path: Path):
+    body = {"path": "kim", "para_id": "Zoë Müller", "label": "Friend"}
+    assert (await small_brain.request("POST", "/link", body=body))["linked"] is True
+    assert (await small_brain.request("POST", "/link", body=body))["linked"] is False
 
-        assert (tmp_path / KIM).read_text() == KIM_TEXT + "- [[Zoë Müller]] - Friend\n"
-        facts = await module.request("GET", "/facts", query={"entity": "kim"})
-        assert [one["text"] for one in facts] == ["[[acme]] - Founder", "[[Zoë Müller]] - Friend"]
+    assert (tmp_path / KIM).read_text() == KIM_TEXT + "- [[Zoë Müller]] - Friend\n"
+    facts = await small_brain.request("GET", "/facts", query={"entity": "kim"})
+    assert [one["text"] for one in facts] == ["[[acme]] - Founder", "[[Zoë Müller]] - Friend"]
 
 
 async def test_a_note_that_is_linked_by_several_at_once_has_every_link(tmp_path: Path):
@@ -226,15 +219,16 @@ async def test_a_note_that_is_linked_by_several_at_once_has_every_link(tmp_path:
         assert [text.count(one["para_id"]) for one in found] == [1] * 6
 
 
-async def test_an_entity_that_several_write_at_once_keeps_what_each_added(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        await asyncio.gather(
-            *(make(module, "person", name="kim lee", aliases=[alias]) for alias in ("K.", "Kiki")),
-            module.request("POST", "/link", body={"path": KIM, "para_id": "Zoë Müller"}),
-        )
+async def test_an_entity_that_several_write_at_once_keeps_what_each_added(
+    small_brain, tmp_path: Path
+):
+    await asyncio.gather(
+        *(make(small_brain, "person", name="kim lee", aliases=[alias]) for alias in ("K.", "Kiki")),
+        small_brain.request("POST", "/link", body={"path": KIM, "para_id": "Zoë Müller"}),
+    )
 
-        text = (tmp_path / KIM).read_text()
-        assert [text.count(part) for part in ("Kimmy", "K.", "Kiki", "[[Zoë")] == [1, 1, 1, 1]
+    text = (tmp_path / KIM).read_text()
+    assert [text.count(part) for part in ("Kimmy", "K.", "Kiki", "[[Zoë")] == [1, 1, 1, 1]
 
 
 async def test_a_note_that_mentions_an_entity_gets_its_id(tmp_path: Path):
@@ -277,107 +271,102 @@ async def test_types_are_edited_as_a_file_and_all_else_in_it_stays(tmp_path: Pat
             await module.request("DELETE", "/types/recipe")
 
 
-async def test_the_default_types_are_there_without_a_file(tmp_path: Path):
-    async with brain(tmp_path) as module:
-        shown = await module.request("GET", "/types")
+async def test_the_default_types_are_there_without_a_file(empty_brain, tmp_path: Path):
+    shown = await empty_brain.request("GET", "/types")
 
-        assert [one["name"] for one in shown] == [
-            "person",
-            "project",
-            "topic",
-            "resource",
-            "organization",
-            "event",
-        ]
-        await module.request("POST", "/types", body={"name": "recipe"})
-        assert len(await module.tool("brain-types")) == 7
-        assert (tmp_path / "Brain/types.yaml").read_text().count("folder:") == 7
-
-
-async def test_searches_are_kept(tmp_path: Path):
-    async with brain(tmp_path) as module:
-        query = {
-            "id": "",
-            "name": "My friends",
-            "entity_type": "person",
-            "filters": [{"field_name": "tags", "operator": "contains", "value": "friend"}],
-        }
-        made = await module.request("POST", "/queries", body=query)
-
-        assert made == {"id": "my-friends"}
-        kept = await module.request("GET", "/queries")
-        assert kept == {"queries": [{**query, "id": "my-friends"}]}
-        await module.request("DELETE", "/queries/my-friends")
-        assert await module.request("GET", "/queries") == {"queries": []}
-        with pytest.raises(NotFoundError, match="no query my-friends"):
-            await module.request("DELETE", "/queries/my-friends")
+    assert [one["name"] for one in shown] == [
+        "person",
+        "project",
+        "topic",
+        "resource",
+        "organization",
+        "event",
+    ]
+    await empty_brain.request("POST", "/types", body={"name": "recipe"})
+    assert len(await empty_brain.tool("brain-types")) == 7
+    assert (tmp_path / "Brain/types.yaml").read_text().count("folder:") == 7
 
 
-async def test_a_deleted_entity_is_gone(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        await module.request("DELETE", "/entities/para:brain:kimkimkimkim")
+async def test_searches_are_kept(empty_brain):
+    query = {
+        "id": "",
+        "name": "My friends",
+        "entity_type": "person",
+        "filters": [{"field_name": "tags", "operator": "contains", "value": "friend"}],
+    }
+    made = await empty_brain.request("POST", "/queries", body=query)
 
-        assert not (tmp_path / KIM).exists()
-        with pytest.raises(NotFoundError, match="was not found"):
-            await module.request("GET", "/entities/by_id", query={"id": "kim"})
-        with pytest.raises(EditRefusedError, match="no type 'plant'"):
-            await make(module, "plant", name="Fern")
-
-
-async def test_a_text_names_entities_and_each_is_announced_once(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        api = module.interface("BrainInterface")
-        text = "Had lunch with Kim Lee and Zoë Müller.\n\n    Kim Lee in code"
-        found = await api.detect_mentions("Daily/journals/2026-02-24.md", text, "para:daily:abc")
-
-        assert [(one["name"], text[one["start"] : one["end"]]) for one in found] == [
-            ("Kim Lee", "Kim Lee"),
-            ("Zoë Müller", "Zoë Müller"),
-        ]
-        assert all(one["confidence"] > 0.8 for one in found)
-        zoe = found[1]["para_id"]
-        assert f"para_id: {zoe}\n" in (tmp_path / "Brain/old notes/Zoë Müller.md").read_text()
-        await api.detect_mentions("Daily/journals/2026-02-24.md", text, "para:daily:abc")
-        reported = [data for name, data in module.published if name == "brain.mention.detected"]
-        assert [(one["source_id"], one["para_id"]) for one in reported] == [
-            ("para:daily:abc", "para:brain:kimkimkimkim"),
-            ("para:daily:abc", zoe),
-        ]
-        suggested = await module.request("POST", "/suggest", body={"text": text})
-        assert suggested["count"] == 2
-        assert await module.tool("brain-suggest", text="nothing") == []
+    assert made == {"id": "my-friends"}
+    kept = await empty_brain.request("GET", "/queries")
+    assert kept == {"queries": [{**query, "id": "my-friends"}]}
+    await empty_brain.request("DELETE", "/queries/my-friends")
+    assert await empty_brain.request("GET", "/queries") == {"queries": []}
+    with pytest.raises(NotFoundError, match="no query my-friends"):
+        await empty_brain.request("DELETE", "/queries/my-friends")
 
 
-async def test_what_an_entity_is_related_to_follows_the_files(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        found = await module.request("GET", "/traverse", query={"entity": "kim"})
-        assert [(one["name"], one["label"], one["direction"]) for one in found["results"]] == [
-            ("Acme", "Founder", "out")
-        ]
-        write(tmp_path, "Brain/bo.md", "# Bo\n\nLeads [[Kim Lee]] and [[later]].\n")
-        await module.event("file.created", path="Brain/bo.md")
-        found = await module.request("GET", "/backlinks", query={"entity": "kim"})
-        assert [one["name"] for one in found["results"]] == ["Bo"]
+async def test_a_deleted_entity_is_gone(small_brain, tmp_path: Path):
+    await small_brain.request("DELETE", "/entities/para:brain:kimkimkimkim")
 
-        write(tmp_path, "Brain/entities/topics/later.md", "# Later\n")
-        await module.event("file.created", path="Brain/entities/topics/later.md")
-        query = {"entity": "Acme", "depth": "3"}
-        found = await module.request("GET", "/traverse", query=query)
-        assert [(one["name"], one["depth"]) for one in found["results"]] == [
-            ("Kim Lee", 1),
-            ("Bo", 2),
-            ("Later", 3),
-        ]
-        graph = await module.request("GET", "/graph")
-        assert {node["name"] for node in graph["nodes"]} == {
-            "Acme",
-            "Bo",
-            "Kim Lee",
-            "Later",
-            "Zoë Müller",
-        }
-        assert len(graph["edges"]) == 3
-        assert "para:brain:kimkimkimkim" in {edge["target"] for edge in graph["edges"]}
+    assert not (tmp_path / KIM).exists()
+    with pytest.raises(NotFoundError, match="was not found"):
+        await small_brain.request("GET", "/entities/by_id", query={"id": "kim"})
+    with pytest.raises(EditRefusedError, match="no type 'plant'"):
+        await make(small_brain, "plant", name="Fern")
+
+
+async def test_a_text_names_entities_and_each_is_announced_once(small_brain, tmp_path: Path):
+    api = small_brain.interface("BrainInterface")
+    text = "Had lunch with Kim Lee and Zoë Müller.\n\n    Kim Lee in code"
+    found = await api.detect_mentions("Daily/journals/2026-02-24.md", text, "para:daily:abc")
+
+    assert [(one["name"], text[one["start"] : one["end"]]) for one in found] == [
+        ("Kim Lee", "Kim Lee"),
+        ("Zoë Müller", "Zoë Müller"),
+    ]
+    assert all(one["confidence"] > 0.8 for one in found)
+    zoe = found[1]["para_id"]
+    assert f"para_id: {zoe}\n" in (tmp_path / "Brain/old notes/Zoë Müller.md").read_text()
+    await api.detect_mentions("Daily/journals/2026-02-24.md", text, "para:daily:abc")
+    reported = [data for name, data in small_brain.published if name == "brain.mention.detected"]
+    assert [(one["source_id"], one["para_id"]) for one in reported] == [
+        ("para:daily:abc", "para:brain:kimkimkimkim"),
+        ("para:daily:abc", zoe),
+    ]
+    suggested = await small_brain.request("POST", "/suggest", body={"text": text})
+    assert suggested["count"] == 2
+    assert await small_brain.tool("brain-suggest", text="nothing") == []
+
+
+async def test_what_an_entity_is_related_to_follows_the_files(small_brain, tmp_path: Path):
+    found = await small_brain.request("GET", "/traverse", query={"entity": "kim"})
+    assert [(one["name"], one["label"], one["direction"]) for one in found["results"]] == [
+        ("Acme", "Founder", "out")
+    ]
+    write(tmp_path, "Brain/bo.md", "# Bo\n\nLeads [[Kim Lee]] and [[later]].\n")
+    await small_brain.event("file.created", path="Brain/bo.md")
+    found = await small_brain.request("GET", "/backlinks", query={"entity": "kim"})
+    assert [one["name"] for one in found["results"]] == ["Bo"]
+
+    write(tmp_path, "Brain/entities/topics/later.md", "# Later\n")
+    await small_brain.event("file.created", path="Brain/entities/topics/later.md")
+    query = {"entity": "Acme", "depth": "3"}
+    found = await small_brain.request("GET", "/traverse", query=query)
+    assert [(one["name"], one["depth"]) for one in found["results"]] == [
+        ("Kim Lee", 1),
+        ("Bo", 2),
+        ("Later", 3),
+    ]
+    graph = await small_brain.request("GET", "/graph")
+    assert {node["name"] for node in graph["nodes"]} == {
+        "Acme",
+        "Bo",
+        "Kim Lee",
+        "Later",
+        "Zoë Müller",
+    }
+    assert len(graph["edges"]) == 3
+    assert "para:brain:kimkimkimkim" in {edge["target"] for edge in graph["edges"]}
 
 
 async def test_entities_of_all_types_are_listed_by_a_part_of_a_name_and_twins_in_pairs(
@@ -441,22 +430,21 @@ async def test_other_modules_and_apps_find_a_thing_by_its_id(tmp_path: Path):
         assert [one["name"] for one in await api.search("Acme")] == ["Acme", "Kim Lee"]
 
 
-async def test_a_question_is_answered_by_the_passage_that_fits(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        query = {"query": "Who is it that grows the beans?", "explain": "true"}
-        found = await module.request("GET", "/recall", query=query)
+async def test_a_question_is_answered_by_the_passage_that_fits(small_brain, tmp_path: Path):
+    query = {"query": "Who is it that grows the beans?", "explain": "true"}
+    found = await small_brain.request("GET", "/recall", query=query)
 
-        assert found["count"] >= 1
-        best = found["results"][0]
-        assert (best["para_id"], best["is_match"]) == ("para:brain:kimkimkimkim", True)
-        assert "beans" in best["text"]
-        assert best["why"]
-        api = module.interface("BrainInterface")
-        write(tmp_path, KIM, KIM_TEXT.replace("beans", "melons"))
-        await module.event("file.modified", path=KIM)
-        again = await api.recall("beans")  # with the [semantic] extra the nearest is found
-        assert not any(one["is_match"] for one in again["results"])
-        assert (await api.recall("a melon?", num_results=1))["count"] == 1
+    assert found["count"] >= 1
+    best = found["results"][0]
+    assert (best["para_id"], best["is_match"]) == ("para:brain:kimkimkimkim", True)
+    assert "beans" in best["text"]
+    assert best["why"]
+    api = small_brain.interface("BrainInterface")
+    write(tmp_path, KIM, KIM_TEXT.replace("beans", "melons"))
+    await small_brain.event("file.modified", path=KIM)
+    again = await api.recall("beans")  # with the [semantic] extra the nearest is found
+    assert not any(one["is_match"] for one in again["results"])
+    assert (await api.recall("a melon?", num_results=1))["count"] == 1
 
 
 async def test_what_is_wrong_is_listed_with_its_file_and_nothing_is_rewritten(tmp_path: Path):
@@ -499,15 +487,14 @@ async def test_what_is_wrong_is_listed_with_its_file_and_nothing_is_rewritten(tm
     assert {path: (tmp_path / path).read_text() for path in files} == files
 
 
-async def test_what_a_person_refused_is_not_suggested_again(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        text = "Lunch with Kim Lee."
-        assert len(await module.tool("brain-suggest", text=text)) == 1
-        body = {"para_id": "kimkimkimkim", "text": "Kim Lee", "accepted": False}
-        await module.request("POST", "/mentions/answer", body=body)
-        assert await module.tool("brain-suggest", text=text) == []
-        await module.request("POST", "/mentions/answer", body={**body, "accepted": True})
-        assert len(await module.tool("brain-suggest", text=text)) == 1
+async def test_what_a_person_refused_is_not_suggested_again(small_brain):
+    text = "Lunch with Kim Lee."
+    assert len(await small_brain.tool("brain-suggest", text=text)) == 1
+    body = {"para_id": "kimkimkimkim", "text": "Kim Lee", "accepted": False}
+    await small_brain.request("POST", "/mentions/answer", body=body)
+    assert await small_brain.tool("brain-suggest", text=text) == []
+    await small_brain.request("POST", "/mentions/answer", body={**body, "accepted": True})
+    assert len(await small_brain.tool("brain-suggest", text=text)) == 1
 
 
 async def test_what_is_private_is_in_no_answer_and_no_edit_loses_it(tmp_path: Path):

@@ -136,22 +136,6 @@ async def test_entities_of_odd_files_have_the_types_that_the_app_reads(live: Liv
         assert not (vault / "Brain/entities/people/empty.md").exists()
 
 
-async def test_queries_are_kept(live: Live):
-    async with live() as daemon_rig:
-        await with_brain(daemon_rig)
-        query = {
-            "id": "",
-            "name": "Friends",
-            "entity_type": "person",
-            "filters": [{"field_name": "tags", "operator": "eq", "value": "friend"}],
-        }
-        made = await app(daemon_rig, "POST", "/api/brain/queries", query)
-        assert fits(made, {"id": TEXT})
-        kept = await app(daemon_rig, "GET", "/api/brain/queries")
-        assert kept == {"queries": [{**query, "id": made["id"]}]}
-        await app(daemon_rig, "DELETE", f"/api/brain/queries/{made['id']}")
-
-
 async def test_an_entity_typed_in_an_editor_is_there(live: Live, vault: Path):
     async with live() as daemon_rig:
         await with_brain(daemon_rig)

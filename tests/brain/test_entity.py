@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from types import ModuleType
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.home_files.bundled import bundled_folder
+from tests.module_files import brain_file
 
 TYPES = {"people": "person", "projects": "project", "organizations": "organization"}
 
 
-def part(name: str) -> ModuleType:
-    """A file of the module, as a part of a package."""
-    folder = bundled_folder("modules") / "brain"
-    if "brain_parts" not in sys.modules:
-        package = ModuleType("brain_parts")
-        package.__path__ = [str(folder)]
-        sys.modules["brain_parts"] = package
-    return importlib.import_module(f"brain_parts.{name}")
-
-
-entity, names, periods = map(part, ["entity", "names", "periods"])
+entity, names, periods = map(brain_file, ["entity", "names", "periods"])
 
 
 def read(text: str, path: str = "Brain/entities/people/kim.md", **frontmatter: object):

@@ -1,4 +1,4 @@
-"""Graph: typed, directed, dated edges, walked in both directions, and the same after any update."""
+"""Graph: typed, directed, dated edges, walked in both directions, as the files say now."""
 
 from __future__ import annotations
 
@@ -6,118 +6,129 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.brain.engines import engine
+from tests.module_files import brain_file
 
-graph = engine("graph")
-Edge, Graph, Node = graph.Edge, graph.Graph, graph.Node
+entity, entity_index, graph = map(brain_file, ["entity", "entity_index", "graph"])
+TYPES = {"people": "person", "organizations": "organization", "projects": "project"}
+KIM, ACME = "Brain/people/kim.md", "Brain/organizations/acme.md"
+GARDEN, LOU = "Brain/projects/garden.md", "Brain/people/lou.md"
+SMALL = {
+    KIM: "- [[acme]] - Founder (2020 to 2022)",
+    ACME: "- [[garden]]",
+    GARDEN: "",
+    LOU: "- [[garden]] - Advisor",
+}
 
 
-def node(key: str, kind: str = "person"):
-    return Node(key, kind, key.title(), f"Brain/{key}.md")
+def read(path: str, lines: str = "", **frontmatter: object):
+    text = f"## Relationships\n{lines}\n"
+    return entity.read_entity(path, text, frontmatter, body_at=0, digest="", types=TYPES)
 
 
-def small():
-    """kim founded acme in 2020 and left in 2022; acme runs garden; lou advises garden."""
-    made = Graph()
-    made.put(node("kim"), [Edge("kim", "acme", "Founder", "2020-01-01", "2022-12-31")])
-    made.put(node("acme", "organization"), [Edge("acme", "garden")])
-    made.put(node("garden", "project"), [])
-    made.put(node("lou"), [Edge("lou", "garden", "Advisor")])
+def index_of(files: dict[str, str]):
+    made = entity_index.EntityIndex()
+    for path, lines in files.items():
+        made.put(read(path, lines))
     return made
 
 
-def ids(found) -> list[tuple[str, int]]:
-    return [(one.node.id, one.depth) for one in found]
+def walked(files: dict[str, str], start: str, **how: object) -> list[tuple[str, int]]:
+    index = index_of(files)
+    reached = graph.Graph(index).traverse(index.at(start), **how)
+    return [(one.entity.name, one.depth) for one in reached]
 
 
 def test_it_is_walked_along_the_arrows_against_them_and_both_ways():
-    one = small()
-
-    assert ids(one.traverse("kim", depth=2, direction="out")) == [("acme", 1), ("garden", 2)]
-    assert ids(one.traverse("garden", direction="in")) == [("acme", 1), ("lou", 1)]
-    assert ids(one.traverse("kim", depth=3)) == [("acme", 1), ("garden", 2), ("lou", 3)]
-    assert ids(one.traverse("lou", direction="in")) == []
+    assert walked(SMALL, KIM, depth=2, direction="out") == [("acme", 1), ("garden", 2)]
+    assert walked(SMALL, GARDEN, direction="in") == [("acme", 1), ("lou", 1)]
+    assert walked(SMALL, KIM, depth=3) == [("acme", 1), ("garden", 2), ("lou", 3)]
+    assert walked(SMALL, LOU, direction="in") == []
 
 
 def test_a_type_limits_what_is_given_and_not_what_is_walked_through():
-    one = small()
-
-    assert ids(one.traverse("kim", depth=3, type="person")) == [("lou", 3)]
-    assert ids(one.traverse("kim", depth=3, type="topic")) == []
+    assert walked(SMALL, KIM, depth=3, type="person") == [("lou", 3)]
+    assert walked(SMALL, KIM, depth=3, type="topic") == []
 
 
 def test_a_day_limits_the_edges():
-    one = small()
-
-    assert ids(one.traverse("kim", on="2022-12-31")) == [("acme", 1)]
-    assert ids(one.traverse("kim", on="2023-01-01")) == []
+    assert walked(SMALL, KIM, on="2022-12-31") == [("acme", 1)]
+    assert walked(SMALL, KIM, on="2023-01-01") == []
 
 
 def test_a_circle_is_walked_once():
-    one = Graph()
-    one.put(node("a"), [Edge("a", "b"), Edge("a", "a")])
-    one.put(node("b"), [Edge("b", "a")])
+    files = {KIM: "- [[lou]] and [[kim]]", LOU: "- [[kim]]"}
 
-    assert ids(one.traverse("a", depth=6)) == [("b", 1)]
-
-
-def test_what_is_related_to_something_that_is_not_there_counts_when_it_comes():
-    one = Graph()
-    one.put(node("kim"), [Edge("kim", "acme")])
-
-    assert ids(one.traverse("kim")) == []
-
-    one.put(node("acme"), [])
-
-    assert ids(one.traverse("kim")) == [("acme", 1)]
-    assert [(found.id, edge.target) for found, edge in one.backlinks("acme")] == [("kim", "acme")]
-
-
-def test_an_edge_of_another_source_is_refused_and_changes_nothing():
-    one = small()
-
-    with pytest.raises(ValueError, match="another source"):
-        one.put(node("kim"), [Edge("lou", "acme")])
-
-    assert ids(one.traverse("kim")) == [("acme", 1)]
+    assert walked(files, KIM, depth=6) == [("lou", 1)]
 
 
 def test_a_drawing_has_the_most_related_first_and_says_how_many_it_left_out():
-    nodes, edges, more = small().drawing(limit=2)
+    nodes, edges, more = graph.Graph(index_of(SMALL)).drawing(limit=2)
 
-    assert [(one.id, degree) for one, degree in nodes] == [("acme", 2), ("garden", 2)]
-    assert [(one.source, one.target) for one in edges] == [("acme", "garden")]
+    assert [(one.name, degree) for one, degree in nodes] == [("acme", 2), ("garden", 2)]
+    assert [(one.source, one.target) for one in edges] == [(ACME, GARDEN)]
     assert more == 2
 
 
 def test_a_drawing_around_a_node_has_what_is_near_and_keeps_that_node_whatever_its_type():
-    nodes, edges, _more = small().drawing(around="kim", depth=2, type="project")
+    index = index_of(SMALL)
+    nodes, edges, _more = graph.Graph(index).drawing(around=index.at(KIM), type="project")
 
-    assert [one.id for one, _degree in nodes] == ["kim", "garden"]
+    assert [one.name for one, _degree in nodes] == ["kim", "garden"]
     assert edges == []
 
 
-KEYS = st.sampled_from("abcdef")
-STEPS = st.lists(
-    st.tuples(KEYS, st.none() | st.lists(st.tuples(KEYS, st.sampled_from(["", "knows"]))))
+SPELLINGS = (
+    "kim",
+    "Brain/people/kim.md",
+    "Brain/people/kim",
+    "person-kim",
+    "Kim Lee",
+    "KIM/LEE",
+    "Käm",
 )
+SPELLINGS += ("para:brain:kimkimkimkim", "KIMKIMKIMKIM", "brain:oldoldoldold", "para:daily:abcabc")
 
 
-@given(STEPS)
-def test_after_any_updates_it_is_as_if_built_again_from_what_is_left(steps):
-    one, left = Graph(), {}
-    for key, targets in steps:
-        left.pop(key, None)
-        if targets is None:
-            one.remove(key)
-        else:
-            left[key] = [Edge(key, target, label) for target, label in targets]
-            one.put(node(key), left[key])
-    again = Graph()
-    for key in sorted(left):
-        again.put(node(key), left[key])
+NAMES = {
+    "aliases": ["Kim Lee", "KIM/LEE", "Käm"],
+    "para_id": "para:brain:kimkimkimkim",
+    "former_ids": ["para:brain:oldoldoldold", "para:daily:abcabc"],
+}
 
-    assert one.drawing() == again.drawing()
-    for key in "abcdef":
-        assert one.traverse(key, depth=3) == again.traverse(key, depth=3)
-        assert one.backlinks(key) == again.backlinks(key)
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_link_counts_by_every_spelling_whichever_file_comes_first(spelling: str):
+    kim, lou = read(KIM, **NAMES), read(LOU, f"- [[{spelling}]]")
+    for files in ([kim, lou], [lou, kim]):
+        index = entity_index.EntityIndex()
+        for file in files:
+            index.put(file)
+
+        (link,) = graph.Graph(index).backlinks(index.at(KIM))
+
+        assert link == (lou, graph.Edge(LOU, KIM))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([KIM, LOU, GARDEN]), st.none() | st.sampled_from(SPELLINGS)),
+        max_size=8,
+    )
+)
+def test_after_any_changes_the_edges_are_those_of_the_files_that_are_left(steps):
+    index, left = entity_index.EntityIndex(), {}
+    for path, target in steps:
+        left.pop(path, None)
+        index.remove(path)
+        if target is not None:
+            left[path] = read(path, f"- [[{target}]]", **(NAMES if path == KIM else {}))
+            index.put(left[path])
+    again = entity_index.EntityIndex()
+    for path in sorted(left):
+        again.put(left[path])
+    one, other = graph.Graph(index), graph.Graph(again)
+
+    assert one.drawing() == other.drawing()
+    for file in left.values():
+        assert one.traverse(file, depth=3) == other.traverse(file, depth=3)
+        assert one.backlinks(file) == other.backlinks(file)

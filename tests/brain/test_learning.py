@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError
-from tests.brain.engines import engine
 from tests.brain.test_brain import KIM, a_vault, brain, make, write
+from tests.module_files import brain_file
 
-unknown = engine("suggesting")
+unknown = brain_file("suggesting")
 TODAY = datetime.now(UTC).date()
 DAY = f"Daily/journals/{TODAY}.md"
 OLD = f"Daily/journals/{TODAY - timedelta(days=200)}.md"
@@ -108,28 +108,27 @@ async def test_what_is_suggested_for_an_entry_has_a_para_id(tmp_path: Path):
         assert found["para_id"] in (tmp_path / TARA).read_text()
 
 
-async def test_a_type_can_be_suggested_and_waits_for_a_person(tmp_path: Path):
-    async with brain(tmp_path) as module:
-        api = module.interface("BrainInterface")
-        made = await api.suggest_type("recipe", {"serves": "integer"}, "Food", "Three soups.")
-        assert made == "s0000000001"
-        await module.request("POST", "/types/suggest", body={"name": "plant"})
-        await module.tool("brain-types", action="suggest", name="person", fields=["born"])
+async def test_a_type_can_be_suggested_and_waits_for_a_person(empty_brain, tmp_path: Path):
+    api = empty_brain.interface("BrainInterface")
+    made = await api.suggest_type("recipe", {"serves": "integer"}, "Food", "Three soups.")
+    assert made == "s0000000001"
+    await empty_brain.request("POST", "/types/suggest", body={"name": "plant"})
+    await empty_brain.tool("brain-types", action="suggest", name="person", fields=["born"])
 
-        assert not (tmp_path / "Brain/types.yaml").exists()
-        assert [one[:2] for one in module.suggested] == [("create", "Brain/types.yaml")] * 3
-        text = str(module.suggested[0][2]["text"])
-        over = str(module.suggested[1][2]["over"])  # to which both add, whichever is approved first
-        assert text.startswith(over)
-        assert str(module.suggested[1][2]["text"]).startswith(over)
-        write(tmp_path, "Brain/types.yaml", text)
-        await module.event("file.created", path="Brain/types.yaml")
-        shown = {one["name"]: one for one in await module.request("GET", "/types")}
-        assert shown["recipe"]["fields"] == [
-            {"name": "serves", "type": "integer", "required": False}
-        ]
-        with pytest.raises(EditRefusedError, match="not a name of a type"):
-            await api.suggest_type("No Type")
+    assert not (tmp_path / "Brain/types.yaml").exists()
+    assert [one[:2] for one in empty_brain.suggested] == [("create", "Brain/types.yaml")] * 3
+    text = str(empty_brain.suggested[0][2]["text"])
+    over = str(
+        empty_brain.suggested[1][2]["over"]
+    )  # to which both add, whichever is approved first
+    assert text.startswith(over)
+    assert str(empty_brain.suggested[1][2]["text"]).startswith(over)
+    write(tmp_path, "Brain/types.yaml", text)
+    await empty_brain.event("file.created", path="Brain/types.yaml")
+    shown = {one["name"]: one for one in await empty_brain.request("GET", "/types")}
+    assert shown["recipe"]["fields"] == [{"name": "serves", "type": "integer", "required": False}]
+    with pytest.raises(EditRefusedError, match="not a name of a type"):
+        await api.suggest_type("No Type")
 
 
 async def test_notes_link_to_an_entity_too(tmp_path: Path):
@@ -169,38 +168,34 @@ async def test_a_projects_instructions_are_read_where_they_are_or_said_not_to_be
         assert "not read" not in texts["gone"]
 
 
-async def test_a_person_and_a_topic_without_a_file_are_suggested_once(tmp_path: Path):
+async def test_a_person_and_a_topic_without_a_file_are_suggested_once(small_brain):
     text = (
         "Met with Zuzana Prokop and Kim Lee. Asked Monday, told `Ana`, called home. "
         "She adds a module on prompt engineering."
     )
-    async with brain(a_vault(tmp_path)) as module:
-        api = module.interface("BrainInterface")
-        for path in (DAY, OLD):
-            await api.detect_mentions(path, text, "para:daily:abc")
-        await api.detect_mentions("Notes/other.md", "Met with Ota Novak.")  # that is no entry
+    api = small_brain.interface("BrainInterface")
+    for path in (DAY, OLD):
+        await api.detect_mentions(path, text, "para:daily:abc")
+    await api.detect_mentions("Notes/other.md", "Met with Ota Novak.")  # that is no entry
 
-        assert [(action, path) for action, path, _payload in module.suggested] == [
-            ("create", "Brain/entities/people/zuzana-prokop.md"),
-            ("create", "Brain/entities/topics/prompt-engineering.md"),
-        ]
-        made = str(module.suggested[0][2]["text"])
-        assert made.startswith("---\npara_id: para:brain:")
-        assert made.endswith("type: person\n---\n\n# Zuzana Prokop\n")
+    assert [(action, path) for action, path, _payload in small_brain.suggested] == [
+        ("create", "Brain/entities/people/zuzana-prokop.md"),
+        ("create", "Brain/entities/topics/prompt-engineering.md"),
+    ]
+    made = str(small_brain.suggested[0][2]["text"])
+    assert made.startswith("---\npara_id: para:brain:")
+    assert made.endswith("type: person\n---\n\n# Zuzana Prokop\n")
 
 
-async def test_an_entry_that_two_events_tell_of_at_once_has_its_names_suggested_once(
-    tmp_path: Path,
-):
-    async with brain(a_vault(tmp_path)) as module:
-        api = module.interface("BrainInterface")
-        text = "Met with Zuzana Prokop."
-        both = (api.detect_mentions(DAY, text, f"para:daily:{one}") for one in ("abc", "bcd"))
-        await asyncio.gather(*both)
+async def test_an_entry_that_two_events_tell_of_at_once_has_its_names_suggested_once(small_brain):
+    api = small_brain.interface("BrainInterface")
+    text = "Met with Zuzana Prokop."
+    both = (api.detect_mentions(DAY, text, f"para:daily:{one}") for one in ("abc", "bcd"))
+    await asyncio.gather(*both)
 
-        assert [path for _, path, _ in module.suggested] == [
-            "Brain/entities/people/zuzana-prokop.md"
-        ]
+    assert [path for _, path, _ in small_brain.suggested] == [
+        "Brain/entities/people/zuzana-prokop.md"
+    ]
 
 
 @given(st.text(alphabet="aAbB metwith'\u2019.\n-`", max_size=60))

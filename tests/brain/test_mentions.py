@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.brain.engines import engine
+from tests.module_files import brain_file
 
-mentions = engine("mentions")
+mentions = brain_file("mentions")
 
 
 def index(*entities: tuple[str, list[str], str], **options):

@@ -148,14 +148,15 @@ async def test_notes_of_any_name_keep_no_other_one_from_being_read(
 TWO_ROLES = "## Facts\n\n- Role: Baker\n- Role: Smith (since 2024-05-01)\n"
 
 
-async def test_an_entity_of_any_name_is_taken_in_whole_when_it_is_saved(tmp_path: Path):
-    async with brain(tmp_path) as module:
-        for name in ("'...'", "'\"\"'", "'!!!'", "🦊", "Kim"):
-            write(tmp_path, KIM, f"---\nname: {name}\n---\n{TWO_ROLES}")
-            await module.event("file.modified", path=KIM)
-        ((action, path, payload),) = module.suggested
-        assert (action, path) == ("update", KIM)
-        assert "- Role: Baker (until 2024-04-30)" in str(payload)
+async def test_an_entity_of_any_name_is_taken_in_whole_when_it_is_saved(
+    empty_brain, tmp_path: Path
+):
+    for name in ("'...'", "'\"\"'", "'!!!'", "🦊", "Kim"):
+        write(tmp_path, KIM, f"---\nname: {name}\n---\n{TWO_ROLES}")
+        await empty_brain.event("file.modified", path=KIM)
+    ((action, path, payload),) = empty_brain.suggested
+    assert (action, path) == ("update", KIM)
+    assert "- Role: Baker (until 2024-04-30)" in str(payload)
 
 
 @pytest.mark.parametrize(
@@ -177,12 +178,11 @@ async def test_what_cannot_be_suggested_of_a_contradiction_is_left_to_the_doctor
 
 
 async def test_a_value_that_holds_since_the_first_day_of_all_ends_the_other_one_on_that_day(
-    tmp_path: Path,
+    empty_brain, tmp_path: Path
 ):
-    async with brain(tmp_path) as module:
-        write(tmp_path, KIM, "## Facts\n\n- Role: Baker\n- Role: Smith (since 0001-01-01)\n")
-        await module.event("file.created", path=KIM)
-        assert "- Role: Baker (until 0001-01-01)" in str(module.suggested)
+    write(tmp_path, KIM, "## Facts\n\n- Role: Baker\n- Role: Smith (since 0001-01-01)\n")
+    await empty_brain.event("file.created", path=KIM)
+    assert "- Role: Baker (until 0001-01-01)" in str(empty_brain.suggested)
 
 
 async def test_types_that_are_no_file_are_the_default_ones_until_they_are_mended(tmp_path: Path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,10 +12,10 @@ from hypothesis import strategies as st
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.vault import parse_note
 from tests.brain.test_brain import brain, write
-from tests.brain.test_entity import part
+from tests.module_files import brain_file
 
 type_file, entity_index, entity, compose = map(
-    part, ["type_file", "entity_index", "entity", "compose"]
+    brain_file, ["type_file", "entity_index", "entity", "compose"]
 )
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=30)
 
@@ -135,37 +134,3 @@ def test_ids_survive_any_moves_and_edits_on_and_off(tmp_path_factory: pytest.Tem
         for para_id, path in list(ids.items()):  # while it is off
             ids[para_id] = path.replace(".md", "-.md")
             (vault / path).rename(vault / ids[para_id])
-
-
-BAD = (
-    b"---\n", b"---\na: [\n---\n", b"---\n- a\n---\n", b"---\n{{date}}\n---\n# T\n",
-    b"\xff\xfe\x00", b"---\npara_id: [a]\ntype: {b: c}\naliases: {d: e}\n---\n",
-    b"---\ntype: " + b"[" * 500 + b"\n---\n", b"# \n# \n", b"[[[[x]]]]", b"---\na: *b\n---\n",
-    b"```\n" * 99, b"---\na: &a [*a]\n---\n", b"\x00\x01", b"---\n? [x]\n: y\n---\n",
-    b"---\ntags: 1\nname: null\nformer_ids: {a: b}\n---\n", b"## Relationships\n- [[]]\n- [[|]]\n",
-)  # fmt: skip
-
-
-async def test_500_malformed_notes_are_listed_and_all_else_works(tmp_path: Path):
-    chance = random.Random(7)  # noqa: S311
-    files = {}
-    for number in range(500):
-        data = bytearray(BAD[number % len(BAD)])
-        for _ in range(number // len(BAD)):
-            data.insert(chance.randint(0, len(data)), chance.choice(b"-\n:[]{}\"'#x |>&*\xc3"))
-        files[tmp_path / f"Brain/bad/{number}.md"] = bytes(data)
-    write(tmp_path, "Brain/good.md", "---\npara_id: para:brain:goodgoodgood\n---\n# Good One\n")
-    (tmp_path / "Brain/bad").mkdir()
-    for path, data in files.items():
-        path.write_bytes(data)
-    async with brain(tmp_path) as module:
-        assert (await module.tool("brain-resolve", text="good one"))["confidence"] > 0.9
-        assert await module.doctor()
-        listed = {one["path"] for one in await module.request("GET", "/problems")}
-        assert len(listed & {f"Brain/bad/{number}.md" for number in range(500)}) == 500
-        assert await module.request("GET", "/graph", query={"limit": "1000"})
-        await module.request("GET", "/recall", query={"query": "good"})
-        await module.tool("brain-suggest", text="Good One x")
-        link = {"path": "goodgoodgood", "para_id": "Brain/bad/7.md"}
-        assert (await module.request("POST", "/link", body=link))["linked"] is True
-    assert {path: path.read_bytes() for path in files} == files

@@ -11,24 +11,31 @@ from tests.stories.daemon_rig import Live, save
 
 KIM = "Brain/entities/people/kim-lee.md"
 DAY = "Daily/journals/2026-02-24.md"
-ENTRY = "# Noon\n\nHad lunch with Kim Lee in Bern.\n"
+ENTRY = "# Noon\n\nHad lunch with Kim Lee and [[Lou Day|her]], not `[[Bo Berg]]`.\n"
 
 
-async def test_an_entry_typed_in_an_editor_is_linked_to_whom_it_names(live: Live, vault: Path):
-    save(vault / KIM, "# Kim Lee\n\nGrows beans.\n")
+async def test_an_entry_typed_in_an_editor_is_linked_to_whom_it_names_or_links_to(
+    live: Live, vault: Path
+):
+    people = {
+        name: f"Brain/entities/people/{name}.md" for name in ("kim-lee", "lou-day", "bo-berg")
+    }
+    for name, path in people.items():
+        save(vault / path, f"# {name.replace('-', ' ').title()}\n\nGrows beans.\n")
     async with live() as daemon_rig:
         await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
         await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
         save(vault / DAY, ENTRY)
-        await daemon_rig.until(lambda: daemon_rig.reported("brain.mention.detected"))
+        await daemon_rig.until(lambda: len(daemon_rig.reported("brain.mention.detected")) == 2)
         await daemon_rig.until(lambda: "mentions:" in (vault / DAY).read_text())
 
-        (reported,) = daemon_rig.reported("brain.mention.detected")
-        assert f"para_id: {reported['para_id']}\n" in (vault / KIM).read_text()
-        assert str(reported["para_id"]) in (vault / DAY).read_text()
+        named = [str(one["para_id"]) for one in daemon_rig.reported("brain.mention.detected")]
+        assert f"para_id: {named[0]}\n" in (vault / KIM).read_text()
+        assert f"para_id: {named[1]}\n" in (vault / people["lou-day"]).read_text()
+        assert all(para_id in (vault / DAY).read_text() for para_id in named)
         assert (vault / DAY).read_text().endswith(ENTRY)
         await daemon_rig.settled()  # the index follows a write within moments
-        found = await get(daemon_rig, f"/api/brain/context?entity={reported['para_id']}")
+        found = await get(daemon_rig, f"/api/brain/context?entity={named[0]}")
         assert DAY in found["text"]
 
 
@@ -48,21 +55,6 @@ async def test_brain_works_without_daily_and_daily_without_brain(live: Live, vau
 
         await post(daemon_rig, "/api/modules/brain/enable")
         assert (await get(daemon_rig, "/api/brain/resolve?q=Kim Lee"))["match"]["path"] == KIM
-
-
-async def test_a_link_that_somebody_typed_is_a_mention_and_one_in_code_is_none(
-    live: Live, vault: Path
-):
-    save(vault / KIM, "# Kim Lee\n")
-    save(vault / "Brain/entities/people/bo.md", "# Bo Berg\n")
-    async with live() as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
-        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
-        save(vault / DAY, "# Noon\n\nMet [[Kim Lee|her]], not `[[Bo Berg]]`.\n")
-        await daemon_rig.until(lambda: "mentions:" in (vault / DAY).read_text())
-
-        (reported,) = daemon_rig.reported("brain.mention.detected")
-        assert f"para_id: {reported['para_id']}\n" in (vault / KIM).read_text()
 
 
 async def test_a_suggested_mention_of_an_entity_that_is_deleted_is_withdrawn(

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+
+from parachuted.testing import ModuleHarness
+from tests.daily.journal_of import daily
 
 
 @pytest.fixture
@@ -31,3 +34,10 @@ def spoken_words(tmp_path_factory) -> Path:
         ["espeak-ng", "-v", "en-us", "-s", "130", "-w", path, "one two three four five"], check=True
     )
     return path
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[ModuleHarness]:
+    """Daily in an empty vault."""
+    async with daily(tmp_path) as module:
+        yield module

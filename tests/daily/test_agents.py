@@ -19,7 +19,7 @@ from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import call, get, key_of, post
 from tests.api.routes.test_modules import install
 from tests.daily.journal_of import DAY, NOON, daily, write
-from tests.daily.loading import daily_file
+from tests.module_files import daily_file
 from tests.stories.daemon_rig import Live, save
 
 parse_agent = daily_file("agent_files").parse_agent
@@ -199,11 +199,10 @@ async def test_a_day_is_done_once_unless_it_is_forced_and_one_without_entries_ne
 
 
 @pytest.mark.parametrize("length", [253, 255, 3000])
-async def test_no_agent_has_a_name_that_no_file_can_have(tmp_path: Path, length: int):
-    async with daily(tmp_path) as module:
-        for method, rest in (("GET", ""), ("POST", "/reset"), ("POST", "/run")):
-            with pytest.raises(NotFoundError, match="There is no agent aaa"):
-                await module.request(method, f"{AGENTS}/{'a' * length}{rest}")
+async def test_no_agent_has_a_name_that_no_file_can_have(journal, length: int):
+    for method, rest in (("GET", ""), ("POST", "/reset"), ("POST", "/run")):
+        with pytest.raises(NotFoundError, match="There is no agent aaa"):
+            await journal.request(method, f"{AGENTS}/{'a' * length}{rest}")
 
 
 async def test_a_run_that_fails_says_why_and_writes_nothing(tmp_path: Path):

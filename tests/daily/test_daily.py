@@ -17,18 +17,17 @@ from tests.stories.daemon_rig import Live, save
 
 
 @pytest.mark.usefixtures("in_utc")
-async def test_an_entry_is_a_block_of_its_day_in_the_writers_time_zone(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        entry_id = await write(module, "Met Kim.", at="2026-02-24T23:30:00-05:00")
+async def test_an_entry_is_a_block_of_its_day_in_the_writers_time_zone(journal, tmp_path: Path):
+    entry_id = await write(journal, "Met Kim.", at="2026-02-24T23:30:00-05:00")
 
-        assert (tmp_path / DAY).read_text() == (
-            f"---\ndate: 2026-02-24\nentries:\n  {entry_id.removeprefix('para:')}:\n"
-            f"    type: text\n    created: 23:30\n    zone: UTC-05:00\n---\n\n"
-            f"# {entry_id} 23:30\n\nMet Kim.\n\n---\n"
-        )
-        found = await module.request("GET", f"/entries/{entry_id}")
-        assert found["content"] == "Met Kim."
-        assert created(module) == ["Met Kim."]
+    assert (tmp_path / DAY).read_text() == (
+        f"---\ndate: 2026-02-24\nentries:\n  {entry_id.removeprefix('para:')}:\n"
+        f"    type: text\n    created: 23:30\n    zone: UTC-05:00\n---\n\n"
+        f"# {entry_id} 23:30\n\nMet Kim.\n\n---\n"
+    )
+    found = await journal.request("GET", f"/entries/{entry_id}")
+    assert found["content"] == "Met Kim."
+    assert created(journal) == ["Met Kim."]
 
 
 @pytest.mark.usefixtures("in_utc")
@@ -58,38 +57,35 @@ async def test_created_at_keeps_its_offset(tmp_path: Path, layout: str, at: str,
     )
 
 
-async def test_an_offset_beyond_all_numbers_is_refused(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        with pytest.raises(ParachuteError, match="offset: should be less"):
-            await module.request("GET", "/entries", query={"offset": "9" * 30})
+async def test_an_offset_beyond_all_numbers_is_refused(journal):
+    with pytest.raises(ParachuteError, match="offset: should be less"):
+        await journal.request("GET", "/entries", query={"offset": "9" * 30})
 
 
-async def test_entries_made_at_once_are_all_kept(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        await asyncio.gather(*(write(module, f"Thought {n}") for n in range(12)))
+async def test_entries_made_at_once_are_all_kept(journal):
+    await asyncio.gather(*(write(journal, f"Thought {n}") for n in range(12)))
 
-        page = await module.request("GET", "/entries", query={"date": "2026-02-24"})
-        assert page["count"] == 12
-        assert {row["snippet"] for row in page["entries"]} == {f"Thought {n}" for n in range(12)}
-        assert sorted(created(module)) == sorted(f"Thought {n}" for n in range(12))
+    page = await journal.request("GET", "/entries", query={"date": "2026-02-24"})
+    assert page["count"] == 12
+    assert {row["snippet"] for row in page["entries"]} == {f"Thought {n}" for n in range(12)}
+    assert sorted(created(journal)) == sorted(f"Thought {n}" for n in range(12))
 
 
-async def test_an_entry_typed_in_an_editor_is_announced_once(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        await write(module, "First")
-        path = tmp_path / DAY
-        path.write_text(path.read_text() + "\n# Evening\n\nTyped by hand.\n")
-        await module.event("file.modified", path=DAY)
-        await module.event("file.modified", path=DAY)
+async def test_an_entry_typed_in_an_editor_is_announced_once(journal, tmp_path: Path):
+    await write(journal, "First")
+    path = tmp_path / DAY
+    path.write_text(path.read_text() + "\n# Evening\n\nTyped by hand.\n")
+    await journal.event("file.modified", path=DAY)
+    await journal.event("file.modified", path=DAY)
 
-        assert created(module) == ["First", "Typed by hand."]
-        assert await module.tool("daily-search", query="HAND typed")
+    assert created(journal) == ["First", "Typed by hand."]
+    assert await journal.tool("daily-search", query="HAND typed")
 
-        path.write_text(path.read_text().replace("Evening", "Late").replace("by hand", "again"))
-        await module.event("file.modified", path=DAY)
+    path.write_text(path.read_text().replace("Evening", "Late").replace("by hand", "again"))
+    await journal.event("file.modified", path=DAY)
 
-        assert created(module) == ["First", "Typed by hand."]
-        assert [n for n, _ in module.published].count("daily.entry.updated") == 1
+    assert created(journal) == ["First", "Typed by hand."]
+    assert [n for n, _ in journal.published].count("daily.entry.updated") == 1
 
 
 async def test_what_was_there_before_is_not_news(tmp_path: Path):
@@ -103,39 +99,36 @@ async def test_what_was_there_before_is_not_news(tmp_path: Path):
         assert module.published == []
 
 
-async def test_a_day_under_another_name_has_no_new_entries(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        entry_id = await write(module, "First")
-        moved = "Daily/journals/2026-02-25.md"
-        (tmp_path / DAY).rename(tmp_path / moved)
-        await module.event("file.moved", **{"path": moved, "from": DAY})
+async def test_a_day_under_another_name_has_no_new_entries(journal, tmp_path: Path):
+    entry_id = await write(journal, "First")
+    moved = "Daily/journals/2026-02-25.md"
+    (tmp_path / DAY).rename(tmp_path / moved)
+    await journal.event("file.moved", **{"path": moved, "from": DAY})
 
-        assert created(module) == ["First"]
-        assert (await module.request("GET", f"/entries/{entry_id}"))["path"] == moved
-        assert (await module.request("GET", "/entries"))["count"] == 1
-
-
-async def test_an_edit_and_a_removal_leave_the_rest_of_the_day(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        first, second = await write(module, "First"), await write(module, "Second")
-        before = (tmp_path / DAY).read_text()
-        changed = await module.request("PATCH", f"/entries/{first}", body={"content": "Better"})
-
-        assert changed["content"] == "Better"
-        assert (tmp_path / DAY).read_text() == before.replace("First", "Better")
-
-        await module.request("DELETE", f"/entries/{second}")
-        page = await module.request("GET", "/entries")
-        assert [row["snippet"] for row in page["entries"]] == ["Better"]
-        assert second.removeprefix("para:") not in (tmp_path / DAY).read_text()
+    assert created(journal) == ["First"]
+    assert (await journal.request("GET", f"/entries/{entry_id}"))["path"] == moved
+    assert (await journal.request("GET", "/entries"))["count"] == 1
 
 
-async def test_an_entry_that_is_not_there_is_a_404(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        answer = await module.request("GET", "/entries/para:daily:abcabcabcabc")
-        assert answer.status == 404
-        assert answer.body["detail"] == "There is no entry para:daily:abcabcabcabc."
-        assert answer.body["id"] == "para:daily:abcabcabcabc"
+async def test_an_edit_and_a_removal_leave_the_rest_of_the_day(journal, tmp_path: Path):
+    first, second = await write(journal, "First"), await write(journal, "Second")
+    before = (tmp_path / DAY).read_text()
+    changed = await journal.request("PATCH", f"/entries/{first}", body={"content": "Better"})
+
+    assert changed["content"] == "Better"
+    assert (tmp_path / DAY).read_text() == before.replace("First", "Better")
+
+    await journal.request("DELETE", f"/entries/{second}")
+    page = await journal.request("GET", "/entries")
+    assert [row["snippet"] for row in page["entries"]] == ["Better"]
+    assert second.removeprefix("para:") not in (tmp_path / DAY).read_text()
+
+
+async def test_an_entry_that_is_not_there_is_a_404(journal):
+    answer = await journal.request("GET", "/entries/para:daily:abcabcabcabc")
+    assert answer.status == 404
+    assert answer.body["detail"] == "There is no entry para:daily:abcabcabcabc."
+    assert answer.body["id"] == "para:daily:abcabcabcabc"
 
 
 async def test_other_modules_and_agents_read_the_journal(tmp_path: Path):
@@ -152,38 +145,40 @@ async def test_other_modules_and_agents_read_the_journal(tmp_path: Path):
         assert len(await module.tool("daily-today")) == 1
 
 
-async def test_an_app_may_say_what_kind_of_entry_it_is_and_more_than_is_known(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        answer = await module.request(
-            "POST",
-            "/entries",
-            body={
-                "content": "A walk",
-                "created_at": NOON,
-                "metadata": {"type": "voice", "audio": "assets/a.wav", "duration": 42, "mood": "!"},
-            },
+async def test_an_app_may_say_what_kind_of_entry_it_is_and_more_than_is_known(
+    journal, tmp_path: Path
+):
+    answer = await journal.request(
+        "POST",
+        "/entries",
+        body={
+            "content": "A walk",
+            "created_at": NOON,
+            "metadata": {"type": "voice", "audio": "assets/a.wav", "duration": 42, "mood": "!"},
+        },
+    )
+
+    found = await journal.request("GET", f"/entries/{answer['id']}")
+    assert found["metadata"] == {
+        "type": "voice",
+        "audio": "assets/a.wav",
+        "duration": 42,
+        "status": "complete",
+    }
+    assert "    duration: 42\n" in (tmp_path / DAY).read_text()
+    name, data = journal.published[0]
+    assert (name, data["audio_path"]) == ("daily.entry.created", "Daily/assets/a.wav")
+
+
+async def test_a_value_that_no_journal_can_hold_is_refused_and_nothing_written(
+    journal, tmp_path: Path
+):
+    with pytest.raises(EditRefusedError, match="audio cannot hold"):
+        await journal.request(
+            "POST", "/entries", body={"content": "x", "metadata": {"audio": "a\n---\nb"}}
         )
 
-        found = await module.request("GET", f"/entries/{answer['id']}")
-        assert found["metadata"] == {
-            "type": "voice",
-            "audio": "assets/a.wav",
-            "duration": 42,
-            "status": "complete",
-        }
-        assert "    duration: 42\n" in (tmp_path / DAY).read_text()
-        name, data = module.published[0]
-        assert (name, data["audio_path"]) == ("daily.entry.created", "Daily/assets/a.wav")
-
-
-async def test_a_value_that_no_journal_can_hold_is_refused_and_nothing_written(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        with pytest.raises(EditRefusedError, match="audio cannot hold"):
-            await module.request(
-                "POST", "/entries", body={"content": "x", "metadata": {"audio": "a\n---\nb"}}
-            )
-
-        assert not (tmp_path / "Daily").exists()
+    assert not (tmp_path / "Daily").exists()
 
 
 async def test_daily_runs_in_the_daemon_and_hears_an_editor(live: Live, vault: Path):
@@ -243,35 +238,35 @@ async def test_the_doctor_names_an_entry_of_two_files_and_an_agent_that_cannot_r
     assert misnamed.path == "Daily/.agents/My Agent.md"
 
 
-async def test_an_id_of_a_typed_entry_never_meets_the_one_that_took_its_place(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        (tmp_path / DAY).parent.mkdir(parents=True)
-        (tmp_path / DAY).write_text("# One\n\n1\n\n# Two\n\n2\n")
-        await module.event("file.created", path=DAY)
-        two, one = [row["id"] for row in (await module.request("GET", "/entries"))["entries"]]
-        (tmp_path / DAY).write_text("# Zero\n\n0\n\n" + (tmp_path / DAY).read_text())
-        await module.event("file.modified", path=DAY)
-        before = (tmp_path / DAY).read_text()
+async def test_an_id_of_a_typed_entry_never_meets_the_one_that_took_its_place(
+    journal, tmp_path: Path
+):
+    (tmp_path / DAY).parent.mkdir(parents=True)
+    (tmp_path / DAY).write_text("# One\n\n1\n\n# Two\n\n2\n")
+    await journal.event("file.created", path=DAY)
+    two, one = [row["id"] for row in (await journal.request("GET", "/entries"))["entries"]]
+    (tmp_path / DAY).write_text("# Zero\n\n0\n\n" + (tmp_path / DAY).read_text())
+    await journal.event("file.modified", path=DAY)
+    before = (tmp_path / DAY).read_text()
 
-        for method in ("DELETE", "PATCH"):
-            with pytest.raises(NotFoundError):
-                await module.request(method, f"/entries/{two}", body={} or None)
-        assert (tmp_path / DAY).read_text() == before
-        assert one != two
+    for method in ("DELETE", "PATCH"):
+        with pytest.raises(NotFoundError):
+            await journal.request(method, f"/entries/{two}", body={} or None)
+    assert (tmp_path / DAY).read_text() == before
+    assert one != two
 
-        first = (await module.request("GET", "/entries"))["entries"][-1]["id"]
-        changed = await module.request("PATCH", f"/entries/{first}", body={"content": "00"})
-        assert (changed["title"], changed["content"]) == ("Zero", "00")
+    first = (await journal.request("GET", "/entries"))["entries"][-1]["id"]
+    changed = await journal.request("PATCH", f"/entries/{first}", body={"content": "00"})
+    assert (changed["title"], changed["content"]) == ("Zero", "00")
 
 
-async def test_an_id_that_a_later_file_claims_still_names_the_first_entry(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        entry_id = await write(module, "Mine.")
-        fake = "Daily/journals/2026-01-02.md"
-        (tmp_path / fake).write_text((tmp_path / DAY).read_text().replace("Mine.", "Fake."))
-        await module.event("file.created", path=fake)
+async def test_an_id_that_a_later_file_claims_still_names_the_first_entry(journal, tmp_path: Path):
+    entry_id = await write(journal, "Mine.")
+    fake = "Daily/journals/2026-01-02.md"
+    (tmp_path / fake).write_text((tmp_path / DAY).read_text().replace("Mine.", "Fake."))
+    await journal.event("file.created", path=fake)
 
-        assert (await module.request("GET", f"/entries/{entry_id}"))["content"] == "Mine."
+    assert (await journal.request("GET", f"/entries/{entry_id}"))["content"] == "Mine."
 
 
 @pytest.mark.parametrize("layout", ["journals", "entries"])
@@ -294,24 +289,22 @@ async def test_an_entry_that_is_sent_again_is_there_once(tmp_path: Path, layout:
             await module.request("POST", "/entries", body={**body, "id": "../etc"})
 
 
-async def test_an_id_that_another_key_sent_first_names_another_entry(tmp_path: Path):
+async def test_an_id_that_another_key_sent_first_names_another_entry(journal):
     body = {"created_at": NOON, "id": "abc123def456"}
-    async with daily(tmp_path) as module:
-        theirs = await module.with_key("k_phone").request(
-            "POST", "/entries", body={**body, "content": "Theirs."}
-        )
-        mine = await module.request("POST", "/entries", body={**body, "content": "Mine."})
+    theirs = await journal.with_key("k_phone").request(
+        "POST", "/entries", body={**body, "content": "Theirs."}
+    )
+    mine = await journal.request("POST", "/entries", body={**body, "content": "Mine."})
 
-        assert mine["id"] != theirs["id"]
-        found = await module.request("GET", f"/entries/{mine['id']}")
-        assert found["content"] == "Mine."
+    assert mine["id"] != theirs["id"]
+    found = await journal.request("GET", f"/entries/{mine['id']}")
+    assert found["content"] == "Mine."
 
 
-async def test_an_entry_with_an_odd_id_keeps_no_other_from_being_told_of(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        for day, odd in ((24, "a b"), (25, "a/b"), (26, "a" * 300)):
-            path = f"Daily/entries/2026-02-{day}.md"
-            save(tmp_path / path, f'---\nentry_id: "para:daily:{odd}"\n---\nOdd.\n')
-            await module.event("file.created", path=path)
-        await write(module, "Met Kim.")
-        assert created(module)[-1] == "Met Kim."
+async def test_an_entry_with_an_odd_id_keeps_no_other_from_being_told_of(journal, tmp_path: Path):
+    for day, odd in ((24, "a b"), (25, "a/b"), (26, "a" * 300)):
+        path = f"Daily/entries/2026-02-{day}.md"
+        save(tmp_path / path, f'---\nentry_id: "para:daily:{odd}"\n---\nOdd.\n')
+        await journal.event("file.created", path=path)
+    await write(journal, "Met Kim.")
+    assert created(journal)[-1] == "Met Kim."

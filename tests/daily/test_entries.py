@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.daily.loading import daily_file
+from tests.module_files import daily_file
 
 entries = daily_file("entries")
 lines = daily_file("lines")

@@ -130,19 +130,18 @@ async def test_files_of_other_kinds_are_counted_and_named(tmp_path: Path):
         assert plan["summary"].endswith("left out: 2 .docx, 1 .md, 1 without a suffix.")
 
 
-async def test_days_are_exported_as_markdown_html_or_a_zip(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        await write(module, "Kim & <b>Lee</b>.\n\nRain.")
-        await write(module, "Another day.", at="2026-02-25T12:00:00-05:00")
+async def test_days_are_exported_as_markdown_html_or_a_zip(journal, tmp_path: Path):
+    await write(journal, "Kim & <b>Lee</b>.\n\nRain.")
+    await write(journal, "Another day.", at="2026-02-25T12:00:00-05:00")
 
-        assert await export(module, "markdown") == (
-            b"# 2026-02-24\n\n## 12:00\n\nKim & <b>Lee</b>.\n\nRain.\n"
-        )
-        page = await export(module, "html")
-        assert b"<p>Kim &amp; &lt;b&gt;Lee&lt;/b&gt;.</p><p>Rain.</p>" in page
-        with zipfile.ZipFile(io.BytesIO(await export(module, "zip"))) as archive:
-            assert archive.namelist() == [DAY]
-            assert archive.read(DAY) == (tmp_path / DAY).read_bytes()
+    assert await export(journal, "markdown") == (
+        b"# 2026-02-24\n\n## 12:00\n\nKim & <b>Lee</b>.\n\nRain.\n"
+    )
+    page = await export(journal, "html")
+    assert b"<p>Kim &amp; &lt;b&gt;Lee&lt;/b&gt;.</p><p>Rain.</p>" in page
+    with zipfile.ZipFile(io.BytesIO(await export(journal, "zip"))) as archive:
+        assert archive.namelist() == [DAY]
+        assert archive.read(DAY) == (tmp_path / DAY).read_bytes()
 
 
 async def test_the_command_line_shows_a_plan_imports_and_exports(tmp_path: Path):
@@ -275,26 +274,27 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.mark.usefixtures("zone")
 @pytest.mark.parametrize("year", ["0001", "9999"])
-async def test_an_entry_of_the_first_or_the_last_year_is_one_like_others(tmp_path: Path, year: str):
-    async with daily(tmp_path) as module:
-        for day in (f"{year}-01-01T00:00:00Z", f"{year}-12-31T23:59:59Z"):
-            await write(module, f"Of {day}.", at=day)
-        put(
-            tmp_path,
-            "Journal.json",
-            json.dumps(
-                {
-                    "entries": [
-                        {"creationDate": f"{year}-01-01T00:00:00Z", "text": "An old one."},
-                        {"creationDate": f"{year}-12-31T23:59:59Z", "text": "A late one."},
-                    ]
-                }
-            ),
-        )
-        put(tmp_path, f"{year}-12-31.md", "The last.")
-        done = await bring(module, dry_run=False)
-        assert done["added"] + len(done["problems"]) == 3
-        assert (await module.request("GET", "/entries"))["count"] == 2 + done["added"]
+async def test_an_entry_of_the_first_or_the_last_year_is_one_like_others(
+    journal, tmp_path: Path, year: str
+):
+    for day in (f"{year}-01-01T00:00:00Z", f"{year}-12-31T23:59:59Z"):
+        await write(journal, f"Of {day}.", at=day)
+    put(
+        tmp_path,
+        "Journal.json",
+        json.dumps(
+            {
+                "entries": [
+                    {"creationDate": f"{year}-01-01T00:00:00Z", "text": "An old one."},
+                    {"creationDate": f"{year}-12-31T23:59:59Z", "text": "A late one."},
+                ]
+            }
+        ),
+    )
+    put(tmp_path, f"{year}-12-31.md", "The last.")
+    done = await bring(journal, dry_run=False)
+    assert done["added"] + len(done["problems"]) == 3
+    assert (await journal.request("GET", "/entries"))["count"] == 2 + done["added"]
 
 
 _NOTE = "---\ntitle: Spring\n---\nSowed.\n"

@@ -50,23 +50,22 @@ async def test_two_entries_of_one_second_from_anywhere_are_both_kept(tmp_path: P
         assert len(created(module)) == 6
 
 
-async def test_a_day_holds_the_entries_of_both_layouts_by_their_time(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        await write(module, "Noon")
-        await write(module, "Evening", at="2026-02-24T20:00:00-05:00")
-        file = tmp_path / ENTRIES / "2026-02-24-15-00.md"
-        file.parent.mkdir()
-        file.write_text("---\ncreated_at: 2026-02-24T15:00:00-05:00\n---\nAfternoon\n")
-        await module.event("file.created", path=f"{ENTRIES}/{file.name}")
+async def test_a_day_holds_the_entries_of_both_layouts_by_their_time(journal, tmp_path: Path):
+    await write(journal, "Noon")
+    await write(journal, "Evening", at="2026-02-24T20:00:00-05:00")
+    file = tmp_path / ENTRIES / "2026-02-24-15-00.md"
+    file.parent.mkdir()
+    file.write_text("---\ncreated_at: 2026-02-24T15:00:00-05:00\n---\nAfternoon\n")
+    await journal.event("file.created", path=f"{ENTRIES}/{file.name}")
 
-        page = await module.request("GET", "/entries", query={"date": "2026-02-24"})
-        assert rows(page) == ["Evening", "Afternoon", "Noon"]
-        assert created(module) == ["Noon", "Evening", "Afternoon"]
-        assert [one["content"] for one in await module.tool("daily-search", query="afternoon")] == [
-            "Afternoon"
-        ]
-        found = await module.request("GET", "/entries/2026-02-24-15-00")
-        assert found["content"] == "Afternoon"
+    page = await journal.request("GET", "/entries", query={"date": "2026-02-24"})
+    assert rows(page) == ["Evening", "Afternoon", "Noon"]
+    assert created(journal) == ["Noon", "Evening", "Afternoon"]
+    assert [one["content"] for one in await journal.tool("daily-search", query="afternoon")] == [
+        "Afternoon"
+    ]
+    found = await journal.request("GET", "/entries/2026-02-24-15-00")
+    assert found["content"] == "Afternoon"
 
 
 async def test_an_entry_of_its_own_file_is_changed_in_place_and_removed_with_it(tmp_path: Path):

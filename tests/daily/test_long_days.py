@@ -50,20 +50,19 @@ async def test_one_more_entry_parses_no_more_on_a_long_day_than_on_a_short_one(
         assert created(module) == [words.format(number) for number in range(60)]
 
 
-async def test_what_an_editor_adds_between_two_entries_is_announced(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        await write(module, "First")
-        with (tmp_path / DAY).open("a") as file:
-            file.write("\n# Typed\n\nBy hand.\n")
-        await write(module, "Second")
-        await module.event("file.modified", path=DAY)
-        (tmp_path / DAY).write_text((tmp_path / DAY).read_text().replace("First", "Changed"))
-        await write(module, "Third")
-        await module.event("file.modified", path=DAY)
+async def test_what_an_editor_adds_between_two_entries_is_announced(journal, tmp_path: Path):
+    await write(journal, "First")
+    with (tmp_path / DAY).open("a") as file:
+        file.write("\n# Typed\n\nBy hand.\n")
+    await write(journal, "Second")
+    await journal.event("file.modified", path=DAY)
+    (tmp_path / DAY).write_text((tmp_path / DAY).read_text().replace("First", "Changed"))
+    await write(journal, "Third")
+    await journal.event("file.modified", path=DAY)
 
-        assert created(module) == ["First", "By hand.", "Second", "Third"]
-        updated = [data for name, data in module.published if name == "daily.entry.updated"]
-        assert [data["content"] for data in updated] == ["Changed"]
+    assert created(journal) == ["First", "By hand.", "Second", "Third"]
+    updated = [data for name, data in journal.published if name == "daily.entry.updated"]
+    assert [data["content"] for data in updated] == ["Changed"]
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from pathlib import Path
 
-from tests.daily.journal_of import daily, write
-from tests.daily.loading import daily_file
+from tests.daily.journal_of import write
+from tests.module_files import daily_file
 
 loops_in = daily_file("open_loops").loops_in
 layouts = daily_file("layouts")
@@ -60,22 +59,21 @@ def test_code_opens_nothing():
     assert loops("```\n- [ ] no\nwhat is it?\n```\n- [ ] yes") == [("yes", "01", [], None)]
 
 
-async def test_open_loops_come_with_the_entry_that_opened_them(tmp_path: Path):
+async def test_open_loops_come_with_the_entry_that_opened_them(journal):
     now = datetime.now().astimezone()
-    async with daily(tmp_path) as module:
-        old = await write(module, "- [ ] too old", (now - timedelta(days=200)).isoformat())
-        first = await write(module, "- [ ] sow\n- [ ] rake", (now - timedelta(days=2)).isoformat())
-        last = await write(module, "- [x] rake\n- [ ] sow", now.isoformat())
-        private = {"content": "- [ ] secret", "metadata": {"private": True}}
-        await module.request("POST", "/entries", body=private)
+    old = await write(journal, "- [ ] too old", (now - timedelta(days=200)).isoformat())
+    first = await write(journal, "- [ ] sow\n- [ ] rake", (now - timedelta(days=2)).isoformat())
+    last = await write(journal, "- [x] rake\n- [ ] sow", now.isoformat())
+    private = {"content": "- [ ] secret", "metadata": {"private": True}}
+    await journal.request("POST", "/entries", body=private)
 
-        open_ones = await module.request("GET", "/loops")
-        assert {loop["text"]: loop["opened_by"]["id"] for loop in open_ones["loops"]} == {
-            "sow": first,
-            "secret": open_ones["loops"][-1]["opened_by"]["id"],
-        }
-        assert [one["id"] for one in open_ones["loops"][0]["carried"]] == [last]
-        closed = await module.request("GET", "/loops", query={"closed": "true", "days": "300"})
-        assert {loop["text"] for loop in closed["loops"]} == {"too old", "sow", "rake", "secret"}
-        assert closed["loops"][0]["opened_by"]["id"] == old
-        assert [loop["text"] for loop in await module.tool("daily-loops")] == ["sow"]
+    open_ones = await journal.request("GET", "/loops")
+    assert {loop["text"]: loop["opened_by"]["id"] for loop in open_ones["loops"]} == {
+        "sow": first,
+        "secret": open_ones["loops"][-1]["opened_by"]["id"],
+    }
+    assert [one["id"] for one in open_ones["loops"][0]["carried"]] == [last]
+    closed = await journal.request("GET", "/loops", query={"closed": "true", "days": "300"})
+    assert {loop["text"] for loop in closed["loops"]} == {"too old", "sow", "rake", "secret"}
+    assert closed["loops"][0]["opened_by"]["id"] == old
+    assert [loop["text"] for loop in await journal.tool("daily-loops")] == ["sow"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.daily.journal_of import DAY, daily
-from tests.daily.loading import daily_file
+from tests.module_files import daily_file
 
 read_ids = daily_file("days").read_ids
 

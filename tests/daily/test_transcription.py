@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.home_files.bundled import bundled_folder
-from tests.daily.loading import daily_file
+from tests.module_files import daily_file
 
 FOLDER = bundled_folder("modules") / "daily"
 

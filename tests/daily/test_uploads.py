@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
 from parachuted.testing import ModuleHarness
 from tests.daily.journal_of import NOON, daily
-from tests.daily.loading import daily_file
+from tests.module_files import daily_file
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 
@@ -35,43 +35,41 @@ async def complete(module: ModuleHarness, upload: str, **said: object):
     return await module.request("POST", f"/uploads/{upload}/complete", body=said)
 
 
-async def test_pieces_become_one_file_of_the_day_that_an_entry_can_name(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        upload = await begin(module, size=len(PNG))
-        assert await append(module, upload, 0, PNG[:1000]) == 1000
-        assert (await module.request("GET", f"/uploads/{upload}"))["offset"] == 1000
-        assert await append(module, upload, 1000, PNG[1000:]) == len(PNG)
+async def test_pieces_become_one_file_of_the_day_that_an_entry_can_name(journal, tmp_path: Path):
+    upload = await begin(journal, size=len(PNG))
+    assert await append(journal, upload, 0, PNG[:1000]) == 1000
+    assert (await journal.request("GET", f"/uploads/{upload}"))["offset"] == 1000
+    assert await append(journal, upload, 1000, PNG[1000:]) == len(PNG)
 
-        asset = await complete(module, upload, sha256=hashlib.sha256(PNG).hexdigest())
+    asset = await complete(journal, upload, sha256=hashlib.sha256(PNG).hexdigest())
 
-        assert asset["path"] == "assets/2026-02-24/120000_photo.png"
-        assert (tmp_path / "Daily" / asset["path"]).read_bytes() == PNG
-        assert await complete(module, upload) == asset  # a client that lost the answer asks again
-        assert (await module.request("GET", f"/uploads/{upload}"))["asset"] == asset
-        assert len(list((tmp_path / "Daily/assets").rglob("*.*"))) == 1
-        for again in (append(module, upload, len(PNG), b"x"), complete(module, upload, sha256="0")):
-            with pytest.raises(EditRefusedError):
-                await again
-        with pytest.raises(EditRefusedError, match="it is Daily/assets/2026-02-24/120000_photo"):
-            await module.request("DELETE", f"/uploads/{upload}")
+    assert asset["path"] == "assets/2026-02-24/120000_photo.png"
+    assert (tmp_path / "Daily" / asset["path"]).read_bytes() == PNG
+    assert await complete(journal, upload) == asset  # a client that lost the answer asks again
+    assert (await journal.request("GET", f"/uploads/{upload}"))["asset"] == asset
+    assert len(list((tmp_path / "Daily/assets").rglob("*.*"))) == 1
+    for again in (append(journal, upload, len(PNG), b"x"), complete(journal, upload, sha256="0")):
+        with pytest.raises(EditRefusedError):
+            await again
+    with pytest.raises(EditRefusedError, match="it is Daily/assets/2026-02-24/120000_photo"):
+        await journal.request("DELETE", f"/uploads/{upload}")
 
 
-async def test_an_upload_is_there_for_the_key_that_began_it_and_no_other(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        phone, other = module.with_key("k_phone"), module.with_key("k_other")
-        upload = await begin(phone)
-        await append(phone, upload, 0, PNG)
+async def test_an_upload_is_there_for_the_key_that_began_it_and_no_other(journal, tmp_path: Path):
+    phone, other = journal.with_key("k_phone"), journal.with_key("k_other")
+    upload = await begin(phone)
+    await append(phone, upload, 0, PNG)
 
-        for stranger in (other, module):
-            for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/complete")):
-                with pytest.raises(NotFoundError):
-                    await stranger.request(method, f"/uploads/{upload}{path}")
+    for stranger in (other, journal):
+        for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/complete")):
             with pytest.raises(NotFoundError):
-                await append(stranger, upload, len(PNG), b"more")
-        asset = await complete(phone, upload)
+                await stranger.request(method, f"/uploads/{upload}{path}")
         with pytest.raises(NotFoundError):
-            await complete(other, upload)
-        assert (tmp_path / "Daily" / asset["path"]).read_bytes() == PNG
+            await append(stranger, upload, len(PNG), b"more")
+    asset = await complete(phone, upload)
+    with pytest.raises(NotFoundError):
+        await complete(other, upload)
+    assert (tmp_path / "Daily" / asset["path"]).read_bytes() == PNG
 
 
 async def test_what_became_of_an_upload_outlives_the_module_and_is_forgotten_in_time(
@@ -108,14 +106,13 @@ async def test_two_files_of_one_second_are_both_kept(tmp_path: Path):
     assert [Path(path).name for path in paths] == ["120000_photo.png", "120000_photo-2.png"]
 
 
-async def test_a_piece_that_does_not_follow_says_where_to_go_on(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        upload = await begin(module)
-        await append(module, upload, 0, PNG[:10])
+async def test_a_piece_that_does_not_follow_says_where_to_go_on(journal):
+    upload = await begin(journal)
+    await append(journal, upload, 0, PNG[:10])
 
-        with pytest.raises(EditRefusedError, match="The upload has 10 bytes: go on from there"):
-            await append(module, upload, 0, PNG)
-        assert await append(module, upload, 10, PNG[10:]) == len(PNG)
+    with pytest.raises(EditRefusedError, match="The upload has 10 bytes: go on from there"):
+        await append(journal, upload, 0, PNG)
+    assert await append(journal, upload, 10, PNG[10:]) == len(PNG)
 
 
 @pytest.mark.parametrize(
@@ -126,52 +123,48 @@ async def test_a_piece_that_does_not_follow_says_where_to_go_on(tmp_path: Path):
         ({"type": "audio"}, "is not the name of one of these: wav"),
     ],
 )
-async def test_what_is_neither_a_recording_nor_a_picture_is_refused(said, message, tmp_path: Path):
-    async with daily(tmp_path) as module:
-        with pytest.raises(EditRefusedError, match=message):
-            await begin(module, **said)
+async def test_what_is_neither_a_recording_nor_a_picture_is_refused(said, message, journal):
+    with pytest.raises(EditRefusedError, match=message):
+        await begin(journal, **said)
 
 
-async def test_what_is_not_whole_or_not_what_was_said_stays_an_upload(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        upload = await begin(module, size=len(PNG))
-        await append(module, upload, 0, PNG[:100])
-        with pytest.raises(EditRefusedError, match=f"has 100 of {len(PNG)} bytes"):
-            await complete(module, upload)
-        with pytest.raises(EditRefusedError, match=f"larger than {len(PNG):,} bytes"):
-            await append(module, upload, 100, PNG)
-        other = await begin(module)
-        await append(module, other, 0, PNG)
-        with pytest.raises(EditRefusedError, match="SHA-256 is"):
-            await complete(module, other, sha256="0" * 64)
-        wrong = await begin(module, name="a.jpg")
-        await append(module, wrong, 0, PNG)
-        with pytest.raises(EditRefusedError, match=r"not that of a \.jpg file"):
-            await complete(module, wrong)
+async def test_what_is_not_whole_or_not_what_was_said_stays_an_upload(journal, tmp_path: Path):
+    upload = await begin(journal, size=len(PNG))
+    await append(journal, upload, 0, PNG[:100])
+    with pytest.raises(EditRefusedError, match=f"has 100 of {len(PNG)} bytes"):
+        await complete(journal, upload)
+    with pytest.raises(EditRefusedError, match=f"larger than {len(PNG):,} bytes"):
+        await append(journal, upload, 100, PNG)
+    other = await begin(journal)
+    await append(journal, other, 0, PNG)
+    with pytest.raises(EditRefusedError, match="SHA-256 is"):
+        await complete(journal, other, sha256="0" * 64)
+    wrong = await begin(journal, name="a.jpg")
+    await append(journal, wrong, 0, PNG)
+    with pytest.raises(EditRefusedError, match=r"not that of a \.jpg file"):
+        await complete(journal, wrong)
 
-        assert not (tmp_path / "Daily/assets").exists()
-        for one in (upload, other, wrong):
-            await module.request("DELETE", f"/uploads/{one}")
-
-
-async def test_a_file_of_more_than_200_mb_is_refused_before_its_first_byte(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        with pytest.raises(ParachuteError, match="209715200"):
-            await begin(module, size=(200 << 20) + 1)
-        await begin(module, size=200 << 20)
+    assert not (tmp_path / "Daily/assets").exists()
+    for one in (upload, other, wrong):
+        await journal.request("DELETE", f"/uploads/{one}")
 
 
-async def test_too_many_open_uploads_of_one_key_are_refused_and_the_oldest_is_named(tmp_path: Path):
-    async with daily(tmp_path) as module:
-        phone = module.with_key("k_phone")
-        started = [await begin(phone) for _ in range(50)]
-        with pytest.raises(EditRefusedError, match=f"The oldest is {started[0]}, of 2026-02-24T12"):
-            await begin(phone)
+async def test_a_file_of_more_than_200_mb_is_refused_before_its_first_byte(journal):
+    with pytest.raises(ParachuteError, match="209715200"):
+        await begin(journal, size=(200 << 20) + 1)
+    await begin(journal, size=200 << 20)
 
-        await begin(module)  # others go on
-        await append(phone, started[0], 0, PNG)
-        await complete(phone, started[0])
+
+async def test_too_many_open_uploads_of_one_key_are_refused_and_the_oldest_is_named(journal):
+    phone = journal.with_key("k_phone")
+    started = [await begin(phone) for _ in range(50)]
+    with pytest.raises(EditRefusedError, match=f"The oldest is {started[0]}, of 2026-02-24T12"):
         await begin(phone)
+
+    await begin(journal)  # others go on
+    await append(phone, started[0], 0, PNG)
+    await complete(phone, started[0])
+    await begin(phone)
 
 
 @settings(

@@ -8,11 +8,17 @@ from pathlib import Path
 from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
-from tests.brain.test_properties import BAD
 from tests.stories.daemon_rig import Live, save
 
 COUNT = 500
 GOOD = "Brain/entities/people/kim.md"
+BAD = (
+    b"---\n", b"---\na: [\n---\n", b"---\n- a\n---\n", b"---\n{{date}}\n---\n# T\n",
+    b"\xff\xfe\x00", b"---\npara_id: [a]\ntype: {b: c}\naliases: {d: e}\n---\n",
+    b"---\ntype: " + b"[" * 500 + b"\n---\n", b"# \n# \n", b"[[[[x]]]]", b"---\na: *b\n---\n",
+    b"```\n" * 99, b"---\na: &a [*a]\n---\n", b"\x00\x01", b"---\n? [x]\n: y\n---\n",
+    b"---\ntags: 1\nname: null\nformer_ids: {a: b}\n---\n", b"## Relationships\n- [[]]\n- [[|]]\n",
+)  # fmt: skip
 PLACES = ("Brain/bad/{}.md", "Daily/journals/bad-{}.md", "Daily/entries/{}.md", "Notes/{}.md")
 
 

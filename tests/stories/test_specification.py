@@ -16,7 +16,11 @@ from typing import Any
 
 import pytest
 
-from parachuted.cli.demo_story import (
+from parachuted.home_files.bundled import bundled_folder
+from parachuted.testing import ScriptedMessages
+from tests.cli.command_line import CommandLine
+from tests.stories.daemon_rig import note, save
+from tests.stories.specification_story import (
     ABOVE,
     CONTEXT,
     DAY,
@@ -31,10 +35,6 @@ from parachuted.cli.demo_story import (
     SAID,
     StoryModel,
 )
-from parachuted.home_files.bundled import bundled_folder
-from parachuted.testing import ScriptedMessages
-from tests.cli.command_line import CommandLine
-from tests.stories.daemon_rig import note, save
 
 
 class Story:

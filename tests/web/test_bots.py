@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import expect
 
-from parachuted.cli.demo_homeserver import ServedHomeserver, served_homeserver
 from tests.cli.command_line import CommandLine
+from tests.web.homeserver import ServedHomeserver, served_homeserver
 from tests.web.opened import PATIENCE_MS, Opened
 
 pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy

@@ -1,13 +1,12 @@
-"""Demo story: the files of the specification's own story, and a model that answers by a script."""
+"""The files of the specification's own story, and a model that answers by a script."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from parachuted.testing import Block, RecordedRequest
+from parachuted.testing import Block, RecordedRequest, ToolUse, say
 
 NAME = "Kevin Regen Hub"
 KEVIN = "Brain/entities/people/kevin-regen-hub.md"
@@ -58,8 +57,6 @@ class StoryModel:
         self.asked: list[str] = []
 
     def __call__(self, request: RecordedRequest) -> Sequence[Block]:
-        from parachuted.testing import ToolUse, say
-
         asked = json.dumps(request.body)
         self.asked.append(asked)
         tools: Any = request.body.get("tools") or []

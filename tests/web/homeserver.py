@@ -1,4 +1,4 @@
-"""Demo homeserver: as much of a Matrix server as a bot asks for; for the demo and tests."""
+"""As much of a Matrix server as a bot asks for."""
 
 from __future__ import annotations
 
