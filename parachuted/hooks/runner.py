@@ -109,8 +109,8 @@ def not_started(problem: str) -> ProcessResult:
 class HookRunner:
     """Up to `concurrency` programs at a time, in the background half as many. All on one loop."""
 
-    def __init__(self, concurrency: int = 8) -> None:
-        self._places = ConcurrencyLimit(concurrency)
+    def __init__(self, concurrency: int = 8, *, patience_s: float = _PATIENCE_S) -> None:
+        self._places = ConcurrencyLimit(concurrency, patience_s=patience_s)
         self._background = asyncio.Semaphore(max(1, concurrency // 2))
 
     async def run(

@@ -208,7 +208,7 @@ async def test_a_program_that_cannot_be_is_a_problem_in_words(run, program):
 
 
 async def test_no_more_run_at_a_time_than_there_are_places(run):
-    runner = HookRunner(concurrency=2)
+    runner = HookRunner(concurrency=2, patience_s=LONG)
     overlap = 'touch "$$.run"; ls *.run | wc -l; sleep 0.05; rm "$$.run"'
 
     ran = await asyncio.gather(*(run(overlap, runner=runner) for _ in range(8)))

@@ -11,13 +11,14 @@ import pytest
 from parachuted.access.agent_config import AgentConfig
 from parachuted.agents.job import AgentResult, Job
 from parachuted.errors import HookRefusedError
+from parachuted.hooks import HookDecision
 from parachuted.keys import EVERYWHERE
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_request import AgentDefinition, RunRequest
 from parachuted.suggestions import Proposal, Suggestions
 from parachuted.testing import Block, ScriptedBackend, say, use
-from tests.modules.hosting.test_module_agents import ObjectingHooks
 from tests.modules.module_rig import LIMITS, ModuleRig
+from tests.runs.task_rig import ScriptedHooks
 from tests.runs.test_agent_runner import order
 from tests.runs.test_run_guard import FakeSuggestions
 
@@ -96,7 +97,8 @@ async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words
 async def test_a_call_that_a_hook_refuses_fails_the_run_where_it_would_have_written(
     module_rig: ModuleRig, block: Block, result: str
 ):
-    report = await run(module_rig, block, say("Well."), asker=ObjectingHooks(block.name))
+    asker = ScriptedHooks({"tool.before": HookDecision(allowed=False, reason="hands off")})
+    report = await run(module_rig, block, say("Well."), asker=asker)
     assert report.outcome == result
 
 
