@@ -27,7 +27,6 @@ from tests.bots.rigs import PlatformRig
 from tests.bots.telegram_rig import TelegramRig
 
 
-
 def memory_of(home: Path) -> Path:
     (found,) = home.glob("state/*/module-data/bots/bots.db")
     return found
