@@ -13,6 +13,7 @@ import pytest
 from parachuted.access.own_folders import OwnFolders
 from parachuted.agents.sandbox.archive import ArchiveWriter
 from parachuted.runs.outside_folders import OutsideCopies, copy_outside
+from tests.tools.checkout_rig import extract
 
 pytestmark = pytest.mark.on_disk
 
@@ -47,7 +48,7 @@ def copy_into(
     with closing(ArchiveWriter(archive, None)) as writer:
         copies = copy_outside(asked, writer, user_home=user_home, never=never, own=own)
     with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+        extract(packed, folder)
     return copies
 
 
