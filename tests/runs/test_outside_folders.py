@@ -48,6 +48,8 @@ def copy_into(
     with closing(ArchiveWriter(archive, None)) as writer:
         copies = copy_outside(asked, writer, user_home=user_home, never=never, own=own)
     with tarfile.open(archive) as packed:
+        for member in packed.getmembers():
+            member.mode |= 0o700  # to be removed afterwards
         extract(packed, folder)
     return copies
 
