@@ -23,7 +23,7 @@ Work: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class BotsModule(BotRoutes):
-    """What the bots do is begun by one task, on the module's own behalf."""
+    """One task starts what the bots do, for the module itself."""
 
     async def on_enable(self) -> None:
         folder = self.data_folder

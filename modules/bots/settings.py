@@ -71,7 +71,7 @@ class Settings:
     """A group may hold people who are not paired: it is read nothing until a person says so."""
 
     def rights_in(self, platform: str, incoming: Incoming) -> dict[str, Any]:
-        """What a conversation begins with that is begun by that message; a group never has more."""
+        """What a conversation that starts with that message has; a group never has more."""
         bot = self.platforms.get(platform) or PlatformSettings()
         defaults, level = self.group, bot.group_trust_level
         if incoming.chat_type == "dm":

@@ -150,7 +150,7 @@ class Imports:
             await state.put(_STATE + import_id, {"marks": marks, "files": files})
 
     async def undo(self, import_id: str) -> UndoneImport:
-        """Remove what an import added and nobody changed. Raises NotFoundError."""
+        """Remove what an import added, where it is unchanged. Raises NotFoundError."""
         async with self._turn:
             made = await self._module.state.get(_STATE + import_id)
             if not isinstance(made, dict):

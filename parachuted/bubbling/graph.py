@@ -43,7 +43,7 @@ def reachable(start: str, downstream: Downstream) -> Cascade:
 
 
 class WatchGraph:
-    """Who is upstream of whom; build it again when a declaration changes.
+    """Which note is upstream of which; build it again when a declaration changes.
 
     What is downstream of a place is computed on demand, as an integer with a bit per place: n
     watchers in a single chain hold n²/16 bytes (6 MB for 10,000).
