@@ -64,7 +64,8 @@ _BOOT = (
     "sys.path += [one for one in sys.argv[1:] if one not in sys.path]; from "
     "parachuted.modules.hosting.container_main import main; main()"
 )
-_PYTHON = (sys.executable, "-I", "-B", "-u", "-X", "utf8", "-c", _BOOT)
+# without the site module: packages come by _BOOT alone, as the interpreter is not the environment's
+_PYTHON_OPTIONS = ("-I", "-S", "-B", "-u", "-X", "utf8", "-c", _BOOT)
 
 ServeModules = Callable[[socket.socket], Awaitable[Callable[[], Awaitable[None]]]]
 
@@ -111,7 +112,9 @@ class ModuleContainers:
         package = Path(parachuted.__file__).resolve().parent
         packages = [Path(one) for one in sys.path if Path(one).name.endswith("-packages")]
         wanted = {*packages, package, approved.copy, *approved.import_paths, place.api}
-        wanted |= {Path(one) for one in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+        # An environment's interpreter is a link, often to a link elsewhere, which is not mounted.
+        python = os.path.realpath(sys.executable)
+        wanted |= {Path(one).resolve() for one in (sys.base_prefix, sys.base_exec_prefix)}
         wanted = {one for one in wanted if one.is_dir() and one not in {Path("/usr"), Path("/")}}
         readable = sorted(one for one in wanted if wanted.isdisjoint(one.parents))
         for path in readable:
@@ -123,7 +126,7 @@ class ModuleContainers:
                     )
         return self.sandboxes.run(
             ContainerProgram(
-                command=(*_PYTHON, str(package.parent), *map(str, packages)),
+                command=(python, *_PYTHON_OPTIONS, str(package.parent), *map(str, packages)),
                 env={},
                 readable=tuple(readable),
                 writable=(place.own, data),

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -91,6 +92,20 @@ async def test_it_serves_and_what_it_prints_and_logs_is_logged_and_printable(hos
     assert services.state.kept["disabled"] is True
     with pytest.raises(ModuleFailedError):
         await host.call("hello", {})
+
+
+@pytest.fixture
+def linked_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter is a link to a link in a folder that no container has."""
+    real = Path(os.path.realpath(sys.executable))
+    for name, target in (("python-of-shims", real), ("python", tmp_path / "python-of-shims")):
+        (tmp_path / name).symlink_to(target)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+
+async def test_the_python_may_be_a_link_to_a_link_elsewhere(hosted, linked_python):
+    async with hosted(SERVES) as host:
+        assert await host.call("hello", {}) == {"n": 1}
 
 
 class CausesSeen(StubServices):
