@@ -26,7 +26,9 @@ def script(home: Path, name: str, text: str) -> Path:
 TELLING = """\
 #!/bin/sh
 cat > "$PARACHUTE_HOME/told.$$"
-mv -n "$PARACHUTE_HOME/told.$$" "$PARACHUTE_HOME/told"
+if grep -Eq '"path": ?"note.md"' "$PARACHUTE_HOME/told.$$"; then
+  mv -n "$PARACHUTE_HOME/told.$$" "$PARACHUTE_HOME/told"
+fi
 """
 KEEPING = """\
 import json, sys
