@@ -1,15 +1,15 @@
 """Which parts of a note are private. Pure.
 
-`#private`, or a tag below it, makes private the section that it stands in; above the first heading
-the whole note, as `private` or the tag in the frontmatter does. Where readers of markdown may
-disagree, more is private rather than less.
+`#private`, or a tag below it, in a heading or on a line of nothing but tags makes private the
+section that it stands in; above the first heading the whole note, as `private` or the tag in the
+frontmatter does. Where readers of markdown may disagree, more is private rather than less.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -30,13 +30,10 @@ _NAME = re.compile(r"#?private(?:/.*)?", re.IGNORECASE | re.DOTALL)
 _WORD = re.compile(r"[^\s,;]+")
 # what is not ASCII may be a space or a quotation mark before it, whose letters are more than a byte
 _TAG = re.compile(rb"(?<![^\s({|*_~\"'>,;:\x80-\xff])(?<!\]\()#private(?![\w-])", re.IGNORECASE)
-# Where one of these stands, what looks like the end of a fence may be the beginning of another.
-_DOUBTFUL_FENCE = re.compile(
-    rb"[ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)+(?:`{3}|~{3})"
-    rb"|[ \t]*<(?:[!?]|(?:pre|script|style|textarea)\b)",
-    re.IGNORECASE,
-)
-_FENCE = re.compile(rb" {0,3}(`{3,}|~{3,})([^\r\n]*)")
+_HEADING = re.compile(rb"(?:[ \t>]|(?:[-+*]|\d{1,9}[.)])(?=[ \t]))*+#{1,6}[ \t]")
+_ANY_TAG = re.compile(r"#[^\s,;#]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_LABELS = frozenset({"", "tag", "tags"})
 
 
 class PrivatePart(NamedTuple):
@@ -60,12 +57,9 @@ def private_parts(note: ParsedNote) -> Sequence[PrivatePart]:
     whole = (PrivatePart(0, len(data)),)
     if _is_whole(note):
         return whole
-    tags = [found.start() for found in _TAG.finditer(data, note.body.start)]
-    if not tags:
-        return ()
     if not note.outline.complete:
-        return whole
-    return tuple(_sections(note, tags))
+        return whole if _TAG.search(data, note.body.start) else ()
+    return tuple(_sections(note))
 
 
 def _is_whole(note: ParsedNote) -> bool:
@@ -108,52 +102,35 @@ def _is_false(value: str) -> bool:
     return value.strip(" \t\"'").casefold() in _FALSE
 
 
-def _sections(note: ParsedNote, tags: Iterable[int]) -> Iterator[PrivatePart]:
-    """The section that each of these tags stands in, in their order; none overlaps another."""
-    headings, end = note.outline.headings, len(note.data)
-    lines = note.data[note.body.start :].splitlines(keepends=True)
-    starts = list(accumulate(map(len, lines), initial=note.body.start))
-    fenced = _lines_in_fences(lines)
-    stop = 0
-    for tag in tags:
+def _sections(note: ParsedNote) -> Iterator[PrivatePart]:
+    """The sections with the tag in their heading, on a line of tags, or where readers differ."""
+    headings, doubts, end = note.outline.headings, note.outline.doubts, len(note.data)
+    doubtful = list(accumulate((doubt.stop for doubt in doubts), max))
+    start = stop = note.body.start
+    for line in note.data[start:].splitlines(keepends=True):
+        found, tag = _TAG.search(line), start
+        start += len(line)
+        if found is None or tag < stop:
+            continue
+        tag += found.start()
         above = bisect_right(headings, tag, key=lambda heading: heading.start) - 1
-        is_in_heading = above >= 0 and tag < headings[above].stop
-        if tag < stop or (bisect_right(starts, tag) - 1 in fenced and not is_in_heading):
+        doubt = bisect_right(doubts, tag, key=lambda doubt: doubt.start) - 1
+        if not (
+            (above >= 0 and tag < headings[above].stop)
+            or (doubt >= 0 and tag < doubtful[doubt])
+            or _HEADING.match(line)
+            or _is_of_tags(line)
+        ):
             continue
         if above < 0:
             yield PrivatePart(0, end)
             return
-        start, level = headings[above].start, headings[above].level
+        level = headings[above].level
         stop = next((one.start for one in headings[above + 1 :] if one.level <= level), end)
-        yield PrivatePart(start, stop, level)
+        yield PrivatePart(headings[above].start, stop, level)
 
 
-def _margin(line: bytes) -> int:
-    line = line.expandtabs(4)
-    return len(line) - len(line.lstrip(b" "))
-
-
-def _lines_in_fences(lines: Sequence[bytes]) -> frozenset[int]:
-    """The lines of code fences that surely end.
-
-    None where a list item begins with a fence or HTML may hold one, and none of a fence whose lines
-    leave the item that it stands in.
-    """
-    found: list[int] = []
-    opened, mark = 0, b""
-    for at, line in enumerate(lines):
-        if not mark and _DOUBTFUL_FENCE.match(line):
-            return frozenset()
-        fence = _FENCE.match(line)
-        if fence is None:
-            continue
-        if not mark:
-            is_opening = fence[1][:1] == b"~" or b"`" not in fence[2]
-            opened, mark = at, fence[1] if is_opening else b""
-        elif fence[1].startswith(mark) and not fence[2].strip():
-            inside = range(opened, at + 1)
-            least = _margin(lines[opened])
-            if all(_margin(lines[one]) >= least or not lines[one].strip() for one in inside):
-                found += inside
-            mark = b""
-    return frozenset(found)
+def _is_of_tags(line: bytes) -> bool:
+    """Whether it holds nothing else, but marks and a label such as `tags:`."""
+    rest = _ANY_TAG.sub("", line.decode("utf-8", "replace"))
+    return "".join(_LETTERS.findall(rest)).casefold() in _LABELS

@@ -42,6 +42,7 @@ PIECES = st.sampled_from(
         "words\n",
         "E #private\n===\n",
         "- item of many words, so that it is seen #private\n",
+        "- #private\n",
         "  - nested\n",
         "> quoted #private/x\n",
         "- tags: x\n",
@@ -70,8 +71,6 @@ def test_a_section_is_left_out_with_all_below_its_heading():
         b"private: yes # mine",
         b'"private": "true"',
         b"a: [\nprivate: true",
-        b"private: y",
-        b"private: on",
         b"Private: YES",
         b"private: [me]",
         b"private:\n  - me",
@@ -109,11 +108,11 @@ def test_the_tag_in_the_frontmatter_leaves_out_the_whole_note(front: bytes):
     ("text", "shown"),
     [
         (
-            "# A\n- a\n- secret #private\n## B\nb\n# C\nc\n",
+            "# A\n- secret\n- #private\n## B\nb\n# C\nc\n",
             "# (private part 1: left out)\n# C\nc\n",
         ),
         (
-            "# A\na\n## B\n> secret #private/x\n## C\nc\n",
+            "# A\na\n## B\n> secret\n> #private/x\n## C\nc\n",
             "# A\na\n## (private part 1: left out)\n## C\nc\n",
         ),
         (
@@ -121,11 +120,11 @@ def test_the_tag_in_the_frontmatter_leaves_out_the_whole_note(front: bytes):
             "# A\na\n## (private part 1: left out)\n# C\nc\n",
         ),
         ("a\n\n#private\n\nsecret\n# secret\n", "(private part 1: left out)\n"),
-        ("- secret #private\n- b\n", "(private part 1: left out)\n"),
-        ("# A\r\n- secret #private\r\n# B\r\n", "# (private part 1: left out)\r\n# B\r\n"),
+        ("- secret\ntags: #x #private\n- b\n", "(private part 1: left out)\n"),
+        ("# A\r\n- secret\r\n#private\r\n# B\r\n", "# (private part 1: left out)\r\n# B\r\n"),
     ],
 )
-def test_the_tag_in_the_text_leaves_out_the_section_around_it(text: str, shown: str):
+def test_a_line_of_tags_leaves_out_the_section_around_it(text: str, shown: str):
     assert without_private(text.encode()).decode() == shown
 
 
@@ -138,6 +137,9 @@ def test_the_tag_in_the_text_leaves_out_the_section_around_it(text: str, shown: 
         b"---\ntags: [privateer]\n---\nopen\n",
         b"# Private\n\nopen\n",
         b"A private word, and `#private` as code\n",
+        b"# Tags\n\nThe tag #private hides a section; so does #private/health.\n",
+        b"# Tags\n\n- see the doctor #private\n> quoted #private\n#private, they say\n",
+        b"| #private | hidden |\n|---|---|\n",
         b"```js\nclass A { #private = 1 }\n```\n",
         b"See [there](#private) and a.html#private\n",
         b"# About #private-keys\n",
@@ -153,11 +155,12 @@ def test_what_is_not_marked_is_shown_as_it_is(text: bytes):
         b"```\nopen fence\n\n## Health #private\n\nsecret\n",
         b"## Health #private\n```\n# no heading\n```\nsecret\n",
         b"Health #private\n---\n\nsecret\n",
-        b"# para:daily:abc123def456 10:30 #private\n\nsecret\n\n---\n",
-        b"- ```sh\n  ls\n  ```\n\nsecret #private\n\n```\ncode\n```\n",
-        b"1. ```\n   ls\n   ```\n\n   secret #private\n\n   ```\n   code\n   ```\n",
-        b"- item\n  ```\n  code\n\nsecret #private\n\n```\ncode\n```\n",
-        b"<!--\n```\n-->\n\nsecret #private\n\n```\n```\n",
+        "# Day\u00a0#private\n\nsecret\n".encode(),
+        "# Day \u201c#private\u201d\n\nsecret\n".encode(),
+        b"> ## Health #private\n> secret\n",
+        b"- a\n- ## Health #private\n  secret\n",
+        b"- Health #private\n    more\nsecret\n===\n",
+        b"```\n#private\n```\n\nsecret\n",
         b"---\rprivate: true\r---\rsecret\r",
     ],
 )
@@ -169,9 +172,7 @@ def test_where_readers_may_disagree_more_is_left_out(text: bytes):
     "line",
     [
         "#private #Ärzte",
-        "#private #🏥",
         "#private, #a.b",
-        "#private; #ab",
         "**#private**",
         "\u00a0#private\u00a0",
         "\u200b#private",
@@ -185,11 +186,10 @@ def test_a_line_of_tags_alone_is_one_however_the_tags_are_written(line: str, abo
     assert "secret" not in without_private(f"{above}{line}\n\nsecret\n".encode()).decode()
 
 
-@pytest.mark.parametrize(
-    "text", ["secret\u00a0#private", "secret—#private", "secret “#private”", "|secret|#private|"]
-)
-def test_the_tag_may_stand_beside_other_marks_than_a_space(text: str):
-    assert "secret" not in without_private(text.encode()).decode()
+def test_a_long_line_of_tags_is_read_once():
+    text = b"# A\n" + b"word #private " * 200_000 + b"\n"
+
+    assert without_private(text) is text
 
 
 def test_an_agents_text_gets_the_private_part_back():

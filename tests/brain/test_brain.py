@@ -535,7 +535,7 @@ async def test_what_is_private_is_in_no_answer_and_no_edit_loses_it(tmp_path: Pa
     [
         "---\npara_id: para:brain:zedzedzedzed\nprivate: y\nb: BSECRET\n---\n# Zed\n\nZEDSECRET\n",
         "---\npara_id: para:brain:zedzedzedzed\ntags: [private/health]\n---\n# Zed\n\nZEDSECRET\n",
-        "---\npara_id: para:brain:zedzedzedzed\n---\n# Zed\n\n## Facts\n\n- ZEDSECRET #private/x\n",
+        "---\npara_id: para:brain:zedzedzedzed\n---\n# Zed\n\n## F\n\n- ZEDSECRET\n#private/x\n",
         "---\npara_id: para:brain:zedzedzedzed\n---\n# Zed\n\n> ZEDSECRET\n> #private\n",
     ],
 )

@@ -53,13 +53,13 @@ async def test_a_private_section_is_left_out_of_its_entry(tmp_path: Path):
         assert "Knee." in page["entries"][1]["snippet"]
 
 
-async def test_an_entry_with_a_private_item_is_left_out_and_its_loop_is_not_carried(
+async def test_an_entry_with_a_line_of_private_tags_is_left_out_and_its_loop_is_not_carried(
     tmp_path: Path,
 ):
     (tmp_path / "Daily/journals").mkdir(parents=True)
     async with daily(tmp_path) as module:
         (tmp_path / DAY).write_text(
-            "# Walk\n\n- [ ] sow beans\n- [ ] see the doctor #private\n\n# Eve\n\n#private\n\nHm.\n"
+            "# Walk\n\n- [ ] see the doctor\n\n#todo #private\n\n# Eve\n\n#private\n\nHm.\n"
         )
         await module.event("file.created", path=DAY)
 
