@@ -130,13 +130,11 @@ _KINDS = (
         "session.end",
         "A session was closed, or ended because no message came for a long time.",
         "session_id:id message_count:number duration:number",
-        claude="SessionEnd",
     ),
     _event(
         "session.notification",
         "The agent of a conversation waits for the person: it asks something, or for leave.",
         "session_id:id notification_type:id title:text message:text",
-        claude="Notification",
     ),
     _event(
         "daily.entry.created",
@@ -183,7 +181,6 @@ _KINDS = (
         "tool.failed",
         "An agent's tool call failed.",
         "tool_name:id tool_input:text tool_use_id:id error:text duration_ms:number",
-        claude="PostToolUseFailure",
     ),
     _event("module.enabled", "A module is running.", "name:id version:id hash:id"),
     _event("module.disabled", "A module was stopped.", "name:id version:id"),
@@ -254,7 +251,6 @@ _KINDS = (
         "A session's context is about to be compacted.",
         "trigger:id custom_instructions:text",
         blocks=True,
-        claude="PreCompact",
     ),
 )
 

@@ -43,12 +43,8 @@ def test_the_events_that_claude_code_has_too_are_known_by_its_names():
 
     assert claude == {
         "SessionStart": "session.start",
-        "SessionEnd": "session.end",
-        "Notification": "session.notification",
         "UserPromptSubmit": "prompt.before",
         "PreToolUse": "tool.before",
         "PostToolUse": "tool.after",
-        "PostToolUseFailure": "tool.failed",
         "Stop": "stop.before",
-        "PreCompact": "compact.before",
     }

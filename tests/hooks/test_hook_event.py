@@ -41,9 +41,7 @@ def test_the_specifications_fields_are_always_there():
         ("tool.after", "PostToolUse"),
         ("prompt.before", "UserPromptSubmit"),
         ("session.start", "SessionStart"),
-        ("session.end", "SessionEnd"),
         ("stop.before", "Stop"),
-        ("compact.before", "PreCompact"),
     ],
 )
 def test_an_event_of_claude_codes_has_its_common_fields(event: str, claude: str, tmp_path: Path):

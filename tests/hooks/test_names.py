@@ -16,13 +16,10 @@ from parachuted.hooks.hook import (
     ("claude", "ours"),
     [
         ("SessionStart", "session.start"),
-        ("SessionEnd", "session.end"),
-        ("Notification", "session.notification"),
         ("UserPromptSubmit", "prompt.before"),
         ("PreToolUse", "tool.before"),
         ("PostToolUse", "tool.after"),
         ("Stop", "stop.before"),
-        ("PreCompact", "compact.before"),
     ],
 )
 def test_an_event_with_the_same_meaning_has_both_names(claude: str, ours: str):
@@ -30,7 +27,9 @@ def test_an_event_with_the_same_meaning_has_both_names(claude: str, ours: str):
     assert CLAUDE_NAMES[ours] == claude
 
 
-@pytest.mark.parametrize("name", ["TeammateIdle", "PostToolBatch", "CwdChanged"])
+@pytest.mark.parametrize(
+    "name", ["TeammateIdle", "SessionEnd", "Notification", "PostToolUseFailure", "PreCompact"]
+)
 def test_an_event_of_claude_code_without_a_counterpart_is_reported_by_name(name: str):
     with pytest.raises(NotFoundError, match=f"{name} has no counterpart here"):
         parse_event(name)
