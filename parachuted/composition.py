@@ -20,7 +20,7 @@ from parachuted.audit.activity import ActivityLog
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, make_machine_name
 from parachuted.audit.log import AuditLog
 from parachuted.audit.writes import WriteAudit
-from parachuted.bubbling import BaselineTexts, PendingChanges, Reconciler, WatchRegistry
+from parachuted.bubbling import PendingChanges, Reconciler, WatchedTexts, WatchRegistry
 from parachuted.config import Settings, listed, paired
 from parachuted.context import ContextAssembly, SessionContexts
 from parachuted.errors import DaemonError
@@ -112,7 +112,7 @@ class LoopParts:
     sessions: SessionContexts
     reviews: PendingChanges
     queue: Queue
-    baselines: BaselineTexts
+    watched_texts: WatchedTexts
     reconciler: Reconciler
     texts: KeptTexts
     pruning: HistoryPruning
@@ -254,16 +254,16 @@ def build_vault(watched: WatchedVault, for_writes: WriteHooks, elapsed: ElapsedC
 
 
 def build_loop(
-    watched: WatchedVault, vault: VaultParts, causes: Causes, *, looks_at_once: bool
+    watched: WatchedVault, vault: VaultParts, causes: Causes, *, reviews_at_once: bool
 ) -> LoopParts:
-    """`looks_at_once`: a review costs nothing, so it need not wait for another."""
+    """`reviews_at_once`: a review costs nothing, so it need not wait for another."""
     root, index, objects, state = watched.root, watched.index, watched.objects, watched.state
     clock, bubble, keep = watched.clock, watched.settings.bubble, watched.settings.history
     watches = WatchRegistry(state, index, clock)
     reviews = PendingChanges(state)
     window = QuietWindow(quiet_s=bubble.quiet_s, longest_s=bubble.max_wait_s)
     queue = Queue(state, causes, window, watches)
-    baselines = BaselineTexts(root=root, objects=objects, index=index, watches=watches)
+    watched_texts = WatchedTexts(root=root, objects=objects, index=index, watches=watches)
     texts = KeptTexts(index=index, reviews=reviews, suggestions=vault.suggestions, objects=objects)
     retention = Retention(
         history=watched.history,
@@ -276,21 +276,16 @@ def build_loop(
         sessions=SessionContexts(state, index, clock),
         reviews=reviews,
         queue=queue,
-        baselines=baselines,
+        watched_texts=watched_texts,
         reconciler=Reconciler(
-            root=root,
-            baselines=baselines,
-            objects=objects,
-            index=index,
+            watched_texts,
+            reviews,
+            causes,
+            queue,
             state=state,
-            watches=watches,
-            reviews=reviews,
-            causes=causes,
-            queue=queue,
             bus=watched.bus,
             clock=clock,
-            looks_at_once=looks_at_once,
-            listing=vault.search.list_when_current,
+            reviews_at_once=reviews_at_once,
         ),
         texts=texts,
         pruning=HistoryPruning(

@@ -88,7 +88,7 @@ class Daemon:
         self.hooks = build_hooks(watched, causes, env)
         self.vault = build_vault(watched, self.hooks.for_writes, elapsed)
         is_offline = chosen.backend.name == "offline"
-        self.loop = build_loop(watched, self.vault, causes, looks_at_once=is_offline)
+        self.loop = build_loop(watched, self.vault, causes, reviews_at_once=is_offline)
         hooks = self.hooks.hooks
         self.agents = build_agents(watched, self.vault, self.loop, hooks, causes, chosen)
         self.authenticator = make_authenticator(watched, latest)
@@ -171,7 +171,10 @@ class Daemon:
                     group.create_task(self._look_through_texts(), name="texts"),
                     group.create_task(self.agents.worker.run(), name="worker"),
                     group.create_task(DiskUpkeep(self.watched, self.vault).run(), name="disk"),
-                    group.create_task(self.loop.reconciler.follow_up(), name="follow up"),
+                    group.create_task(
+                        self.loop.reconciler.follow_up(self.vault.search.list_when_current),
+                        name="follow up",
+                    ),
                     group.create_task(self._home_upkeep.run(), name="home"),
                     group.create_task(self.hooks.hooks.run(), name="hooks"),
                     group.create_task(self.hooks.for_events.run(), name="hooks' events"),
@@ -285,7 +288,7 @@ class Daemon:
 
     async def _look_through_texts(self) -> None:
         """What a start reads of the whole vault, while changes are followed already."""
-        await self.loop.baselines.keep_watched(self.watched.index.paths())
+        await self.loop.watched_texts.keep_watched(self.watched.index.paths())
         trim_memory()
 
     async def _set_auth_mode(self, mode: Mode) -> None:

@@ -7,10 +7,9 @@ from parachuted.bubbling.pending_changes import (
 )
 from parachuted.bubbling.plan import ChangePlan, StartedPlan, plan_for, watched_beyond
 from parachuted.bubbling.reconciler import Reconciler
-from parachuted.bubbling.watches import BaselineTexts, WatchRegistry
+from parachuted.bubbling.watches import WatchedTexts, WatchRegistry
 
 __all__ = [
-    "BaselineTexts",
     "ChangePlan",
     "PendingChange",
     "PendingChanges",
@@ -18,6 +17,7 @@ __all__ = [
     "StartedPlan",
     "WatchDeclaration",
     "WatchRegistry",
+    "WatchedTexts",
     "plan_for",
     "watched_beyond",
 ]

@@ -28,6 +28,7 @@ from parachuted.bubbling.patterns import (
 from parachuted.bubbling.trie import VaultTree, WatchMatch, WatchTrie, paths_of
 from parachuted.errors import ParachuteError
 from parachuted.events import Change
+from parachuted.search.listing import matching
 from parachuted.state import StateStore
 from parachuted.vault import CONTEXT_NAMES, ObjectStore, VaultIndex, VaultPath, VaultRoot, digest_of
 from parachuted.vault.conflict_copies import is_conflict_copy
@@ -367,8 +368,8 @@ def _missing(
 
 
 @dataclass(slots=True, kw_only=True)
-class BaselineTexts:
-    """Texts that no watcher has reviewed yet; storing raises StorageFailedError or OSError."""
+class WatchedTexts:
+    """What watched notes say, stored before it changes; raises StorageFailedError or OSError."""
 
     root: VaultRoot
     objects: ObjectStore
@@ -424,3 +425,18 @@ class BaselineTexts:
 
     def _watched(self, paths: Iterable[VaultPath]) -> list[VaultPath]:
         return [path for path in paths if self.watches.watchers_of(path)]
+
+    def listed(self, queries: Sequence[WatchQuery], changes: Iterable[Change]) -> list[list[bool]]:
+        """For each change, which queries list the note as it left it. In a thread."""
+        return [self._listed(change, queries) for change in changes]
+
+    def _listed(self, change: Change, queries: Sequence[WatchQuery]) -> list[bool]:
+        if change.new is None or change.new.digest is None:
+            return [False] * len(queries)
+        try:
+            data = change.data if change.data is not None else self.root.read(change.path).data
+        except ParachuteError:  # gone again: the scanner comes by
+            return [False] * len(queries)
+        return matching(
+            [query.asked for query in queries], change.path, data, change.new.mtime_ns / 1e9
+        )

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from parachuted.bubbling import (
-    BaselineTexts,
     PendingChange,
     PendingChanges,
     Reconciler,
+    WatchedTexts,
     WatchRegistry,
 )
 from parachuted.events import Bus, Change, Event
@@ -65,19 +65,16 @@ class ReconcilerRig:
         )
         bus = Bus(self.clock)
         bus.subscribe(self.events.append)
-        self.baselines = BaselineTexts(
+        self.watched_texts = WatchedTexts(
             root=VaultRoot(self.vault), objects=self.objects, index=self.index, watches=self.watches
         )
+        self.bus = bus
         self.reconciler = Reconciler(
-            root=VaultRoot(self.vault),
-            baselines=self.baselines,
-            objects=self.objects,
-            index=self.index,
+            self.watched_texts,
+            self.reviews,
+            self.causes,
+            self.queue,
             state=self.state,
-            watches=self.watches,
-            reviews=self.reviews,
-            causes=self.causes,
-            queue=self.queue,
             bus=bus,
             clock=self.clock,
         )

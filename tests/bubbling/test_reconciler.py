@@ -633,7 +633,7 @@ async def test_the_texts_of_watched_files_are_kept_before_they_change(rig):
     rig.reconciler.baseline(changes)
     for change in changes:
         rig.index.set(change.path, change.new)
-    await rig.baselines.keep_watched(rig.index.paths())
+    await rig.watched_texts.keep_watched(rig.index.paths())
 
     assert rig.objects.get(rig.digest("a.md") or "") == A.encode()
     assert (rig.digest("b.md") or "") not in rig.objects

@@ -37,7 +37,7 @@ class CuratorRig(ReconcilerRig):
         self.store = Store(
             VaultRoot(self.vault), self.objects, self.history, self.clock, notice=self.notice
         )
-        self.undo = Undo(self.store, self.reconciler.bus)
+        self.undo = Undo(self.store, self.bus)
         self.at_work = ActiveRuns()
         self.task_reviews = TaskReviews(
             state=self.state,
@@ -64,7 +64,7 @@ class CuratorRig(ReconcilerRig):
         strangers: Strangers | None = None,
         taints: SessionTaints | None = None,
     ) -> Curator:
-        bus = self.reconciler.bus
+        bus = self.bus
         services = RunServices(
             backend=backend,
             accounts=RunAccounts(self.history, self.objects, self.causes),
