@@ -176,7 +176,7 @@ def build_hooks(watched: WatchedVault, causes: Causes, env: Mapping[str, str]) -
     hooks = Hooks(
         home=watched.home,
         vault=vault,
-        runs=watched.folder / "hooks",
+        runs=watched.folder / "hooks.db",
         clock=watched.clock,
         report=watched.problems.set,
         env=env,

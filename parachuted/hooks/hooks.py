@@ -64,7 +64,7 @@ class Hooks:
         options: HookOptions = _OPTIONS,
         on_error: Callable[[HookError], None] | None = None,
     ) -> None:
-        """`runs` is the folder of what is recorded; `on_error` takes each failure of a hook."""
+        """`runs` is the file of what is recorded; `on_error` takes each failure of a hook."""
         self._home, self._vault, self._clock, self._options = home, vault, clock, options
         self._runner, self._approvals = HookRunner(options.concurrency), HookApprovals(home)
         self.recorder = HookRunRecorder(runs)
@@ -193,6 +193,7 @@ class Hooks:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self.recorder.close()
 
     async def run_one(
         self, hook_id: str, hook_event: HookEvent
@@ -299,7 +300,7 @@ class Hooks:
         self._reporter.note_run(hook.id, hook_event.event, ran.took_ms, answer.failure)
         if answer.message is not None:
             log.info("a hook says", extra={"hook": hook.id, "words": answer.message})
-        record = self.recorder.keep(
+        record = self.recorder.add(
             hook=hook.id,
             event=hook.event,
             at=self._clock(),

@@ -1,26 +1,28 @@
-"""The last runs of hooks, with input and output, to inspect and to run again: one small file a run,
-in the private home, since they hold texts of notes. A crash may lose the latest.
+"""The last runs of hooks, with input and output, to inspect and to run again: in the private home,
+since they hold texts of notes. A power cut may lose the latest.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from parachuted.home_files.private import as_private
+from parachuted.errors import StorageFailedError
 from parachuted.hooks.runner import ProcessResult
+from parachuted.state import Database
 from parachuted.texts.times import Time, time_of
 
 log = logging.getLogger(__name__)
 
-_KEPT = 200
+_MOST_RUNS = 200
 _MOST = 64 * 1024
-_ID = re.compile("h([0-9]{8,})")
+_ID = re.compile("h([0-9]{8,18})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +54,18 @@ _RECORD = TypeAdapter(HookRunRecord)
 
 
 class HookRunRecorder:
-    """The last runs, over restarts. Written in one thread, read in any."""
+    """The last runs, over restarts. May be used from any thread."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        found = (_ID.fullmatch(path.stem) for path in folder.glob("h*.json"))
-        self._numbers = sorted(int(match[1]) for match in found if match)
+    def __init__(self, path: Path) -> None:
+        self._database = Database(
+            path,
+            label="the record of hooks' runs",
+            loss="earlier runs of hooks cannot be shown",
+            migrations={1: "CREATE TABLE runs (number INTEGER PRIMARY KEY, document TEXT);"},
+            is_derived=True,
+        )
 
-    def keep(
+    def add(
         self,
         *,
         hook: str,
@@ -70,10 +76,9 @@ class HookRunRecorder:
         decision: str,
     ) -> HookRunRecord:
         """Record a run, and forget the oldest. A disk error is only logged: the hook has run."""
-        number = self._numbers[-1] + 1 if self._numbers else 1
         texts = {"stdin": stdin, "stdout": ran.stdout, "stderr": ran.stderr}
         record = HookRunRecord(
-            id=f"h{number:08}",
+            id="",
             hook=hook,
             event=event,
             at=time_of(at),
@@ -87,32 +92,39 @@ class HookRunRecorder:
             stderr=_text(ran.stderr),
             cut=tuple(name for name, text in texts.items() if len(text) > _MOST),
         )
-        self._numbers.append(number)
+        document = _RECORD.dump_json(record, exclude={"id"}).decode()
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(self._path(record.id), "wb", opener=as_private) as file:
-                file.write(_RECORD.dump_json(record))
-            while len(self._numbers) > _KEPT:
-                self._path(f"h{self._numbers.pop(0):08}").unlink(missing_ok=True)
-        except OSError as error:
-            log.warning("a hook's run could not be recorded", extra={"error": error.strerror})
-        return record
+            with self._database.write() as database:
+                sql = "INSERT INTO runs (document) VALUES (?)"
+                number = database.execute(sql, (document,)).lastrowid or 0
+                database.execute("DELETE FROM runs WHERE number <= ?", (number - _MOST_RUNS,))
+        except StorageFailedError as error:
+            log.warning("a hook's run could not be recorded", extra={"error": error.message})
+            return record
+        return replace(record, id=_id(number))
 
     def last(self, count: int) -> list[HookRun]:
-        numbers = self._numbers[-count:] if count > 0 else []
-        found = (self.get(f"h{number:08}") for number in reversed(numbers))
-        return [record for record in found if record is not None]
+        """The newest first."""
+        sql = "SELECT number, document FROM runs ORDER BY number DESC LIMIT ?"
+        return [_record(*row) for row in self._database.rows(sql, (count,))]
 
     def get(self, record_id: str) -> HookRunRecord | None:
-        if not _ID.fullmatch(record_id):
+        if (found := _ID.fullmatch(record_id)) is None:
             return None
-        try:
-            return _RECORD.validate_json(self._path(record_id).read_bytes())
-        except (OSError, ValidationError):
-            return None
+        sql = "SELECT number, document FROM runs WHERE number = ?"
+        rows = self._database.rows(sql, (int(found[1]),))
+        return _record(*rows[0]) if rows else None
 
-    def _path(self, record_id: str) -> Path:
-        return self._folder / f"{record_id}.json"
+    def close(self) -> None:
+        self._database.close()
+
+
+def _id(number: int) -> str:
+    return f"h{number:08}"
+
+
+def _record(number: int, document: str) -> HookRunRecord:
+    return _RECORD.validate_python({**json.loads(document), "id": _id(number)})
 
 
 def _text(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The last runs are remembered over restarts, in small files that only their owner can read."""
+"""The last runs are remembered over restarts, in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "runs"
+def file(tmp_path):
+    return tmp_path / "state" / "hooks.db"
 
 
 @pytest.fixture
-def recorder(folder):
-    return HookRunRecorder(folder)
+def recorder(file):
+    recorder = HookRunRecorder(file)
+    yield recorder
+    recorder.close()
 
 
-def keep(
+def add(
     recorder,
     hook="on-session-start.py",
     *,
@@ -33,13 +35,13 @@ def keep(
     decision="allowed",
 ):
     ran = ProcessResult(exit_code=0, stdout=stdout, stderr=stderr, took_ms=12.3456)
-    return recorder.keep(
+    return recorder.add(
         hook=hook, event="session.start", at=AT, stdin=stdin, ran=ran, decision=decision
     )
 
 
 def test_a_run_is_remembered_whole(recorder):
-    kept = keep(
+    added = add(
         recorder,
         stdin=b'{"event": "x"}\n',
         stdout="grün".encode(),
@@ -47,14 +49,14 @@ def test_a_run_is_remembered_whole(recorder):
         decision="blocked: no",
     )
 
-    assert recorder.get(kept.id) == kept
-    assert (kept.stdin, kept.stdout, kept.stderr, kept.decision) == (
+    assert recorder.get(added.id) == added
+    assert (added.stdin, added.stdout, added.stderr, added.decision) == (
         '{"event": "x"}\n',
         "grün",
         "\ufffd",
         "blocked: no",
     )
-    assert (kept.hook, kept.event, kept.at, kept.exit_code, kept.took_ms) == (
+    assert (added.hook, added.event, added.at, added.exit_code, added.took_ms) == (
         "on-session-start.py",
         "session.start",
         "2026-01-02T03:04:05Z",
@@ -64,42 +66,38 @@ def test_a_run_is_remembered_whole(recorder):
 
 
 def test_the_newest_comes_first(recorder):
-    names = [keep(recorder, f"hook-{number}").hook for number in range(5)]
+    names = [add(recorder, f"hook-{number}").hook for number in range(5)]
 
     assert [record.hook for record in recorder.last(3)] == names[:1:-1]
     assert recorder.last(0) == []
 
 
-def test_two_hundred_are_kept(recorder, folder):
-    kept = [keep(recorder) for _ in range(205)]
+def test_two_hundred_are_kept_over_restarts_and_their_numbers_go_on(recorder, file):
+    added = [add(recorder) for _ in range(205)]
 
-    assert len(list(folder.iterdir())) == 200
-    assert recorder.get(kept[4].id) is None
-    assert recorder.last(1_000)[-1] == kept[5]
+    assert [record.id for record in recorder.last(1_000)] == [one.id for one in added[:4:-1]]
+    assert recorder.get(added[4].id) is None
 
-
-def test_a_restart_forgets_nothing_and_goes_on_counting(recorder, folder):
-    kept = [keep(recorder) for _ in range(203)]
-
-    again = HookRunRecorder(folder)
-    more = keep(again)
-
-    assert more.id > kept[-1].id
-    assert [record.id for record in again.last(2)] == [more.id, kept[-1].id]
-    assert len(list(folder.iterdir())) == 200
+    recorder.close()
+    again = HookRunRecorder(file)
+    more = add(again)
+    assert more.id > added[-1].id
+    assert [record.id for record in again.last(2)] == [more.id, added[-1].id]
+    assert len(again.last(1_000)) == 200
+    again.close()
 
 
 def test_long_texts_are_cut(recorder):
-    kept = keep(recorder, stdin=b"a" * 65_537, stdout=b"b" * 65_536, stderr=b"c" * 1_000_000)
+    added = add(recorder, stdin=b"a" * 65_537, stdout=b"b" * 65_536, stderr=b"c" * 1_000_000)
 
-    assert (len(kept.stdin), len(kept.stdout), len(kept.stderr)) == (65_536, 65_536, 65_536)
-    assert kept.cut == ("stdin", "stderr")
+    assert (len(added.stdin), len(added.stdout), len(added.stderr)) == (65_536, 65_536, 65_536)
+    assert added.cut == ("stdin", "stderr")
 
 
-def test_only_their_owner_can_read_them(recorder, folder):
-    keep(recorder)
+def test_only_their_owner_can_read_them(recorder, file):
+    add(recorder)
 
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (file.parent, *file.parent.iterdir())}
     assert modes == {0o700, 0o600}
 
 
@@ -107,23 +105,13 @@ def test_only_their_owner_can_read_them(recorder, folder):
     "name", ["", "../secret", "h1", "h00000001/../x", "h" + 8 * "\u0661", "h99999999"]
 )
 def test_what_is_not_a_run_is_none(recorder, name):
-    keep(recorder)
+    add(recorder)
 
     assert recorder.get(name) is None
 
 
-def test_a_file_that_cannot_be_read_is_left_out(recorder, folder):
-    first, second = keep(recorder), keep(recorder)
-    (folder / f"{second.id}.json").write_bytes(b"{")
-    (folder / "notes.txt").write_text("not a run")
+def test_a_disk_that_refuses_does_not_stop_the_hook(recorder, file, caplog):
+    file.parent.write_text("in the way")
 
-    assert [record.id for record in HookRunRecorder(folder).last(10)] == [first.id]
-
-
-def test_a_disk_that_refuses_does_not_stop_the_hook(folder, caplog):
-    folder.write_text("in the way")
-
-    recorder = HookRunRecorder(folder)
-
-    assert keep(recorder).hook == "on-session-start.py"
+    assert add(recorder).hook == "on-session-start.py"
     assert "could not be recorded" in caplog.text
