@@ -364,8 +364,14 @@ def holds_private(*texts: bytes) -> bool:
 
 
 def texts_of(suggestion: Suggestion) -> list[bytes]:
-    values = (*suggestion.payload.values(), *(suggestion.modifications or {}).values())
-    return [one.encode("utf-8", "replace") for one in values if isinstance(one, str)]
+    payloads = (suggestion.payload, suggestion.modifications or {})
+    texts = (
+        f"# {text}" if name == "section" else text
+        for payload in payloads
+        for name, text in payload.items()
+        if isinstance(text, str)
+    )
+    return [text.encode("utf-8", "replace") for text in texts]
 
 
 def unknown(name: str) -> NotFoundError:
