@@ -165,6 +165,9 @@ class Daemon:
                 },
             )
             ready()
+            gc.collect()  # imports leave a copy of each class with slots
+            gc.enable()
+            gc.freeze()
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(self._follow_changes(), name="changes"),
@@ -255,9 +258,6 @@ class Daemon:
             chosen = vault.settings.tls
             vault.tls_port = await self._tls.open(chosen.host, chosen.port, self._server.open_at)
         await self._listen_as_supervisor()
-        gc.collect()  # imports leave a copy of each class with slots
-        gc.enable()
-        gc.freeze()
 
     async def _finish_acts(self) -> None:
         """What was cut short by the end of the last daemon is whole before anyone can ask."""
