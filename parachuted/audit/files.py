@@ -137,10 +137,10 @@ class AuditFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainHead:
-    """Lines up to `sure` are in the files, those up to `begun` may be; `write` is the last one."""
+    """Lines up to `sure` are in the files, up to `pending` may be; `write` is the last one."""
 
     sure: ChainPosition = START
-    begun: ChainPosition = START
+    pending: ChainPosition = START
     write: int = 0
 
 
@@ -153,17 +153,17 @@ class ChainHeadFile:
     def read(self) -> ChainHead | None:
         try:
             document = json.loads(self._path.read_bytes())
-            sure, begun = (
+            sure, pending = (
                 ChainPosition(int(document[name][0]), str(document[name][1]))
                 for name in ("sure", "begun")
             )
-            return ChainHead(sure=sure, begun=begun, write=int(document["write"]))
+            return ChainHead(sure=sure, pending=pending, write=int(document["write"]))
         except (OSError, ValueError, TypeError, LookupError):
             return None
 
     def write(self, head: ChainHead) -> None:
         """In place and at a fixed size, so that a full disk does not refuse it. OSError."""
-        text = json.dumps({"sure": head.sure, "begun": head.begun, "write": head.write})
+        text = json.dumps({"sure": head.sure, "begun": head.pending, "write": head.write})
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, _OWN)
         try:
             os.pwrite(descriptor, text.ljust(_HEAD_BYTES - 1).encode() + b"\n", 0)

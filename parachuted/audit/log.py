@@ -142,28 +142,28 @@ class AuditLog:
         known, found = self.head.read(), AuditReader(self.folder).end()
         if known is not None and found.seq < known.sure.seq:
             earlier = AuditReader(self.folder.earlier()).end()
-            if known.sure.seq <= earlier.seq <= known.begun.seq:
+            if known.sure.seq <= earlier.seq <= known.pending.seq:
                 self.folder.take_over_earlier()
                 found = earlier
         end = found
         if known is not None and not (
-            found in (known.sure, known.begun) or known.sure.seq < found.seq < known.begun.seq
+            found in (known.sure, known.pending) or known.sure.seq < found.seq < known.pending.seq
         ):
-            end = known.sure if found.seq <= known.sure.seq else known.begun
+            end = known.sure if found.seq <= known.sure.seq else known.pending
             self.broken = (
                 "it was changed after it was written; `parachute audit verify` says where: "
                 f"the files end with seq {found.seq}, but seq {end.seq} was written last"
             )
-        return ChainHead(sure=end, begun=end, write=self.written)
+        return ChainHead(sure=end, pending=end, write=self.written)
 
     def _write(self, events: Sequence[AuditEvent]) -> None:
         before = self._standing or self._begin()
         lines, end = _lines_of(events, before.sure)
         is_durable = self._closing.is_set() or time.monotonic() >= self._durable_at
-        self.head.write(ChainHead(sure=before.sure, begun=end, write=before.write))
+        self.head.write(ChainHead(sure=before.sure, pending=end, write=before.write))
         self.folder.append(_day_of(events[0]), b"".join(lines), durably=is_durable)
         write = max((event.write or 0 for event in events), default=0)
-        self._standing = ChainHead(sure=end, begun=end, write=max(before.write, write))
+        self._standing = ChainHead(sure=end, pending=end, write=max(before.write, write))
         self.head.write(self._standing)
         if is_durable:
             self._durable_at = time.monotonic() + _DURABLE_S

@@ -102,12 +102,12 @@ def _break_at_end(
     elif last.seq < before.sure.seq:
         missing = _missing(last.seq + 1, before.sure.seq)
         yield f"the end: {missing}, which this machine knows were written"
-    elif last.seq > after.begun.seq:
-        added = f"seq {after.begun.seq + 1} to {last.seq}"
+    elif last.seq > after.pending.seq:
+        added = f"seq {after.pending.seq + 1} to {last.seq}"
         yield f"the end: {added} were not written by this machine's daemon"
     elif any(
         last.seq == link.seq and last.hash != link.hash
-        for link in (before.sure, after.sure, after.begun)
+        for link in (before.sure, after.sure, after.pending)
     ):
         yield f"the end: seq {last.seq} is not the line that this machine wrote"
 

@@ -221,14 +221,11 @@ class AgentTools:
 
 
 def _orchestrating_tools(run: RequestedRun) -> tuple[Tool, ...]:
-    config, grant, suggestions = run.request.definition.config, run.grant, run.guards.suggestions
+    config, suggestions = run.request.definition.config, run.guards.suggestions
     if not config.orchestrates or not isinstance(suggestions, Suggestions):
         return ()
     scope = OrchestratorScope(
-        agent=run.agent,
-        sees=grant.may_read,
-        writes=grant.may_write,
-        lane=lambda path: grant.may_write(path, tainted=True),
+        grant=run.grant,
         of=config.orchestrates,
         run=run.id,
         causes=run.task.causes,

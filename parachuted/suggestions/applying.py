@@ -286,17 +286,17 @@ class SuggestionResolver:
         now = self._vault.clock()
         run, causes = new_id("r", now), record.suggestion.causes or (new_id("c", now),)
         author = Author(by=f"suggestion:{record.suggestion.id}", run=run, causes=causes)
-        begun = record.begun(run, by, payload)
-        self._store.keep(begun)
+        started = record.start(run, by, payload)
+        self._store.keep(started)
         try:
-            written = self.applier.apply(begun.suggestion, author)
+            written = self.applier.apply(started.suggestion, author)
         except SupersededError as error:
             return self.save(self._superseded(record, error, by), requester)
         except BaseException:
             if not self._vault.history.writes_by(run):
-                self._store.keep(begun.waiting())
+                self._store.keep(started.waiting())
             raise
-        return self._done(begun, author, written, requester)
+        return self._done(started, author, written, requester)
 
     def settle(self, record: SuggestionRecord) -> SuggestionRecord:
         """At the start: one that was being applied was, if its run wrote; else it waits again."""

@@ -5,11 +5,11 @@ approves only what it could have written itself, unchanged, and sees what its gr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from parachuted.access.paths import is_control
+from parachuted.access.grant import Grant
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import Tool, ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
@@ -38,15 +38,11 @@ RESOLVE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorScope:
-    """`sees` and `writes` are its own grant's, `lane` what it may write even after strangers' text.
-    It receives the suggestions of the agents `of`, or all (`*`); reading one that strangers' text
-    led to sets the `taint`.
+    """It receives the suggestions of the agents `of`, or all (`*`); reading one that strangers'
+    text led to sets the `taint`.
     """
 
-    agent: str
-    sees: Callable[[str], bool]
-    writes: Callable[[str], bool]
-    lane: Callable[[str], bool]
+    grant: Grant
     of: tuple[str, ...]
     run: str | None = None
     causes: tuple[str, ...] = ()
@@ -55,13 +51,13 @@ class OrchestratorScope:
 
 class Orchestrator:
     def __init__(self, suggestions: Suggestions, run: OrchestratorScope) -> None:
-        self._suggestions, self._run = suggestions, run
+        self._suggestions, self._run, self._agent = suggestions, run, run.grant.agent
 
     def waiting(self) -> list[Suggestion]:
         """Of the agents that are its own to filter, for files that it may read, never of itself."""
         return [
             one
-            for one in self._suggestions.all(status="pending", sees=self._run.sees)
+            for one in self._suggestions.all(status="pending", sees=self._run.grant.may_read)
             if self._is_received(one)
         ]
 
@@ -74,7 +70,7 @@ class Orchestrator:
         if action == "batch":
             found = [self._received(name) for name in ids]
             proposal = Proposal(
-                source_agent=self._run.agent,
+                source_agent=self._agent,
                 action="update",
                 path="",
                 payload={},
@@ -96,7 +92,7 @@ class Orchestrator:
 
     async def _resolve(self, suggestion: Suggestion, action: Act, reasoning: str) -> Suggestion:
         self._check(suggestion)
-        by = f"{ORCHESTRATOR}{self._run.agent}"
+        by = f"{ORCHESTRATOR}{self._agent}"
         if action == "reject":
             return await self._suggestions.reject(suggestion.id, by=by, reason=reasoning)
         if await self._suggestions.changes_watch(suggestion.id):
@@ -106,24 +102,23 @@ class Orchestrator:
         return await self._suggestions.approve(suggestion.id, by=by)
 
     def _check(self, suggestion: Suggestion) -> None:
-        is_strange = suggestion.is_strangers or self._run.taint
-        may = self._run.lane if is_strange else self._run.writes
-        if is_control(suggestion.path) or not may(suggestion.path):
-            why = ", after what strangers wrote was read," if is_strange else ""
+        tainted = suggestion.is_strangers or bool(self._run.taint)
+        if not self._run.grant.may_write(suggestion.path, tainted=tainted):
+            why = ", after what strangers wrote was read," if tainted else ""
             raise ActRefusedError(
-                f"{self._run.agent} may not write {printable(suggestion.path)}{why} so it cannot "
+                f"{self._agent} may not write {printable(suggestion.path)}{why} so it cannot "
                 "decide on that"
             )
 
     def _received(self, name: str) -> Suggestion:
-        suggestion = self._suggestions.get(name, sees=self._run.sees)
+        suggestion = self._suggestions.get(name, sees=self._run.grant.may_read)
         if not self._is_received(suggestion):
             raise unknown(name)
         return suggestion
 
     def _is_received(self, one: Suggestion) -> bool:
         is_of = "*" in self._run.of or one.source_agent in self._run.of
-        return is_of and one.source_agent != self._run.agent and stands_for(one) is None
+        return is_of and one.source_agent != self._agent and stands_for(one) is None
 
     def tools(self) -> tuple[Tool, ...]:
         ids = {

@@ -89,7 +89,7 @@ class SuggestionRecord:
     def state(self) -> State:
         return "applying" if self.applying is not None else self.suggestion.status
 
-    def begun(self, run: str, by: str, payload: Mapping[str, object] | None) -> SuggestionRecord:
+    def start(self, run: str, by: str, payload: Mapping[str, object] | None) -> SuggestionRecord:
         self.check("applying")
         suggestion = replace(self.suggestion, resolved_by=by, modifications=payload)
         return replace(self, suggestion=suggestion, applying=run)

@@ -103,7 +103,7 @@ def test_the_head_says_what_it_was_given_and_never_grows(tmp_path):
         ChainHead(),
         ChainHead(
             sure=ChainPosition(10**18, "f" * 64),
-            begun=ChainPosition(10**18 + 1, "e" * 64),
+            pending=ChainPosition(10**18 + 1, "e" * 64),
             write=10**15,
         ),
     ):

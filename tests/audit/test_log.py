@@ -158,7 +158,7 @@ def test_a_line_that_a_kill_cut_is_ended_and_named_by_verify(audit_rig, cut):
     head = audit_rig.head.read()
     audit_rig.write(event("two"))
     first, second = audit_rig.raw()
-    audit_rig.head.write(ChainHead(sure=head.sure, begun=audit_rig.head.read().begun))
+    audit_rig.head.write(ChainHead(sure=head.sure, pending=audit_rig.head.read().pending))
     audit_rig.file().write_bytes(first + second[:cut])
     is_whole = cut == -1  # all but the end of the line
     assert audit_rig.verdict().holds
@@ -185,8 +185,8 @@ def test_where_the_chain_will_end_is_kept_before_lines_are_written(audit_rig):
     audit_rig.folder = WatchedFolder(audit_rig.folder._root, "")
     audit_rig.write(event("one"), event("two"))
 
-    assert all(head.sure.seq < head.begun.seq for head in heads)
-    assert heads[-1].begun.seq == 2
+    assert all(head.sure.seq < head.pending.seq for head in heads)
+    assert heads[-1].pending.seq == 2
     assert audit_rig.head.read().sure.seq == 2
 
 

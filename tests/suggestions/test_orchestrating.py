@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parachuted.access.grant import Grant, grant_of
 from parachuted.access.strangers import Taint
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
@@ -13,18 +14,19 @@ from tests.suggestions.suggestion_rig import SuggestionRig
 def chief(
     suggestion_rig: SuggestionRig,
     *,
-    writes: str = "Brain/",
-    sees: str = "",
+    reads: str = "**",
     lane: str = "-",
     of: tuple[str, ...] = ("reflector",),
     taint=None,
 ):
     marks = taint if taint is not None else Taint()
     run = OrchestratorScope(
-        agent="chief",
-        sees=lambda path: path.startswith(sees),
-        writes=lambda path: path.startswith(writes),
-        lane=lambda path: path.startswith(lane),
+        grant=Grant(
+            agent="chief",
+            reads=grant_of([reads]),
+            writes=grant_of(["Brain/**"]),
+            lane=grant_of([lane]),
+        ),
         of=of,
         run="r-9",
         causes=("c-9",),
@@ -77,7 +79,7 @@ async def test_what_it_cannot_see_and_what_is_of_others_or_its_own_does_not_exis
     foreign = await suggestion_rig.propose(
         "Brain/a.md", {"text": "theirs\n"}, source_agent="stranger"
     )
-    made = chief(suggestion_rig, sees="Brain/a")
+    made = chief(suggestion_rig, reads="Brain/a*")
     assert [one.id for one in made.waiting()] == [a.id]
     _, failed = await made.orchestrate([b.id, own.id, foreign.id, "s0000000000"], "approve")
     assert {why.replace(name, "") for name, why in failed.items()} == {
@@ -95,7 +97,7 @@ async def test_after_strangers_text_it_decides_in_its_lane_alone(suggestion_rig)
     taint = Taint()
     taint.read("Inbox/mail.md")
     plain = await suggestion_rig.propose("Brain/a.md", {"text": "three\n"})
-    done, failed = await chief(suggestion_rig, lane="Brain/lane").orchestrate(
+    done, failed = await chief(suggestion_rig, lane="Brain/lane*").orchestrate(
         [strange.id, in_lane.id], "approve"
     )
     assert ([one.id for one in done], list(failed)) == ([in_lane.id], [strange.id])

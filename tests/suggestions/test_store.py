@@ -119,11 +119,11 @@ def test_it_is_the_same_after_json():
 
 def test_only_what_the_table_says_follows_a_state():
     waits = record_of(suggestion(), "Suggestions/x.md", SuggestionPreview(diff="+x"))
-    begun = waits.begun("r-2", "user", None)
-    assert begun.waiting() == waits
+    started = waits.start("r-2", "user", None)
+    assert started.waiting() == waits
     for state, following in (
         (waits, {"approved", "rejected", "superseded"}),
-        (begun, {"approved", "modified", "superseded"}),
+        (started, {"approved", "modified", "superseded"}),
         (waits.over("rejected", "user", "no", NOON), set()),
     ):
         for status in get_args(Status)[1:]:
@@ -132,9 +132,9 @@ def test_only_what_the_table_says_follows_a_state():
             else:
                 with pytest.raises(EditRefusedError, match="by"):
                     state.over(status, "user", "", NOON)
-    for state in (begun, waits.over("approved", "user", "", NOON)):
+    for state in (started, waits.over("approved", "user", "", NOON)):
         with pytest.raises(EditRefusedError):
-            state.begun("r-3", "user", None)
+            state.start("r-3", "user", None)
 
 
 def test_what_is_none_is_refused():
