@@ -12,7 +12,7 @@ from parachuted.api.http.decorators import routes_of
 from parachuted.api.http.docs import DocsRoutes
 from parachuted.api.http.middleware import ApiMiddleware
 from parachuted.api.http.module_dispatcher import ModuleDispatcher, ModuleResource
-from parachuted.api.http.route import Route
+from parachuted.api.http.route import Route, handler_of
 from parachuted.api.http.server import HttpServer, close_before_body
 from parachuted.api.http.stream import EventStreams
 from parachuted.api.routes.file_streams import FileStreamRoutes
@@ -94,6 +94,6 @@ def _make(front: ApiMiddleware, routes: Sequence[Route]) -> web.Application:
 def serve(app: web.Application, routes: Sequence[Route]) -> None:
     """Add the routes: literal paths first, and those that end in any path last."""
     for route in sorted(routes, key=lambda route: ("{" in route.path, route.path.endswith(":.+}"))):
-        app.router.add_route(route.method, route.path, route.serve)
+        app.router.add_route(route.method, route.path, handler_of(route))
         if route.method == "GET" and route.has_head:
-            app.router.add_route("HEAD", route.path, route.serve)
+            app.router.add_route("HEAD", route.path, handler_of(route))

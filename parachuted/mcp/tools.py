@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -63,8 +64,9 @@ class ToolCall:
         grant = self.api.identity.grant(module, capability)
         if grant is None:
             raise web.HTTPForbidden(text=f"this key lacks the scope {module}:{capability}")
-        sight = AccessFilter(self.api.sight.root, grant, for_agents=True)
-        return replace(self.api, grant=grant, sight=sight)
+        api = copy(self.api)
+        api.files = AccessFilter(self.api.files.root, grant, for_agents=True)
+        return api
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -194,7 +194,7 @@ class VaultTools:
         search = self._vaults.search
         await asyncio.to_thread(search.settle, _PATIENCE_S)
         query = NoteQuery(sort="-modified", limit=_MOST_CHANGES)
-        page = await asyncio.to_thread(search.catalogue.notes, query, call.api.sight.sees)
+        page = await asyncio.to_thread(search.catalogue.notes, query, call.api.files.sees)
         found = {
             printable(row.path): moment(row.modified)
             for row in page.rows

@@ -18,7 +18,7 @@ from parachuted.api.http.decorators import routes_of
 from parachuted.api.http.route import ApiCall
 from parachuted.api.routes.hooks import HookRoutes
 from parachuted.hooks import Hooks
-from parachuted.keys import EVERYTHING, EVERYWHERE, Identity, Scope
+from parachuted.keys import EVERYTHING, Identity, Scope
 from parachuted.vault import Requester
 
 PERSON = Identity(kind="loopback", id="loopback", name="loopback", scopes=EVERYTHING)
@@ -87,14 +87,13 @@ def answering(route, identity):
         if identity.grant(route.module, route.capability) is None:
             return web.json_response({"message": "not for this key"}, status=403)
         try:
-            sight: Any = None
+            files: Any = None
             return await route.handle(
                 ApiCall(
                     request=request,
                     route=route,
                     identity=identity,
-                    grant=EVERYWHERE,
-                    sight=sight,
+                    files=files,
                     requester=Requester("api_key", "key", "r"),
                 )
             )

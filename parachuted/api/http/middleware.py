@@ -18,7 +18,7 @@ from parachuted.access.filter import AccessFilter
 from parachuted.api.http.answers import answer_to
 from parachuted.api.http.authenticator import KeyAuthenticator, unauthorized
 from parachuted.api.http.host_guard import HostGuard, MiddlewareHandler
-from parachuted.api.http.route import SMALL_BODY, ApiCall, Route
+from parachuted.api.http.route import SMALL_BODY, ApiCall, Route, matched_route
 from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.keys import BEYOND_PATHS, EVERYWHERE, NOBODY, NOWHERE, Identity
@@ -110,8 +110,7 @@ class ApiMiddleware:
     async def answer(self, request: web.Request, handler: MiddlewareHandler) -> web.StreamResponse:
         began, call_id = time.perf_counter(), f"{self._life}{next(self._numbers):x}"
         requester = Requester("api_key", NOBODY.name, call_id)
-        route = getattr(request.match_info.handler, "__self__", None)
-        route = route if isinstance(route, Route) else None
+        route = matched_route(request)
         call, status = None, GONE
         error: BaseException | None = None
         try:
@@ -170,15 +169,13 @@ class ApiMiddleware:
             raise web.HTTPForbidden(text=BEYOND_PATHS)
         if route.capability == "write" and self._audit.refusal is not None:
             raise StorageFailedError(self._audit.refusal)
-        sight = self._whole if grant is EVERYWHERE else AccessFilter(self._root, grant)
         return ApiCall(
             request=request,
             route=route,
             identity=identity,
+            files=self._whole if grant is EVERYWHERE else AccessFilter(self._root, grant),
             requester=requester,
-            grant=grant,
-            sight=sight,
-            holds=partial(self._authenticator.holds, identity)
+            is_valid=partial(self._authenticator.holds, identity)
             if identity.kind == "key"
             else lambda: True,
         )

@@ -22,7 +22,7 @@ from parachuted.access.paths import is_code
 from parachuted.api.http.answers import error_body, json_answer
 from parachuted.api.http.file_answers import FileAnswers, bytes_answer
 from parachuted.api.http.module_content import ModulePages, ModuleStream, RequestBody
-from parachuted.api.http.route import ApiCall, Route, json_object, query_values
+from parachuted.api.http.route import ApiCall, Route, handler_of, json_object, query_values
 from parachuted.keys import NOWHERE, Identity
 from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.host import CallOptions, ModuleHost
@@ -226,7 +226,7 @@ class ModuleDispatcher:
         call.touched.append(path)
         approved = self._modules.approved(host.name)
         reads = () if approved is None else approved.manifest.permissions.read
-        own = AccessFilter(call.sight.root, grant_of(reads))
+        own = AccessFilter(call.files.root, grant_of(reads))
 
         def find(path: VaultPath) -> VaultPath:
             real = own.find(path)
@@ -335,7 +335,7 @@ class ModuleResource(web.DynamicResource):
         found = self._served.find(request)
         if found is not None:
             route, names = found
-            reached = web.ResourceRoute(route.method, route.serve, self)
+            reached = web.ResourceRoute(route.method, handler_of(route), self)
             return web.UrlMappingMatchInfo(names, reached), set()
         if self._has_started and not self._served.is_starting(request):
             return None, set(self._served.methods(request))

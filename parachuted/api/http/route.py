@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
@@ -161,27 +161,30 @@ class Wrapped:
 
 @dataclass(slots=True, kw_only=True)
 class ApiCall:
-    """One request: who asks, what they may touch, and what they sent.
+    """One request: who asks, which files exist for them, and what they sent.
 
-    `touched` and `para_ids` are for the audit, `status` and `headers` for the answer; `holds` says
-    whether the caller still may.
+    `touched` and `para_ids` are for the audit, `status` and `headers` for the answer; `is_valid`
+    says whether the caller still may.
     """
 
     request: web.Request
     route: Route
     identity: Identity
-    grant: AccessGrant
-    sight: AccessFilter
+    files: AccessFilter
     requester: Requester
-    holds: Callable[[], bool] = lambda: True
-    touched: list[str] = field(default_factory=list)
-    para_ids: list[str] = field(default_factory=list)
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": JSON})
+    is_valid: Callable[[], bool] = lambda: True
+    touched: list[str] = field(default_factory=list, init=False)
+    para_ids: list[str] = field(default_factory=list, init=False)
+    status: int = field(default=200, init=False)
+    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": JSON}, init=False)
 
     @property
     def id(self) -> str:
         return self.requester.request_id
+
+    @property
+    def grant(self) -> AccessGrant:
+        return self.files.grant
 
     def answer(self, body: bytes) -> web.Response:
         return web.Response(body=body, status=self.status, headers=self.headers)
@@ -205,7 +208,7 @@ class ApiCall:
 
     def refusal(self, error: NotFoundError | EditRefusedError, path: VaultPath) -> Exception:
         """The error with its details for those who may read the note, without for others."""
-        if not _sees(self.sight, path) or self._reads(path):
+        if not _sees(self.files, path) or self._reads(path):
             return error  # it only says that the note is unknown, or they may read it
         if isinstance(error, NotFoundError):
             return web.HTTPNotFound(
@@ -216,7 +219,7 @@ class ApiCall:
         )
 
     def _reads(self, path: VaultPath) -> bool:
-        return _sees(AccessFilter(self.sight.root, self.reading), path)
+        return _sees(AccessFilter(self.files.root, self.reading), path)
 
     def named(self, name: str) -> str:
         return self.request.match_info[name]
@@ -244,7 +247,7 @@ class ApiCall:
             if size > most:
                 raise web.HTTPRequestEntityTooLarge(max_size=most, actual_size=size)
             yield chunk
-        if not self.holds():
+        if not self.is_valid():
             raise web.HTTPUnauthorized(
                 text="the key was revoked or expired while the body came; nothing was done",
                 headers={"WWW-Authenticate": "Bearer"},
@@ -296,7 +299,7 @@ class Route:
     `capability` None: open to anyone. `answers`: by status, a type, `MediaBody` or `Wrapped`.
     `names` and `headers` say what each means; `uploads`: a body that is taken as it is; `errors`:
     statuses that few routes answer. `for_path_keys`: a key with paths may make the call, and the
-    handler keeps within `ApiCall.sight` and `ApiCall.grant`.
+    handler keeps within `ApiCall.files`.
     """
 
     method: str
@@ -318,16 +321,26 @@ class Route:
     takes_form: bool = False
     recorded_as: EventType = "api_call"
 
-    async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Never reached: the middleware answers in its place."""
-        raise web.HTTPInternalServerError(
-            text=f"{request.method} {self.path} was reached without passing the front"
-        )
+
+def handler_of(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """What the router finds. It is never called: the middleware answers in its place."""
+    return partial(_unreached, route)
 
 
-def _sees(sight: AccessFilter, path: VaultPath) -> bool:
+async def _unreached(route: Route, request: web.Request) -> web.StreamResponse:
+    raise web.HTTPInternalServerError(
+        text=f"{request.method} {route.path} was reached without passing the middleware"
+    )
+
+
+def matched_route(request: web.Request) -> Route | None:
+    handler = request.match_info.handler
+    return handler.args[0] if isinstance(handler, partial) else None
+
+
+def _sees(files: AccessFilter, path: VaultPath) -> bool:
     try:
-        sight.find(path)
+        files.find(path)
     except NotFoundError:
         return False
     return True

@@ -193,7 +193,7 @@ class AgentRoutes:
         """Take the mark of strangers' text off a note."""
         asked = body.path
         is_skill = any(f"/{one}/" in f"/{asked}" for one in SKILLS)
-        path = asked if is_skill else call.sight.find(asked)  # a skill's folder is a hidden one
+        path = asked if is_skill else call.files.find(asked)  # a skill's folder is a hidden one
         call.touched.append(path)
         content = await asyncio.to_thread(self._store.read, path)
         if self._strangers.is_place(path):

@@ -139,7 +139,7 @@ class ContextRoutes:
             self._index,
             self._watches.watched_by,
             max_tokens=max_tokens,
-            sees=call.sight.sees,
+            sees=call.files.sees,
         )
 
     @get(_SESSION, _MODULE, "read")
@@ -156,12 +156,12 @@ class ContextRoutes:
     @put(_SESSION, _MODULE, "write")
     async def choose(self, call: ApiCall, id_: str, body: ContextFoldersRequest) -> ChosenContexts:
         """Replace a session's contexts."""
-        return await self._keep(call, id_, self._paths(body.folder_paths, call.sight))
+        return await self._keep(call, id_, self._paths(body.folder_paths, call.files))
 
     @post(f"{_SESSION}/add", _MODULE, "write")
     async def add(self, call: ApiCall, id_: str, body: ContextFolderRequest) -> ChosenContexts:
         """Add contexts to a session."""
-        paths = self._paths(_named(body), call.sight)
+        paths = self._paths(_named(body), call.files)
         return await self._keep(call, id_, [*self._chosen(id_), *paths])
 
     @post(f"{_SESSION}/remove", _MODULE, "write")
@@ -170,15 +170,15 @@ class ContextRoutes:
 
         Folders that were not chosen are ignored.
         """
-        paths = set(self._paths(_named(body), call.sight))
+        paths = set(self._paths(_named(body), call.files))
         return await self._keep(call, id_, [one for one in self._chosen(id_) if one not in paths])
 
-    def _paths(self, names: Iterable[str], sight: AccessFilter) -> list[VaultPath]:
+    def _paths(self, names: Iterable[str], files: AccessFilter) -> list[VaultPath]:
         """Raises NotFoundError for a hidden place."""
         choice = choice_of(names, self._index)
         paths = [*map(VaultPath, choice.folders), *choice.files]
         for path in paths:
-            if not any(map(sight.sees, _files_of(path))):
+            if not any(map(files.sees, _files_of(path))):
                 raise unknown(path)
         return paths
 
@@ -203,13 +203,13 @@ class ContextMigrationRoutes:
     @get(_MIGRATION, _MODULE, "admin")
     async def plan(self, call: ApiCall) -> MigrationPlan:
         """Preview the migration of old context files."""
-        moves = await self._migration.plan(call.sight.sees)
+        moves = await self._migration.plan(call.files.sees)
         return MigrationPlan(moves, len(moves))
 
     @post(_MIGRATION, _MODULE, "admin")
     async def apply(self, call: ApiCall) -> MigrationResult:
         """Move old context files into folders, as one run that can be undone."""
-        return await self._migration.apply(call.sight.sees)
+        return await self._migration.apply(call.files.sees)
 
 
 class PromptRoutes:
@@ -237,8 +237,8 @@ class PromptRoutes:
             working_directory=self._folder(working_directory),
             agent=VaultPath.parse(agent_path) if agent_path else None,
             max_tokens=max_tokens,
-            find=call.sight.find,
-            sees=call.sight.sees,
+            find=call.files.find,
+            sees=call.files.sees,
         )
         agents = sorted(name for name in self._index.files(_AGENTS) if name.endswith(".md"))
         return prompt_metadata(preview, [printable(name.removesuffix(".md")) for name in agents])

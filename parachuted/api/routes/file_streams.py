@@ -92,7 +92,7 @@ class FileStreamRoutes:
         """Any file, whole or a range of it."""
         path = VaultPath.parse(path)
         call.touched.append(path)
-        return await self._files.answer(call.request, path, call.sight.find)
+        return await self._files.answer(call.request, path, call.files.find)
 
     @put(
         "/api/files/{path:.+}",

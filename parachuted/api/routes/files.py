@@ -33,56 +33,56 @@ _LARGEST_TEXT = 10 << 20
 _VAULT = VaultPath("")
 
 
-def list_folder(folder: VaultPath, sight: AccessFilter) -> list[FolderEntry]:
+def list_folder(folder: VaultPath, access: AccessFilter) -> list[FolderEntry]:
     """The entries, folders first; without links to what the caller may not see.
 
     Blocks on the disk. Raises NotFoundError where the folder does not exist for the caller.
     """
-    real = _found(folder, sight)
+    real = _found(folder, access)
     try:
         with (
             named_errors(folder),
-            sight.root.opened_folder(real) as descriptor,
+            access.root.opened_folder(real) as descriptor,
             os.scandir(descriptor) as found,
         ):
             names = sorted(entry.name for entry in found if refusal(f"x/{entry.name}") is None)
-            entries = [_entry(folder, real, name, descriptor, sight) for name in names]
+            entries = [_entry(folder, real, name, descriptor, access) for name in names]
     except PathRefusedError as error:
         raise unknown(folder) from error
     listed = [entry for entry in entries if entry is not None]
     return sorted(listed, key=lambda entry: not entry.is_directory)
 
 
-def _found(folder: VaultPath, sight: AccessFilter) -> VaultPath:
+def _found(folder: VaultPath, access: AccessFilter) -> VaultPath:
     if not folder:
         return folder
-    if sight.enters(folder):
+    if access.enters(folder):
         with contextlib.suppress(PathRefusedError):
-            real = sight.root.resolve(folder)
-            if real == folder or sight.enters(real):
+            real = access.root.resolve(folder)
+            if real == folder or access.enters(real):
                 return real
     raise unknown(folder)
 
 
 def _entry(
-    listed: VaultPath, folder: VaultPath, name: str, descriptor: int, sight: AccessFilter
+    listed: VaultPath, folder: VaultPath, name: str, descriptor: int, access: AccessFilter
 ) -> FolderEntry | None:
     path = VaultPath(f"{folder}/{name}" if folder else name)
     target = None
     try:
         status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
-            target, status = _target(path, sight)
+            target, status = _target(path, access)
     except (OSError, PathRefusedError, NotFoundError):
         return None
     is_folder = stat.S_ISDIR(status.st_mode)
     if not (is_folder or stat.S_ISREG(status.st_mode)):
         return None
-    sees = sight.enters if is_folder else sight.sees
+    sees = access.enters if is_folder else access.sees
     if not sees(path) or (target is not None and not sees(target)):
         return None
     place = VaultPath(f"{listed}/{name}" if listed else name)
-    inside = _inside(path if target is None else target, sight) if is_folder else frozenset()
+    inside = _inside(path if target is None else target, access) if is_folder else frozenset()
     return FolderEntry(
         name=VaultPath(name),
         type="symlink" if target is not None else "directory" if is_folder else "file",
@@ -99,18 +99,18 @@ def _entry(
     )
 
 
-def _target(path: VaultPath, sight: AccessFilter) -> tuple[VaultPath, os.stat_result]:
+def _target(path: VaultPath, access: AccessFilter) -> tuple[VaultPath, os.stat_result]:
     """Where a link leads, if that is in the vault."""
-    target = sight.root.resolve(path)
-    with sight.root.opened_folder(target.folder) as folder:
+    target = access.root.resolve(path)
+    with access.root.opened_folder(target.folder) as folder:
         return target, os.stat(target.name, dir_fd=folder, follow_symlinks=False)
 
 
-def _inside(folder: VaultPath, sight: AccessFilter) -> frozenset[str]:
+def _inside(folder: VaultPath, access: AccessFilter) -> frozenset[str]:
     found = set()
-    with contextlib.suppress(OSError), sight.root.opened_folder(folder) as descriptor:
+    with contextlib.suppress(OSError), access.root.opened_folder(folder) as descriptor:
         for name in (".git", "AGENTS.md", "CLAUDE.md"):
-            if name == ".git" or sight.sees(f"{folder}/{name}"):
+            if name == ".git" or access.sees(f"{folder}/{name}"):
                 with contextlib.suppress(OSError):
                     os.stat(name, dir_fd=descriptor, follow_symlinks=False)
                     found.add(name)
@@ -138,7 +138,7 @@ class FileRoutes:
         include_hidden: bool = False,  # noqa: ARG002  hidden files are not shown whatever it says
     ) -> Folder:
         """List a folder."""
-        return Folder(path, await asyncio.to_thread(list_folder, path, call.sight))
+        return Folder(path, await asyncio.to_thread(list_folder, path, call.files))
 
     @get("/api/read", "vault", "read", for_path_keys=True, for_app=True)
     async def read(self, call: ApiCall, path: Path) -> FileText:
@@ -196,7 +196,7 @@ class FileRoutes:
         )
 
     def _read(self, path: VaultPath, call: ApiCall) -> tuple[VaultPath, FileContent]:
-        real = call.sight.find(path)
+        real = call.files.find(path)
         try:
             size = self._store.root.size(real)
             if size <= _LARGEST_TEXT:

@@ -56,7 +56,7 @@ class HistoryRoutes:
         self, call: ApiCall, path: Path, limit: Annotated[Whole, Field(ge=1, le=1_000)] = 50
     ) -> FileHistory:
         """Every known version of a file: time, author, run, and lines added and removed."""
-        path, sees = call.sight.find(path), call.sight.sees
+        path, sees = call.files.find(path), call.files.sees
         return await asyncio.to_thread(self._past.changes, path, limit, sees=sees)
 
     @get("/api/runs/{id}/diff", _MODULE, "read")
@@ -90,7 +90,7 @@ class HistoryRoutes:
         """The file, if the caller may read it too: a restored text shows what it is."""
         if not call.reading.sees(path):
             raise web.HTTPForbidden(text="to restore a file a key needs vault:read for it too")
-        real = call.sight.find(path)
+        real = call.files.find(path)
         if not call.reading.sees(real):
             raise unknown(path)
         refuse_programs(path)

@@ -114,13 +114,13 @@ class LoopRoutes:
         path = body.path
         if self._index.get(path) is None and not self._watches.watchers_of(path):
             # a misspelled name must not read as no runs
-            await asyncio.to_thread(self._store.root.read_head, call.sight.find(path), 0)
+            await asyncio.to_thread(self._store.root.read_head, call.files.find(path), 0)
         return plan_for(path, self._watches, most_cost_usd=self._most_cost_usd)
 
     @post("/api/bubble/run", _MODULE, "write")
     async def bubble(self, call: ApiCall, body: NotePathRequest) -> StartedPlan:
         """Have the watchers of a note review it now."""
-        path = call.sight.find(body.path)
+        path = call.files.find(body.path)
         plan = plan_for(path, self._watches, most_cost_usd=self._most_cost_usd, looks=True)
         cause, tasks = self._reconciler.ask(path)
         planned = {field.name: getattr(plan, field.name) for field in fields(plan)}

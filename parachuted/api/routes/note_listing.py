@@ -108,7 +108,7 @@ class NoteListingRoutes:
             limit=query.limit,
             after=query.cursor,
         )
-        page = await _ask(lambda: self._catalogue.notes(wanted, call.sight.sees))
+        page = await _ask(lambda: self._catalogue.notes(wanted, call.files.sees))
         return NotesAnswer([_summary(row) for row in page.rows], page.next, self._search.is_behind)
 
     @get(FOLDER + "{path:.+}/backlinks", "vault", "read", for_path_keys=True, names=NAMES)
@@ -123,7 +123,7 @@ class NoteListingRoutes:
         self, call: ApiCall, limit: _PageSize = 100, cursor: str | None = None
     ) -> LinkPage:
         """List the links that lead nowhere, a page at a time."""
-        return await _ask(lambda: self._catalogue.unresolved(call.sight.sees, limit, cursor))
+        return await _ask(lambda: self._catalogue.unresolved(call.files.sees, limit, cursor))
 
     @get("/api/links/target", "vault", "read", for_path_keys=True)
     async def target(
@@ -137,23 +137,23 @@ class NoteListingRoutes:
         ] = "",
     ) -> LinkTarget:
         """Which file a link leads to."""
-        path = await _ask(lambda: self._catalogue.led_to(target, source, call.sight.sees))
+        path = await _ask(lambda: self._catalogue.led_to(target, source, call.files.sees))
         return LinkTarget(None if path is None else VaultPath(path))
 
     async def _refuse_unknown(self, key: str, call: ApiCall) -> None:
         """400 for an order that no note has a place in, unless notes are still being indexed."""
         if key in _ORDERS or self._search.is_behind:
             return
-        if not await _ask(lambda: self._catalogue.has_key(key, call.sight.sees)):
+        if not await _ask(lambda: self._catalogue.has_key(key, call.files.sees)):
             raise web.HTTPBadRequest(
                 text=f"sort: no note has {shown(key[:80])!r}; take {', '.join(_ORDERS)} or a key "
                 "of the frontmatter"
             )
 
     def _backlinks(self, call: ApiCall, path: VaultPath) -> Sequence[CatalogueLink]:
-        real = call.sight.find(path)
+        real = call.files.find(path)
         self._root.size(real)  # which raises where there is none
-        return self._catalogue.links_to(real, call.sight.sees)
+        return self._catalogue.links_to(real, call.files.sees)
 
 
 async def _ask(question: Callable[[], _Result]) -> _Result:

@@ -105,7 +105,7 @@ class NoteMoveRoutes:
         path, target = note_path(call, _PLAN), body.to
         if not is_note(target):
             raise no_note(call, target)
-        files = list(filter(call.sight.sees, self._index.paths()))
+        files = list(filter(call.files.sees, self._index.paths()))
         if target in files:
             raise web.HTTPConflict(text=f"{printable(target)} is there already")
         planned = await asyncio.to_thread(self._plan, call, path, target, files)
@@ -114,13 +114,13 @@ class NoteMoveRoutes:
     def _plan(
         self, call: ApiCall, path: VaultPath, target: VaultPath, files: list[VaultPath]
     ) -> MovePlan:
-        call.sight.find(path)
+        call.files.find(path)
         return self._mover(call).plan(
             path,
             target,
             files=files,
-            may_write=lambda note: call.sight.sees(note) and not is_program(note),
-            are_all=call.sight.grant.alternatives is None,
+            may_write=lambda note: call.files.sees(note) and not is_program(note),
+            are_all=call.files.grant.alternatives is None,
         )
 
     def _mover(self, call: ApiCall) -> Mover:
@@ -128,7 +128,7 @@ class NoteMoveRoutes:
 
         def sources(path: str) -> set[str]:
             self._search.settle(_PATIENCE_S)
-            return {row.source for row in self._search.catalogue.links_to(path, call.sight.sees)}
+            return {row.source for row in self._search.catalogue.links_to(path, call.files.sees)}
 
         return Mover(self._store, sources)
 
@@ -150,15 +150,15 @@ class NoteMoveRoutes:
                 target,
                 author_of(self._store, call),
                 base=base,
-                files=filter(call.sight.sees, files),
-                may_write=lambda note: call.sight.sees(note) and not is_program(note),
-                are_all=call.sight.grant.alternatives is None,
+                files=filter(call.files.sees, files),
+                may_write=lambda note: call.files.sees(note) and not is_program(note),
+                are_all=call.files.grant.alternatives is None,
             )
         except NotFoundError:
             self._search.settle(_PATIENCE_S)
             naming = self._search.catalogue.notes_naming
-            moved = Mover(self._store, lambda old: naming(old, call.sight.sees)).moved_before(
-                path, target, base=base, files=filter(call.sight.sees, files)
+            moved = Mover(self._store, lambda old: naming(old, call.files.sees)).moved_before(
+                path, target, base=base, files=filter(call.files.sees, files)
             )
             if moved is None:
                 raise

@@ -37,7 +37,7 @@ def refuse_programs(path: VaultPath) -> None:
 
 def writable(call: ApiCall, path: VaultPath) -> VaultPath:
     """Where the file is, links followed. Blocks. Raises NotFoundError and, for programs, 403."""
-    real = call.sight.find(path)
+    real = call.files.find(path)
     admin = call.identity.grant("vault", "admin")
     if admin is not None and admin.alternatives is None:
         return real

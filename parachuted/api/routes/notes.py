@@ -209,20 +209,20 @@ class NoteRoutes:
         path, query = note_path(call), call.query(NoteReadQuery)
         if query.version is not None:
             shape = query.shape or "raw"
-            served = await asyncio.to_thread(self._version, call.sight, path, query.version, shape)
+            served = await asyncio.to_thread(self._version, call.files, path, query.version, shape)
         else:
             shape = query.shape or _accepted(call.request.headers.get("Accept"))
-            served = await self._present(call.sight, path, shape)
+            served = await self._present(call.files, path, shape)
         headers = {"ETag": f'"{served.digest}"', "Vary": "Accept", "Cache-Control": "no-cache"}
         if is_known(call.request, served.digest):
             return web.Response(status=304, headers=headers)
         return web.Response(body=served.body, headers={**headers, "Content-Type": served.type})
 
-    async def _present(self, sight: AccessFilter, path: VaultPath, shape: Shape) -> _Served:
+    async def _present(self, files: AccessFilter, path: VaultPath, shape: Shape) -> _Served:
         kept = self._kept.get((path, shape))
-        if kept is not None and sight.sees(path) and self._is_same(path, kept):
+        if kept is not None and files.sees(path) and self._is_same(path, kept):
             return kept
-        served = await asyncio.to_thread(self._read, sight, path, shape)
+        served = await asyncio.to_thread(self._read, files, path, shape)
         self._keep(path, shape, served)
         return served
 
@@ -240,9 +240,9 @@ class NoteRoutes:
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
 
-    def _read(self, sight: AccessFilter, path: VaultPath, shape: Shape) -> _Served:
+    def _read(self, files: AccessFilter, path: VaultPath, shape: Shape) -> _Served:
         """The text is kept as a base that a later edit may name."""
-        real = sight.find(path)
+        real = files.find(path)
         if not is_note(real):
             raise unknown(path)
         content = self._store.root.read(real)
@@ -262,11 +262,11 @@ class NoteRoutes:
     ) -> NoteVersions:
         """The earlier texts of a note."""
         path = note_path(call, "/versions")
-        versions = await asyncio.to_thread(self._versions, call.sight, path, limit)
+        versions = await asyncio.to_thread(self._versions, call.files, path, limit)
         return NoteVersions(path, versions)
 
-    def _versions(self, sight: AccessFilter, path: VaultPath, limit: int) -> list[NoteVersion]:
-        real, objects = sight.find(path), self._store.objects
+    def _versions(self, files: AccessFilter, path: VaultPath, limit: int) -> list[NoteVersion]:
+        real, objects = files.find(path), self._store.objects
         writes = self._store.history.writes_of(real)
         try:
             present = self._store.root.read(real).digest
@@ -281,9 +281,9 @@ class NoteRoutes:
         )
         return list(itertools.islice(found, limit))
 
-    def _version(self, sight: AccessFilter, path: VaultPath, digest: str, shape: Shape) -> _Served:
+    def _version(self, files: AccessFilter, path: VaultPath, digest: str, shape: Shape) -> _Served:
         """The present text, or one that the daemon's own write replaced or left."""
-        real = sight.find(path)
+        real = files.find(path)
         writes = self._store.history.writes_of(real)
         moments = [write.at for write in writes if write.after == digest] or [
             write.at for write in writes if write.before == digest
@@ -318,7 +318,7 @@ def is_note(path: str) -> bool:
 
 def no_note(call: ApiCall, path: VaultPath) -> Exception:
     """The error for a name that no note can have; for an invisible one as for an unknown one."""
-    if not call.sight.sees(path):
+    if not call.files.sees(path):
         return unknown(path)
     return web.HTTPNotFound(
         text=f"{printable(path)} names no note: those end in .md; other files are read and "

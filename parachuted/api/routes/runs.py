@@ -156,13 +156,13 @@ class RunRoutes:
     @post("/api/sessions/undo", _MODULE, "write")
     async def undo_session(self, call: ApiCall, body: SessionUndoRequest) -> UndoResult:
         """Undo all that a conversation led to, and keep the conversation."""
-        note = call.sight.find(body.note)
+        note = call.files.find(body.note)
         return await self._taken_back(call, self._of_session(note, body), printable(note))
 
     @post("/api/sessions/undo/plan", _MODULE, "read")
     async def session_undo_plan(self, call: ApiCall, body: SessionUndoRequest) -> UndoPlan:
         """What undoing a conversation would take back."""
-        note = call.sight.find(body.note)
+        note = call.files.find(body.note)
         return await self._plan(self._of_session(note, body))
 
     def _of_session(self, note: VaultPath, asked: SessionUndoRequest) -> FindRuns:
@@ -185,7 +185,7 @@ class RunRoutes:
         line: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = None,
     ) -> LineOrigins:
         """Where the lines of a note come from."""
-        path = call.sight.find(path)
+        path = call.files.find(path)
         lines = await asyncio.to_thread(self._why.lines, path)
         if line is not None and line > len(lines):
             raise NotFoundError(f"{printable(path)} has {len(lines)} lines")

@@ -99,12 +99,12 @@ class SearchRoutes:
             parsed = parse_query(query.q, part=part, within=within)
         except QueryError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
-        sees = None if call.grant.alternatives is None else call.sight.sees
+        sees = None if call.grant.alternatives is None else call.files.sees
         found = await asyncio.to_thread(
             self._search.engine.find, parsed, query.limit, sees, explain=query.explain
         )
         notes = [
-            _found(hit, explain=query.explain) for hit in found.hits if call.sight.sees(hit.path)
+            _found(hit, explain=query.explain) for hit in found.hits if call.files.sees(hit.path)
         ]
         asked = query.q.encode("utf-8", "replace").decode()
         is_complete = not found.is_capped
@@ -210,7 +210,7 @@ class ParaRoutes:
             found = _FOUND.validate_python(document)
             path = VaultPath.parse(found.path) if found.path else None
             if path is not None:
-                await asyncio.to_thread(call.sight.find, path)
+                await asyncio.to_thread(call.files.find, path)
         except NotFoundError:
             return None
         except ValidationError as error:

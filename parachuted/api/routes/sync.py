@@ -289,7 +289,7 @@ class SyncRoutes:
     async def remove(self, call: ApiCall, query: DeleteQuery) -> DeleteResult:
         """Delete files below a folder; history keeps them."""
         errors, deleted = list[str](), 0
-        paths = await asyncio.to_thread(_existing, call.sight, query, errors)
+        paths = await asyncio.to_thread(_existing, call.files, query, errors)
         files, caller = await self._count(call), call.identity.id
         if not query.confirm and self._deletions.needs_confirming(caller, len(paths), files):
             message = (
@@ -315,7 +315,7 @@ class SyncRoutes:
         """Never fails: the result says what is wrong. Blocks on the disk."""
         path, base, can_read = printable(file.path), file.base_hash, call.reading.sees
         try:
-            place = call.sight.find(_under(root, file.path))
+            place = call.files.find(_under(root, file.path))
             refuse_programs(place)
             data = _bytes(file.content, is_binary=file.is_binary)
             put = put_file(self._store, call, author, place, data, base and base.lower())
@@ -343,7 +343,7 @@ class SyncRoutes:
         pulled, texts, room = PullResult([], []), list[tuple[str, bytes]](), _LARGEST_PULL
         for path in dict.fromkeys(asked.paths):
             try:
-                place = call.sight.find(_under(asked.root, path))
+                place = call.files.find(_under(asked.root, path))
                 if self._store.root.size(place) > room:
                     raise PathRefusedError(
                         f"it is too large for this answer; GET /api/files/{printable(place)} "
@@ -381,7 +381,7 @@ class SyncRoutes:
         if call.grant.alternatives is None:
             return len(self._index)
         paths = list(self._index.paths())
-        return await asyncio.to_thread(lambda: sum(map(call.sight.sees, paths)))
+        return await asyncio.to_thread(lambda: sum(map(call.files.sees, paths)))
 
     async def _view(
         self, call: ApiCall, query: ManifestQuery | ChangesQuery, *, quick: bool
@@ -395,7 +395,7 @@ class SyncRoutes:
         )
         view = self._views.get(asked)
         if view is None:
-            view = ListingView(self._index, asked, call.sight, self._digests.known)
+            view = ListingView(self._index, asked, call.files, self._digests.known)
             self._views[asked] = view
         self._views.move_to_end(asked)
         while len(self._views) > _MOST_VIEWS:
@@ -406,14 +406,14 @@ class SyncRoutes:
         return view
 
 
-def _existing(sight: AccessFilter, query: DeleteQuery, errors: list[str]) -> Sequence[VaultPath]:
+def _existing(access: AccessFilter, query: DeleteQuery, errors: list[str]) -> Sequence[VaultPath]:
     """Those that are there; missing, hidden and forbidden ones are reported in the same words."""
     found: dict[VaultPath, None] = {}
     for path in dict.fromkeys(query.paths):
         try:
             place = _under(query.root, path)
-            refuse_programs(sight.find(place))
-            sight.root.size(place)
+            refuse_programs(access.find(place))
+            access.root.size(place)
         except NotFoundError:
             errors.append(f"{printable(path)}: unknown file below the root")
         except ParachuteError as error:
