@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel, create_model
-from typing_extensions import is_typeddict
+from typing_extensions import TypedDict, is_typeddict
 
 from parachuted.api.http.answers import answer_writer, json_bytes
 from parachuted.api.http.route import (
@@ -36,6 +36,7 @@ def _route(
     capability: Capability | None,
     *,
     wrapped: str = "",
+    counted: bool = False,
     for_app: bool = False,
     **options: object,
 ) -> Callable[[_Handler], _Handler]:
@@ -44,14 +45,14 @@ def _route(
     The first paragraph of its docstring is the summary. It takes `call`, `query`, `body` and values
     of the path by name (`id_` for `id`); its other parameters are the query (`for_app`: unknown
     names are ignored). What it returns is sent as JSON of its annotation, with `wrapped` under that
-    name.
+    name, with `counted` beside its length.
     """
 
     def declare(handler: _Handler) -> _Handler:
         def bind(owner: object) -> Route:
             hints = inspect.get_annotations(handler, eval_str=True)
             returned = hints.pop("return")
-            answer = Wrapped(wrapped, returned) if wrapped else returned
+            answer = Wrapped(wrapped, returned, counted) if wrapped else returned
             # `issubclass` asks a mapping's abstract class, whose answer takes milliseconds.
             is_response = web.StreamResponse in getattr(returned, "__mro__", ())
             declared: dict[str, Any] = {} if is_response else {"answers": {200: answer}}
@@ -110,9 +111,7 @@ def _bound(
 ) -> RouteHandler:
     own = [] if asked is None else list(asked.model_fields)
     readers = {name: _reader(name, kind) for name, kind in hints.items() if name not in own}
-    write = answer_writer(answer)
-    if isinstance(answer, Wrapped):
-        write = answer_writer(dict[str, answer.item])  # type: ignore[name-defined]
+    write = answer_writer(_object_of(answer) if isinstance(answer, Wrapped) else answer)
 
     async def handle(call: ApiCall) -> web.StreamResponse:
         query = call.query(asked) if asked is not None else None
@@ -123,11 +122,17 @@ def _bound(
         if isinstance(value, web.StreamResponse):
             return value
         if isinstance(answer, Wrapped):
-            return call.answer(write({answer.name: value}))
+            count = {"count": len(value)} if answer.is_counted else {}
+            return call.answer(write({answer.name: value, **count}))
         is_plain = isinstance(value, dict) and not is_typeddict(answer)
         return call.answer(json_bytes(value) if is_plain else write(value))
 
     return handle
+
+
+def _object_of(answer: Wrapped) -> object:
+    count = {"count": int} if answer.is_counted else {}
+    return TypedDict("Answer", {answer.name: answer.item, **count})  # type: ignore[operator]
 
 
 def _reader(name: str, kind: type[Any]) -> Callable[[ApiCall], Awaitable[object]]:

@@ -327,7 +327,9 @@ def _answer(status: int, answer: object, schemas: Mapping[_Key, JsonObject]) -> 
     for form in _forms(answer):
         if isinstance(form, Wrapped):
             item = {form.name: schemas[_key(form.item)]}
-            body = {"type": "object", "properties": item, "required": [form.name]}
+            if form.is_counted:
+                item["count"] = {"type": "integer"}
+            body = {"type": "object", "properties": item, "required": list(item)}
             content["application/json"] = {"schema": body}
             continue
         if not isinstance(form, MediaBody):

@@ -153,10 +153,11 @@ class MediaBody:
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """A JSON object that has a value under that name and nothing else."""
+    """A JSON object that has a value under that name, and beside it perhaps its `count`."""
 
     name: str
     item: object
+    is_counted: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field
 
+from parachuted.access.grant import Exposure
 from parachuted.access.strangers import ORIGINS, Strangers, says_stranger
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.sandboxes import SandboxStatus
@@ -91,14 +92,11 @@ class TrustTextRequest(RequestModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentExposure:
+class AgentExposure(Exposure):
     """How the agent comes by each of the three; `exposed`: it has all three at once."""
 
     agent: str
     exposed: bool
-    private: str | None
-    untrusted: str | None
-    outward: str | None
     problem: str | None
 
 
@@ -173,15 +171,13 @@ class AgentRoutes:
         """Which agents combine private data, untrusted text and a way out."""
         found = []
         for known in await self._listing.all():
-            seen = await asyncio.to_thread(self._listing.seen, known.grant)
-            it = self._listing.exposure(known, seen)
+            reachable = await asyncio.to_thread(self._listing.seen, known.grant)
+            exposure = self._listing.exposure(known, reachable)
             found.append(
                 AgentExposure(
+                    **asdict(exposure),
                     agent=known.shown.name,
-                    exposed=it.is_whole,
-                    private=it.private,
-                    untrusted=it.untrusted,
-                    outward=it.outward,
+                    exposed=exposure.is_whole,
                     problem=known.shown.problem,
                 )
             )

@@ -46,12 +46,6 @@ _LONGEST_LIST = 100_000
 _MOST_TOKENS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class ContextFolderList:
-    folders: list[ContextFolder]
-    count: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenContexts:
     """`contexts` says the same with times; `missing` are those without a context file now."""
@@ -60,12 +54,6 @@ class ChosenContexts:
     folder_paths: list[VaultPath]
     missing: list[VaultPath]
     contexts: Sequence[SessionContext]
-
-
-@dataclass(frozen=True, slots=True)
-class MigrationPlan:
-    moves: Sequence[PlannedMove]
-    count: int
 
 
 def _text(value: object, longest: int = _LONGEST_NAME) -> str:
@@ -115,11 +103,10 @@ class ContextRoutes:
     ) -> None:
         self._index, self._watches, self._sessions = index, watches, sessions
 
-    @get("/api/contexts/folders", _MODULE, "read")
-    async def folders(self) -> ContextFolderList:
+    @get("/api/contexts/folders", _MODULE, "read", wrapped="folders", counted=True)
+    async def folders(self) -> list[ContextFolder]:
         """List the folders that have a context file."""
-        folders = context_folders(self._index)
-        return ContextFolderList(folders, len(folders))
+        return context_folders(self._index)
 
     @get("/api/contexts/chain", _MODULE, "read")
     async def chain(
@@ -200,11 +187,10 @@ class ContextMigrationRoutes:
     def __init__(self, migration: Migration) -> None:
         self._migration = migration
 
-    @get(_MIGRATION, _MODULE, "admin")
-    async def plan(self, call: ApiCall) -> MigrationPlan:
+    @get(_MIGRATION, _MODULE, "admin", wrapped="moves", counted=True)
+    async def plan(self, call: ApiCall) -> Sequence[PlannedMove]:
         """Preview the migration of old context files."""
-        moves = await self._migration.plan(call.files.sees)
-        return MigrationPlan(moves, len(moves))
+        return await self._migration.plan(call.files.sees)
 
     @post(_MIGRATION, _MODULE, "admin")
     async def apply(self, call: ApiCall) -> MigrationResult:

@@ -68,7 +68,7 @@ class HookRoutes:
         hooks = self._hooks
         may_administer = call.identity.grant(_MODULE, "admin") == EVERYWHERE
         return HookList(
-            hooks=[one if may_administer else one.public for one in hooks.listed],
+            hooks=[hook if may_administer else hook.public for hook in hooks.listed],
             health=HooksHealth(recent_errors_count=len(hooks.errors)),
             problems=list(hooks.problems) if may_administer else [],
         )

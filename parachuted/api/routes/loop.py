@@ -38,12 +38,6 @@ class ListedWatch:
     since: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class WatchList:
-    watches: list[ListedWatch]
-    count: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTask:
     id: str
@@ -95,12 +89,11 @@ class LoopRoutes:
         self._queue, self._worker, self._reconciler = queue, worker, reconciler
         self._most_cost_usd = most_cost_usd
 
-    @get("/api/watches", _MODULE, "read")
-    async def watches(self) -> WatchList:
+    @get("/api/watches", _MODULE, "read", wrapped="watches", counted=True)
+    async def watches(self) -> list[ListedWatch]:
         """Who watches what."""
         declared = self._watches.all()
-        found = await asyncio.to_thread(lambda: list(map(self._watch, declared)))
-        return WatchList(found, len(found))
+        return await asyncio.to_thread(lambda: list(map(self._watch, declared)))
 
     @get("/api/tasks", _MODULE, "read")
     async def tasks(self) -> TaskList:

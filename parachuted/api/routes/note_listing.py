@@ -66,13 +66,6 @@ class Backlinks:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class LinkTarget:
-    """null where there is none that the caller sees."""
-
-    path: VaultPath | None
-
-
 class NotesQuery(RequestModel):
     where: Annotated[tuple[str, ...], Field(description=_WHERE, max_length=_MOST_FILTERS)] = ()
     folder: Annotated[
@@ -125,7 +118,7 @@ class NoteListingRoutes:
         """List the links that lead nowhere, a page at a time."""
         return await _ask(lambda: self._catalogue.unresolved(call.files.sees, limit, cursor))
 
-    @get("/api/links/target", "vault", "read", for_path_keys=True)
+    @get("/api/links/target", "vault", "read", for_path_keys=True, wrapped="path")
     async def target(
         self,
         call: ApiCall,
@@ -135,10 +128,10 @@ class NoteListingRoutes:
         source: Annotated[
             str, Field(description="The note that it stands in.", max_length=4_000)
         ] = "",
-    ) -> LinkTarget:
-        """Which file a link leads to."""
+    ) -> VaultPath | None:
+        """Which file a link leads to; null where there is none that the caller may see."""
         path = await _ask(lambda: self._catalogue.led_to(target, source, call.files.sees))
-        return LinkTarget(None if path is None else VaultPath(path))
+        return None if path is None else VaultPath(path)
 
     async def _refuse_unknown(self, key: str, call: ApiCall) -> None:
         """400 for an order that no note has a place in, unless notes are still being indexed."""

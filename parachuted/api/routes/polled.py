@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal, TypeAlias
 
@@ -44,12 +44,6 @@ class ScheduledJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    jobs: list[ScheduledJob]
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class ReloadedSchedule:
     status: Literal["ok"]
     count: int
@@ -77,11 +71,10 @@ class PolledRoutes:
         self._budget, self._gateway = budget, gateway
         self._usage: dict[int, tuple[float, _Counted]] = {}
 
-    @get("/api/scheduler", _MODULE, "read")
-    async def schedule(self) -> Schedule:
+    @get("/api/scheduler", _MODULE, "read", wrapped="jobs", counted=True)
+    async def schedule(self) -> list[ScheduledJob]:
         """List the scheduled jobs."""
-        jobs = self._jobs()
-        return Schedule(jobs, len(jobs))
+        return self._jobs()
 
     @post("/api/scheduler/reload", _MODULE, "admin")
     async def reload(self) -> ReloadedSchedule:
@@ -156,14 +149,11 @@ class PolledRoutes:
 
 
 def _job(schedule: ModuleSchedule, due: datetime) -> ScheduledJob:
-    module, timing = schedule.host.name, schedule.timing
+    module = schedule.host.name
     return ScheduledJob(
+        **asdict(schedule.timing),
         name=schedule.name,
         module=module,
-        every_s=timing.every_s,
-        at=timing.at,
-        cron=timing.cron,
-        timezone=timing.timezone,
         next_at=due.astimezone(UTC),
         description=f"{schedule.handler} of the module {module}",
     )

@@ -70,14 +70,6 @@ class RunDocument(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class RunList:
-    """Newest first."""
-
-    runs: list[ListedRun]
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class UndoPlan:
     """The runs, newest first, and the files that they wrote."""
 
@@ -116,7 +108,7 @@ class RunRoutes:
     def __init__(self, store: Store, undo: Undo) -> None:
         self._store, self._undo, self._why = store, undo, Why(store)
 
-    @get("/api/runs", _MODULE, "read")
+    @get("/api/runs", _MODULE, "read", wrapped="runs", counted=True)
     async def runs(
         self,
         limit: Annotated[Whole, Field(ge=1, le=500)] = 50,
@@ -125,7 +117,7 @@ class RunRoutes:
         all: Annotated[  # noqa: A002  as it is called in the query
             bool, Field(description="The bookkeeping of modules and clients, too.")
         ] = False,
-    ) -> RunList:
+    ) -> list[ListedRun]:
         """List runs, newest first: those of agents, and other calls that changed something."""
         history = self._store.history
         find = (
@@ -133,8 +125,7 @@ class RunRoutes:
             if all
             else partial(history.runs_that, lambda run: not is_bookkeeping(history, run))
         )
-        found = await asyncio.to_thread(find, limit=limit, before=before)
-        return RunList(list(map(_listed, found)), len(found))
+        return list(map(_listed, await asyncio.to_thread(find, limit=limit, before=before)))
 
     @get("/api/runs/{id}", _MODULE, "read", answers={200: RunDocument})
     async def run(self, id_: str) -> Mapping[str, object]:
