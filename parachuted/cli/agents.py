@@ -22,13 +22,15 @@ _WANTS = {"bash": "run", "network": "reach", "trusted": "begin as"}
 _SESSION = argument("--session", metavar="ID", help="continue an earlier conversation")
 
 
-@verb(
+AGENTS = group(
     "agents",
-    "all agents, and what they may do",
-    "GET /api/agents",
-    long="All agents, what each may do, and which of them a stranger's text could misuse.",
+    "what agents may do",
+    "All agents, what each may do, and which of them a stranger's text could misuse.",
 )
-def agents(answer: Json, _options: Namespace) -> None:
+
+
+@verb("agents list", "all agents", "GET /api/agents")
+def agents_list(answer: Json, _options: Namespace) -> None:
     """List the agents, and whether each can run here."""
     columns: Columns = {
         "AGENT": "name",
@@ -42,13 +44,6 @@ def agents(answer: Json, _options: Namespace) -> None:
         if agent["problem"]:
             label = "note" if agent["runs_here"] else "problem"
             say(f"{label:8} {agent['name']}: {agent['problem']}")
-
-
-agents_list = agents._replace(
-    name="agents list",
-    short="all agents",
-    long="List the agents, and whether each can run here.",
-)
 
 
 @verb(
@@ -92,18 +87,13 @@ def agents_trust(answer: Json, _options: Namespace) -> None:
         say(f"{answer['path']} is trusted now; its `origin` said {answer['before']}.")
 
 
-def _ask_run(options: Namespace) -> Json:
-    body = {"entry": "cli", "working_directory": options.folder}
-    return _ask_agent(f"POST /api/agents/{quoted(options.agent, b'/')}/run", body, options)
-
-
 @verb(
     "agents run",
     "ask one",
-    _ask_run,
+    lambda options: _ask_agent(f"POST /api/agents/{quoted(options.agent, b'/')}/run", options),
     argument("agent", help="as `parachute agents list` names it"),
     argument("prompt", nargs="+", help="the question; - is stdin"),
-    argument("--folder", help="the folder of the vault to work in"),
+    argument("--folder", dest="working_directory", help="the folder of the vault to work in"),
     _SESSION,
 )
 def agents_run(answer: Json, options: Namespace) -> None:
@@ -130,7 +120,7 @@ def stop_agents(answer: Json, _options: Namespace) -> None:
 def _ask_maintenance(options: Namespace) -> Json:
     if not options.json:
         say("Starting the maintenance agent: this machine only, no network.")
-    return _ask_agent("POST /api/maintenance", {}, options)
+    return _ask_agent("POST /api/maintenance", options)
 
 
 @verb(
@@ -149,14 +139,14 @@ def maintenance(answer: Json, options: Namespace) -> None:
     _say_ran(answer, options.session)
 
 
-def _ask_agent(request: str, body: dict[str, object], options: Namespace) -> Json:
+def _ask_agent(request: str, options: Namespace) -> Json:
     prompt = sys.stdin.read() if options.prompt == ["-"] else " ".join(options.prompt)
     if not prompt.strip():
         raise ParachuteError("there is nothing to ask: give the prompt as words, or - for stdin")
-    body = {"prompt": prompt, "session": options.session, **body}
+    words = {name: vars(options).get(name) for name in ("session", "working_directory")}
+    named = {name: value for name, value in words.items() if value is not None}
     with _questions_shown():
-        asked = {name: value for name, value in body.items() if value is not None}
-        return ask(request, asked, timeout_s=_LONGEST_S)
+        return ask(request, {"prompt": prompt, "entry": "cli", **named}, timeout_s=_LONGEST_S)
 
 
 def _say_ran(ran: Json, session: str | None) -> None:

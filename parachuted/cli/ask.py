@@ -12,7 +12,6 @@ from parachuted.errors import NotFoundError
 
 _SUBJECTS = ("path", "file_path", "command", "url", "pattern", "query", "folder")
 _STEP = 100
-_MOST = 500
 _WHO = {"person": "you", "earlier": "(older than the history)"}
 _FILE = argument("file", help="a note, by its path in the vault or on the disk")
 
@@ -58,7 +57,7 @@ def _ask_runs(options: Namespace) -> Json:
     if options.run_name:
         return ask(f"GET /api/runs/{quoted(options.run_name)}")
     more = "&all=true" if options.all else ""
-    return ask(f"GET /api/runs?limit={max(1, min(options.limit, _MOST))}{more}")
+    return ask(f"GET /api/runs?limit={options.limit}{more}")
 
 
 @verb(
@@ -67,7 +66,7 @@ def _ask_runs(options: Namespace) -> Json:
     _ask_runs,
     argument("run_name", nargs="?", metavar="RUN", help="show this run whole"),
     flag("--all", help="also the bookkeeping of modules"),
-    limit(20),
+    limit(20, 500),
 )
 def runs(answer: Json, options: Namespace) -> None:
     """List the latest runs, or show one with what it read, wrote and cost."""

@@ -27,7 +27,6 @@ from parachuted.processes.presence import home_of
 from parachuted.vault import VaultRoot
 
 _LOOK_EVERY_S = 0.1
-_MOST = 10_000
 _EVERYTHING = 1 << 60
 _DAY = "24h"
 
@@ -51,16 +50,15 @@ def _filters(since: str | None) -> tuple[Argument, ...]:
     "audit",
     "what was done, by whom",
     flag("-f", "--follow", help="keep showing new lines"),
-    limit(50),
+    limit(50, 10_000),
     *_filters(None),
 )
 def audit(options: Namespace) -> None:
     """Show every call of the API, call of a tool, run of an agent and write, the latest last."""
     wanted, reader = _wanted(options), AuditReader(_folder())
-    most = max(1, min(options.limit, _MOST))
     with _readable():
         last = next((entry.seq for entry in reader.entries(AuditFilter())), 0)
-        events = reader.page(wanted, limit=most, most=_EVERYTHING).events[::-1]
+        events = reader.page(wanted, limit=options.limit, most=_EVERYTHING).events[::-1]
     if options.follow:
         _follow(reader, wanted, events, last, as_json=options.json)
     elif options.json:

@@ -74,9 +74,12 @@ def flag(*names: str, help: str) -> Argument:  # noqa: A002  as argparse calls i
 JSON = flag("--json", help="print JSON")
 
 
-def limit(default: int, more: str = "") -> Argument:
+def limit(default: int, most: int, more: str = "") -> Argument:
+    def number(text: str) -> int:
+        return max(1, min(int(text), most))
+
     says = f"how many (default: {default}{more})"
-    return argument("-n", "--limit", type=int, default=default, metavar="N", help=says)
+    return argument("-n", "--limit", type=number, default=default, metavar="N", help=says)
 
 
 def group(name: str, short: str, long: str) -> Command:

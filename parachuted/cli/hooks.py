@@ -15,7 +15,6 @@ from parachuted.errors import ParachuteError
 from parachuted.home_files.bundled import bundled_folder
 from parachuted.processes.presence import home_of
 
-_MOST = 200
 _INDENT = "    "
 _NONE = (
     "No hooks. A script named on-<event>.py or .sh in {} is one; "
@@ -104,7 +103,7 @@ def hooks_test(answer: Json, _options: Namespace) -> None:
 def _ask_history(options: Namespace) -> Json:
     if options.run_name:
         return ask(f"GET /api/hooks/runs/{quoted(options.run_name)}")
-    return ask(f"GET /api/hooks/runs?limit={max(1, min(options.limit, _MOST))}")
+    return ask(f"GET /api/hooks/runs?limit={options.limit}")
 
 
 @verb(
@@ -117,7 +116,7 @@ def _ask_history(options: Namespace) -> Json:
         metavar="RUN",
         help="show this run, with what went in and what came out",
     ),
-    limit(20, f"; {_MOST} are kept"),
+    limit(20, 200, "; 200 are kept"),
 )
 def hooks_history(answer: Json, options: Namespace) -> None:
     """List the latest runs of hooks, or show one whole."""

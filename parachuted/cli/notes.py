@@ -13,7 +13,6 @@ from parachuted.cli.commands import JSON, Columns, Json, argument, command, flag
 from parachuted.cli.show import count, escape, say, say_json, say_table
 from parachuted.errors import NotFoundError, ParachuteError
 
-_MOST = 100
 _SUFFIXES = (".md", ".markdown")
 _CONTEXT_NAMES = ("AGENTS.md", "CLAUDE.md")  # `vault` names them too, but takes long to import
 _MARK = re.compile(r"</?mark>")
@@ -24,8 +23,7 @@ _FILE = argument(
 
 def _ask_search(options: Namespace) -> Json:
     words, folder = quoted(" ".join(options.words)), quoted(options.folder)
-    most = max(1, min(options.limit, _MOST))
-    return ask(f"GET /api/search?q={words}&in={folder}&limit={most}")
+    return ask(f"GET /api/search?q={words}&in={folder}&limit={options.limit}")
 
 
 @verb(
@@ -44,7 +42,7 @@ def _ask_search(options: Namespace) -> Json:
         metavar="FOLDER",
         help="only notes in this folder of the vault",
     ),
-    limit(20, ", at most 100"),
+    limit(20, 100, ", at most 100"),
 )
 def search(answer: Json, _options: Namespace) -> None:
     """Find notes by what they say, the likeliest first."""

@@ -17,17 +17,14 @@ _SHORTEST = 4
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
-def _ask_history(options: Namespace) -> Json:
-    most = max(1, min(options.limit, _MOST))
-    return ask(f"GET /api/history?path={quoted(in_vault(options.file))}&limit={most}")
-
-
 @verb(
     "history",
     "the versions of a file",
-    _ask_history,
+    lambda options: ask(
+        f"GET /api/history?path={quoted(in_vault(options.file))}&limit={options.limit}"
+    ),
     argument("file", help="a note, by its path in the vault or on the disk, or one that is gone"),
-    limit(20, ", at most 1000"),
+    limit(20, _MOST, ", at most 1000"),
 )
 def history(answer: Json, options: Namespace) -> None:
     """List the versions of a file: when, who, in which run, and how many lines came and went.
@@ -68,17 +65,19 @@ def _lines(change: Json) -> str:
     return "" if change["added"] is None else f"+{change['added']} -{change['removed']}"
 
 
-def _ask_diff(options: Namespace) -> Json:
-    cascade = "false" if options.only else "true"
-    return ask(f"GET /api/runs/{quoted(options.run_name)}/diff?cascade={cascade}")
-
-
 @verb(
     "diff",
     "what a run changed",
-    _ask_diff,
+    "GET /api/runs/{run_name}/diff?cascade={cascade}",
     argument("run_name", metavar="RUN", help="as `parachute runs` lists it"),
-    flag("--only", help="this run alone, without what followed from it"),
+    argument(
+        "--only",
+        dest="cascade",
+        action="store_const",
+        const="false",
+        default="true",
+        help="this run alone, without what followed from it",
+    ),
 )
 def diff(answer: Json, options: Namespace) -> None:
     """Show what a run, and all that followed from it, changed in every file."""

@@ -211,7 +211,7 @@ def test_the_doctor_names_each_note_with_its_reason_and_each_problem_with_what_t
     [
         *("status", "status --json", "watches", "tasks", "runs", "runs x", "bubble plan x"),
         *("bubble run x", "why x:1", "undo x", "doctor", "pause", "resume", "stop"),
-        *("contexts migrate", "agents", "search x", "modules list", "hooks list", "usage"),
+        *("contexts migrate", "agents list", "search x", "modules list", "hooks list", "usage"),
     ],
 )
 def test_without_a_daemon_the_code_is_three(command_line: CommandLine, words: str):
