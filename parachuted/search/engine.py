@@ -13,14 +13,19 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import chain, islice
+from typing import Annotated, TypeAlias
+
+from pydantic import Field, PlainSerializer
 
 from parachuted.search.index_tables import COLUMNS, text_of
 from parachuted.search.query import ParsedQuery, SearchTerm
 from parachuted.search.words import FoldedText, is_part, is_spaceless, joined, plain
 from parachuted.state import Database
+from parachuted.texts.times import UnixTime
+from parachuted.vault import PathText
 
 LOOKED_AT = 300_000
 _WIDTH, _LEAD = 220, 60
@@ -166,30 +171,40 @@ _TEXTS = f"""SELECT {", ".join(f"substr(c{number}, 1, {LOOKED_AT})" for number i
 FROM texts_content WHERE id = ?"""  # noqa: S608, E501
 
 
+# words that most notes have in common weigh nearly nothing, so digits count, not places
+_Short: TypeAlias = Annotated[
+    float, PlainSerializer(lambda number: float(f"{number:.5g}"), return_type=float)
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """`score` is `bm25` times `freshness` times `same_title`; `hits` counts words by column.
+    """The score is `bm25` times `freshness` times `same_title`; `hits` counts words by column.
 
     `bm25` is 1, or 3 where the title holds the words, where bm25 itself is not used.
     """
 
-    score: float
-    bm25: float
-    freshness: float
+    bm25: _Short
+    freshness: _Short
     same_title: float
     hits: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def score(self) -> float:
+        return (self.bm25 or _NO_WORDS) * self.freshness * self.same_title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit:
-    """`title` is plain; `snippet` is HTML. `modified` in seconds since 1970."""
+    """`snippet` is HTML: escaped text of the note, with `<mark>` around what was sought."""
 
-    path: str
+    path: PathText
     title: str
-    modified: float
+    modified: UnixTime
     tags: tuple[str, ...]
     snippet: str
-    why: Ranking
+    score: _Short
+    why: Annotated[Ranking | None, Field(exclude_if=lambda why: why is None)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,8 +236,8 @@ class SearchEngine:
             marker = SnippetMarker(query.terms)
             hits = [
                 hit
-                for number, why in ranked
-                if (hit := _hit(connection, number, why, marker, explain=explain)) is not None
+                for number, ranking in ranked
+                if (hit := _hit(connection, number, ranking, marker, explain=explain)) is not None
             ]
         return SearchResults(hits=tuple(hits), is_capped=is_capped)
 
@@ -237,15 +252,10 @@ class SearchEngine:
             bm25 = scores[number]
             freshness = 1 + _FRESHEST * 2 ** (-max(0.0, now - modified) / _HALF_LIFE_S)
             same = _SAME_TITLE if wanted and plain(title) == wanted else 1.0
-            why = Ranking(
-                score=(bm25 or _NO_WORDS) * freshness * same,
-                bm25=bm25,
-                freshness=freshness,
-                same_title=same,
-            )
-            weighed.append((number, modified, why))
+            ranking = Ranking(bm25=bm25, freshness=freshness, same_title=same)
+            weighed.append((number, modified, ranking))
         weighed.sort(key=lambda item: (-item[2].score, -item[1], -item[0]))
-        return [(number, why) for number, _modified, why in weighed]
+        return [(number, ranking) for number, _modified, ranking in weighed]
 
 
 def _candidates(
@@ -295,7 +305,7 @@ def _wanted_title(query: ParsedQuery) -> str:
 def _hit(
     connection: sqlite3.Connection,
     number: int,
-    why: Ranking,
+    ranking: Ranking,
     marker: SnippetMarker,
     *,
     explain: bool,
@@ -305,14 +315,6 @@ def _hit(
     if row is None or texts is None:
         return None
     columns = dict(zip(COLUMNS, map(joined, texts), strict=False))
-    if explain:
-        why = Ranking(
-            score=why.score,
-            bm25=why.bm25,
-            freshness=why.freshness,
-            same_title=why.same_title,
-            hits=_counted(columns, marker),
-        )
     path, title, modified, tags = row
     return SearchHit(
         path=text_of(path),
@@ -320,7 +322,8 @@ def _hit(
         modified=modified,
         tags=tuple(json.loads(tags)),
         snippet=marker.snippet(columns["body"]),
-        why=why,
+        score=ranking.score,
+        why=replace(ranking, hits=_counted(columns, marker)) if explain else ranking,
     )
 
 

@@ -56,6 +56,14 @@ def moment(seconds: float) -> str:
         return time_of(datetime.fromtimestamp(0, UTC))
 
 
+UnixTime: TypeAlias = Annotated[
+    float,
+    PlainSerializer(moment, return_type=str),
+    Field(json_schema_extra={"format": "date-time"}),
+]
+"""Seconds since 1970; answers have it as a time."""
+
+
 def _with_z(stored: str) -> str:
     return f"{stored.removesuffix('+00:00')}Z" if stored.endswith("+00:00") else stored
 

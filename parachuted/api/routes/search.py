@@ -19,7 +19,6 @@ from parachuted.keys import AccessGrant
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.search import PARTS, QueryError, Search, SearchHit, parse_query
-from parachuted.texts.times import Time, moment
 from parachuted.vault import VaultPath
 
 log = logging.getLogger(__name__)
@@ -51,34 +50,11 @@ class SearchQuery(RequestModel):
 
 
 @dataclass(frozen=True, slots=True)
-class NoteRanking:
-    """`score` is the product of `bm25`, `freshness`, `same_title`; `hits` are matches by part."""
-
-    bm25: float
-    freshness: float
-    same_title: float
-    hits: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class FoundNote:
-    """`snippet` is HTML: escaped text of the note, with `<mark>` around what was sought."""
-
-    path: VaultPath
-    title: str
-    modified: Time
-    tags: tuple[str, ...]
-    snippet: str
-    score: float
-    why: Annotated[NoteRanking | None, Field(exclude_if=lambda why: why is None)]
-
-
-@dataclass(frozen=True, slots=True)
 class FoundNotes:
     """`complete`: all that matches was ranked; `indexing`: more may be found soon."""
 
     query: str
-    results: list[FoundNote]
+    results: list[SearchHit]
     count: int
     complete: bool
     indexing: bool
@@ -104,30 +80,13 @@ class SearchRoutes:
             self._search.engine.find, parsed, query.limit, sees, explain=query.explain
         )
         notes = [
-            _found(hit, explain=query.explain) for hit in found.hits if call.files.sees(hit.path)
+            hit if query.explain else replace(hit, why=None)
+            for hit in found.hits
+            if call.files.sees(hit.path)
         ]
         asked = query.q.encode("utf-8", "replace").decode()
         is_complete = not found.is_capped
         return FoundNotes(asked, notes, len(notes), is_complete, self._search.is_behind)
-
-
-def _found(hit: SearchHit, *, explain: bool) -> FoundNote:
-    why = hit.why
-    ranking = NoteRanking(_short(why.bm25), _short(why.freshness), why.same_title, dict(why.hits))
-    return FoundNote(
-        path=VaultPath(hit.path),
-        title=hit.title,
-        modified=moment(hit.modified),
-        tags=hit.tags,
-        snippet=hit.snippet,
-        score=_short(why.score),
-        why=ranking if explain else None,
-    )
-
-
-def _short(number: float) -> float:
-    """Words that most notes have in common weigh nearly nothing, so digits count, not places."""
-    return float(f"{number:.5g}")
 
 
 def folders_of(grant: AccessGrant) -> list[list[str]]:
