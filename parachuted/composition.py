@@ -67,7 +67,7 @@ from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
 from parachuted.runs.curator import Curator, CuratorSessions
 from parachuted.runs.granted_vault import GrantedVaults
-from parachuted.runs.requested_run import AgentSandboxes
+from parachuted.runs.requested_run import AgentSandboxes, RunParts
 from parachuted.runs.run import RunServices
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
@@ -311,7 +311,7 @@ def build_agents(
         runs_per_cause=limit.runs_per_cause,
     )
     budget = Budget(counts, watched.history, state, vault.elapsed.moment)
-    run_hooks = RunHooks(vault.store, bus, hooks, vault.strangers)
+    run_hooks = RunHooks(vault.store, bus, hooks, vault.strangers, causes.root_of)
     active_runs = ActiveRuns()
     services = RunServices(
         backend=chosen.backend,
@@ -332,7 +332,6 @@ def build_agents(
         watches=loop.watches,
         reviews=reviews,
         sessions=CuratorSessions(state, SessionTaints(state, clock), chosen.backend.name),
-        causes=causes,
         undo=vault.undo,
         limits=limits_of_run(settings),
     )
@@ -501,22 +500,23 @@ def _make_runner(
             private=(watched.home,),
             own_folders=own_folders,
         )
-    return AgentRunner(
+    parts = RunParts(
         services=agents.run_services,
-        admission=_make_admission(watched.settings, agents),
         vaults=vault.granted,
         hooks=agents.run_hooks,
         guards=RunGuards(
-            strangers=vault.strangers,
             taints=SessionTaints(watched.state, watched.clock),
             suggestions=vault.suggestions,
             permissions=agents.permissions,
             answer_s=watched.settings.conversation.ask_s,
         ),
-        briefing=AgentBriefing(
-            AgentSkills(watched.root, user_home, vault.strangers), tools, contexts
-        ),
         boxes=boxes,
+    )
+    skills = AgentSkills(watched.root, user_home, vault.strangers)
+    return AgentRunner(
+        parts,
+        _make_admission(watched.settings, agents),
+        AgentBriefing(skills, tools, contexts),
     )
 
 

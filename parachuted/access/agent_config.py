@@ -47,6 +47,12 @@ def normal_pattern(text: str) -> str:
     return PathGlob(pattern).text
 
 
+def module_of_agent(name: str) -> str | None:
+    """A module's agent is named `module/agent`, one of the daemon's own by one word."""
+    module, slash, _agent = name.partition("/")
+    return module if slash else None
+
+
 def _paths(value: object) -> object:
     if isinstance(value, str):
         raise ValueError("should be a list of paths")  # noqa: TRY004  pydantic takes a ValueError for its caller's mistake

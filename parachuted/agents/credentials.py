@@ -216,24 +216,30 @@ class RequestCredential:
     can_be_renewed: bool = False
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Login:
     """Finds the credential of each request, and renews a stored login whose token has expired.
 
     It is sent only to Anthropic (`is_anthropic`). `secrets` are all that were seen.
     """
 
-    env: Mapping[str, str]
-    vault: Path
-    user_home: Path
-    is_anthropic: bool
-    clock: Callable[[], datetime]
-    post: Callable[[str, Mapping[str, object]], Awaitable[tuple[int, Any]]]
-    token_url: str = TOKEN_URL
-    secrets: set[str] = field(default_factory=set)
-    _renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    # by refresh token that was used up: the answer to it, if the disk refused
-    _unsaved: dict[str, dict[str, Any]] = field(default_factory=dict)
+    def __init__(
+        self,
+        *,
+        env: Mapping[str, str],
+        vault: Path,
+        user_home: Path,
+        is_anthropic: bool,
+        clock: Callable[[], datetime],
+        post: Callable[[str, Mapping[str, object]], Awaitable[tuple[int, Any]]],
+        token_url: str = TOKEN_URL,
+    ) -> None:
+        self._env, self._vault, self._user_home = env, vault, user_home
+        self._is_anthropic, self._clock = is_anthropic, clock
+        self._post, self._token_url = post, token_url
+        self.secrets: set[str] = set()
+        self._renewing = asyncio.Lock()
+        # by refresh token that was used up: the answer to it, if the disk refused
+        self._unsaved: dict[str, dict[str, Any]] = {}
 
     async def credential(self, *, refused: RequestCredential | None = None) -> RequestCredential:
         """`refused` is one that the server did not accept. Raises AgentUnavailableError.
@@ -246,19 +252,19 @@ class Login:
         return found
 
     async def _find(self, refused: RequestCredential | None) -> RequestCredential:
-        bearer, key, token = (self.env.get(name, "").strip() for name in VARIABLES)
+        bearer, key, token = (self._env.get(name, "").strip() for name in VARIABLES)
         if bearer:
             return RequestCredential(headers={"authorization": f"Bearer {bearer}"}, secret=bearer)
-        if key or not self.is_anthropic:
+        if key or not self._is_anthropic:
             return RequestCredential(headers={"x-api-key": key or _NO_KEY}, secret=key)
         if token:
             return _oauth_credential(token)
-        found = await asyncio.to_thread(find_credential, self.env, self.vault, self.user_home)
+        found = await asyncio.to_thread(find_credential, self._env, self._vault, self._user_home)
         if found is None:
             raise AgentUnavailableError(
                 "no login for the model was found; see `parachute auth status`"
             )
-        path = (found.home or self.user_home) / _FILE
+        path = (found.home or self._user_home) / _FILE
         async with self._renewing:  # a `claude` of yours may renew it as well
             oauth = await self._load(path)
             if self._has_expired(oauth, refused):
@@ -282,7 +288,7 @@ class Login:
         if refused is not None and oauth["accessToken"] == refused.secret:
             return True
         expires = oauth.get("expiresAt")
-        is_old = isinstance(expires, int | float) and expires <= _ms(self.clock() + _SOON)
+        is_old = isinstance(expires, int | float) and expires <= _ms(self._clock() + _SOON)
         return is_old and bool(oauth.get("refreshToken"))
 
     async def _renew(self, path: Path, oauth: Mapping[str, Any]) -> dict[str, Any]:
@@ -299,7 +305,7 @@ class Login:
         }
         if isinstance(scopes := oauth.get("scopes"), list):
             request["scope"] = " ".join(map(str, scopes))
-        status, answer = await self.post(self.token_url, request)
+        status, answer = await self._post(self._token_url, request)
         token = answer.get("access_token") if isinstance(answer, dict) else None
         if status != HTTPStatus.OK or not isinstance(token, str):
             again = await self._load(path)
@@ -309,7 +315,7 @@ class Login:
                 f"the login has ended and could not be renewed ({status or 'no answer'}); log in "
                 "again with `claude`"
             )
-        renewed = _renewed(oauth, answer, self.clock())
+        renewed = _renewed(oauth, answer, self._clock())
         self.secrets |= {renewed["accessToken"], renewed["refreshToken"]}
         try:
             await asyncio.to_thread(_save, path, used, renewed)

@@ -68,13 +68,10 @@ class McpClient:
                 within=CurrentRun(grant=grant, asker=Caller(request=WorkRequest(is_valid=is_valid)))
             ),
         )
-        self.hooks = AgentHooks(
-            shared=sources.hooks, session_id=self.id, agent=self.by, taint=self.taint
-        )
+        self.hooks = AgentHooks(sources.hooks, self.id, self.by, self.taint)
         self._sources, self._turn = sources, asyncio.Lock()
         self._act: Operation | None = None
         self._has_written = False
-        strangers = sources.vaults.strangers
         suggesting = SuggestingRun(
             agent=self.by,
             sees=self._sees,
@@ -82,19 +79,13 @@ class McpClient:
             read=self.seen.digests,
         )
         self.suggestions = RunSuggestions(sink=sources.suggestions, run=suggesting, who="client")
-        guard = RunGuard(
-            run=self.id,
-            grant=grant,
-            taint=self.taint,
-            strangers=strangers,
-            put_forward=self.suggestions.put_forward,
-        )
+        guard = RunGuard(grant=grant, taint=self.taint, put_forward=self.suggestions.put_forward)
         user = VaultUser(
             caller=lambda: caller,
             author=self._author,
             writing=self._recorded,
             run=guard,
-            strangers=strangers,
+            strangers=sources.vaults.strangers,
         )
         bounds = ModuleBounds(
             who=f"the client {self.by}", reads=reads, writes=writes, lacks="its API key's scopes"

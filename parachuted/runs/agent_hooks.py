@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from parachuted.access.agent_config import module_of_agent
 from parachuted.access.caller import NO_CALLER, Caller
 from parachuted.access.strangers import Strangers, Taint
 from parachuted.agents.calling import call_tool
@@ -19,8 +19,8 @@ from parachuted.agents.job import CompactionAnswer, PermissionStep, QuestionStep
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount
-from parachuted.hooks import FULL_NAME, HookDecision, HookEvent, Hooks
-from parachuted.tasks import RunOutcome
+from parachuted.hooks import FULL_NAME, HookDecision, HookEvent, Hooks, cause_data
+from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import Store, VaultPath, printable
 
 _SHOWN = 2000
@@ -33,77 +33,91 @@ _IDLE_S = 1_800.0
 
 
 class RunHooks:
+    """What the hooks of all runs share. `root_of` names the file that began a cause."""
+
     def __init__(
-        self, store: Store, bus: Bus, asker: Hooks | None = None, strangers: Strangers | None = None
+        self,
+        store: Store,
+        bus: Bus,
+        asker: Hooks | None = None,
+        strangers: Strangers | None = None,
+        root_of: Callable[[str], str | None] = lambda _cause: None,
     ) -> None:
         self.store, self.strangers = store, strangers or Strangers()
-        self.publish, self.asker = bus.publish, asker
+        self.publish, self.asker, self._root_of = bus.publish, asker, root_of
         self.sessions = SessionEvents(bus, store.clock)
 
+    def cause_of(self, task: Task, agent: str) -> dict[str, object]:
+        root = self._root_of(task.causes[0]) if task.causes else None
+        depth = 1 + len(task.parents)
+        return cause_data(task.causes, actor=agent, run=task.run, root=root, depth=depth)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class AgentHooks:
-    """What a hook shows the agent of a file counts as read by it (`taint`)."""
+    """Of one run of an agent, which hooks know by its `session`, a conversation, or else as `run`.
 
-    shared: RunHooks
-    session_id: str
-    agent: str
-    taint: Taint
-    module: str | None = None
-    conversation_id: str | None = None
-    folder: str | None = None
-    cause: Mapping[str, object] | None = None
-    caller: Callable[[], Caller] = lambda: NO_CALLER
-    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
-    _ends: list[str] = field(default_factory=list)
-    _refusals: list[str] = field(default_factory=list)
+    What a hook shows the agent of a file counts as read by it (`taint`).
+    """
+
+    def __init__(
+        self,
+        shared: RunHooks,
+        run: str,
+        agent: str,
+        taint: Taint,
+        *,
+        session: str | None = None,
+        folder: str | None = None,
+        cause: Mapping[str, object] | None = None,
+        caller: Callable[[], Caller] = lambda: NO_CALLER,
+    ) -> None:
+        self._shared, self.run, self._agent, self._taint = shared, run, agent, taint
+        self._session, self._module = session or run, module_of_agent(agent)
+        self._folder, self._cause, self._caller = folder, cause, caller
+        self._calls, self._ended, self._refusal = 0, "", ""
 
     @property
     def vault(self) -> Path:
-        return self.shared.store.folder
-
-    @property
-    def known_as(self) -> str:
-        return self.conversation_id or self.session_id
+        return self._shared.store.folder
 
     def wants(self, event: str) -> bool:
         """Whether a hook is for it; else nothing is put together."""
-        return self.shared.asker is not None and self.shared.asker.wants(event)
+        return self._shared.asker is not None and self._shared.asker.wants(event)
 
     async def ask(
         self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
     ) -> HookDecision:
-        if self.shared.asker is None or not self.wants(event):
+        if self._shared.asker is None or not self.wants(event):
             return HookDecision()
         hook_event = HookEvent(
             event=event,
-            at=self.shared.store.clock(),
+            at=self._shared.store.clock(),
             vault=self.vault,
-            module=self.module,
-            session_id=self.known_as,
-            cwd=self.vault / self.folder if self.folder else None,
-            data={**data, "agent_id": self.session_id, "agent_type": self.agent},
-            cause=self.cause,
+            module=self._module,
+            session_id=self._session,
+            cwd=self.vault / self._folder if self._folder else None,
+            data={**data, "agent_id": self.run, "agent_type": self._agent},
+            cause=self._cause,
             diff=diff,
-            caller=replace(self.caller(), taint=self.taint),
+            caller=replace(self._caller(), taint=self._taint),
         )
-        decision = await self.shared.asker.ask(hook_event)
+        decision = await self._shared.asker.ask(hook_event)
         if decision.sources:
             await asyncio.to_thread(self._read_sources, decision.sources)
         return decision
 
     def _read_sources(self, sources: Iterable[str]) -> None:
         """The agent is shown words from these files; one that cannot be read is a stranger's."""
-        store = self.shared.store
+        store = self._shared.store
         for source in sources:
             try:
                 path = VaultPath.parse(source.removeprefix(f"{store.folder}/"))
                 content = store.read(path)
             except ParachuteError:
-                self.taint.read(source)
+                self._taint.read(source)
                 continue
-            if self.shared.strangers.is_text(path, content.data):
-                self.taint.read(path)
+            if self._shared.strangers.is_text(path, content.data):
+                self._taint.read(path)
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         return tuple(replace(tool, call=self._hooked_call(tool)) for tool in tools)
@@ -117,9 +131,9 @@ class AgentHooks:
 
     async def session_started(self, source: str) -> tuple[str, ...]:
         """A session starts (`startup`) or goes on after a while (`resume`); what hooks add."""
-        about = {"session_id": self.known_as, "module": self.module}
-        self.shared.publish("session.start", **about, working_directory=self.folder or "")
-        about["working_directory"] = str(self.vault / (self.folder or ""))
+        about = {"session_id": self._session, "module": self._module}
+        self._shared.publish("session.start", **about, working_directory=self._folder or "")
+        about["working_directory"] = str(self.vault / (self._folder or ""))
         return (await self.ask("session.start", {"source": source, **about})).context
 
     async def stopping(self, last_said: str | None, *, is_again: bool = False) -> HookDecision:
@@ -169,7 +183,7 @@ class AgentHooks:
             event = "tool.after"
             text = [{"type": "text", "text": result.text}]
             data["tool_response"] = text if result.response is None else result.response
-        self.shared.publish(event, **_brief(data))
+        self._shared.publish(event, **_brief(data))
         decision = await self.ask(event, {**data, **more, **_full(full_name)})
         self._may_end(decision)
         return decision
@@ -177,29 +191,29 @@ class AgentHooks:
     def outcome(
         self, account: RunAccount, otherwise: str, *, suggested: Sequence[str] = ()
     ) -> RunOutcome:
-        objection = self._refusals[-1] if self._refusals else None
         if account.net:
             updated = f"updated {', '.join(printable(path) for path in account.net)}"
-            reason = f"{updated}; {objection}" if objection else updated
+            reason = f"{updated}; {self._refusal}" if self._refusal else updated
             return RunOutcome(result="changed", reason=reason)
         if suggested:
             return RunOutcome(result="suggested", reason=f"suggested {', '.join(suggested)}")
-        if objection:
-            return RunOutcome(result="failed", reason=objection)
+        if self._refusal:
+            return RunOutcome(result="failed", reason=self._refusal)
         return RunOutcome(result="unchanged", reason=otherwise)
 
     def refused(self, words: str) -> None:
-        self._refusals.append(words)
+        self._refusal = words
 
     def ended(self) -> str | None:
         """Why the agent is not to go on, where a hook has said so."""
-        return self._ends[0] if self._ends else None
+        return self._ended or None
 
     def _hooked_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
         async def call(arguments: Mapping[str, object]) -> ToolResult:
             if (reason := self.ended()) is not None:
                 return ToolResult(text=f"nothing was done: {reason}", is_error=True)
-            name, use = tool.name, f"{self.session_id}-{next(self._numbers)}"
+            self._calls += 1
+            name, use = tool.name, f"{self.run}-{self._calls}"
             decision = await self._before(_call_data(name, arguments, use) | _full(tool.full_name))
             if not decision.allowed:
                 return ToolResult(text=_refusal(name, decision), is_error=True)
@@ -226,7 +240,7 @@ class AgentHooks:
 
     def _may_end(self, decision: HookDecision) -> None:
         if decision.stop:
-            self._ends.append(f"a hook ended the run: {decision.reason}")
+            self._ended = self._ended or f"a hook ended the run: {decision.reason}"
 
 
 def _call_data(name: str, arguments: Mapping[str, object], use: str) -> dict[str, object]:

@@ -79,21 +79,20 @@ class GrantHere:
     obstacle: str | None = None
 
 
-@dataclass(kw_only=True)
-class AgentRunner(RunParts):
-    admission: RunAdmission
-    briefing: AgentBriefing
+class AgentRunner:
+    def __init__(self, parts: RunParts, admission: RunAdmission, briefing: AgentBriefing) -> None:
+        self.admission, self.briefing, self._parts = admission, briefing, parts
 
     async def run(self, request: RunRequest) -> AgentResult:
         """Raises ActRefusedError for what may not be, AgentUnavailableError when it could not begin
         and cost nothing, AgentStoppedError when it was ended, AgentFailedError when it did not end
         well.
         """
-        asked, definition = self.services.active_runs.moment, request.definition
+        asked, definition = self._parts.services.active_runs.moment, request.definition
         here = await self.here(request)
         self._check(request, here.obstacle)
         async with self.admission.room(request):
-            run = RequestedRun(request, here.grant, self)
+            run = RequestedRun(request, here.grant, self._parts)
             run.missing = here.missing
             if definition.config.requires_explicit_approval and not await run.may_begin():
                 raise ActRefusedError(
@@ -106,8 +105,9 @@ class AgentRunner(RunParts):
 
     def end_process(self, run: str) -> None:
         """End the process that was kept after that run, if one was, and the session with it."""
-        self.services.active_runs.end("its conversation ended", lambda working: working.run == run)
-        self.hooks.sessions.close(run)
+        services, sessions = self._parts.services, self._parts.hooks.sessions
+        services.active_runs.end("its conversation ended", lambda working: working.run == run)
+        sessions.close(run)
 
     def grant(self, request: RunRequest) -> Grant:
         """Within what its module, its caller, and the agent that asks for it may."""
@@ -139,7 +139,8 @@ class AgentRunner(RunParts):
             return GrantHere(grant=grant, obstacle=needs)
         problem = None
         if grant.needs_container:
-            problem = _NO_BOXES if self.boxes is None else await self.boxes.problem()
+            boxes = self._parts.boxes
+            problem = _NO_BOXES if boxes is None else await boxes.problem()
         if problem is None:
             return GrantHere(grant=grant)
         shell = ["a shell"] if grant.bash else []
@@ -157,7 +158,7 @@ class AgentRunner(RunParts):
 
     @property
     def _is_offline(self) -> bool:
-        return self.services.backend.name == "offline"
+        return self._parts.services.backend.name == "offline"
 
     def _check(self, request: RunRequest, obstacle: str | None) -> None:
         request.caller.check()
@@ -170,7 +171,7 @@ class AgentRunner(RunParts):
             raise (AgentUnavailableError if self._is_offline else ActRefusedError)(obstacle)
 
     def _objection(self, request: RunRequest) -> str | None:
-        definition, session, taints = request.definition, request.session, self.guards.taints
+        definition, session, taints = request.definition, request.session, self._parts.guards.taints
         if (objection := may_begin(definition.config, request.entry)) is not None:
             return objection
         beyond = (

@@ -177,7 +177,7 @@ class Checkout:
                         left_out[path] = content.message
                 elif without_private(content.data) is not content.data:
                     left_out[path] = "it has a private part; read_note reads the rest of it"
-                elif self._guard.strangers.is_text(path, content.data):
+                elif self._files.user.strangers.is_text(path, content.data):
                     strangers += 1
                 else:
                     copy.add(path, content.data)
@@ -204,7 +204,7 @@ class Checkout:
     def _left_out(self, found: dict[str, str], strangers: int) -> Iterator[tuple[str, str]]:
         """The names that strangers gave are texts of theirs, which a run is not told unasked."""
         for path, why in found.items():
-            if self._guard.taint or not self._guard.strangers.is_place(path):
+            if self._guard.taint or not self._files.user.strangers.is_place(path):
                 yield printable(path), why
         if strangers:
             why = "text of strangers, which list_notes names when asked, and read_note alone reads"

@@ -35,13 +35,13 @@ from parachuted.errors import (
 )
 from parachuted.history.run_account import NAME, RunAccount
 from parachuted.history.undo import Undo
-from parachuted.hooks import cause_data, event_data
+from parachuted.hooks import event_data
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.run import Run, RunServices
 from parachuted.runs.task_reviews import TaskReviews
 from parachuted.state import StateStore
-from parachuted.tasks import Causes, RunOutcome, Task
+from parachuted.tasks import RunOutcome, Task
 from parachuted.tools.context_files import ContextFiles, ContextGrant
 from parachuted.vault import (
     Author,
@@ -191,7 +191,6 @@ class Curator:
     watches: WatchRegistry
     reviews: TaskReviews
     sessions: CuratorSessions
-    causes: Causes
     undo: Undo
     limits: RunLimits
 
@@ -325,23 +324,20 @@ class CuratorRun(Run):
     def __init__(
         self, curator: Curator, task: Task, files: ContextFiles, looked: Sequence[PendingChange]
     ) -> None:
-        causes = task.causes
-        root = curator.causes.root_of(causes[0]) if causes else None
-        depth = 1 + len(task.parents)
         caller = Caller(
-            causes=causes,
+            causes=task.causes,
             request=WorkRequest(by="event", entry="bubble"),
             chain=WorkChain(runs=(str(task.run),), depth=1),
         )
         hooks = AgentHooks(
-            shared=curator.hooks,
-            session_id=str(task.run),
-            agent=NAME,
-            cause=cause_data(causes, actor=NAME, run=task.run, root=root, depth=depth),
-            taint=files.taint,
+            curator.hooks,
+            str(task.run),
+            NAME,
+            files.taint,
+            cause=curator.hooks.cause_of(task, NAME),
             caller=lambda: caller,
         )
-        super().__init__(curator.services, hooks, task, agent=NAME)
+        super().__init__(curator.services, hooks, task, NAME)
         self._curator, self._files, self._looked = curator, files, looked
 
     def reach(self) -> CallerGrant:

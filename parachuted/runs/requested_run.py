@@ -28,12 +28,11 @@ from parachuted.agents.job import (
     TextStep,
     UsageStep,
 )
-from parachuted.agents.permission import PendingPermission
+from parachuted.agents.permission import PendingPermission, PermissionRequest
 from parachuted.agents.sandbox.archive import ArchiveWriter
 from parachuted.agents.sandbox.proxy import Proxy, open_proxy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import StorageFailedError, storage_errors
-from parachuted.hooks import cause_data
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.agent_tools import ServerToolCalls
@@ -61,8 +60,10 @@ _NEARLY_FULL = 160_000  # tokens: 80 % of the window that models have at least
 _MOST_TOLD = 20
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunParts:
+    """What every requested run works with."""
+
     services: RunServices
     vaults: GrantedVaults
     hooks: RunHooks
@@ -91,22 +92,17 @@ class RequestedRun(Run):
         self._within = CurrentRun(
             grant=grant, asker=caller, module=definition.module, may_write=request.may_write
         )
-        own_hooks = AgentHooks(
-            shared=parts.hooks,
-            session_id=str(task.run),
-            agent=definition.name,
-            cause=cause_data(
-                task.causes, actor=definition.name, run=task.run, depth=1 + len(task.parents)
-            ),
-            taint=self.taint,
-            module=definition.module,
+        hooks = AgentHooks(
+            parts.hooks,
+            str(task.run),
+            definition.name,
+            self.taint,
+            session=options.conversation_id,
             folder=options.folder or options.about_folder,
+            cause=parts.hooks.cause_of(task, definition.name),
             caller=self._lent_caller,
-            conversation_id=options.conversation_id,
         )
-        super().__init__(
-            parts.services, own_hooks, task, agent=definition.name, module=definition.module
-        )
+        super().__init__(parts.services, hooks, task, definition.name)
         self.author = Author(
             by=f"module:{self.agent}" if self.module else f"agent:{self.agent}",
             run=self.id,
@@ -125,15 +121,10 @@ class RequestedRun(Run):
             )
             self.suggestions = RunSuggestions(sink=guards.suggestions, run=suggesting)
         self.guard = RunGuard(
-            run=self.id,
-            session=request.session,
             grant=grant,
             taint=self.taint,
-            strangers=guards.strangers,
-            permissions=guards.permissions,
+            ask=self._ask_person,
             put_forward=self.suggestions.put_forward if self.suggestions is not None else None,
-            wait_s=guards.answer_s if request.input is not None else None,
-            opened=self._ask_permission,
         )
         self.bounds = ModuleBounds.of_agent(definition.who, grant)
         self.vault = parts.vaults.of_run(
@@ -264,7 +255,18 @@ class RequestedRun(Run):
             self._approach(_NEARLY_FULL)
         return await self.hooks.compacting(trigger, instructions)
 
-    def _ask_permission(self, question: PendingPermission) -> None:
+    async def _ask_person(self, request: PermissionRequest) -> bool:
+        is_conversation = self.request.input is not None
+        return self.guards.permissions is not None and await self.guards.permissions.ask(
+            run=self.id,
+            session=self.request.session,
+            agent=self.agent,
+            request=request,
+            wait_s=self.guards.answer_s if is_conversation else None,
+            opened=self._show_permission,
+        )
+
+    def _show_permission(self, question: PendingPermission) -> None:
         """A person who follows the conversation may answer there, too."""
         said = self.request.input
         if said is None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
+from parachuted.access.agent_config import module_of_agent
 from parachuted.access.grant import CallerGrant, Entry
 from parachuted.access.private_text import left_out_of
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
@@ -76,18 +77,10 @@ class Run(ABC):
     entry: Entry = "bubble"
     follower: RunFollower | None = None
 
-    def __init__(
-        self,
-        services: RunServices,
-        hooks: AgentHooks,
-        task: Task,
-        *,
-        agent: str,
-        module: str | None = None,
-    ) -> None:
+    def __init__(self, services: RunServices, hooks: AgentHooks, task: Task, agent: str) -> None:
         self.services, self.hooks, self.task = services, hooks, task
-        self.id, self.agent, self.module = str(task.run), agent, module
-        self.audit = RunAudit(services, task, agent=agent, module=module or agent)
+        self.id, self.agent, self.module = str(task.run), agent, module_of_agent(agent)
+        self.audit = RunAudit(services, task, agent)
         self._words: list[str] = []
         self._last_text = ""
 
@@ -270,8 +263,9 @@ class Run(ABC):
 
 
 class RunAudit:
-    def __init__(self, services: RunServices, task: Task, *, agent: str, module: str) -> None:
-        self._services, self._task, self._agent, self._module = services, task, agent, module
+    def __init__(self, services: RunServices, task: Task, agent: str) -> None:
+        self._services, self._task, self._agent = services, task, agent
+        self._module = module_of_agent(agent) or agent
         self._backend = f"agents.{services.backend.name}"
         self._calls: Counter[tuple[str, bool]] = Counter()
         self._started_at = time.perf_counter()

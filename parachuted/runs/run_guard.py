@@ -18,7 +18,7 @@ from parachuted.access.bash_rules import check_command
 from parachuted.access.grant import Grant
 from parachuted.access.paths import is_control, is_hidden
 from parachuted.access.run_watch import ProposedChange
-from parachuted.access.strangers import SessionTaints, Strangers, Taint
+from parachuted.access.strangers import SessionTaints, Taint
 from parachuted.agents.job import NativeTools, RunSandbox, ToolResult
 from parachuted.agents.permission import (
     Answer,
@@ -49,17 +49,14 @@ _MOST_WAITING = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGuard:
-    """`put_forward` files a suggestion and answers its id; None: none are accepted."""
+    """`ask` asks a person for more, `put_forward` files a suggestion and answers its id; None: that
+    cannot be done.
+    """
 
-    run: str
     grant: Grant
     taint: Taint
-    strangers: Strangers
-    session: str | None = None
-    permissions: PermissionRequests | None = None
+    ask: Callable[[PermissionRequest], Awaitable[bool]] | None = None
     put_forward: PutForward | None = None
-    wait_s: float | None = None
-    opened: Callable[[PendingPermission], None] = lambda _question: None
 
     def objection(self, path: str) -> str | None:
         """Why the run may not write that file now, though its grant names it."""
@@ -79,21 +76,16 @@ class RunGuard:
 
     async def beyond(self, what: WishKind, path: str) -> bool:
         """Whether a person, asked now, allows it; a run without a waiting caller asks no one."""
-        return self.grant.asks and await self._ask(PermissionRequest(kind=what, what=path))
+        return self.grant.asks and await self._is_allowed(PermissionRequest(kind=what, what=path))
 
     async def may_begin(self, who: str) -> bool:
-        why = f"{who} asks to begin"
-        return await self._ask(PermissionRequest(kind="trusted", what=self.grant.agent, why=why))
-
-    async def _ask(self, request: PermissionRequest) -> bool:
-        return self.permissions is not None and await self.permissions.ask(
-            run=self.run,
-            session=self.session,
-            agent=self.grant.agent,
-            request=request,
-            wait_s=self.wait_s,
-            opened=self.opened,
+        request = PermissionRequest(
+            kind="trusted", what=self.grant.agent, why=f"{who} asks to begin"
         )
+        return await self._is_allowed(request)
+
+    async def _is_allowed(self, request: PermissionRequest) -> bool:
+        return self.ask is not None and await self.ask(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +125,6 @@ class RunSuggestions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGuards:
-    strangers: Strangers = field(default_factory=Strangers)
     taints: SessionTaints | None = None
     suggestions: ProposalSink | None = None
     permissions: PermissionRequests | None = None
@@ -189,7 +180,7 @@ class NativeGate:
         if reason is not None:
             return reason
         self._number += 1
-        use = f"{self.hooks.session_id}-n{self._number}"
+        use = f"{self.hooks.run}-n{self._number}"
         named = _hook_arguments(arguments, self.hooks)
         reason, context = await self.hooks.before_call(name, named, use)
         if reason is not None:
@@ -214,7 +205,7 @@ class NativeGate:
             self.cut_network()
         calls = self._waiting.get(key := _key(name, arguments))
         now = time.perf_counter()
-        use, began, context = calls.pop(0) if calls else (f"{self.hooks.session_id}-n0", now, ())
+        use, began, context = calls.pop(0) if calls else (f"{self.hooks.run}-n0", now, ())
         if not calls:
             self._waiting.pop(key, None)
         took = (now - began) * 1000

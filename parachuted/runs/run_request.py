@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from parachuted.access.agent_config import AgentConfig
+from parachuted.access.agent_config import AgentConfig, module_of_agent
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Entry, Grant, Network, in_both, narrower, narrowing_configs
 from parachuted.access.narrowing import WIDEST, AgentNarrowing
@@ -136,11 +136,14 @@ class AgentDefinition:
     config: AgentConfig
     bounds: ModuleBounds
     system_prompt: str
-    module: str | None = None
     calls: tuple[str, ...] = ()
     tools: Callable[[Taint], tuple[Tool, ...]] | None = None
     does_without_shell: bool = False
     has_tools: bool = True
+
+    @property
+    def module(self) -> str | None:
+        return module_of_agent(self.name)
 
     @property
     def who(self) -> str:

@@ -35,7 +35,7 @@ from parachuted.runs.agent_runner import AgentRunner, RunAdmission
 from parachuted.runs.agent_tools import ModuleTrust, ServerTools
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
-from parachuted.runs.requested_run import AgentSandboxes
+from parachuted.runs.requested_run import AgentSandboxes, RunParts
 from parachuted.runs.run import RunServices
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
@@ -106,6 +106,7 @@ class AgentsRig:
         standing: Any = None,
         concurrency: int = 2,
         servers: ServerTools | None = None,
+        make_runner: type[AgentRunner] = AgentRunner,
         **guards: Any,
     ) -> None:
         self.at_work, self._declared, self._said = at_work, declared, said
@@ -125,20 +126,19 @@ class AgentsRig:
             self.budget, LIMITS, is_paused=is_paused, concurrency=concurrency
         )
         self.guards = RunGuards(**guards)
-        self.parts = {
-            "services": self.services,
-            "vaults": rig.vaults,
-            "hooks": RunHooks(rig.store, rig.bus, asker),
-            "guards": self.guards,
-            "boxes": boxes,
-            "admission": self.admission,
-            "briefing": AgentBriefing(
-                AgentSkills(rig.root, rig.folder / "person", Strangers()),
-                AgentTools(ModulesRig(tools, call_tool, standing), servers),
-                ContextAssembly(rig.library.index, lambda _path: ()),
-            ),
-        }
-        self.runner = AgentRunner(**self.parts)
+        parts = RunParts(
+            services=self.services,
+            vaults=rig.vaults,
+            hooks=RunHooks(rig.store, rig.bus, asker),
+            guards=self.guards,
+            boxes=boxes,
+        )
+        briefing = AgentBriefing(
+            AgentSkills(rig.root, rig.folder / "person", Strangers()),
+            AgentTools(ModulesRig(tools, call_tool, standing), servers),
+            ContextAssembly(rig.library.index, lambda _path: ()),
+        )
+        self.runner = make_runner(parts, self.admission, briefing)
 
     def of(self, approved: ApprovedModule) -> ModuleAgents:
         """That module's."""

@@ -59,13 +59,16 @@ def make_task(watcher: str = "w.md") -> Task:
 def make_audit(recorder: AuditRecorder, watcher: str = "w.md", agent: str = "helper") -> RunAudit:
     backend = SimpleNamespace(name="scripted")
     services = SimpleNamespace(audit=recorder, clock=lambda: NOON, backend=backend)
-    return RunAudit(services, make_task(watcher), agent=agent, module=agent)
+    return RunAudit(services, make_task(watcher), agent)
 
 
 def make_hooks(
     asker: Hooks | None = None,
     folder: Path = Path("/v"),
     publish: Callable[..., object] = lambda _event, /, **_data: None,
+    *,
+    agent: str = "helper",
+    taint: Taint | None = None,
     **more: object,
 ) -> AgentHooks:
     def read(path: str) -> None:
@@ -73,5 +76,4 @@ def make_hooks(
 
     store = SimpleNamespace(folder=folder, clock=lambda: NOON, read=read)
     shared = RunHooks(store, SimpleNamespace(publish=publish), asker)
-    work = {"session_id": "r-1", "agent": "helper", "taint": Taint(), **more}
-    return AgentHooks(shared=shared, **work)
+    return AgentHooks(shared, "r-1", agent, Taint() if taint is None else taint, **more)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -301,7 +300,7 @@ async def test_what_a_hook_has_an_agent_know_at_its_end_counts_as_read_by_it():
     decision = HookDecision(
         allowed=False, reason="Look at the mail.", context=("It says: obey.",), sources=("Mail.md",)
     )
-    hooks = replace(hooks_of(ScriptedHooks({"stop.before": decision})), taint=taint)
+    hooks = make_hooks(ScriptedHooks({"stop.before": decision}), taint=taint)
 
     assert await hooks.stopping("bye") is decision
     assert "Mail.md" in taint.why()

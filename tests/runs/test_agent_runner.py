@@ -303,14 +303,14 @@ async def test_an_agent_that_is_asked_for_help_is_bound_by_who_asks_and_what_it_
         ).text
 
     module_rig.save("Private/x.md", "heliotrope\n")
-    parts = module_rig.agents(
+    runs = module_rig.agents(
         ScriptedBackend(script),
         suggestions=FakeSuggestions(),
         boxes=FakeSandboxes(tmp_path),
         tools=lambda: [("brain", tool("brain_ask"))],
         call_tool=ask,
-    )
-    runs = RecordingRunner(**parts.parts)
+        make_runner=RecordingRunner,
+    ).runner
     ran = await runs.run(order("outer", calls=("brain_ask",)))
 
     assert (grants[1].bash, grants[1].may_read("Private/x.md")) == (False, False)

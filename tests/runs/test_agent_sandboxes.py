@@ -14,7 +14,7 @@ import pytest
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant, build_grant
-from parachuted.access.strangers import Strangers, Taint
+from parachuted.access.strangers import Taint
 from parachuted.agents.job import RunFolder, ToolResult
 from parachuted.errors import AgentFailedError
 from parachuted.keys import EVERYWHERE
@@ -91,7 +91,7 @@ class FakeRun:
         self.written: list[WriteResult] = []
         self.said: list[str] = []
         self.add_words = self.said.append
-        guard = RunGuard(run="r-1", grant=grant, taint=taint, strangers=Strangers())
+        guard = RunGuard(grant=grant, taint=taint)
         self.vault = rig.vaults.of_run(
             ModuleBounds.of_agent("a", grant),
             self.author,

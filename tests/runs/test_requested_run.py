@@ -46,15 +46,14 @@ async def run(
     module_rig: ModuleRig,
     *blocks: Block,
     script: Callable[[Job], Awaitable[list[Block]]] | None = None,
-    module: str | None = None,
+    name: str = "helper",
     **more: object,
 ) -> AgentResult:
     definition = AgentDefinition(
-        name="helper",
+        name=name,
         config=AgentConfig(paths=["Brain/**"], capabilities=["read", "write"]),
         bounds=ModuleBounds(who="x", reads=EVERYWHERE, writes=EVERYWHERE),
         system_prompt="You help.",
-        module=module,
     )
     request = RunRequest(definition=definition, prompt="Help.", entry="schedule", limits=LIMITS)
     return await module_rig.agents(ScriptedBackend(script or blocks), **more).runner.run(request)
@@ -102,14 +101,16 @@ async def test_a_call_that_a_hook_refuses_fails_the_run_where_it_would_have_writ
     assert report.outcome == result
 
 
-@pytest.mark.parametrize(("module", "by"), [("bot", "module:helper"), (None, "agent:helper")])
+@pytest.mark.parametrize(
+    ("name", "by"), [("bot/helper", "module:bot/helper"), ("helper", "agent:helper")]
+)
 async def test_what_it_writes_is_of_its_module_or_of_the_daemons_own_agent(
-    module_rig: ModuleRig, module: str | None, by: str
+    module_rig: ModuleRig, name: str, by: str
 ):
-    report = await run(module_rig, WRITES, module=module)
+    report = await run(module_rig, WRITES, name=name)
     (write,) = module_rig.history.writes_by(report.run_id)
     (document,) = module_rig.history.runs()
-    assert (write.author.by, document["agent"]) == (by, "helper")
+    assert (write.author.by, document["agent"]) == (by, name)
     assert [cause["id"] for cause in document["causes"]] == list(write.author.causes)
 
 

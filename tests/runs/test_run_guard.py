@@ -11,7 +11,7 @@ import pytest
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
 from parachuted.access.grant import Grant, build_grant
 from parachuted.access.run_watch import ProposedChange
-from parachuted.access.strangers import Strangers, Taint
+from parachuted.access.strangers import Taint
 from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
 from parachuted.errors import EditRefusedError
 from parachuted.hooks import HookDecision
@@ -44,7 +44,7 @@ class FakeSuggestions:
 
 @pytest.fixture
 def watching() -> RunGuard:
-    return RunGuard(run="r-1", grant=GRANT, taint=Taint(), strangers=Strangers())
+    return RunGuard(grant=GRANT, taint=Taint())
 
 
 def test_a_tainted_run_writes_notes_of_its_lane_alone(watching: RunGuard):
@@ -116,7 +116,7 @@ class Shell:
         sandbox = RunSandbox(
             config=SandboxConfig(workspace_access="rw"), folder=self.desk.run_folder
         )
-        guard = RunGuard(run="r-1", grant=grant, taint=self.desk.taint, strangers=Strangers())
+        guard = RunGuard(grant=grant, taint=self.desk.taint)
         gate = NativeGate(
             guard=guard,
             hooks=make_hooks(self.hooks, self.desk.vault, agent="gardener"),

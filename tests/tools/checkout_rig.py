@@ -14,7 +14,7 @@ from pathlib import Path
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant
 from parachuted.access.run_watch import ProposedChange
-from parachuted.access.strangers import Strangers, Taint
+from parachuted.access.strangers import Taint
 from parachuted.agents.job import RunFolder
 from parachuted.audit.chain import NullAuditRecorder
 from parachuted.keys import AccessGrant, PathGlob
@@ -116,12 +116,8 @@ class CheckoutRig:
     async def fill(self, folder: RunFolder, owner: tuple[int, int]) -> CheckoutResult:
         author = Author(by="module:gardener", run="r1", causes=("c1",))
         guard = RunGuard(
-            run="r1",
-            session=None,
             grant=self.grant,
             taint=self.taint,
-            strangers=Strangers(),
-            permissions=None,
             put_forward=self.suggest if self.may_suggest else None,
         )
         user = VaultUser(

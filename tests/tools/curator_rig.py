@@ -74,12 +74,11 @@ class CuratorRig(ReconcilerRig):
         )
         return Curator(
             services=services,
-            hooks=RunHooks(self.store, bus, asker, strangers),
+            hooks=RunHooks(self.store, bus, asker, strangers, self.causes.root_of),
             index=self.index,
             watches=self.watches,
             reviews=self.task_reviews,
             sessions=CuratorSessions(self.state, taints, backend.name),
-            causes=self.causes,
             undo=self.undo,
             limits=LIMITS,
         )

@@ -146,7 +146,6 @@ class ModuleAgents:
             config=AgentConfig(description="Answers one question of its module."),
             bounds=self._bounds,
             system_prompt=system or _ANSWER,
-            module=name,
             has_tools=False,
         )
         is_conversations = conversation and caller.request.by == "person"
@@ -234,7 +233,6 @@ class ModuleAgents:
             config=replace(config, model=options.model or config.model),
             bounds=self._bounds,
             system_prompt=system + rules + (f"\n{added}\n" if added else ""),
-            module=module,
             calls=self._runs.briefing.tools.callable_tools(permissions.mcp, name),
         )
         return definition, () if override is None else (narrowing_of(override, overridden),)
