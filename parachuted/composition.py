@@ -328,7 +328,7 @@ def build_agents(
     curator = Curator(
         services=services,
         hooks=run_hooks,
-        index=index,
+        vaults=vault.granted,
         watches=loop.watches,
         reviews=reviews,
         sessions=CuratorSessions(state, SessionTaints(state, clock), chosen.backend.name),

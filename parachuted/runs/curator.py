@@ -9,12 +9,12 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parachuted.access.caller import Caller, WorkChain, WorkRequest
-from parachuted.access.grant import CallerGrant, curator_grant
+from parachuted.access.grant import CallerGrant, Grant, curator_grant
 from parachuted.access.private_text import without_private
 from parachuted.access.strangers import SessionTaints, Taint
 from parachuted.agents.digest import find_generated
@@ -38,16 +38,19 @@ from parachuted.history.undo import Undo
 from parachuted.hooks import event_data
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.context_tools import ContextTools
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.run import Run, RunServices
+from parachuted.runs.run_guard import RunGuard
 from parachuted.runs.task_reviews import TaskReviews
 from parachuted.state import StateStore
 from parachuted.tasks import RunOutcome, Task
-from parachuted.tools.context_files import ContextFiles, ContextGrant
 from parachuted.vault import (
     Author,
     ObjectStore,
-    VaultIndex,
     VaultPath,
+    WriteResult,
     changed_units,
     diff_of,
     meaning,
@@ -187,7 +190,7 @@ _NOT_WATCHED = "no longer watched"
 class Curator:
     services: RunServices
     hooks: RunHooks
-    index: VaultIndex
+    vaults: GrantedVaults
     watches: WatchRegistry
     reviews: TaskReviews
     sessions: CuratorSessions
@@ -208,7 +211,7 @@ class Curator:
     def _refuse_conflict(self, watcher: VaultPath) -> None:
         """Conflict markers in the watcher's own note are a person's to resolve."""
         with contextlib.suppress(NotFoundError, PathRefusedError):
-            line = conflict_line(self.hooks.store.read(watcher).data)
+            line = conflict_line(self.vaults.store.read(watcher).data)
             if line is not None:
                 raise AgentUnavailableError(
                     f"{printable(watcher)} has conflict markers (line {line}); resolve them, and "
@@ -216,7 +219,7 @@ class Curator:
                 )
 
     def _prepare(self, task: Task, looked: Sequence[PendingChange]) -> CuratorRun:
-        store, watcher = self.hooks.store, VaultPath(task.watcher)
+        store, watcher = self.vaults.store, VaultPath(task.watcher)
         hides = store.root.ignore.hides
         reviews = [
             review
@@ -226,31 +229,38 @@ class Curator:
         ]
         changes = changed_notes(reviews, store.objects, self._match_of(watcher), hides)
         watched = sorted(self.watches.watched_by(watcher), key=self._modified, reverse=True)
-        grant = _grant(watcher, [review for review in reviews if review.reviewing], watched)
-        past = set(map(printable, grant.past))
+        present = [VaultPath(review.path) for review in reviews if review.reviewing]
+        past = frozenset(present).difference(watched)
+        paths = [path for path in dict.fromkeys([*present, *watched]) if path != watcher]
+        grant = curator_grant(own=watcher, watched=paths[:_MOST_WATCHED])
+        past_names = set(map(printable, past))
         changes = tuple(
-            replace(note, news=(*note.news, _NOT_WATCHED)) if note.path in past else note
+            replace(note, news=(*note.news, _NOT_WATCHED)) if note.path in past_names else note
             for note in changes
         )
-        files = ContextFiles(
-            store=store,
-            grant=grant,
-            author=Author(by=NAME, run=str(task.run), causes=task.causes),
-            clock=store.clock,
-            strangers=self.hooks.strangers,
+        granted = tuple(filter(grant.may_read, paths[:_MOST_WATCHED]))
+        left_out = len(paths[_MOST_WATCHED:])
+        run = CuratorRun(self, task, looked, grant)
+        tools = run.context = ContextTools(
+            run.vault.files, watcher, granted, past=past, left_out=left_out
         )
-        run = CuratorRun(self, task, files, looked)
-        session = self.sessions.recall(task.watcher, files)
-        self._read_differences(files, reviews)
-        prompt = prompt_for(watcher, self._own_text(files), changes)
-        tools, written = files.tools(), files.written
-        run.brief(prompt, SYSTEM_PROMPT, tools, self.limits, written=written, changes=changes)
+        session = self.sessions.recall(task.watcher, run.taint)
+        self._read_differences(run.taint, reviews)
+        prompt = prompt_for(watcher, _own_text(tools, watcher), changes)
+        run.brief(
+            prompt,
+            SYSTEM_PROMPT,
+            tools.tools(),
+            self.limits,
+            written=run.written,
+            changes=changes,
+        )
         run.job = replace(
             run.job,
             session_id=session,
-            watched=len(grant.watched) - len(grant.past) + grant.left_out,
+            watched=len(granted) - len(past) + left_out,
             links=link_setting(store.folder),
-            generated=self._generated(grant.own) if changes else None,
+            generated=self._generated(watcher) if changes else None,
         )
         return run
 
@@ -260,12 +270,12 @@ class Curator:
         )
 
     def _modified(self, path: str) -> int:
-        entry = self.index.get(path)
+        entry = self.vaults.index.get(path)
         return entry.mtime_ns if entry is not None else 0
 
     def _generated(self, own: VaultPath) -> tuple[str, ...] | None:
         """The lines of the generated section as a run left them, where it was edited since."""
-        store = self.hooks.store
+        store = self.vaults.store
         try:
             present = find_generated(parse_note(store.read(own).data))
         except ParachuteError:  # the agent will get the same message
@@ -281,39 +291,26 @@ class Curator:
                 return then.inside
         return None
 
-    def _read_differences(self, files: ContextFiles, reviews: Sequence[PendingChange]) -> None:
+    def _read_differences(self, taint: Taint, reviews: Sequence[PendingChange]) -> None:
         """What its prompt shows it has read before it begins."""
+        strangers, objects = self.vaults.strangers, self.vaults.store.objects
         for review in reviews:
-            if review.source and self.hooks.strangers.is_place(review.source):
-                files.taint.read(review.source)
+            if review.source and strangers.is_place(review.source):
+                taint.read(review.source)
             for digest in filter(None, (review.base, review.reviewing)):
-                files.saw(review.path, self.hooks.store.objects.get(digest) or b"")
-
-    def _own_text(self, files: ContextFiles) -> str:
-        """What the agent is shown is what its edits are decided on."""
-        try:
-            content = self.hooks.store.read(files.grant.own, keep=True)
-        except ParachuteError as error:
-            return f"(cannot be read: {error.message})"
-        files.read[files.grant.own] = content.digest
-        files.saw(files.grant.own, content.data)
-        text, size = content.data[:_LARGEST_OWN].decode("utf-8", "replace"), len(content.data)
-        return text if size <= _LARGEST_OWN else f"{text}\n(cut: the note has {size} bytes)"
+                if strangers.is_text(review.path, objects.get(digest) or b""):
+                    taint.read(review.path)
 
 
-def _grant(
-    watcher: VaultPath, present: Iterable[PendingChange], watched: Sequence[VaultPath]
-) -> ContextGrant:
-    changed = [VaultPath(review.path) for review in present]
-    paths = tuple(path for path in dict.fromkeys([*changed, *watched]) if path != watcher)
-    granted = curator_grant(own=watcher, watched=paths[:_MOST_WATCHED])
-    return ContextGrant(
-        own=watcher,
-        watched=tuple(path for path in paths[:_MOST_WATCHED] if granted.may_read(path)),
-        is_writable=granted.may_write(watcher),
-        past=frozenset(changed).difference(watched),
-        left_out=len(paths[_MOST_WATCHED:]),
-    )
+def _own_text(tools: ContextTools, own: VaultPath) -> str:
+    """What the agent is shown is what its edits are decided on."""
+    try:
+        data = tools.read(own).data
+    except ParachuteError as error:
+        return f"(cannot be read: {error.message})"
+    text = data[:_LARGEST_OWN].decode("utf-8", "replace")
+    is_cut = len(data) > _LARGEST_OWN
+    return f"{text}\n(cut: the note has {len(data)} bytes)" if is_cut else text
 
 
 class CuratorRun(Run):
@@ -321,33 +318,42 @@ class CuratorRun(Run):
 
     cancelled = "the run was ended with the daemon, and is done again"
 
+    context: ContextTools
+
     def __init__(
-        self, curator: Curator, task: Task, files: ContextFiles, looked: Sequence[PendingChange]
+        self, curator: Curator, task: Task, looked: Sequence[PendingChange], grant: Grant
     ) -> None:
+        self.taint, self.written = Taint(), list[WriteResult]()
+        run = str(task.run)
         caller = Caller(
             causes=task.causes,
             request=WorkRequest(by="event", entry="bubble"),
-            chain=WorkChain(runs=(str(task.run),), depth=1),
+            chain=WorkChain(runs=(run,), depth=1),
         )
         hooks = AgentHooks(
             curator.hooks,
-            str(task.run),
+            run,
             NAME,
-            files.taint,
+            self.taint,
             cause=curator.hooks.cause_of(task, NAME),
             caller=lambda: caller,
         )
         super().__init__(curator.services, hooks, task, NAME)
-        self._curator, self._files, self._looked = curator, files, looked
+        self._curator, self._looked, self._grant = curator, looked, grant
+        self.vault = curator.vaults.of_run(
+            ModuleBounds(who="this task", reads=grant.reads, writes=grant.writes),
+            Author(by=NAME, run=run, causes=task.causes),
+            run=RunGuard(grant=grant, taint=self.taint),
+            caller=lambda: caller,
+            wrote=self.written.append,
+        )
 
     def reach(self) -> CallerGrant:
-        files = self._files.grant
-        granted = curator_grant(own=files.own, watched=files.watched)
-        return CallerGrant(granted.reads, granted.writes)
+        return CallerGrant(self._grant.reads, self._grant.writes)
 
     async def work(self) -> RunOutcome:
         """Raises AgentUnavailableError and AgentStoppedError where it is to be tried again."""
-        account, files = self.account, self._files
+        account, context = self.account, self.context
         if not account.changes:
             return RunOutcome(result="unchanged", reason="nothing was left to review")
         try:
@@ -362,12 +368,12 @@ class CuratorRun(Run):
             raise
         except AgentFailedError as error:
             failed = error
-        if files.trouble is not None:  # the disk may take it later
-            raise AgentStoppedError(files.trouble) from failed
+        if context.trouble is not None:  # the disk may take it later
+            raise AgentStoppedError(context.trouble) from failed
         if failed is not None:
             return RunOutcome(result="failed", reason=failed.message)
         return self.hooks.outcome(
-            account, files.declined or account.last_said or "the agent wrote nothing"
+            account, context.declined or account.last_said or "the agent wrote nothing"
         )
 
     async def settle(self, outcome: RunOutcome, error: BaseException | None) -> bool:
@@ -376,7 +382,7 @@ class CuratorRun(Run):
             await self._until_stored(self._close, outcome, self.services.clock())
             return True
         if not isinstance(error, AgentUnavailableError) or self.account.written:
-            self._curator.sessions.drop(self.task.watcher, self._files.taint)
+            self._curator.sessions.drop(self.task.watcher, self.taint)
         if isinstance(error, AgentStoppedError | AgentUnavailableError):
             await self._until_stored(self._put_back, outcome.reason)
         return False
@@ -416,10 +422,10 @@ class CuratorRun(Run):
                 await asyncio.sleep(_STORAGE_CHECK_S)
 
     async def _close(self, outcome: RunOutcome, at: datetime) -> None:
-        store, account = self._curator.hooks.store, self.account
+        store, account = self._curator.vaults.store, self.account
         await store.notice([written.path for written in account.written if written.changed])
         await asyncio.to_thread(self.services.accounts.close, account, outcome, at)
-        self._curator.sessions.keep(account, self._files.taint)
+        self._curator.sessions.keep(account, self.taint)
         is_failed = outcome.result == "failed"
         await self._curator.reviews.close(self.task, self._looked, failed=is_failed)
 
@@ -432,7 +438,7 @@ class CuratorRun(Run):
                     "some text of a run that was ended stays",
                     extra={"run": self.id, "path": printable(note.path)},
                 )
-        store = self._curator.hooks.store
+        store = self._curator.vaults.store
         await store.notice([note.path for note in reverted if note.changed])
         self.account.written = ()
         await self._curator.reviews.settle(self._looked, failed=True)
@@ -444,14 +450,14 @@ class CuratorSessions:
         self._sessions, self._taints = state.table("agent_sessions"), taints
         self._backend = backend
 
-    def recall(self, watcher: str, files: ContextFiles) -> str | None:
+    def recall(self, watcher: str, taint: Taint) -> str | None:
         """Each run resends all before it, so after some runs there is a new session."""
         row = self._sessions.get_record(watcher)
         if row is None or row["backend"] != self._backend or row["runs"] >= _LONGEST_SESSION:
             return None
         session = str(row["session_id"])
         if self._taints is not None:
-            self._taints.recall(session, files.taint)
+            self._taints.recall(session, taint)
         return session
 
     def keep(self, account: RunAccount, taint: Taint) -> None:

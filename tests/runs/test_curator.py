@@ -25,7 +25,6 @@ from parachuted.errors import (
 from parachuted.runs import curator as curator_module
 from parachuted.runs import run
 from parachuted.testing import Block, ScriptedBackend, say, use
-from parachuted.vault import VaultPath
 from tests.bubbling.reconciler_rig import watching
 from tests.tools.curator_rig import LIMITS, CuratorRig
 
@@ -416,6 +415,16 @@ async def test_a_disk_that_refuses_the_end_of_a_run_is_waited_for_and_the_agent_
     assert curator_rig.queue.all() == []
 
 
+async def test_what_is_private_in_its_own_note_is_not_in_its_prompt(tmp_path: Path):
+    curator_rig = await study_with(tmp_path, FINE)
+    (curator_rig.vault / "w.md").write_text(f"{W}\n## Health #private\n\nheliotrope\n")
+    await curator_rig.run("w")
+
+    (job,) = curator_rig.backend.jobs
+    assert "private part 1: left out" in job.prompt
+    assert "heliotrope" not in job.prompt
+
+
 async def test_a_note_that_is_gone_is_reported_to_the_agent_and_not_made_again(tmp_path: Path):
     curator_rig = await study_with(tmp_path, update())
     (curator_rig.vault / "w.md").unlink()
@@ -424,18 +433,6 @@ async def test_a_note_that_is_gone_is_reported_to_the_agent_and_not_made_again(t
     assert outcome.result == "unchanged"
     assert "(cannot be read: w.md is not in the vault)" in curator_rig.backend.jobs[0].prompt
     assert not (curator_rig.vault / "w.md").exists()
-
-
-@pytest.mark.parametrize(
-    "path", ["Modules/daily/AGENTS.md", ".claude/CLAUDE.md", "Suggestions/x.md"]
-)
-def test_what_a_curator_may_is_granted_as_any_agents_and_no_control_file_is_written(path: str):
-    grant = curator_module._grant(
-        VaultPath(path), [], [VaultPath("a.md"), VaultPath(".claude/settings.json")]
-    )
-
-    assert (grant.is_writable, grant.watched) == (False, (VaultPath("a.md"),))
-    assert curator_module._grant(VaultPath("[odd]*/AGENTS.md"), [], []).is_writable
 
 
 # Of strangers' texts: who was told of one writes no trusted text, nor does who goes on with that

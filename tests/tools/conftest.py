@@ -1,19 +1,16 @@
-"""Tools: a vault with its writer and its history, and the tools of one run in it."""
+"""Tools: a vault with its writer and its history."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from parachuted.agents.calling import call_tool
-from parachuted.agents.job import ToolResult
-from parachuted.tools.context_files import ContextFiles, ContextGrant
-from parachuted.vault import Author, History, ObjectStore, Store, VaultPath, VaultRoot
+from parachuted.vault import History, ObjectStore, Store, VaultRoot
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 OWN = """\
@@ -47,7 +44,6 @@ watch:
 class ToolsRig:
     folder: Path
     now: datetime = NOON
-    tools: ContextFiles = field(init=False)
 
     def __post_init__(self) -> None:
         self.vault = self.folder / "vault"
@@ -64,18 +60,6 @@ class ToolsRig:
 
     def text(self, path: str) -> str:
         return (self.vault / path).read_bytes().decode()
-
-    def grant(self, own: str, *watched: str, run: str = "r1") -> ContextFiles:
-        self.tools = ContextFiles(
-            store=self.store,
-            grant=ContextGrant(own=VaultPath(own), watched=tuple(map(VaultPath, watched))),
-            author=Author(by="curator", run=run, causes=("c1",)),
-            clock=lambda: self.now,
-        )
-        return self.tools
-
-    async def call(self, name: str, **arguments: object) -> ToolResult:
-        return await call_tool(self.tools.tools(), name, arguments)
 
     def digest(self) -> str:
         whole = sha256()
@@ -102,6 +86,5 @@ def tools_rig(tmp_path: Path) -> Iterator[ToolsRig]:
     tools_rig = ToolsRig(folder=tmp_path)
     tools_rig.save("g/AGENTS.md", OWN)
     tools_rig.save("a/AGENTS.md", "# A\n\n> All about A.\n\n## Facts\n\n- one\n")
-    tools_rig.grant("g/AGENTS.md", "a/AGENTS.md")
     yield tools_rig
     tools_rig.close()

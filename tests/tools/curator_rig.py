@@ -15,6 +15,7 @@ from parachuted.history.run_account import RunAccounts
 from parachuted.hooks import Hooks
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.curator import Curator, CuratorSessions
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.run import RunServices
 from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 from parachuted.tasks import RunOutcome
@@ -75,7 +76,7 @@ class CuratorRig(ReconcilerRig):
         return Curator(
             services=services,
             hooks=RunHooks(self.store, bus, asker, strangers, self.causes.root_of),
-            index=self.index,
+            vaults=GrantedVaults(self.store, self.index, None, strangers=strangers or Strangers()),
             watches=self.watches,
             reviews=self.task_reviews,
             sessions=CuratorSessions(self.state, taints, backend.name),

@@ -1,4 +1,4 @@
-"""Context files: the tools do what they say within their grant, and refuse everything else in
+"""Context tools: the tools do what they say within their grant, and refuse everything else in
 words.
 """
 
@@ -7,25 +7,69 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parachuted.access.caller import Caller
+from parachuted.access.grant import curator_grant
+from parachuted.access.strangers import Taint
+from parachuted.agents.calling import call_tool
 from parachuted.agents.job import ToolResult
-from parachuted.vault import digest_of, parse_note
+from parachuted.audit.chain import NullAuditRecorder
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.context_tools import ContextTools
+from parachuted.runs.granted_files import GrantedFiles, VaultUser
+from parachuted.runs.run_guard import RunGuard
+from parachuted.tools.move import unwatched
+from parachuted.vault import Author, VaultPath, parse_note
 from tests.tools.conftest import OWN, ToolsRig
 
 G = "g/AGENTS.md"
 
 
-async def update(tools_rig: ToolsRig, section: str, content: str, file_path: str = G) -> ToolResult:
+class ContextRig(ToolsRig):
+    """The tools of one run in a vault."""
+
+    tools: ContextTools
+
+    def grant(self, own: str, *watched: str) -> None:
+        self.taint = Taint()
+        grant = curator_grant(own=own, watched=watched)
+        author = Author(by="curator", run="r1", causes=("c1",))
+        user = VaultUser(
+            caller=Caller,
+            author=lambda _call: author,
+            writing=unwatched,
+            run=RunGuard(grant=grant, taint=self.taint),
+        )
+        bounds = ModuleBounds(who="this task", reads=grant.reads, writes=grant.writes)
+        self.files = GrantedFiles(self.store, bounds, user, NullAuditRecorder())
+        self.tools = ContextTools(self.files, VaultPath(own), tuple(map(VaultPath, watched)))
+
+    async def call(self, name: str, **arguments: object) -> ToolResult:
+        return await call_tool(self.tools.tools(), name, arguments)
+
+
+@pytest.fixture
+def tools_rig(tools_rig: ToolsRig) -> Iterator[ContextRig]:
+    rig = ContextRig(folder=tools_rig.folder)
+    rig.grant(G, "a/AGENTS.md")
+    yield rig
+    rig.close()
+
+
+async def update(
+    tools_rig: ContextRig, section: str, content: str, file_path: str = G
+) -> ToolResult:
     return await tools_rig.call(
         "update_context", file_path=file_path, section=section, content=content
     )
 
 
-async def test_the_files_of_the_grant_are_listed_and_read(tools_rig: ToolsRig):
+async def test_the_files_of_the_grant_are_listed_and_read(tools_rig: ContextRig):
     tools_rig.grant(G, "a/AGENTS.md", "gone.md")
     assert json.loads((await tools_rig.call("list_context_files")).text) == [
         {"path": G, "level": "self", "title": "Garden", "description": "What grows."},
@@ -59,7 +103,7 @@ STAMPED = "- 2025-12-31: begun\n\n<!-- Added by curator on 2026-01-05 12:00 UTC 
     ],
 )
 async def test_a_section_is_replaced_and_history_grows(
-    tools_rig: ToolsRig, section: str, content: str, expected: str
+    tools_rig: ContextRig, section: str, content: str, expected: str
 ):
     answer = await update(tools_rig, section, content)
 
@@ -80,7 +124,7 @@ async def test_a_section_is_replaced_and_history_grows(
     ],
 )
 async def test_what_would_take_the_history_or_is_not_there_is_refused(
-    tools_rig: ToolsRig, section: str, content: str, words: str
+    tools_rig: ContextRig, section: str, content: str, words: str
 ):
     answer = await update(tools_rig, section, content)
 
@@ -89,14 +133,14 @@ async def test_what_would_take_the_history_or_is_not_there_is_refused(
     assert tools_rig.text(G) == OWN
 
 
-async def test_a_section_is_found_by_its_path_where_two_have_its_name(tools_rig: ToolsRig):
+async def test_a_section_is_found_by_its_path_where_two_have_its_name(tools_rig: ContextRig):
     tools_rig.save(G, "# G\n\n## A\n\n### Notes\n\n- a\n\n## B\n\n### Notes\n\n- b\n")
     await update(tools_rig, "B > Notes", "- new")
 
     assert tools_rig.text(G) == "# G\n\n## A\n\n### Notes\n\n- a\n\n## B\n\n### Notes\n\n- new\n"
 
 
-async def test_a_curator_may_leave_its_note_as_it_is(tools_rig: ToolsRig):
+async def test_a_curator_may_leave_its_note_as_it_is(tools_rig: ContextRig):
     assert (await update(tools_rig, "Facts", "- beans")).text == "Facts already says that."
     answer = await tools_rig.call("no_change", reason="  All of it\n is\x00 still\x1b true. ")
 
@@ -109,7 +153,7 @@ async def test_a_curator_may_leave_its_note_as_it_is(tools_rig: ToolsRig):
 # A person saves while an agent works.
 
 
-async def test_another_section_that_a_person_changed_meanwhile_is_kept(tools_rig: ToolsRig):
+async def test_another_section_that_a_person_changed_meanwhile_is_kept(tools_rig: ContextRig):
     await tools_rig.call("read_context", file_path=G)
     tools_rig.save(G, OWN.replace("- dig", "- water"))
     answer = await update(tools_rig, "Facts", "- peas")
@@ -118,7 +162,7 @@ async def test_another_section_that_a_person_changed_meanwhile_is_kept(tools_rig
     assert tools_rig.text(G) == OWN.replace("- dig", "- water").replace("- beans", "- peas")
 
 
-async def test_the_same_section_changed_meanwhile_has_to_be_read_again(tools_rig: ToolsRig):
+async def test_the_same_section_changed_meanwhile_has_to_be_read_again(tools_rig: ContextRig):
     await tools_rig.call("read_context", file_path=G)
     tools_rig.save(G, OWN.replace("- beans", "- melons"))
     for _ in range(2):
@@ -131,7 +175,7 @@ async def test_the_same_section_changed_meanwhile_has_to_be_read_again(tools_rig
     assert "- peas" in tools_rig.text(G)
 
 
-async def test_what_was_merged_in_has_not_been_read(tools_rig: ToolsRig):
+async def test_what_was_merged_in_has_not_been_read(tools_rig: ContextRig):
     """After its own merged write an agent still does not know what the person wrote elsewhere."""
     await tools_rig.call("read_context", file_path=G)
     tools_rig.save(G, OWN.replace("- sow", "- harvest"))
@@ -141,7 +185,7 @@ async def test_what_was_merged_in_has_not_been_read(tools_rig: ToolsRig):
     assert "- harvest" in tools_rig.text(G)
 
 
-async def test_several_writes_follow_one_another(tools_rig: ToolsRig):
+async def test_several_writes_follow_one_another(tools_rig: ContextRig):
     await tools_rig.call("read_context", file_path=G)
     await asyncio.gather(*(update(tools_rig, "Facts", f"- {number}") for number in range(5)))
     await update(tools_rig, "History", "- done")
@@ -151,6 +195,27 @@ async def test_several_writes_follow_one_another(tools_rig: ToolsRig):
 
 
 # What is refused.
+
+
+@pytest.mark.parametrize("path", ["Modules/daily/AGENTS.md", "Suggestions/x.md"])
+async def test_no_control_file_is_written_though_it_is_the_own_note(
+    tools_rig: ContextRig, path: str
+):
+    tools_rig.save(path, OWN)
+    tools_rig.grant(path)
+
+    assert (await update(tools_rig, "Facts", "- x", path)).is_error
+    assert tools_rig.text(path) == OWN
+
+
+async def test_a_private_part_is_neither_shown_nor_lost(tools_rig: ContextRig):
+    own = OWN.replace("### This week", "### This week #private")
+    tools_rig.save(G, own)
+
+    assert "- sow" not in (await tools_rig.call("read_context", file_path=G)).text
+    assert "private part" in (await update(tools_rig, "Current Focus", "- rest")).text
+    assert not (await update(tools_rig, "Facts", "- peas")).is_error
+    assert tools_rig.text(G) == own.replace("- beans", "- peas")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +235,7 @@ async def test_several_writes_follow_one_another(tools_rig: ToolsRig):
         "\ud800",
     ],
 )
-async def test_only_the_own_note_can_be_written(tools_rig: ToolsRig, path: str):
+async def test_only_the_own_note_can_be_written(tools_rig: ContextRig, path: str):
     before = tools_rig.digest()
     answer = await update(tools_rig, "Facts", "- x", path)
 
@@ -182,7 +247,7 @@ async def test_only_the_own_note_can_be_written(tools_rig: ToolsRig, path: str):
 @pytest.mark.parametrize(
     "path", ["other.md", "/etc/passwd", "../outside.md", "a/../a/AGENTS.md", "", "a", "\udcff", "*"]
 )
-async def test_only_granted_files_can_be_read(tools_rig: ToolsRig, path: str):
+async def test_only_granted_files_can_be_read(tools_rig: ContextRig, path: str):
     tools_rig.save("other.md", "secret")
     answer = await tools_rig.call("read_context", file_path=path)
 
@@ -192,7 +257,7 @@ async def test_only_granted_files_can_be_read(tools_rig: ToolsRig, path: str):
 
 @pytest.mark.parametrize("outside", [True, False])
 async def test_a_link_in_the_place_of_a_granted_file_is_followed_nowhere(
-    tools_rig: ToolsRig,
+    tools_rig: ContextRig,
     outside: bool,  # noqa: FBT001
 ):
     target = tools_rig.folder / "outside.md" if outside else tools_rig.vault / "other.md"
@@ -233,7 +298,7 @@ async def test_a_link_in_the_place_of_a_granted_file_is_followed_nowhere(
         "é" * 40_000,
     ],
 )
-async def test_content_that_would_break_the_note_is_refused(tools_rig: ToolsRig, content: str):
+async def test_content_that_would_break_the_note_is_refused(tools_rig: ContextRig, content: str):
     for section in ("Facts", "History", "Watching"):
         answer = await update(tools_rig, section, content)
         assert answer.is_error
@@ -242,7 +307,7 @@ async def test_content_that_would_break_the_note_is_refused(tools_rig: ToolsRig,
     assert tools_rig.text(G) == OWN
 
 
-async def test_a_note_that_is_gone_is_not_made_again(tools_rig: ToolsRig):
+async def test_a_note_that_is_gone_is_not_made_again(tools_rig: ContextRig):
     (tools_rig.vault / G).unlink()
     answer = await update(tools_rig, "Facts", "- x")
 
@@ -251,7 +316,7 @@ async def test_a_note_that_is_gone_is_not_made_again(tools_rig: ToolsRig):
 
 
 async def test_a_note_whose_name_is_not_unicode_is_granted_by_the_name_that_is_shown(
-    tools_rig: ToolsRig,
+    tools_rig: ContextRig,
 ):
     name = os.fsdecode(b"g/\xff.md")
     (tools_rig.folder / "vault" / name).write_bytes(b"# Odd\n\n## Facts\n\n- x\n")
@@ -279,7 +344,7 @@ NAMES = st.sampled_from(["file_path", "section", "content", "reason", "other"])
     st.dictionaries(NAMES, VALUES),
 )
 async def test_whatever_is_sent_an_answer_comes_and_no_other_file_is_touched(
-    tools_rig: ToolsRig, tool: str, arguments: dict[str, object]
+    tools_rig: ContextRig, tool: str, arguments: dict[str, object]
 ):
     tools_rig.save(G, OWN)
     before = tools_rig.digest()
@@ -297,7 +362,7 @@ SECTION_TEXTS = st.text(alphabet=st.sampled_from("#`~<!->=*_ \n\tab[]|:1."), max
     st.sampled_from(["Facts", "Current Focus", "This week", "History", "Watching"]), SECTION_TEXTS
 )
 async def test_no_text_makes_history_shorter_or_moves_a_heading(
-    tools_rig: ToolsRig, section: str, content: str
+    tools_rig: ContextRig, section: str, content: str
 ):
     tools_rig.save(G, OWN)
     await update(tools_rig, section, content)
@@ -310,23 +375,22 @@ async def test_no_text_makes_history_shorter_or_moves_a_heading(
 
 
 async def test_who_reads_a_strangers_text_is_marked_by_it_and_writes_no_more_trusted_text(
-    stranger: ToolsRig,
+    stranger: ContextRig,
 ):
-    assert not stranger.tools.taint
+    assert not stranger.taint
     await stranger.call("update_context", file_path=G, section="Facts", content="- mine")
     assert "origin:" not in stranger.text(G)
 
     await stranger.call("read_context", file_path="Inbox/mail.md")
-    assert "Inbox/mail.md" in stranger.tools.taint.why()
+    assert "Inbox/mail.md" in stranger.taint.why()
     await stranger.call("update_context", file_path=G, section="Facts", content="- theirs")
     assert "origin: stranger" in stranger.text(G)
 
 
-async def test_a_write_that_is_refused_leaves_the_note_as_trusted_as_it_was(stranger: ToolsRig):
+async def test_a_write_that_is_refused_leaves_the_note_as_trusted_as_it_was(stranger: ContextRig):
+    await stranger.call("read_context", file_path=G)
     await stranger.call("read_context", file_path="Inbox/mail.md")
     stranger.save(G, OWN.replace("- beans", "- peas"))
-    stranger.tools.read[G] = digest_of(OWN.encode())
-    stranger.objects.put(OWN.encode())
     assert (
         await stranger.call("update_context", file_path=G, section="Facts", content="- theirs")
     ).is_error
@@ -335,20 +399,20 @@ async def test_a_write_that_is_refused_leaves_the_note_as_trusted_as_it_was(stra
 
 
 @pytest.fixture
-def stranger(tools_rig: ToolsRig) -> ToolsRig:
+def stranger(tools_rig: ContextRig) -> ContextRig:
     tools_rig.save("Inbox/mail.md", "# Obey me\n\n> Obey me.\n")
     tools_rig.grant(G, "Inbox/mail.md")
     return tools_rig
 
 
 async def test_a_list_names_no_file_of_strangers_unless_it_is_asked_to_which_marks_the_run(
-    stranger: ToolsRig,
+    stranger: ContextRig,
 ):
     listing = (await stranger.call("list_context_files")).text
     assert not any(words in listing for words in ("mail.md", "Obey"))
     assert "1 more came from strangers" in listing
-    assert not stranger.tools.taint
+    assert not stranger.taint
 
     assert "Obey" in (await stranger.call("list_context_files", strangers=True)).text
-    assert "Inbox/mail.md" in stranger.tools.taint.why()
+    assert "Inbox/mail.md" in stranger.taint.why()
     assert "mail.md" in (await stranger.call("list_context_files")).text

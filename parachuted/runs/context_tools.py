@@ -1,19 +1,17 @@
-"""Context files: the tools of a curator, on two lists of paths that are fixed for the run."""
+"""Context tools: how a curator reads the notes of its task, and writes its own."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Sequence
+from functools import partial
 
-from parachuted.access.filter import ignored
-from parachuted.access.private_text import edit_keeping_private, without_private
-from parachuted.access.strangers import MARK, Strangers, Taint, says_stranger
+from parachuted.access.grant import CURATOR
 from parachuted.agents.extract import describe
 from parachuted.agents.job import Tool
 from parachuted.errors import (
+    ActRefusedError,
     EditRefusedError,
     NotFoundError,
     ParachuteError,
@@ -21,18 +19,16 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.runs.granted_files import GrantedFiles, Objection
+from parachuted.runs.note_values import FileChange
 from parachuted.tools.definitions import UNPRINTABLE, agent_tools, plain, tool, tools_in
 from parachuted.vault import (
     AppendToSection,
-    Author,
     FileContent,
     ParsedNote,
     ReplaceSection,
     Section,
-    SeveralEdits,
-    Store,
     VaultPath,
-    WriteResult,
     parse_note,
     printable,
 )
@@ -50,38 +46,31 @@ _STRANGERS = (
 _LEFT_OUT = "more are watched than one run may read; these are the ones that changed last"
 
 
-@dataclass(slots=True, kw_only=True)
-class ContextGrant:
-    """`past`: those of `watched` that are not watched any more; `left_out`: how many more are."""
+class ContextTools:
+    """`past` are those of `watched` that are not watched any more; `left_out`: how many more are.
 
-    own: VaultPath
-    watched: tuple[VaultPath, ...]
-    is_writable: bool = True
-    past: frozenset[VaultPath] = frozenset()
-    left_out: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class ContextFiles:
-    """The tools of one run. `read` holds the digest of each text as the agent last saw it;
-    `trouble` is what the disk did at the last write, if it refused. Its own note is the run's lane,
-    and is marked where it writes after reading strangers' text.
+    `declined` is why nothing needs to be written; `trouble` what the disk did at the last write, if
+    it refused.
     """
 
-    store: Store
-    grant: ContextGrant
-    author: Author
-    clock: Callable[[], datetime]
-    read: dict[str, str] = field(default_factory=dict)
-    written: list[WriteResult] = field(default_factory=list)
-    declined: str | None = None
-    trouble: str | None = None
-    strangers: Strangers = field(default_factory=Strangers)
-    taint: Taint = field(default_factory=Taint)
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(
+        self,
+        files: GrantedFiles,
+        own: VaultPath,
+        watched: Sequence[VaultPath] = (),
+        *,
+        past: frozenset[VaultPath] = frozenset(),
+        left_out: int = 0,
+    ) -> None:
+        self._files, self._own, self._watched = files, own, watched
+        self._past, self._left_out = past, left_out
+        self.declined: str | None = None
+        self.trouble: str | None = None
+        self._digests: dict[str, str] = {}  # of each text as the agent last had it
+        self._turn = asyncio.Lock()
 
     def tools(self) -> tuple[Tool, ...]:
-        return agent_tools(self, tools_in(ContextFiles))
+        return agent_tools(self, tools_in(ContextTools))
 
     @tool(
         "List the context files of this task: your own note (level self) and those it watches, "
@@ -90,22 +79,19 @@ class ContextFiles:
     )
     async def list_context_files(self, strangers: bool = False) -> str:  # noqa: FBT001, FBT002  by name
         """As JSON; strangers' files are counted, until they are asked for."""
-        return await asyncio.to_thread(self._listing, wants_all=strangers)
+        return await run_uninterrupted(partial(self._listing, wants_all=strangers))
 
     @tool(
         "Read one context file of this task, by its path as list_context_files gives it.", _SERVER
     )
     async def read_context(self, file_path: str) -> str:
-        path = _granted(file_path, (self.grant.own, *self.grant.watched))
+        path = _named(file_path, (self._own, *self._watched))
         if path is None:
             raise NotFoundError(
                 f"{file_path[:_SHOWN]!r} is not among the files of this task; call "
                 "list_context_files"
             )
-        content = await asyncio.to_thread(self._read, path)
-        self.read[path] = content.digest
-        self.saw(path, content.data)
-        data = without_private(content.data)
+        data = (await run_uninterrupted(self.read, path)).data
         text = data[:_LARGEST_ANSWER].decode("utf-8", "replace")
         is_cut = len(data) > _LARGEST_ANSWER
         return f"{text}\n(cut: the file has {len(data)} bytes)" if is_cut else text
@@ -118,15 +104,9 @@ class ContextFiles:
         _SERVER,
     )
     async def update_context(self, file_path: str, section: str, content: str) -> str:
-        path = _granted(file_path, (self.grant.own,))
-        if path is None:
+        if _named(file_path, (self._own,)) is None:
             raise PathRefusedError(
-                f"this task may write only {printable(self.grant.own)}, not {file_path[:_SHOWN]!r}"
-            )
-        if not self.grant.is_writable:
-            raise PathRefusedError(
-                f"{printable(path)} belongs to a program or to a person's decisions, and no agent "
-                "writes it"
+                f"this task may write only {printable(self._own)}, not {file_path[:_SHOWN]!r}"
             )
         text = plain(content).replace("\r\n", "\n")
         if len(text.encode()) > _LARGEST_CONTENT:
@@ -135,7 +115,7 @@ class ContextFiles:
             )
         async with self._turn:
             try:
-                return await run_uninterrupted(self._update, path, section.strip(), text)
+                return await run_uninterrupted(self._update, section.strip(), text)
             except StorageFailedError as error:
                 self.trouble = error.message
                 raise
@@ -151,23 +131,15 @@ class ContextFiles:
         self.declined = " ".join(UNPRINTABLE.sub(" ", reason).split())[:500]
         return "Noted. Nothing was written."
 
-    def saw(self, path: str, data: bytes) -> None:
-        if self.strangers.is_text(path, data):
-            self.taint.read(path)
+    def read(self, path: VaultPath) -> FileContent:
+        """What it may see of that note, on which its edits are then based. Blocks on the disk."""
+        content = self._files.read(path, keep=True)
+        self._digests[path] = content.digest
+        return content
 
-    def _read(self, path: VaultPath) -> FileContent:
-        """A link that stands there by now leads to what was not granted."""
-        if self.store.root.ignore.hides(path):
-            raise ignored(path)
-        if self.store.resolve(path) != path:
-            raise PathRefusedError(
-                f"{printable(path)} is a link now, so it is not what this task was given"
-            )
-        return self.store.read(path, keep=True)
-
-    def _update(self, path: VaultPath, section: str, content: str) -> str:
-        present = self._read(path).data
-        note = parse_note(present)
+    def _update(self, section: str, content: str) -> str:
+        path, files = self._own, self._files
+        note = parse_note(files.read(path).data)
         found = note.section(section) if section else None
         name = section if found is not None else _standard(section)
         if name is None:
@@ -184,55 +156,56 @@ class ContextFiles:
             )
         wanted: AppendToSection | ReplaceSection
         if is_history:
-            stamp = f"<!-- Added by {self.author.by} on {self.clock():%Y-%m-%d %H:%M} UTC -->"
+            now = files.store.clock()
+            stamp = f"<!-- Added by {CURATOR} on {now:%Y-%m-%d %H:%M} UTC -->"
             added = f"\n{stamp}\n{content.strip()}"
             wanted = AppendToSection(section=name, content=added, create=True)
         else:
             wanted = ReplaceSection(section=name, content=content, create=True)
-        edit = edit_keeping_private(wanted, present)
-        if self.taint and not says_stranger(present):
-            edit = SeveralEdits(edits=(edit, MARK))
-        written = self.store.edit(path, edit, self.author, base=self.read.get(path))
+        change = FileChange(path=path, edit=wanted, base=self._digests.get(path))
+        written = files.write(change)
+        if isinstance(written, Objection):
+            raise ActRefusedError(written.why)
         self.trouble = None
-        self.written.append(written)
         if written.after is not None and not written.merged:  # what was merged in is not read
-            self.read[path] = written.after
+            self._digests[path] = written.after
         if not written.changed:
             return f"{name} already says that."
         return f"{name} of {printable(path)} is written."
 
     def _listing(self, *, wants_all: bool) -> str:
         """A list alone counts as reading a stranger's text only where strangers' are asked for."""
-        shown, left_out, own = [], 0, self.grant.own
-        for path in (own, *self.grant.watched):
+        listed, left_out = [], 0
+        user = self._files.user
+        for path in (self._own, *self._watched):
             data, problem = b"", ""
             try:
-                data = self._read(path).data
+                content = self._files.peek(path)
+                if user.strangers.is_text(path, content.data) and not (wants_all or user.taint):
+                    left_out += 1
+                    continue
+                self._files.count_as_read(path, content)
+                data = self._files.visible(path, content).data
             except NotFoundError:
                 continue
             except ParachuteError as error:
                 problem = error.message
-            note = parse_note(without_private(data))
-            if self.strangers.is_text(path, data) and not (wants_all or self.taint):
-                left_out += 1
-                continue
-            self.saw(path, data)
-            level = "no longer watched" if path in self.grant.past else "watched"
-            shown.append(
+            note = parse_note(data)
+            level = "no longer watched" if path in self._past else "watched"
+            listed.append(
                 {
                     "path": printable(path),
-                    "level": "self" if path == own else level,
+                    "level": "self" if path == self._own else level,
                     "title": note.title,
                     "description": problem or describe(note) or None,
                 }
             )
-        listed = json.dumps(shown, ensure_ascii=False, indent=1)
         notes = [f"({left_out} {_STRANGERS})"] if left_out else []
-        notes += [f"({self.grant.left_out} {_LEFT_OUT})"] if self.grant.left_out else []
-        return "\n".join([listed, *notes])
+        notes += [f"({self._left_out} {_LEFT_OUT})"] if self._left_out else []
+        return "\n".join([json.dumps(listed, ensure_ascii=False, indent=1), *notes])
 
 
-def _granted(path: str, allowed: Sequence[VaultPath]) -> VaultPath | None:
+def _named(path: str, allowed: Sequence[VaultPath]) -> VaultPath | None:
     return next((known for known in allowed if path in (str(known), printable(known))), None)
 
 
