@@ -40,7 +40,7 @@ class RunRestrictions(Protocol):
     def watch(self) -> RunWatch | None:
         """What watches over the writes of the tool that it called; None: this is no such call."""
 
-    def narrowed(self, grant: Grant) -> Grant:
+    def restrict(self, grant: Grant) -> Grant:
         """The rights of an agent that this one asks for help."""
 
     def may_write_by(self, module: str) -> bool: ...
@@ -85,20 +85,20 @@ class WorkRequest:
 class WorkChain:
     """What a piece of work follows from, and what it is part of.
 
-    `runs` led to it; `events` counts those in a row that did, `within` is the agent's run that it
-    is part of, `depth` how deep that is, and `call` the module's call that goes on.
+    `run` led to it; `events` counts those in a row that did, `within` is the agent's run that it is
+    part of, `depth` how deep that is, and `call` the module's call that goes on.
     """
 
-    runs: tuple[str, ...] = ()
+    run: str | None = None
     events: int = 0
     within: RunRestrictions | None = None
     depth: int = 0
     call: CallRecord | None = None
 
     @property
-    def led_by(self) -> tuple[str, ...]:
-        run = self.call.run if self.call is not None else None
-        return self.runs if run is None else (run,)
+    def led_by(self) -> str | None:
+        """The run that what follows from here is led by."""
+        return self.run if self.call is None else self.call.run or self.run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class Caller:
         """The causes of an act; a new one where nothing else led here."""
         return self.causes or (new_id("c", now),)
 
-    def narrowed(self, grant: CallerGrant) -> Caller:
+    def restricted_to(self, grant: CallerGrant) -> Caller:
         return replace(self, grant=self.grant.both(grant))
 
     def for_person(self, who: str, *, is_strangers: bool = False) -> Caller:
@@ -146,14 +146,14 @@ class Caller:
         return replace(
             self,
             causes=(),
-            chain=replace(self.chain, runs=()),
+            chain=replace(self.chain, run=None),
             taint=taint,
             request=replace(
                 self.request, by="person", entry="bot", who=who, may_administer=not is_strangers
             ),
         )
 
-    def forked(self) -> Caller:
+    def fork(self) -> Caller:
         """The same, with a copy of the taint, so that later reads do not affect this one."""
         taint = Taint()
         taint.read_by(self.taint, "by what led to this")
@@ -163,7 +163,7 @@ class Caller:
 NO_CALLER = Caller(request=WorkRequest(is_valid=lambda: False), grant=CallerGrant(NOWHERE, NOWHERE))
 """For code that no call of the daemon led to: it reaches nothing."""
 
-_CURRENT: ContextVar[Caller] = ContextVar("parachuted_authority", default=NO_CALLER)
+_CURRENT: ContextVar[Caller] = ContextVar("parachuted_caller", default=NO_CALLER)
 
 
 def current() -> Caller:

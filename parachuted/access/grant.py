@@ -406,7 +406,7 @@ def narrowing_configs(narrowing: AgentNarrowing) -> tuple[AgentConfig, ...]:
     return (narrowing_of(AgentConfig(**said), said),) if said else ()  # type: ignore[arg-type]
 
 
-def narrowed_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:
+def restricted_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:
     reads, writes, outside, tools = grant.reads, grant.writes, grant.outside, grant.tools
     if narrowing.read is not None:
         reads = reads.both(grant_of(one for one in narrowing.read if not is_outside(one)))

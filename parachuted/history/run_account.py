@@ -367,7 +367,7 @@ class CallRun:
         self._lock = threading.Lock()
         self._document: dict[str, object] | None = None
         self._writers, self.is_over, self._must_stay = 0, False, False
-        self._earlier: tuple[str, ...] = ()
+        self._earlier: str | None = None
         self._causes: tuple[str, ...] = ()
 
     @property
@@ -425,7 +425,7 @@ class CallRun:
             started=now,
             ended=now.isoformat(),
             causes=causes,
-            parents=list(self._earlier or asked.chain.runs),
+            parents=[parent] if (parent := self._earlier or asked.chain.run) else [],
             reason=reason or f"{self._what}, {why}",
         )
         self._save(document)
@@ -440,7 +440,7 @@ class CallRun:
         if not (history.writes_by(run) or self._must_stay):
             history.drop_runs([run], is_durable=False)
             return
-        self._earlier = (run,)
+        self._earlier = run
         self._must_stay = False
         self._save(with_writes(history.run(run) or document, self._store))
 

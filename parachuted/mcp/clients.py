@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from parachuted.access.caller import Caller, CallRecord, WorkChain, WorkRequest
+from parachuted.access.caller import Caller, CallRecord, WorkRequest
 from parachuted.access.grant import CallerGrant, Grant
 from parachuted.access.strangers import Taint
 from parachuted.history.run_account import CLIENT, Operation, new_act
@@ -27,7 +27,6 @@ from parachuted.runs.granted_files import VaultUser
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.runs.note_tools import SeenNotes
 from parachuted.runs.run_guard import RunGuard, RunSuggestions
-from parachuted.runs.run_request import CurrentRun
 from parachuted.suggestions import SuggestingRun
 from parachuted.suggestions.payload import ProposalSink
 from parachuted.vault import Author, Requester, VaultPath, WriteResult
@@ -64,9 +63,6 @@ class McpClient:
             request=WorkRequest(by="person", entry="http", key=identity.api_key, is_valid=is_valid),
             grant=CallerGrant(reads, writes),
             taint=self.taint,
-            chain=WorkChain(
-                within=CurrentRun(grant=grant, asker=Caller(request=WorkRequest(is_valid=is_valid)))
-            ),
         )
         self.hooks = AgentHooks(sources.hooks, self.id, self.by, self.taint)
         self._sources, self._turn = sources, asyncio.Lock()

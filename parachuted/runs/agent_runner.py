@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
-from parachuted.access.grant import MAINTENANCE, Grant, build_grant, may_begin, narrowed_grant
+from parachuted.access.grant import MAINTENANCE, Grant, build_grant, may_begin, restricted_grant
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import AgentResult, RunLimits, Tool
 from parachuted.errors import ActRefusedError, AgentUnavailableError
@@ -123,10 +123,10 @@ class AgentRunner:
             narrowing=request.narrowings,
             tools=definition.calls,
         )
-        grant = narrowed_grant(grant, options.narrowing)
+        grant = restricted_grant(grant, options.narrowing)
         if caller.grant.is_limited:  # to paths of the vault, and these are beside it
             grant = replace(grant, outside=())
-        return grant if caller.chain.within is None else caller.chain.within.narrowed(grant)
+        return grant if caller.chain.within is None else caller.chain.within.restrict(grant)
 
     async def here(self, request: RunRequest) -> GrantHere:
         """Without a container, all work without folders beside the vault, some without a shell."""

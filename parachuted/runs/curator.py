@@ -328,7 +328,7 @@ class CuratorRun(Run):
         caller = Caller(
             causes=task.causes,
             request=WorkRequest(by="event", entry="bubble"),
-            chain=WorkChain(runs=(run,), depth=1),
+            chain=WorkChain(run=run, depth=1),
         )
         hooks = AgentHooks(
             curator.hooks,

@@ -188,7 +188,7 @@ class GrantedVault:
         """At their own request, to which nothing but a trusted module of theirs answers."""
         caller = self._user.caller()
         chain = caller.chain
-        is_asked = caller.request.by == "person" and chain.within is None and not chain.runs
+        is_asked = caller.request.by == "person" and chain.within is None and not chain.run
         return is_asked and self._user.run is None and not self._user.is_strangers
 
     async def append(self, path: str, section: str, text: str) -> str:
@@ -286,7 +286,7 @@ class GrantedVault:
         caller, reason = self._user.caller(), reason[:_LONGEST_REASON]
         parent = caller.chain.call
         causes = parent.causes if parent is not None and parent.run else caller.causes
-        chain = replace(caller.chain, runs=caller.chain.led_by)
+        chain = replace(caller.chain, run=caller.chain.led_by)
         call = CallRun(self._store, "", replace(caller, chain=chain, causes=causes))
         wanted = list(map(file_change, changes))
         steps = await run_uninterrupted(self.files.steps, wanted)

@@ -143,16 +143,14 @@ class RequestedRun(Run):
             asked,
             causes=self.task.causes,
             taint=self.taint,
-            chain=replace(
-                asked.chain, runs=(self.id,), within=self._within, depth=depth, call=None
-            ),
+            chain=replace(asked.chain, run=self.id, within=self._within, depth=depth, call=None),
             request=replace(asked.request, is_valid=is_valid),
         )
 
     def _lent_caller(self) -> Caller:
         """What a module acts with: a run that read strangers' texts lends what it may write."""
         own = self.caller()
-        return own.narrowed(CallerGrant(writes=self.grant.lane)) if self.taint else own
+        return own.restricted_to(CallerGrant(writes=self.grant.lane)) if self.taint else own
 
     def tool_caller(self) -> Caller:
         lent, watched = self._lent_caller(), replace(self._within, watch=self.guard)

@@ -192,7 +192,7 @@ class RunRequest:
             watcher=f"Modules/{definition.module}" if definition.module else definition.name,
             state="running",
             causes=self.caller.causes_at(now),
-            parents=self.caller.chain.led_by,
+            parents=(parent,) if (parent := self.caller.chain.led_by) else (),
             first_at=now,
             last_at=now,
             due_at=now,
@@ -217,7 +217,7 @@ class CurrentRun:
             and (outer is None or outer.may_write_by(module))
         )
 
-    def narrowed(self, grant: Grant) -> Grant:
+    def restrict(self, grant: Grant) -> Grant:
         mine = self.grant
         bash, network = narrower(grant.bash, mine.bash), _network(grant.network, mine.network)
         lost = {"Bash"} if not bash else set()

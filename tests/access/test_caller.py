@@ -44,26 +44,26 @@ async def test_what_begins_inside_carries_it_on_for_as_long_as_it_lives():
 
 def test_narrowing_only_takes_away():
     work = CallerGrant(reads=paths("Work/**"), writes=paths("Work/**"))
-    narrow = Caller(grant=work).narrowed(CallerGrant(paths("**/plan.md"), paths("Work/a/**")))
+    narrow = Caller(grant=work).restricted_to(CallerGrant(paths("**/plan.md"), paths("Work/a/**")))
 
     assert narrow.grant.reads.sees("Work/plan.md")
     assert not narrow.grant.reads.sees("Work/other.md")
     assert not narrow.grant.reads.sees("Private/plan.md")
     assert not narrow.grant.writes.sees("Work/plan.md")
     one = CallerGrant(paths("a.md"), paths("b.md"))
-    assert Caller().narrowed(one).grant == one
+    assert Caller().restricted_to(one).grant == one
     assert narrow.grant.is_limited
     assert not Caller().grant.is_limited
 
 
 def test_a_fork_knows_what_was_read_and_reads_for_itself():
     first = Caller()
-    early = first.forked()
+    early = first.fork()
     early.taint.read("Inbox/a.md")
     assert not first.taint
     first.taint.read("Inbox/b.md")
 
-    assert first.forked().taint
+    assert first.fork().taint
 
 
 def test_each_act_without_a_cause_begins_one_and_others_carry_theirs_on():

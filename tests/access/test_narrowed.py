@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.access.grant import Grant, grant_of, narrowed_grant, narrowing_configs
+from parachuted.access.grant import Grant, grant_of, narrowing_configs, restricted_grant
 from parachuted.access.narrowing import WIDEST, AgentNarrowing
 
 GRANT = Grant(
@@ -18,7 +18,7 @@ GRANT = Grant(
 
 
 def test_without_a_narrowing_the_grant_stays():
-    found = narrowed_grant(GRANT, WIDEST)
+    found = restricted_grant(GRANT, WIDEST)
 
     assert found.may_read("Projects/a.md")
     assert found.may_write("Projects/a.md")
@@ -30,7 +30,7 @@ def test_paths_and_tools_are_those_that_both_have():
     narrowing = AgentNarrowing(
         read=("Projects/a/**", "Daily/**"), write=("Projects/a/log.md",), tools=("daily-today", "x")
     )
-    found = narrowed_grant(GRANT, narrowing)
+    found = restricted_grant(GRANT, narrowing)
 
     assert found.may_read("Projects/a/b.md")
     assert not found.may_read("Projects/b.md")
@@ -41,7 +41,7 @@ def test_paths_and_tools_are_those_that_both_have():
 
 
 def test_a_folder_outside_stays_where_the_narrowing_names_it():
-    assert narrowed_grant(GRANT, AgentNarrowing(read=("~/Work",))).outside == ("~/Work",)
+    assert restricted_grant(GRANT, AgentNarrowing(read=("~/Work",))).outside == ("~/Work",)
 
 
 def test_capabilities_and_sandbox_narrow_as_a_persons_overrides_do():

@@ -156,7 +156,7 @@ async def test_what_an_agent_of_a_group_begins_elsewhere_may_no_more(vault: Path
         await by_a_module(chat, made["id"])
         (run,) = [name for name, one in runs.runs.items() if one.agent == "chat"]
         inside = chat._host._module
-        with acting(Caller(chain=WorkChain(runs=(run,)))):
+        with acting(Caller(chain=WorkChain(run=run))):
             child = await inside.create_child("A child")
             with pytest.raises(ActRefusedError, match="other things than you"):
                 await inside.send_to_session(other["id"], "Tell all")

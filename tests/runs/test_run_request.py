@@ -66,7 +66,7 @@ def granted(**config: object) -> Grant:
 
 def test_an_agent_that_another_one_asks_for_help_may_no_more_than_that_one():
     outer = CurrentRun(grant=granted(paths=["Brain/**"], bash=["git"], network=["a.example"]))
-    inner = outer.narrowed(
+    inner = outer.restrict(
         granted(paths=["Brain/a/**", "Daily/**"], bash=True, network=["a.example", "b.example"])
     )
 
@@ -82,8 +82,8 @@ def test_an_agent_that_another_one_asks_for_help_may_no_more_than_that_one():
 def test_the_interfaces_that_it_has_not_it_cannot_have_by_asking():
     outer = CurrentRun(grant=granted(allowed_interfaces=("A", "B")))
 
-    assert outer.narrowed(granted()).interfaces == ("A", "B")
-    assert outer.narrowed(granted(allowed_interfaces=("B", "C"))).interfaces == ("B",)
+    assert outer.restrict(granted()).interfaces == ("A", "B")
+    assert outer.restrict(granted(allowed_interfaces=("B", "C"))).interfaces == ("B",)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_interfaces_that_it_has_not_it_cannot_have_by_asking():
 def test_a_shell_and_the_network_that_it_has_not_it_cannot_have_by_asking(
     outer: dict[str, object], inner: dict[str, object]
 ):
-    narrowed = CurrentRun(grant=granted(**outer)).narrowed(granted(**inner))
+    restricted = CurrentRun(grant=granted(**outer)).restrict(granted(**inner))
 
-    assert (narrowed.bash, narrowed.network) == (False, "none")
-    assert not {"Bash", "WebFetch"} & set(narrowed.native)
+    assert (restricted.bash, restricted.network) == (False, "none")
+    assert not {"Bash", "WebFetch"} & set(restricted.native)

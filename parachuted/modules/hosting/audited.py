@@ -59,7 +59,7 @@ class ModuleAudit:
                     error=error,
                     request_id=caller.request.id or None,
                     causes=caller.causes,
-                    run=caller.chain.runs[0] if caller.chain.runs else None,
+                    run=caller.chain.run,
                     details=_details(what, answer.value, caller),
                 )
             )

@@ -81,7 +81,7 @@ def is_agents(by: str) -> bool:
 
 def _within(caller: Caller, paths: Sequence[str], grant: CallerGrant) -> Caller:
     own = exactly(paths)
-    return caller.narrowed(CallerGrant(any_of(grant.reads, own), any_of(grant.writes, own)))
+    return caller.restricted_to(CallerGrant(any_of(grant.reads, own), any_of(grant.writes, own)))
 
 
 MOST_BYTES = 256 * 1024
@@ -185,7 +185,7 @@ class EventPublisher:
         caller = Caller(
             causes=tuple(map(str, causes)) if isinstance(causes, list | tuple) else (),
             chain=WorkChain(
-                runs=(run,) if isinstance(run, str) else (),
+                run=run if isinstance(run, str) else None,
                 events=self._events_before(str(path), digest if isinstance(digest, str) else None),
             ),
         )
@@ -193,8 +193,7 @@ class EventPublisher:
             return caller
         paths = [str(event.data[name]) for name in ("path", "from") if event.data.get(name)]
         by, key = str(event.data["by"]), str(event.data.get("key") or "")
-        of_run = next(iter(caller.chain.runs), None)
-        return self._reach.limited(caller, paths, by, key, of_run)
+        return self._reach.limited(caller, paths, by, key, caller.chain.run)
 
     def _events_before(self, path: str, digest: str | None) -> int:
         with self._lock:
@@ -267,11 +266,11 @@ class Inbox:
             self._waiting.popleft()
             self.dropped += 1
         caller = replace(
-            caller.forked(),
+            caller.fork(),
             request=replace(caller.request, by="event", entry="module"),
             chain=replace(
                 caller.chain,
-                runs=caller.chain.led_by,
+                run=caller.chain.led_by,
                 events=caller.chain.events + 1,
                 depth=0,
                 call=None,

@@ -196,7 +196,7 @@ class ModuleHarness:
 
     def _caller(self) -> Caller:
         """That of a new request."""
-        return self._asking.forked()
+        return self._asking.fork()
 
     def interface(self, name: str) -> object | None:
         """An object that it provides; each of its methods is awaited."""

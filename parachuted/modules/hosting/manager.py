@@ -194,7 +194,7 @@ class ModuleManager:
 
         async def ask(host: ModuleHost) -> list[Finding]:
             try:
-                return await host.doctor(caller.forked())
+                return await host.doctor(caller.fork())
             except ParachuteError as error:
                 advice = f"`parachute modules status {host.name}` shows more"
                 return [Finding(problem=f"its doctor failed: {error.message}", advice=advice)]
@@ -213,7 +213,7 @@ class ModuleManager:
         call = host.call(handler, arguments, caller=caller)
         if caller.chain.within is None:  # a request, which the API tells of
             return await call
-        run = next(iter(caller.chain.runs), "")
+        run = caller.chain.run or ""
         with self._audit.call("agent", run, module, f"tool {tool}", caller) as answer:
             answer.value = await call
         return answer.value

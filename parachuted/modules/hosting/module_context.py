@@ -178,7 +178,7 @@ class ModuleContext:
         # a stranger's module has words of its own, but where a person asked
         is_own = self._is_strange and caller.request.by != "person"
         return CurrentCall(
-            run=None if is_event else next(iter(caller.chain.runs), None),
+            run=None if is_event else caller.chain.run,
             is_strangers=bool(caller.taint) or is_own,
             key=caller.request.key,
             is_limited=caller.grant.is_limited,
@@ -203,7 +203,7 @@ class ModuleContext:
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         """Its causes travel with the event, so that loops halt, and so does its taint."""
-        caller = self._acting().forked()
+        caller = self._acting().fork()
         if self._is_strange:
             caller.taint.read(f"the event {event[:80]}, of the module {self.name}")
         fields = {**data, "causes": list(caller.causes)} if caller.causes else data
@@ -228,11 +228,11 @@ class ModuleContext:
 
     def _delegated(self, caller: Caller) -> Caller:
         """The caller that another module acts for, limited to an untrusted module's own rights."""
-        delegated = caller.forked()
+        delegated = caller.fork()
         if not self._is_strange:
             return delegated
         delegated.taint.read(f"a call of the module {self.name}")
-        return delegated.narrowed(CallerGrant(self._bounds.reads, self._bounds.writes))
+        return delegated.restricted_to(CallerGrant(self._bounds.reads, self._bounds.writes))
 
     async def suggest(
         self,
@@ -261,7 +261,7 @@ class ModuleContext:
                 payload=payload,
                 reasoning=reasoning,
                 base=base,
-                run=next(iter(caller.chain.runs), None),
+                run=caller.chain.run,
                 causes=caller.causes,
                 is_strangers=self._is_strange or bool(caller.taint),
             )

@@ -52,7 +52,7 @@ class ModuleHook:
         caller, name = hook_event.caller, f"the module {self._host.name}"
         about = {"session_id": hook_event.session_id, "module": hook_event.module}
         data = {**hook_event.data, **about}
-        run = next(iter(caller.chain.runs), "")
+        run = caller.chain.run or ""
         try:
             with self._audit.call("agent", run, self._host.name, f"hook {self.event}", caller):
                 result = await self._host.ask_hook(self._spec, data, caller)

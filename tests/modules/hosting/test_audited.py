@@ -12,7 +12,7 @@ from parachuted.modules.hosting.audited import ModuleAudit, para_ids_of
 from tests.modules.module_rig import MemoryAudit
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-ASKED = Caller(chain=WorkChain(runs=("r1",)), request=WorkRequest(id="q7"), causes=("c1",))
+ASKED = Caller(chain=WorkChain(run="r1"), request=WorkRequest(id="q7"), causes=("c1",))
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ async def test_a_run_is_recorded_reported_and_undone_like_any_other(module_rig):
     )
     given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend))
     before = module_rig.text("Brain/projects/client-x.md")
-    with acting(Caller(chain=WorkChain(runs=("r-before",)), causes=("c-1",))):
+    with acting(Caller(chain=WorkChain(run="r-before"), causes=("c-1",))):
         await given.run_agent("admin", "Make it green.", {})
 
     (document,) = documents(module_rig)

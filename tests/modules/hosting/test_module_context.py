@@ -67,7 +67,7 @@ def test_code_knows_which_run_called_it_and_whose_words_led_to_it(module_rig):
         assert given.current_call == CurrentCall(run=None)
         asked.taint.read("Inbox/a.md")
         assert given.current_call == CurrentCall(run=None, is_strangers=True)
-    with acting(Caller(chain=WorkChain(runs=("r-1", "r-0")), request=WorkRequest(by="person"))):
+    with acting(Caller(chain=WorkChain(run="r-1"), request=WorkRequest(by="person"))):
         assert given.current_call == CurrentCall(run="r-1")
     with (
         acting(Caller(request=WorkRequest(is_valid=lambda: False))),

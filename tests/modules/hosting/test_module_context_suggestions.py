@@ -54,7 +54,7 @@ def given(module_rig, suggestions) -> ModuleContext:
 async def test_it_is_filed_under_the_modules_name_with_what_led_to_it(
     module_rig, suggestions, given
 ):
-    with acting(Caller(chain=WorkChain(runs=("r-1",)), causes=("c-1",))):
+    with acting(Caller(chain=WorkChain(run="r-1"), causes=("c-1",))):
         name = await given.suggest(
             "update", "Work/a.md", {"key": "seen", "value": True}, "it was seen"
         )
