@@ -44,8 +44,7 @@ _LOGIN_TIMEOUT = aiohttp.ClientTimeout(total=30.0)
 _READ_AHEAD = 1 << 15
 _LARGE = 1 << 20  # aiohttp sends more than that piece by piece, if it may
 _LARGEST_ERROR = 64 << 10
-_FAILURES = 5
-_PAUSE_S, _LONGEST_PAUSE_S = 30.0, 86_400.0
+_PAUSE_S, _LONGEST_PAUSE_S = 10.0, 86_400.0
 _ASKS_TO_WAIT = frozenset({429, 503, 529})
 _AUTHORITIES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
 _OWN_NETWORK = (".local", ".lan", ".internal", ".home.arpa", ".localhost")
@@ -53,6 +52,7 @@ _REASON_CHARS = 300
 # Statuses with which no model has answered; others may come from a proxy, after it has.
 _UNPAID = frozenset(range(300, 500)) - {408, 499} | {500, 501, 503, 529}
 _REFUSED_LOGIN = "{host} refused the login{said}; `parachute auth status` shows which one is used"
+_FAILS = "the model at {host} fails{said}; runs that need it wait"
 _PROBLEMS = {
     401: _REFUSED_LOGIN,
     402: "the account at {host} has no credit left{said}; runs that need it wait until it has",
@@ -95,7 +95,6 @@ class Upstream:
         self.url, self.login = url, login
         self.windows: dict[str, UsageWindow] = {}
         self._env, self._report = env, report
-        self._failures = 0
         self._paused_until, self._why_paused = 0.0, ""
         self._session: aiohttp.ClientSession | None = None
 
@@ -127,6 +126,7 @@ class Upstream:
         try:
             credential = await self.login.credential()
             raw = await self._post(target, headers_up(headers, credential), body, charge)
+            # sent again here, since to the CLI, which knows no login, a refused one is final
             if raw.status == HTTPStatus.UNAUTHORIZED and credential.can_be_renewed:
                 raw.close()
                 credential = await self.login.credential(refused=credential)
@@ -169,13 +169,14 @@ class Upstream:
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             unsent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-            if charge is not None:
-                charge.is_owed = not isinstance(error, unsent)
-                self._fail()
             # aiohttp's own words speak of ssl where there is none
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
             reason = self.clean(str(cause) or type(cause).__name__)[:_REASON_CHARS]
             said = f"the model at {self.host} could not be reached: {reason}"
+            if charge is not None and isinstance(error, unsent):
+                charge.is_owed = False
+                self._pause(_PAUSE_S, "could not be reached")
+                self._report("model", f"{said}; runs that need it wait")
             raise RequestRefusedError(said, status=502, kind="api_error") from error
         if charge is not None:
             charge.is_owed = response.status not in _UNPAID
@@ -193,28 +194,16 @@ class Upstream:
         self.windows = dict(windows[-_MOST_WINDOWS:])
         if status in _ASKS_TO_WAIT and (wait_s := asked_wait_s(headers)) > 0:
             self._pause(wait_s, "asked for a pause")
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            self._fail()
-            return
-        if not response.is_refused or self._failures >= _FAILURES:
-            self._report("model", None)
-        self._failures = 0
-        if not response.is_refused:
-            self._report(f"model:{model}", None)
-        elif problem := _PROBLEMS.get(status):
-            message = read_error(response.refusal).get("message", "")[:_REASON_CHARS]
-            said = f" ({status}: {message})" if message else f" ({status})"
-            subject = f"model:{model}" if status == HTTPStatus.NOT_FOUND else "model"
-            problem = problem.format(host=self.host, model=model, said=said)
-            self._report(subject, self.clean(problem))
-
-    def _fail(self) -> None:
-        """A server that has failed so often in a row is left alone for a while."""
-        self._failures += 1
-        if self._failures >= _FAILURES:
-            self._pause(_PAUSE_S, "does not answer")
-            said = f"the model at {self.host} does not answer; runs that need it wait"
-            self._report("model", said)
+        message = read_error(response.refusal).get("message", "")[:_REASON_CHARS]
+        said = f" ({status}: {message})" if message else f" ({status})"
+        is_down = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        problem = _FAILS if is_down else _PROBLEMS.get(status)
+        if problem is not None:
+            problem = self.clean(problem.format(host=self.host, model=model, said=said))
+        is_unknown = status == HTTPStatus.NOT_FOUND
+        self._report("model", None if is_unknown else problem)
+        if is_unknown or not response.is_refused:
+            self._report(f"model:{model}", problem)
 
     def _pause(self, seconds: float, why: str) -> None:
         until = time.monotonic() + min(seconds, _LONGEST_PAUSE_S)
