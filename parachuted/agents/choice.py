@@ -18,7 +18,6 @@ from parachuted.state.elapsed_clock import ElapsedClock
 from parachuted.texts.times import utc_now
 
 CLOCK_FILE = "clock.json"
-_MAX_NESTED_AGENTS = 3  # agents that wait for one another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +52,7 @@ def choose_agent(
         clock=utc_now,
     )
     run = folder.parents[1] / "run"  # short: the path of a socket has at most 107 bytes
-    sandboxes = Sandboxes(
-        folder=run / "boxes",
-        env=env,
-        label=folder.name,
-        most=agent.concurrency + _MAX_NESTED_AGENTS,
-    )
+    sandboxes = Sandboxes(folder=run / "boxes", env=env, label=folder.name)
     claude = ClaudeSettings(
         model=agent.model,
         folder=folder / "agent",

@@ -291,8 +291,8 @@ class AgentSandboxes:
     @asynccontextmanager
     async def open(self, run: RequestedRun) -> AsyncIterator[Job]:
         """The job over a private copy, which is checked in when this is left without an error."""
-        is_conversation, config = run.request.pool == "conversation", run.grant.sandbox
-        async with self.sandboxes.prepare(is_conversation=is_conversation) as folder:
+        config = run.grant.sandbox
+        async with self.sandboxes.prepare() as folder:
             checkout = Checkout(
                 run.vault.files,
                 self.index,

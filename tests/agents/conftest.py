@@ -111,7 +111,7 @@ async def boxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[Sand
 
     None is started ahead, so that a test pays for those alone that it uses.
     """
-    boxes = Sandboxes(folder=tmp_path / "slots", env=engine, label=f"tests-{tmp_path.name}")
+    boxes = Sandboxes(folder=tmp_path / "boxes", env=engine, label=f"tests-{tmp_path.name}")
     if (await boxes.status()).image is None:
         async for _line in boxes.build(offline=True):
             pass

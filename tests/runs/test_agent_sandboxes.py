@@ -30,7 +30,7 @@ from tests.runs.task_rig import JOB, make_audit, make_hooks
 
 
 @dataclass
-class FakeSlots:
+class FakeSandboxes:
     folder: Path
     says: str | None = None
 
@@ -38,7 +38,7 @@ class FakeSlots:
     def user(self) -> tuple[int, int]:
         return (os.getuid(), os.getgid())
 
-    async def status(self) -> FakeSlots:
+    async def status(self) -> FakeSandboxes:
         return self
 
     @property
@@ -46,8 +46,7 @@ class FakeSlots:
         return self.says
 
     @contextlib.asynccontextmanager
-    async def prepare(self, *, is_conversation: bool) -> AsyncIterator[RunFolder]:
-        assert not is_conversation
+    async def prepare(self) -> AsyncIterator[RunFolder]:
         folder = RunFolder(self.folder / "run")
         shutil.rmtree(folder.path, ignore_errors=True)
         folder.sockets.mkdir(parents=True)
@@ -105,7 +104,7 @@ class FakeRun:
 @dataclass
 class AgentSandboxRig:
     module_rig: ModuleRig
-    slots: FakeSlots
+    sandboxes: FakeSandboxes
     boxes: AgentSandboxes
     taint: Taint
 
@@ -125,11 +124,14 @@ class AgentSandboxRig:
 def sandbox_rig(module_rig: ModuleRig, tmp_path: Path) -> AgentSandboxRig:
     module_rig.save("Work/a.md", "# A\n")
     module_rig.save("Private/b.md", "heliotrope\n")
-    slots = FakeSlots(tmp_path)
+    sandboxes = FakeSandboxes(tmp_path)
     boxes = AgentSandboxes(
-        sandboxes=slots, store=module_rig.store, index=module_rig.library.index, user_home=tmp_path
+        sandboxes=sandboxes,
+        store=module_rig.store,
+        index=module_rig.library.index,
+        user_home=tmp_path,
     )
-    return AgentSandboxRig(module_rig=module_rig, slots=slots, boxes=boxes, taint=Taint())
+    return AgentSandboxRig(module_rig=module_rig, sandboxes=sandboxes, boxes=boxes, taint=Taint())
 
 
 async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_when_it_ends(
@@ -193,7 +195,7 @@ async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_ha
 
 async def test_why_there_is_none_is_the_sandboxes_to_say(sandbox_rig: AgentSandboxRig):
     assert await sandbox_rig.boxes.problem() is None
-    sandbox_rig.slots.says = "install docker.io"
+    sandbox_rig.sandboxes.says = "install docker.io"
     assert await sandbox_rig.boxes.problem() == "install docker.io"
 
 

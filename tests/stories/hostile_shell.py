@@ -108,7 +108,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
         _PY.format(
             "import re\nfor p in [1]+list(range(2,200)):\n  try:\n    for l in open(f'/proc/{p}/maps'):\n      if 'rw' not in l: continue\n      a,b=[int(x,16) for x in l.split()[0].split('-')]\n      if b-a>50000000: continue\n      m=open(f'/proc/{p}/mem','rb',0); m.seek(a); d=m.read(b-a)\n      if p==1: print('read pid 1')\n      for f in re.findall(rb'sk-ant-api03-[A-Za-z0-9-]{10,}',d)[:1]: print(p,len(f))\n  except OSError as e: pass"
         ),
-        "cat /sockets/* /sockets/.slot 2>&1 | head -c 3000; ls -la /sockets; cat /proc/self/mountinfo | head -40; cat /proc/self/status; true",
+        "cat /sockets/* /sockets/.run 2>&1 | head -c 3000; ls -la /sockets; cat /proc/self/mountinfo | head -40; cat /proc/self/status; true",
     ),
     "socket": (
         _PY.format(

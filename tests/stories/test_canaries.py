@@ -399,11 +399,11 @@ def left_behind(daemon_rig: DaemonWithSecrets) -> list[tuple[str, str]]:
 
 
 async def with_image(engine: Mapping[str, str], tmp_path: Path) -> None:
-    made = Sandboxes(folder=tmp_path / "slots", env=engine, label=tmp_path.name)
+    made = Sandboxes(folder=tmp_path / "boxes", env=engine, label=tmp_path.name)
     try:
         if (await made.status()).image is None:
             async for _line in made.build(offline=True):
                 pass
     finally:
         await made.close()
-        shutil.rmtree(tmp_path / "slots", ignore_errors=True)
+        shutil.rmtree(tmp_path / "boxes", ignore_errors=True)

@@ -23,7 +23,7 @@ GATEWAY_SOCKET = "gateway.sock"
 BUILT_IMAGE, HOST_IMAGE = "parachute-sandbox:latest", "parachute-sandbox:host"
 PROXY_SOCKET = "proxy.sock"
 RELAY_PORT = 3128
-MARK = ".slot"
+MARK = ".run"
 LABEL, LIFE_LABEL = "org.parachuted.daemon", "org.parachuted.life"
 
 

@@ -65,17 +65,16 @@ class Sandboxes:
     """The containers of one vault. Everything that cannot be raises AgentUnavailableError.
 
     `label` is the vault's id, by which containers of an earlier life are known; `folder` holds the
-    folders of runs and nothing else; `most` runs may have one at a time, and as many conversations,
-    which wait for none of those.
+    folders of runs and nothing else.
     """
 
-    def __init__(self, *, folder: Path, env: Mapping[str, str], label: str, most: int = 8) -> None:
+    def __init__(self, *, folder: Path, env: Mapping[str, str], label: str) -> None:
         self.user = container_user()
-        self._folder, self._env, self._most = folder, env, most
+        self._folder, self._env = folder, env
         self._owner = ContainerOwner(user=self.user, daemon=label, life=uuid4().hex)
         self._engine: Engine | None = None
         self._connecting = asyncio.Lock()
-        self._in_use: dict[RunFolder, bool] = {}
+        self._in_use: set[RunFolder] = set()
 
     async def status(self) -> SandboxStatus:
         try:
@@ -112,24 +111,17 @@ class Sandboxes:
         return None
 
     @asynccontextmanager
-    async def prepare(self, *, is_conversation: bool = False) -> AsyncIterator[RunFolder]:
+    async def prepare(self) -> AsyncIterator[RunFolder]:
         """A folder for a run, gone when it is left."""
         await self._ready()
-        if list(self._in_use.values()).count(is_conversation) >= self._most:
-            raise AgentUnavailableError(
-                f"{self._most} agents are at work in sandboxes already; try again when one of "
-                "them has ended"
-            )
         folder = RunFolder(self._folder / uuid4().hex[:12])
-        self._in_use[folder] = is_conversation
+        self._in_use.add(folder)
         try:
             await run_uninterrupted(make_folder, folder)
             yield folder
         finally:
-            try:
-                await in_own_thread(partial(shutil.rmtree, folder.path, ignore_errors=True))
-            finally:  # also for who is cancelled twice: it must not count as at work for ever
-                del self._in_use[folder]
+            self._in_use.discard(folder)
+            await in_own_thread(partial(shutil.rmtree, folder.path, ignore_errors=True))
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Container]:

@@ -289,7 +289,7 @@ async def unheard(*_told: object) -> None:
 async def test_where_it_cannot_run_it_does_not_and_says_what_to_do(
     claude, job, run, tmp_path, lacks, says
 ):
-    boxes = Sandboxes(folder=tmp_path / "slots", env={}, label="none")
+    boxes = Sandboxes(folder=tmp_path / "boxes", env={}, label="none")
     box = RunSandbox(config=SandboxConfig(), folder=RunFolder(tmp_path))
     native = NativeTools(tools=("Bash",), sandbox=box, before=unheard, after=unheard)
     backend = make_backend("claude", replace(claude.settings, **{"sandboxes": boxes, **lacks}))

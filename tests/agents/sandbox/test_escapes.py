@@ -127,7 +127,7 @@ OTHERS = {
     "s.connect((2,1024))' && echo ESCAPED",
     "the interface": "ip link add x type dummy && echo ESCAPED",
     "another socket put in the gateway's "
-    "place": "rm -f /sockets/.slot; ln -sf /vault/x /sockets/gateway.sock && echo ESCAPED",
+    "place": "rm -f /sockets/.run; ln -sf /vault/x /sockets/gateway.sock && echo ESCAPED",
     "the CLI for the next "
     "run": "echo x > /opt/parachute/claude || cp /bin/true /opt/parachute/claude && echo ESCAPED",
     "a large "
@@ -179,7 +179,7 @@ async def test_no_way_out_of_a_container_that_has_worked_somewhere_works(
         async with asyncio.timeout(50), boxed(sandboxes, "python3", "-c", RUNNER) as at_work:
             await at_work.container.write(json.dumps(lines).encode() + b"\n")
             found = json.loads(await at_work.container.stdout.readline())
-            assert [path.name for path in at_work.folder.sockets.iterdir()] == [".slot"]
+            assert [path.name for path in at_work.folder.sockets.iterdir()] == [".run"]
 
     assert len(found) == len(TRICKS) >= 60
     assert [name for name, said in found.items() if "ESCAPED" in said] == []

@@ -269,8 +269,8 @@ async def test_a_box_with_a_network_reaches_what_is_listed_and_nothing_else(worl
         "try: ask('evil.example')\n"
         "except OSError as error: print(error)"
     )
-    async with sandboxes.prepare() as slot, proxy(world, slot.sockets):
-        spec = spec_of(slot, "python3", "-c", line, network=("example.org",))
+    async with sandboxes.prepare() as folder, proxy(world, folder.sockets):
+        spec = spec_of(folder, "python3", "-c", line, network=("example.org",))
         async with sandboxes.open(spec) as container:
             said = (await asyncio.wait_for(container.stdout.read(), 20)).decode()
 
