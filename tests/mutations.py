@@ -121,7 +121,7 @@ MUTATIONS = (
     Mutation(
         name="access: a run that read strangers' text writes everywhere",
         file="parachuted/access/grant.py",
-        old="and (not tainted or self.lane.sees(path))",
+        old="and (not tainted or self.tainted_writes.sees(path))",
         new="and True",
         tests="tests/access/test_grant.py",
     ),

@@ -60,16 +60,16 @@ class EventFilter:
         """
         return cls(files=files, module=name, has_others=has_others)
 
-    def heard(self, kind: EventShape, data: Data) -> tuple[str, Data] | None:
+    def visible(self, kind: EventShape, data: Data) -> tuple[str, Data] | None:
         """The name and the data of the event as the listener gets it, or None."""
         if kind.scope == VAULT:
             return self._of_files(kind.name, data)
-        is_heard = (
+        is_visible = (
             self.has_others
             or (self.module is not None and kind.publisher == self.module)
             or granted(self.scopes, kind.scope, "read") == EVERYWHERE
         )
-        return (kind.name, data) if is_heard else None
+        return (kind.name, data) if is_visible else None
 
     def _of_files(self, name: str, data: Data) -> tuple[str, Data] | None:
         named = [str(data[key]) for key in ("path", "from") if key in data]

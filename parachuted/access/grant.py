@@ -113,17 +113,17 @@ Network: TypeAlias = Literal["none", "bridge"] | tuple[str, ...]
 class Grant:
     """What an agent may do in one run.
 
-    `lane` are files that it may write even after it has read strangers' text; `outside` folders
-    beside the vault, of which it reads a copy. `tools` are modules' tools; of other modules only
-    those that provide one of `interfaces` (None: any). `native` are the CLI's own tools, which run
-    in a container alone. `bash`: no shell, any command, or these programs. `asks`: whether a person
-    may be asked for more while it works.
+    `tainted_writes` are files that it may write even after it has read strangers' text; `outside`
+    folders beside the vault, of which it reads a copy. `tools` are modules' tools; of other modules
+    only those that provide one of `interfaces` (None: any). `native` are the CLI's own tools, which
+    run in a container alone. `bash`: no shell, any command, or these programs. `asks`: whether a
+    person may be asked for more while it works.
     """
 
     agent: str
     reads: AccessGrant
     writes: AccessGrant
-    lane: AccessGrant
+    tainted_writes: AccessGrant
     outside: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     interfaces: tuple[str, ...] | None = None
@@ -146,7 +146,7 @@ class Grant:
         return (
             not is_control(path)
             and self.writes.sees(path)
-            and (not tainted or self.lane.sees(path))
+            and (not tainted or self.tainted_writes.sees(path))
         )
 
 
@@ -267,9 +267,9 @@ def build_grant(
         agent=agent,
         reads=reads,
         writes=writes,
-        lane=grant_of(one for one in every[0].lane if not is_outside(one) and "${" not in one).both(
-            writes
-        ),
+        tainted_writes=grant_of(
+            one for one in every[0].lane if not is_outside(one) and "${" not in one
+        ).both(writes),
         outside=outside,
         tools=tuple(tools),
         interfaces=reduce(in_both, (one.allowed_interfaces for one in every)),
@@ -285,7 +285,10 @@ def curator_grant(*, own: str, watched: Iterable[str]) -> Grant:
     """A bubble run reads these notes and writes its own: our tools, no shell, no network."""
     mine = exactly([own])
     return Grant(
-        agent=CURATOR, reads=exactly(dict.fromkeys([own, *watched])), writes=mine, lane=mine
+        agent=CURATOR,
+        reads=exactly(dict.fromkeys([own, *watched])),
+        writes=mine,
+        tainted_writes=mine,
     )
 
 
@@ -421,7 +424,7 @@ def restricted_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:
         grant,
         reads=reads,
         writes=writes,
-        lane=grant.lane.both(writes),
+        tainted_writes=grant.tainted_writes.both(writes),
         outside=outside,
         tools=tools,
     )

@@ -33,9 +33,9 @@ class Event:
     def event(self) -> str:
         return self.kind.name
 
-    def heard_by(self, listener: EventFilter) -> Event | None:
+    def visible_to(self, listener: EventFilter) -> Event | None:
         """The event as far as that listener may see it; None where it may not."""
-        found = listener.heard(self.kind, self.data)
+        found = listener.visible(self.kind, self.data)
         if found is None:
             return None
         name, data = found

@@ -57,7 +57,7 @@ class McpClient:
         self.seen = SeenNotes()
         reads = identity.grant("vault", "read") or NOWHERE
         writes = identity.grant("vault", "write") or NOWHERE
-        grant = Grant(agent=self.by, reads=reads, writes=writes, lane=NOWHERE)
+        grant = Grant(agent=self.by, reads=reads, writes=writes, tainted_writes=NOWHERE)
         is_valid = partial(sources.holds, identity)
         caller = Caller(
             request=WorkRequest(by="person", entry="http", key=identity.api_key, is_valid=is_valid),

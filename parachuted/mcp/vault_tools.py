@@ -68,7 +68,7 @@ class VaultTools:
         events = EventFilter.of_key(call.client.identity)
         changes: dict[str, Mapping[str, object]] = {}
         for event in self._bus.since(number if is_known else 0):
-            heard = event.heard_by(events) if event.event in _CHANGES else None
+            heard = event.visible_to(events) if event.event in _CHANGES else None
             if heard is not None and self._may_be_named(call.client, heard):
                 path = str(heard.data["path"])
                 changes.pop(path, None)  # the last change is listed last

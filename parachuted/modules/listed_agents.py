@@ -223,7 +223,7 @@ class AgentListing:
             except NotFoundError:  # its module was switched off meanwhile
                 continue
             except ParachuteError as error:
-                grant = Grant(agent=name, reads=NOWHERE, writes=NOWHERE, lane=NOWHERE)
+                grant = Grant(agent=name, reads=NOWHERE, writes=NOWHERE, tainted_writes=NOWHERE)
                 shown = _listed(name, "", name.partition("/")[0], [], grant)
                 shown = replace(shown, runs_here=False, problem=error.message)
                 found.append(AgentStatus(shown=shown, grant=grant))
@@ -256,7 +256,7 @@ class AgentListing:
         watchers = [declaration.watcher for declaration in self._watches.all()]
         watched = {str(path) for one in watchers for path in self._watches.watched_by(one)}
         own, reads = exactly(watchers), exactly([*watchers, *sorted(watched - {*watchers})])
-        grant = Grant(agent=CURATOR, reads=reads, writes=own, lane=own)
+        grant = Grant(agent=CURATOR, reads=reads, writes=own, tainted_writes=own)
         shown = _listed(CURATOR, _CURATOR_IS, None, list(_OF_CURATOR), grant)
         return AgentStatus(shown=shown, grant=grant)
 
@@ -285,7 +285,7 @@ def _listed(
         permissions=AgentPermissions(
             read=_patterns(grant.reads),
             write=_patterns(grant.writes),
-            lane=_patterns(grant.lane),
+            lane=_patterns(grant.tainted_writes),
             outside=tuple(grant.outside),
             bash=grant.bash,
             network=grant.network,

@@ -150,7 +150,9 @@ class RequestedRun(Run):
     def _lent_caller(self) -> Caller:
         """What a module acts with: a run that read strangers' texts lends what it may write."""
         own = self.caller()
-        return own.restricted_to(CallerGrant(writes=self.grant.lane)) if self.taint else own
+        return (
+            own.restricted_to(CallerGrant(writes=self.grant.tainted_writes)) if self.taint else own
+        )
 
     def tool_caller(self) -> Caller:
         lent, watched = self._lent_caller(), replace(self._within, watch=self.guard)
@@ -158,7 +160,7 @@ class RequestedRun(Run):
 
     def reach(self) -> CallerGrant:
         grant = self.grant
-        own = CallerGrant(grant.reads, grant.lane if self.taint else grant.writes)
+        own = CallerGrant(grant.reads, grant.tainted_writes if self.taint else grant.writes)
         return own.both(self.request.caller.grant)
 
     def may_go_on(self) -> bool:

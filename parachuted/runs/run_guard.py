@@ -1,7 +1,8 @@
 """Run guard: what holds one agent's run: writes that become suggestions, requests to a person, and
 the check of each call of the CLI's own tools.
 
-A run that read strangers' text writes only to its lane until it ends (access/strangers.py).
+A run that read strangers' text writes only its grant's `tainted_writes` from then on
+(access/strangers.py).
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class RunGuard:
 
     def objection(self, path: str) -> str | None:
         """Why the run may not write that file now, though its grant names it."""
-        if not self.taint or (self.grant.lane.sees(path) and path.endswith(NOTE_SUFFIXES)):
+        may = self.grant.may_write(path, tainted=True) and path.endswith(NOTE_SUFFIXES)
+        if may or not self.taint:
             return None
         return f"{self.taint.why()}, so it may not write {printable(path)} any more"
 

@@ -226,7 +226,7 @@ class CurrentRun:
             grant,
             reads=grant.reads.both(mine.reads),
             writes=grant.writes.both(mine.writes),
-            lane=grant.lane.both(mine.lane),
+            tainted_writes=grant.tainted_writes.both(mine.tainted_writes),
             outside=tuple(path for path in grant.outside if path in mine.outside),
             interfaces=in_both(grant.interfaces, mine.interfaces),
             native=tuple(tool for tool in grant.native if tool not in lost),

@@ -36,16 +36,16 @@ class Migration:
         self._store, self._index, self._sessions = store, index, sessions
         self._bus, self._turn = bus, asyncio.Lock()
 
-    async def plan(self, sees: CanSee) -> tuple[PlannedMove, ...]:
-        return await asyncio.to_thread(self._plan, sees)
+    async def plan(self, can_see: CanSee) -> tuple[PlannedMove, ...]:
+        return await asyncio.to_thread(self._plan, can_see)
 
-    async def apply(self, sees: CanSee) -> MigrationResult:
+    async def apply(self, can_see: CanSee) -> MigrationResult:
         """What one file refuses is reported and stops no other. Raises StorageFailedError."""
         async with self._turn:
             act = new_act(
                 NAME, self._store.clock(), watcher=str(LEGACY_FOLDER), reason="", carries=True
             )
-            moves, written = await run_uninterrupted(self._apply, sees, act)
+            moves, written = await run_uninterrupted(self._apply, can_see, act)
             if not written:
                 return MigrationResult(run=None, moves=moves)
             await self._store.notice(written)
@@ -62,16 +62,18 @@ class Migration:
             sessions = self._sessions.follow(moved)
             return MigrationResult(run=act.run, moves=moves, sessions=sessions)
 
-    def _plan(self, sees: CanSee) -> tuple[PlannedMove, ...]:
+    def _plan(self, can_see: CanSee) -> tuple[PlannedMove, ...]:
         moves = plan_moves(self._index, lambda path: self._store.read(path).data)
         return tuple(
-            move for move in moves if sees(move.file) and sees(move.target) and sees(move.kept_as)
+            move
+            for move in moves
+            if can_see(move.file) and can_see(move.target) and can_see(move.kept_as)
         )
 
     def _apply(
-        self, sees: CanSee, act: Operation
+        self, can_see: CanSee, act: Operation
     ) -> tuple[tuple[PlannedMove, ...], list[VaultPath]]:
-        moves, written = self._plan(sees), dict[VaultPath, None]()
+        moves, written = self._plan(can_see), dict[VaultPath, None]()
         if all(move.action == "refuse" for move in moves):
             return moves, []
         replace(act, reason=_reason(moves)).begin(self._store)

@@ -49,21 +49,21 @@ TRUSTED = module("gardener", "Projects/**", has_others=True)
 def test_who_may_read_everything_gets_every_event_as_it_is():
     for name in FACTS:
         one = event(name, path=MINE)
-        assert one.heard_by(ALL) is one
+        assert one.visible_to(ALL) is one
 
 
 def test_who_may_read_nothing_gets_none():
     for name in FACTS:
-        assert event(name, path=MINE).heard_by(EVERYONE) is None
-        assert event(name, path=MINE).heard_by(EventFilter.of_key(NOBODY)) is None
+        assert event(name, path=MINE).visible_to(EVERYONE) is None
+        assert event(name, path=MINE).visible_to(EventFilter.of_key(NOBODY)) is None
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_key_with_paths_gets_events_of_files_alone(name):
     for paths in (("Projects/**",), ("**",)):
         limited = key("*:read,write,admin", paths=paths)
-        assert event(name, path=MINE, watcher=MINE).heard_by(limited) is None
-        assert event("file.created", path=MINE).heard_by(limited) is not None
+        assert event(name, path=MINE, watcher=MINE).visible_to(limited) is None
+        assert event("file.created", path=MINE).visible_to(limited) is not None
     mixed = EventFilter.of_key(
         Identity(
             kind="key",
@@ -72,53 +72,53 @@ def test_a_key_with_paths_gets_events_of_files_alone(name):
             scopes=(parse_words("vault:read", ["Projects/**"]), parse_words("*:read", [])),
         )
     )
-    assert event(name, path=MINE).heard_by(mixed) is None
+    assert event(name, path=MINE).visible_to(mixed) is None
 
 
 def test_a_key_gets_the_events_of_the_modules_that_it_may_read_and_no_others():
     daily, curator = key("daily:read"), key("curator:read", "vault:write")
-    assert event("daily.entry.created", entry_path="Daily/a.md").heard_by(daily) is not None
-    assert event("file.created", path="Daily/a.md").heard_by(daily) is not None
-    assert event("run.finished", reason="words").heard_by(curator) is not None
+    assert event("daily.entry.created", entry_path="Daily/a.md").visible_to(daily) is not None
+    assert event("file.created", path="Daily/a.md").visible_to(daily) is not None
+    assert event("run.finished", reason="words").visible_to(curator) is not None
     for name, listener in (
         ("run.finished", daily),
         ("file.created", curator),
         ("garden.dug", curator),
     ):
-        assert event(name, path=MINE).heard_by(listener) is None
+        assert event(name, path=MINE).visible_to(listener) is None
 
 
 def test_an_untrusted_module_gets_files_that_it_may_read_and_its_own_events():
     own = event("gardener.dug", x="y")
-    assert own.heard_by(READER) is own
-    assert event("file.deleted", path=MINE).heard_by(READER) is not None
-    assert event("file.deleted", path=SECRET).heard_by(READER) is None
-    assert event("daily.entry.created", entry_path=MINE).heard_by(READER) is None
-    assert event("daily.entry.created", entry_path=SECRET).heard_by(TRUSTED) is not None
-    assert event("file.deleted", path=SECRET).heard_by(TRUSTED) is None
+    assert own.visible_to(READER) is own
+    assert event("file.deleted", path=MINE).visible_to(READER) is not None
+    assert event("file.deleted", path=SECRET).visible_to(READER) is None
+    assert event("daily.entry.created", entry_path=MINE).visible_to(READER) is None
+    assert event("daily.entry.created", entry_path=SECRET).visible_to(TRUSTED) is not None
+    assert event("file.deleted", path=SECRET).visible_to(TRUSTED) is None
 
 
 def test_no_listener_but_the_person_hears_of_hidden_files_and_no_module_of_code():
     everywhere = module("gardener", "**", has_others=True)
     for listener in (everywhere, ALL):
-        assert event("file.created", path=".git/config").heard_by(listener) is None
-        assert event("file.created", path=".agents/a.md").heard_by(listener) is not None
-    assert event("file.created", path="Modules/x/module.py").heard_by(everywhere) is None
-    assert event("file.created", path="Modules/x/module.py").heard_by(ALL) is not None
+        assert event("file.created", path=".git/config").visible_to(listener) is None
+        assert event("file.created", path=".agents/a.md").visible_to(listener) is not None
+    assert event("file.created", path="Modules/x/module.py").visible_to(everywhere) is None
+    assert event("file.created", path="Modules/x/module.py").visible_to(ALL) is not None
 
 
 @pytest.mark.parametrize("listener", [PROJECTS, READER], ids=["a key", "a module"])
 def test_a_move_across_the_border_is_a_new_file_or_one_that_is_gone(listener):
-    came = moved(SECRET, MINE).heard_by(listener)
-    gone = moved(MINE, SECRET).heard_by(listener)
+    came = moved(SECRET, MINE).visible_to(listener)
+    gone = moved(MINE, SECRET).visible_to(listener)
     within = moved("Projects/b.md", MINE)
 
     assert came is not None
     assert (came.event, came.data) == ("file.created", {"path": MINE, "digest": "d"})
     assert gone is not None
     assert (gone.event, gone.data) == ("file.deleted", {"path": MINE, "digest": None})
-    assert within.heard_by(listener) is within
-    assert moved(SECRET, "Private/other.md").heard_by(listener) is None
+    assert within.visible_to(listener) is within
+    assert moved(SECRET, "Private/other.md").visible_to(listener) is None
 
 
 @given(
@@ -128,7 +128,7 @@ def test_a_move_across_the_border_is_a_new_file_or_one_that_is_gone(listener):
 )
 def test_no_event_of_files_names_a_path_beyond_the_listener(name, path, source):
     data = {"path": path} | ({"from": source} if source is not None else {})
-    heard = event(name, **data).heard_by(PROJECTS)
+    heard = event(name, **data).visible_to(PROJECTS)
     if heard is not None:
         named = {str(heard.data[one]) for one in ("path", "from") if one in heard.data}
         assert named <= {MINE, "Projects/b.md"}

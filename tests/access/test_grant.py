@@ -9,7 +9,7 @@ import pytest
 from parachuted.access.grant import Grant, exactly
 from parachuted.keys import EVERYWHERE, NOWHERE
 
-ALL = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=exactly(["log.md"]))
+ALL = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, tainted_writes=exactly(["log.md"]))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_no_grant_reaches_control_files_however_wide(path):
 
 
 def test_a_lane_is_no_way_to_write_what_was_not_granted():
-    grant = Grant(agent="a", reads=EVERYWHERE, writes=NOWHERE, lane=EVERYWHERE)
+    grant = Grant(agent="a", reads=EVERYWHERE, writes=NOWHERE, tainted_writes=EVERYWHERE)
 
     assert not grant.may_write("a.md", tainted=True)
 
@@ -38,5 +38,5 @@ def test_a_lane_is_no_way_to_write_what_was_not_granted():
 def test_only_the_clis_own_tools_need_a_container():
     assert not ALL.needs_container
     assert Grant(
-        agent="a", reads=NOWHERE, writes=NOWHERE, lane=NOWHERE, native=("Bash",)
+        agent="a", reads=NOWHERE, writes=NOWHERE, tainted_writes=NOWHERE, native=("Bash",)
     ).needs_container

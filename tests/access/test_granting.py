@@ -102,7 +102,7 @@ def test_whichever_way_it_begins_its_container_is_the_same_to_the_last_option(en
 def test_an_agent_that_learns_nothing_is_given_nothing():
     grant, config = granted({}), AgentConfig()
 
-    assert (grant.reads, grant.writes, grant.lane) == (NOWHERE, NOWHERE, NOWHERE)
+    assert (grant.reads, grant.writes, grant.tainted_writes) == (NOWHERE, NOWHERE, NOWHERE)
     assert (grant.native, grant.bash, grant.network, grant.outside) == ((), False, "none", ())
     assert not grant.needs_container
     assert not config.wants_network

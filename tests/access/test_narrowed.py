@@ -11,7 +11,7 @@ GRANT = Grant(
     agent="a",
     reads=grant_of(["Projects/**"]),
     writes=grant_of(["Projects/**"]),
-    lane=grant_of(["Projects/**"]),
+    tainted_writes=grant_of(["Projects/**"]),
     outside=("~/Work",),
     tools=("brain-search", "daily-today"),
 )

@@ -285,7 +285,9 @@ async def test_a_modules_own_code_sees_what_is_private_in_notes_that_it_may_writ
         Caller(
             chain=WorkChain(
                 within=CurrentRun(
-                    grant=Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=NOWHERE)
+                    grant=Grant(
+                        agent="a", reads=EVERYWHERE, writes=EVERYWHERE, tainted_writes=NOWHERE
+                    )
                 )
             )
         )
@@ -296,7 +298,7 @@ async def test_a_modules_own_code_sees_what_is_private_in_notes_that_it_may_writ
 async def test_a_modules_tool_writes_for_no_agent_what_is_ignored(module_rig):
     module_rig.root.ignore = IgnoreRules("Work/log.md\n")
     owner = module_rig.bounded(read=["Work/**"], write=["Work/**"])
-    grant = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=NOWHERE)
+    grant = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, tainted_writes=NOWHERE)
     call = WorkChain(within=CurrentRun(grant=grant, watch=Watch()))
 
     with acting(Caller(chain=call)), pytest.raises(NotFoundError, match="is ignored by"):

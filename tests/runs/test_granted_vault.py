@@ -311,7 +311,7 @@ async def test_what_a_person_wrote_since_the_base_is_kept_or_it_is_a_conflict(mo
 async def test_a_conflict_shows_no_private_part_to_code_that_works_for_an_agent(module_rig, daily):
     text = "# Day\n\nopen\n\n## Log\n\nsown\n\n## Mine #private\n\nsecret\n"
     module_rig.save("Daily/day.md", text)
-    grant = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=NOWHERE)
+    grant = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, tainted_writes=NOWHERE)
     for caller, is_shown in (
         (Caller(), True),
         (Caller(chain=WorkChain(within=CurrentRun(grant=grant))), False),

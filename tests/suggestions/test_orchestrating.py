@@ -25,7 +25,7 @@ def chief(
             agent="chief",
             reads=grant_of([reads]),
             writes=grant_of(["Brain/**"]),
-            lane=grant_of([lane]),
+            tainted_writes=grant_of([lane]),
         ),
         of=of,
         run="r-9",

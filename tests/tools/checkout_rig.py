@@ -50,7 +50,7 @@ GARDENER = Grant(
     agent="gardener",
     reads=paths("**"),
     writes=paths("Projects/**", "Daily/**"),
-    lane=paths("Daily/**"),
+    tainted_writes=paths("Daily/**"),
     native=("Read", "Edit", "Write", "Bash"),
     bash=True,
 )

@@ -169,7 +169,7 @@ class EventStreams:
                 reader.take(frames[reader.filter])
 
     def _frames_for(self, listener: EventFilter, events: Iterable[Event]) -> list[bytes]:
-        heard = (event.heard_by(listener) for event in events)
+        heard = (event.visible_to(listener) for event in events)
         return [self.frame(event) for event in heard if event is not None]
 
     def _missed(self, last: str, events: EventFilter) -> list[bytes]:

@@ -259,7 +259,7 @@ class Inbox:
 
     def put(self, event: Event, caller: Caller) -> None:
         """Queue an event that the module may receive. When too many wait, the oldest is dropped."""
-        heard = event.heard_by(self._event_filter)
+        heard = event.visible_to(self._event_filter)
         if heard is None or heard.event not in self._specs:
             return
         if len(self._waiting) >= MOST_WAITING:

@@ -341,7 +341,7 @@ class _HarnessServices(ModuleContext):
         """The event as the module receives it, which is trusted here."""
         kind = CATALOG.get(name)
         can_hear = EventFilter.of_module(self.name, self._bounds.reads, has_others=True)
-        return (name, data) if kind is None else can_hear.heard(kind, data)
+        return (name, data) if kind is None else can_hear.visible(kind, data)
 
     async def see(self) -> None:
         """Index the vault's present content, as the daemon would moments after a change. One at a

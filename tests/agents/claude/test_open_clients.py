@@ -32,7 +32,7 @@ from parachuted.processes.heavy import load_heavy
 from parachuted.testing import Delay, ScriptedMessages, say, use
 from tests.agents.conftest import Claude
 
-GRANT = Grant(agent="chat", reads=EVERYWHERE, writes=EVERYWHERE, lane=EVERYWHERE)
+GRANT = Grant(agent="chat", reads=EVERYWHERE, writes=EVERYWHERE, tainted_writes=EVERYWHERE)
 
 
 class OpenConversation:

@@ -167,7 +167,7 @@ def test_what_follows_from_an_event_goes_on_after_the_run_that_published_it(
     of_run = Caller(
         chain=WorkChain(
             within=CurrentRun(
-                grant=Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=NOWHERE),
+                grant=Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, tainted_writes=NOWHERE),
                 asker=Caller(request=WorkRequest(is_valid=lambda: may_ask)),
             )
         ),

@@ -22,7 +22,7 @@ permissions:
   read: ["Work/**", "Suggestions/**"]
   write: ["**"]
 """
-AGENT = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=NOWHERE)
+AGENT = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, tainted_writes=NOWHERE)
 
 
 @pytest.fixture
