@@ -21,7 +21,7 @@ from benchmarks.report import Figure
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.backends import ClaudeSettings, make_backend
 from parachuted.agents.gateway.gateway import Gateway
-from parachuted.agents.job import Backend, NativeTools, RunSandbox, ToolResult
+from parachuted.agents.job import Backend, NativeTools, RunSandbox
 from parachuted.agents.sandbox.options import find_bundled_cli
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.processes.heavy import load_heavy
@@ -134,10 +134,10 @@ async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
     async with boxes.prepare() as folder:
         box = RunSandbox(config=_BOX, folder=folder)
 
-        async def before(_tool: str, _arguments: Mapping[str, object]) -> str | None:
+        async def before(*_call: object) -> str | None:
             return None
 
-        async def after(_tool: str, _arguments: Mapping[str, object], _result: ToolResult) -> str:
+        async def after(*_call: object) -> str:
             return ""
 
         return await rig.first_byte(

@@ -184,12 +184,14 @@ class RunSandbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeTools:
-    """The CLI's own tools. `before` may object to a call, `after` adds what to tell the agent."""
+    """The CLI's own tools. `before` may object to a call, `after` adds what to tell the agent; the
+    last argument of both is the call's id.
+    """
 
     tools: tuple[str, ...]
     sandbox: RunSandbox
-    before: Callable[[str, Mapping[str, object]], Awaitable[str | None]]
-    after: Callable[[str, Mapping[str, object], ToolResult], Awaitable[str]]
+    before: Callable[[str, Mapping[str, object], str], Awaitable[str | None]]
+    after: Callable[[str, Mapping[str, object], ToolResult, str], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

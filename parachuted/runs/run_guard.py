@@ -7,10 +7,8 @@ A run that read strangers' text writes only its grant's `tainted_writes` from th
 
 from __future__ import annotations
 
-import json
 import posixpath
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -162,17 +160,14 @@ class NativeGate:
     hooks: AgentHooks
     audit: RunAudit
     cut_network: Callable[[], object]
-    # calls that were let through: the number of each, when it began, what hooks told the agent
-    _waiting: dict[str, list[tuple[str, float, tuple[str, ...]]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    _number: int = 0
+    # calls that were let through, by their ids: when each began, what hooks add to its answer
+    _waiting: dict[str, tuple[float, tuple[str, ...]]] = field(default_factory=dict)
 
     def tools(self, sandbox: RunSandbox) -> NativeTools:
         native = self.guard.grant.native
         return NativeTools(tools=native, sandbox=sandbox, before=self.before, after=self.after)
 
-    async def before(self, name: str, arguments: Mapping[str, object]) -> str | None:
+    async def before(self, name: str, arguments: Mapping[str, object], use: str = "") -> str | None:
         grant, taint = self.guard.grant, self.guard.taint
         if taint:
             self.cut_network()
@@ -181,8 +176,6 @@ class NativeGate:
         reason = call_objection(name, arguments, grant, taint)
         if reason is not None:
             return reason
-        self._number += 1
-        use = f"{self.hooks.run}-n{self._number}"
         named = _hook_arguments(arguments, self.hooks)
         reason, context = await self.hooks.before_call(name, named, use)
         if reason is not None:
@@ -190,7 +183,7 @@ class NativeGate:
         if taint and name in _REACHERS:  # a call beside this one read it while hooks worked
             return call_objection(name, arguments, grant, taint)
         if len(self._waiting) < _MOST_WAITING:
-            self._waiting[_key(name, arguments)].append((use, time.perf_counter(), context))
+            self._waiting[use] = time.perf_counter(), context
         return None
 
     async def _is_allowed_by_person(self, name: str, arguments: Mapping[str, object]) -> bool:
@@ -202,14 +195,13 @@ class NativeGate:
             return False
         return await self.guard.beyond("bash", command)
 
-    async def after(self, name: str, arguments: Mapping[str, object], result: ToolResult) -> str:
+    async def after(
+        self, name: str, arguments: Mapping[str, object], result: ToolResult, use: str = ""
+    ) -> str:
         if self.guard.taint:
             self.cut_network()
-        calls = self._waiting.get(key := _key(name, arguments))
         now = time.perf_counter()
-        use, began, context = calls.pop(0) if calls else (f"{self.hooks.run}-n0", now, ())
-        if not calls:
-            self._waiting.pop(key, None)
+        began, context = self._waiting.pop(use, (now, ()))
         took = (now - began) * 1000
         if name in {"WebFetch", "WebSearch"}:
             self.guard.taint.read(f"an answer to {name}")
@@ -314,7 +306,3 @@ def _in_vault(arguments: Mapping[str, object]) -> dict[str, object]:
                 whole.removeprefix(f"{_VAULT}/") if whole.startswith(f"{_VAULT}/") else place
             )
     return given
-
-
-def _key(name: str, arguments: Mapping[str, object]) -> str:
-    return f"{name} {json.dumps(arguments, sort_keys=True, default=repr)}"

@@ -18,7 +18,7 @@ from parachuted.access.caller import Caller, acting
 from parachuted.access.grant import Entry, Grant, build_grant
 from parachuted.access.strangers import SessionTaints, Taint
 from parachuted.agents.calling import call_tool
-from parachuted.agents.job import Job, NativeTools, RunFolder, RunSandbox, ToolResult
+from parachuted.agents.job import Job, NativeTools, RunFolder, RunSandbox
 from parachuted.agents.permission import PermissionRequests
 from parachuted.errors import (
     ActRefusedError,
@@ -92,10 +92,10 @@ class FakeSandboxes:
 
     @contextlib.asynccontextmanager
     async def open(self, run: RequestedRun) -> AsyncIterator[Job]:
-        async def before(_name: str, _arguments: object) -> str | None:
+        async def before(*_call: object) -> str | None:
             return None
 
-        async def after(_name: str, _arguments: object, _result: ToolResult) -> str:
+        async def after(*_call: object) -> str:
             return ""
 
         self.opened.append(run)

@@ -25,6 +25,7 @@ from parachuted.agents.job import Compacting, Job, Tool, ToolResult
 # beyond it the CLI puts a result into a file, which an agent without file tools cannot read
 _RESULT_CHARS = 400_000
 _TOLD_CHARS = 100_000
+_ID_CHARS = 100
 
 
 class Toolbox:
@@ -56,12 +57,12 @@ class Toolbox:
         self._tools, self._compacting = (), None
 
     async def gate(
-        self, asked: HookInput, _use: str | None, _context: HookContext
+        self, asked: HookInput, use: str | None, _context: HookContext
     ) -> HookJSONOutput:
         """Deny every tool that is not the job's, whatever the CLI may bring along, and arguments
         that the SDK would quote back in full.
         """
-        reason = await self._find_objection(asked)
+        reason = await self._find_objection(asked, _id_of(use))
         if reason is None:
             return {}
         answer = self._end()
@@ -73,7 +74,7 @@ class Toolbox:
         return answer
 
     async def look_after(
-        self, done: HookInput, _use: str | None, _context: HookContext
+        self, done: HookInput, use: str | None, _context: HookContext
     ) -> HookJSONOutput:
         """Also where a call of the CLI's own tools failed: half of it may be done."""
         name, arguments = done.get("tool_name"), done.get("tool_input")
@@ -86,7 +87,7 @@ class Toolbox:
         result = ToolResult(text=text, is_error=failed, response=response)
         arguments = arguments if isinstance(arguments, Mapping) else {}
         with self._noting_bugs():
-            context = await native.after(name, arguments, result)
+            context = await native.after(name, arguments, result, _id_of(use))
         answer = self._end()
         if context:
             added = {"hookEventName": event, "additionalContext": context}
@@ -120,7 +121,7 @@ class Toolbox:
         reason = self._ended()
         return {} if reason is None else {"continue_": False, "stopReason": reason}
 
-    async def _find_objection(self, asked: HookInput) -> str | None:
+    async def _find_objection(self, asked: HookInput, use: str) -> str | None:
         name, arguments = asked.get("tool_name"), asked.get("tool_input")
         native = self._native
         if name in self.names:
@@ -130,7 +131,7 @@ class Toolbox:
         if not isinstance(arguments, Mapping):
             return "the arguments are not a JSON object; nothing was done"
         with self._noting_bugs():
-            return find_excess(arguments) or await native.before(name, arguments)
+            return find_excess(arguments) or await native.before(name, arguments, use)
 
     def _offer(self, tool: Tool) -> SdkMcpTool[Any]:
         async def handle(arguments: Mapping[str, object]) -> dict[str, Any]:
@@ -148,6 +149,11 @@ class Toolbox:
         # a schema without both keys is to the SDK a table of parameters, all of them required
         schema = {"type": "object", "properties": {}, **tool.schema}
         return SdkMcpTool(tool.name_at_server, tool.description, schema, handle, annotations)
+
+
+def _id_of(use: str | None) -> str:
+    """What runs in a container may say anything in its place."""
+    return str(use or "")[:_ID_CHARS]
 
 
 def _words(response: object) -> str:

@@ -53,11 +53,13 @@ class SandboxedBackend:
         self.seen: list[tuple[str, str, object]] = []
         self.objection: str | None = None
 
-    async def before(self, name: str, arguments: Mapping[str, object]) -> str | None:
+    async def before(self, name: str, arguments: Mapping[str, object], _use: str) -> str | None:
         self.seen.append(("before", name, arguments))
         return self.objection
 
-    async def after(self, name: str, _arguments: Mapping[str, object], result: ToolResult) -> str:
+    async def after(
+        self, name: str, _arguments: Mapping[str, object], result: ToolResult, _use: str
+    ) -> str:
         self.seen.append(("after", name, result.text))
         return f"[{name} was looked at]"
 

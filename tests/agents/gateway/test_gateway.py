@@ -97,14 +97,6 @@ async def test_a_process_s_requests_count_to_its_run_of_the_moment(gateway_rig, 
     assert [gateway_rig.usage_store.spent(run).requests for run in ("run-1", "run-2")] == [1, 2]
 
 
-@pytest.mark.parametrize("path", ["/v1/messages/../files", "/v1//messages", "/"])
-async def test_no_other_path_is_passed_on(gateway_rig, api, path):
-    async with gateway_rig.run() as way:
-        answer = await gateway_rig.ask(way, path)
-    assert (answer.status, answer.error["type"]) == (404, "not_found_error")
-    assert api.requests == []
-
-
 async def test_tokens_can_be_counted_and_cost_nothing(gateway_rig):
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way, "/v1/messages/count_tokens")
@@ -210,14 +202,6 @@ async def test_pieces_pass_as_they_come(make_gateway_rig):
             assert await response.content.readany() == b"data: one\n\n"
             had.set()
             assert await response.content.read() == b"data: two\n\n"
-
-
-async def test_an_answer_that_is_cut_off_there_does_not_look_whole_here(gateway_rig, api):
-    api.add(Reply(blocks=(say("x" * 3000),), cut=True))
-    async with gateway_rig.run() as way:
-        answer = await gateway_rig.ask(way)
-        assert answer.is_cut
-        assert gateway_rig.usage_store.spent("run-1").output_tokens >= 1000
 
 
 async def test_who_goes_away_ends_it_at_the_far_side_too(make_gateway_rig):
@@ -381,11 +365,23 @@ async def test_bytes_that_are_no_request_of_the_api_s_reach_nothing(
         assert (await gateway_rig.ask(way, by_socket=True)).status == 200
 
 
-async def test_one_agent_cannot_take_the_daemon_s_descriptors(gateway_rig, api, tmp_path):
+@pytest.mark.parametrize("by_socket", [True, False])
+async def test_one_agent_cannot_take_the_daemon_s_descriptors_nor_shut_others_out(
+    gateway_rig, api, tmp_path, by_socket
+):
     api.add([say("others")])
     (tmp_path / "s").mkdir()
     async with gateway_rig.run(folder=tmp_path / "s") as way, gateway_rig.run("run-2") as other:
-        held = [await asyncio.open_unix_connection(way.socket) for _ in range(400)]
+        host, port = way.url.removeprefix("http://").split(":")
+        held = []
+        for number in range(400):
+            held.append(
+                await asyncio.open_unix_connection(way.socket)
+                if by_socket
+                else await asyncio.open_connection(host, int(port))
+            )
+            if number % 2:
+                held[-1][1].write(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         deadline = time.monotonic() + 120
         while sum(reader.at_eof() for reader, _ in held) < 140:
             assert time.monotonic() < deadline
@@ -498,23 +494,6 @@ async def test_an_answer_that_repeats_the_credential_comes_without_it(make_gatew
     assert KEY.encode() not in answer.body
     assert answer.body.endswith(b" and " + b"*" * len(KEY) + b"'}\n\n")
     assert KEY not in str(answer.headers)
-
-
-async def test_who_stands_in_the_door_and_asks_nothing_shuts_no_one_out(gateway_rig, api):
-    api.add(*[[say("still")]] * 2)
-    async with gateway_rig.run() as way:
-        host, port = way.url.removeprefix("http://").split(":")
-        held = []
-        for number in range(1_000):
-            held.append(await asyncio.open_connection(host, int(port)))
-            if number % 2:
-                held[-1][1].write(
-                    b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nX-Slow: "
-                )
-        assert (await gateway_rig.ask(way)).status == 200
-        for _, writer in held:
-            writer.close()
-        assert (await gateway_rig.ask(way)).status == 200
 
 
 @pytest.mark.parametrize("most", [-1, -(10**9), 10**9, 1e3, "1000", None, True, []], ids=str)
