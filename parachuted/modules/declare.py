@@ -249,8 +249,7 @@ def _marking(decorator: str, kind: Callable[..., Mark], **fields: Any) -> Callab
     try:
         mark = kind(**fields)
     except ValidationError as error:
-        says = "; ".join(f"{where}: {says}" for where, says in mistakes_in(error))
-        raise ValueError(f"{decorator}: {says}") from error
+        raise ValueError(f"{decorator}: {'; '.join(mistakes_in(error))}") from error
 
     def declared(function: _F) -> _F:
         if isinstance(function, staticmethod | classmethod | property) or not callable(function):

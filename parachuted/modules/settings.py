@@ -76,7 +76,7 @@ def read_settings(settings: type | None, config: Mapping[str, object]) -> Any:  
     try:
         found = adapter.validate_python(dict(config))
     except ValidationError as error:
-        problems += [f"config.{where}: {says}" for where, says in mistakes_in(error)]
+        problems += mistakes_in(error, "config")
     if problems:
         raise ModuleFailedError("; ".join(f"modules.yaml: {problem}" for problem in problems))
     return found

@@ -21,7 +21,7 @@ from parachuted.modules.scheduling import Timing, parse_span
 def test_a_route_that_waits_for_an_agent_may_say_so_within_bounds():
     assert marks_of(route("POST", "/ask", timeout_s=180)(lambda _self: None))[0].timeout_s == 180
     for seconds in (0, 601):
-        with pytest.raises(ValueError, match=r"@route: timeout_s: should be (greater|less) than"):
+        with pytest.raises(ValueError, match="@route: timeout_s: Input should be"):
             route("POST", "/ask", timeout_s=seconds)
 
 
@@ -87,12 +87,12 @@ def test_what_is_not_a_path_of_a_route_is_refused(path):
 
 @pytest.mark.parametrize("method", ["get", "TRACE", "CONNECT", "OPTIONS", ""])
 def test_other_methods_are_refused(method):
-    with pytest.raises(ValueError, match="method: should be one of GET"):
+    with pytest.raises(ValueError, match="method: Input should be 'GET'"):
         route(method, "/a")
 
 
 def test_a_capability_that_no_key_has_is_refused():
-    with pytest.raises(ValueError, match="capability: should be one of read, write, admin"):
+    with pytest.raises(ValueError, match="capability: Input should be 'read', 'write' or 'admin'"):
         route("GET", "/a", capability="owner")
 
 
@@ -127,7 +127,7 @@ def test_a_hook_is_one_of_three_and_no_listener():
     def handler(): ...
 
     assert marks_of(handler) == (HookMark(event="stop.before"),)
-    with pytest.raises(ValueError, match=r"should be one of prompt\.before, stop\.before"):
+    with pytest.raises(ValueError, match=r"Input should be 'prompt\.before', 'stop\.before'"):
         hook("write.before")
     with pytest.raises(ValueError, match=r"use @hook\('prompt\.before'\)"):
         event("prompt.before")

@@ -45,7 +45,7 @@ def test_all_that_is_wrong_is_named():
         read_settings(Plain, {"layout": "diary", "days": "many", "nmae": "x"})
 
     said = str(refused.value)
-    assert "modules.yaml: config.layout: should be one of journals, entries" in said
+    assert "modules.yaml: config.layout: Input should be 'journals' or 'entries'" in said
     assert "modules.yaml: config.days: " in said
     assert "modules.yaml: config.nmae: unknown setting; did you mean name?" in said
 

@@ -376,8 +376,8 @@ class ModuleSchedules:
                 name=name, method=method, arguments=kept, timing=timing, is_tainted=is_tainted
             )
         except ValidationError as error:
-            said = "; ".join(f"{where}: {says}" for where, says in mistakes_in(error))
-            raise EditRefusedError(f"the schedule {name[:80]!r}: {said}") from error
+            says = "; ".join(mistakes_in(error))
+            raise EditRefusedError(f"the schedule {name[:80]!r}: {says}") from error
         await self._scheduler.set(self._module, schedule)
 
     async def remove(self, name: str) -> bool:

@@ -76,9 +76,7 @@ def parse_record(name: str, entry: Mapping[str, Any]) -> ModuleRecord:
     try:
         record = _RECORD.validate_python({"path": f"{FOLDER}/{name}", **written, "name": name})
     except ValidationError as error:
-        raise ValueError(
-            "; ".join(f"`{where}`: {says}" for where, says in mistakes_in(error))
-        ) from error
+        raise ValueError("; ".join(mistakes_in(error))) from error
     path = PurePosixPath(record.path)
     is_wrong = "\0" in record.path or ".." in path.parts or not path.name
     if is_wrong or path.is_absolute() != record.is_dev:

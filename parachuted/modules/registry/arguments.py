@@ -118,31 +118,24 @@ class HandlerArguments:
     ) -> dict[str, object]:
         """The keyword arguments for a route or tool. Raises UnfitError with all mistakes.
 
-        A name in the path comes only from there, all others from the query or the body, an object;
-        a parameter named `body` gets all of it. `tolerant`: names may be in camelCase, and unknown
-        ones are left out. `source` is a body that is not JSON.
+        Each name is in the path, the query or the body, an object; a parameter named `body` gets
+        all of it. `tolerant`: names may be in camelCase, and unknown ones are left out. `source` is
+        a body that is not JSON.
         """
-        if source is None and self._bodies:
-            raise UnfitError(f"{next(iter(self._bodies))}: is missing")
-        sent: Mapping[str, object] = body if isinstance(body, Mapping) and not self._bodies else {}
-        problems = list[str]()
-        if "body" in self._hints and body is not MISSING:
-            sent = {"body": body} | {name: sent[name] for name in sent if name in self._hints}
-        elif not (self._bodies or body is MISSING or isinstance(body, Mapping)):
-            problems.append("the body should be an object")
+        sent = self._names_in(body)
         if tolerant:
             query, sent = self._known(query, path), self._known(sent, path)
-        values = {**sent, **query, **path}
-        for name in query.keys() & self._hints.keys() - path.keys():
-            values[name] = self._of_query(name, query[name], problems)
-        for name in (name for name in values if name in query and name in sent):
-            problems.append(f"{name}: is in the query and in the body")
-        for name in (name for name in path if name in query or name in sent):
-            problems.append(self._unknown(name))
-        found = self._checked(values, problems)
-        if source is not None:
-            body = Body(source) if self.takes == "bytes" else Form(source)
-            found |= dict.fromkeys(self._bodies, body)
+        if twice := (query.keys() & sent.keys()) | (path.keys() & (query.keys() | sent.keys())):
+            raise UnfitError(f"{', '.join(sorted(twice))[:200]}: sent twice")
+        asked = {
+            name: [text] if isinstance(text, str) and _is_list(self._hints.get(name)) else text
+            for name, text in query.items()
+        }
+        found = self._checked({**sent, **asked, **path})
+        for name, kind in self._bodies.items():
+            if source is None:
+                raise UnfitError(f"{name}: Field required")
+            found[name] = Body(source) if kind == "bytes" else Form(source)
         return found
 
     def bind_data(self, data: Mapping[str, object]) -> dict[str, object]:
@@ -150,32 +143,23 @@ class HandlerArguments:
         values = {name: data[name] for name in data if self.takes_rest or name in self._hints}
         if "data" in self._hints:
             values.setdefault("data", dict(data))
-        return self._checked(values, [])
+        return self._checked(values)
 
-    def _of_query(self, name: str, text: str | list[str], problems: list[str]) -> object:
-        if _is_list(self._hints[name]):
-            return [text] if isinstance(text, str) else text
-        if isinstance(text, list):
-            problems.append(f"{name}: is in the query more than once")
-            return text[0]
-        return text
+    def _names_in(self, body: object) -> Mapping[str, object]:
+        if self._bodies or body is MISSING:
+            return {}
+        named = body if isinstance(body, Mapping) else {}
+        if "body" in self._hints:
+            return {name: named[name] for name in named if name in self._hints} | {"body": body}
+        if named is not body:
+            raise UnfitError("the body should be an object")
+        return named
 
-    def _unknown(self, name: str) -> str:
-        known = f" (known: {', '.join(sorted(self._hints))})" if self._hints else ""
-        return f"{name[:80]}: is not known here{known}"
-
-    def _checked(self, values: Mapping[str, object], problems: list[str]) -> dict[str, object]:
-        found, unknown = dict[str, object](), {name[:80] for name in values.keys() - self.names}
+    def _checked(self, values: Mapping[str, object]) -> dict[str, object]:
         try:
-            found = self._adapter.validate_python(values)
+            return self._adapter.validate_python(values)
         except ValidationError as error:
-            problems = [
-                self._unknown(where) if where in unknown else f"{where}: {says}"
-                for where, says in mistakes_in(error)
-            ] + problems
-        if problems:
-            raise UnfitError("; ".join(problems[:_MOST_PROBLEMS]))
-        return found
+            raise UnfitError("; ".join(mistakes_in(error)[:_MOST_PROBLEMS])) from error
 
     def _known(self, sent: Mapping[str, _Sent], path: Mapping[str, str]) -> dict[str, _Sent]:
         """What was sent for parameters, by their names, and the rest where `**rest` takes it. A

@@ -159,7 +159,7 @@ def describe(cls: type[Module], manifest: Manifest) -> ModuleDeclaration:
             says = error.message
             problems.append(says if says.startswith(handler) else f"{handler}: {says}")
         except ValidationError as error:
-            problems += _sentences(f"{handler}: ", error)
+            problems += mistakes_in(error, handler)
     agents = _agents(cls, manifest, problems)
     try:
         settings = setting_specs(cls.Settings)
@@ -187,7 +187,7 @@ def describe(cls: type[Module], manifest: Manifest) -> ModuleDeclaration:
             finds_para=cls.find_para is not Module.find_para,
         )
     except ValidationError as error:
-        raise ModuleFailedError("; ".join(_sentences("", error))) from error
+        raise ModuleFailedError("; ".join(mistakes_in(error))) from error
 
 
 def unlisted(declared: ModuleDeclaration, approved: ApprovedModule) -> list[str]:
@@ -391,7 +391,7 @@ def _agents(cls: type[Module], manifest: Manifest, problems: list[str]) -> dict[
         try:
             agent = _AGENT.validate_python(said)
         except ValidationError as error:
-            problems += _sentences(f"agents.{name}.", error)
+            problems += mistakes_in(error, f"agents.{name}")
             continue
         if found.setdefault(name, agent) != agent:
             problems.append(
@@ -425,10 +425,6 @@ def _wrong_names(module: str, specs: Sequence[_Spec], agents: Collection[str]) -
 
 def _of(kind: type[_Kind], specs: Iterable[_Spec]) -> tuple[_Kind, ...]:
     return tuple(spec for spec in specs if isinstance(spec, kind))
-
-
-def _sentences(before: str, error: ValidationError) -> list[str]:
-    return [f"{before}{where}: {says}" for where, says in mistakes_in(error)]
 
 
 def _nameless(path: str) -> str:

@@ -215,9 +215,7 @@ def read_manifest(
     try:
         manifest = _ADAPTER.validate_python({**fields, "notes": [_TRUST] if is_old else []})
     except ValidationError as error:
-        raise ManifestError(
-            [": ".join(filter(None, mistake)) for mistake in mistakes_in(error)]
-        ) from error
+        raise ManifestError(mistakes_in(error)) from error
     if problems := [
         *_misnamed(manifest, reserved),
         *(_absent(manifest, files) if files is not None else ()),

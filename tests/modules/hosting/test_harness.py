@@ -200,7 +200,7 @@ async def test_a_handler_reads_what_a_test_uploads(tmp_path):
             "POST", "/form", upload={"title": "Monday", "audio": ("a.wav", b"sound")}
         ) == [["title", None, "Monday"], ["audio", "a.wav", "sound"]]
         assert await module.request("GET", "/file") == FileResponse(path="a.md")
-        with pytest.raises(UnfitError, match="body: is missing"):
+        with pytest.raises(UnfitError, match="body: Field required"):
             await module.request("POST", "/body", query={"name": "a"})
 
 

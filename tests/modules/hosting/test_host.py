@@ -382,7 +382,7 @@ NOT_STARTED = {
     "ValueError: no": "async def on_enable(self):\n    raise ValueError('no')",
     "SystemExit": "async def on_enable(self):\n    raise SystemExit(3)",
     "nothing_of_that_name": "import nothing_of_that_name",
-    "modules.yaml: config.days: should be a whole number": SETTINGS,
+    "modules.yaml: config.days: Input should be a valid integer": SETTINGS,
     "mcp_tools: add m-hidden": "mark = mcp_tool('m-hidden')\n@mark\ndef hidden(self): ...",
     "hooks: add note.saved": "mark = event('note.saved')\n@mark\nasync def hidden(self): ...",
     "schedules: add every 900 s": "mark = schedule(every='15m')\n@mark\ndef hidden(self): ...",

@@ -12,12 +12,11 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import UnfitError
 from parachuted.modules import Response
-from parachuted.modules.checks import mistakes_in
 from parachuted.modules.registry.arguments import (
     MISSING,
     HandlerArguments,
@@ -130,57 +129,46 @@ def test_models_and_times_are_made():
     assert found["at"] == datetime.fromisoformat("2026-01-05T12:00:00+00:00")
 
 
+NO_NUMBER, UNREAD = "Input should be a valid integer", "unable to parse string as an integer"
+UNKNOWN = "Extra inputs are not permitted"
+
+
 @pytest.mark.parametrize(
     ("name", "path", "query", "body", "reported"),
     [
-        ("one", {}, {}, MISSING, ["entry_id: is missing"]),
-        ("listing", {}, {"limit": "many"}, MISSING, ["limit: should be a whole number"]),
-        (
-            "listing",
-            {},
-            {"limit": ["1", "2"]},
-            MISSING,
-            ["limit: is in the query more than once"],
-        ),
-        (
-            "listing",
-            {},
-            {"limit": "1"},
-            {"limit": 1},
-            ["limit: is in the query and in the body"],
-        ),
-        ("listing", {}, {"limt": "1"}, MISSING, ["limt: is not known here (known: date, limit)"]),
-        ("listing", {}, {}, {"limt": 1}, ["limt: is not known here (known: date, limit)"]),
+        ("one", {}, {}, MISSING, ["entry_id: Field required"]),
+        ("listing", {}, {"limit": "many"}, MISSING, [f"limit: {NO_NUMBER}, {UNREAD}"]),
+        ("listing", {}, {"limit": ["1", "2"]}, MISSING, [f"limit: {NO_NUMBER}"]),
+        ("listing", {}, {"limit": "1"}, {"limit": 1}, ["limit: sent twice"]),
+        ("listing", {}, {"limt": "1"}, MISSING, [f"limt: {UNKNOWN}"]),
+        ("listing", {}, {}, {"limt": 1}, [f"limt: {UNKNOWN}"]),
         ("listing", {}, {}, [1], ["the body should be an object"]),
         ("listing", {}, {}, None, ["the body should be an object"]),
+        ("one", {"entry_id": "a"}, {"entry_id": "b"}, MISSING, ["entry_id: sent twice"]),
+        ("one", {"entry_id": "a"}, {}, {"entry_id": "b"}, ["entry_id: sent twice"]),
+        ("nothing", {}, {"a": "1"}, MISSING, [f"a: {UNKNOWN}"]),
         (
-            "one",
-            {"entry_id": "a"},
-            {"entry_id": "b"},
-            MISSING,
-            ["entry_id: is not known here (known: entry_id, full)"],
-        ),
-        (
-            "one",
-            {"entry_id": "a"},
+            "whole",
             {},
-            {"entry_id": "b"},
-            ["entry_id: is not known here (known: entry_id, full)"],
+            {},
+            {"lat": "secret"},
+            [
+                "body.lat: Input should be a valid number, unable to parse string as a number",
+                "body.lon: Field required",
+            ],
         ),
-        ("nothing", {}, {"a": "1"}, MISSING, ["a: is not known here"]),
-        ("whole", {}, {}, {"lat": "x"}, ["body.lat: should be a number", "body.lon: is missing"]),
-        ("whole", {}, {}, MISSING, ["body: is missing"]),
+        ("whole", {}, {}, MISSING, ["body: Field required"]),
         (
             "create",
             {},
             {},
             {"entry": {"tags": [1]}, "mood": "so-so", "at": "soon"},
             [
-                "content: is missing",
-                "entry.title: is missing",
-                "entry.tags.0: should be a text",
-                "at: should be a valid datetime or date, input is too short",
-                "mood: should be one of good, bad",
+                "content: Field required",
+                "entry.title: Field required",
+                "entry.tags.0: Input should be a valid string",
+                "at: Input should be a valid datetime or date, input is too short",
+                "mood: Input should be 'good' or 'bad'",
             ],
         ),
     ],
@@ -206,7 +194,7 @@ def test_a_path_field_that_the_rest_takes():
 def test_a_rest_does_not_overrule_the_path():
     async def rest(**rest: object): ...
 
-    with pytest.raises(UnfitError, match="a: is not known here"):
+    with pytest.raises(UnfitError, match="a: sent twice"):
         HandlerArguments(rest).bind({"a": "1"}, {"a": "2"})
 
 
@@ -230,9 +218,9 @@ def test_a_listener_gets_what_it_says_it_needs_or_is_not_called():
     arguments = HandlerArguments(Handlers().created)
 
     assert arguments.bind_data({"entry_id": "a"}) == {"entry_id": "a"}
-    with pytest.raises(UnfitError, match="entry_id: is missing"):
+    with pytest.raises(UnfitError, match="entry_id: Field required"):
         arguments.bind_data({"content": "x"})
-    with pytest.raises(UnfitError, match="content: should be a text"):
+    with pytest.raises(UnfitError, match="content: Input should be a valid string"):
         arguments.bind_data({"entry_id": "a", "content": 7})
 
 
@@ -410,24 +398,3 @@ async def opaque() -> Opaque: ...
 @pytest.mark.parametrize("function", [unsaid, anything, an_object, response, opaque])
 def test_what_is_not_declared_or_cannot_be_known_is_left_open(function: Callable[..., object]):
     assert schema_of_answer(function) == {}
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "says"),
-    [
-        (int, "secret", ("", "should be a whole number")),
-        (int, 1.5, ("", "should be a whole number")),
-        (float, "secret", ("", "should be a number")),
-        (bool, "secret", ("", "should be true or false")),
-        (str, 7, ("", "should be a text")),
-        (list[int], "secret", ("", "should be a list")),
-        (dict[str, int], "secret", ("", "should be a mapping")),
-        (dict[str, list[int]], {"a": [1, "x"]}, ("a.1", "should be a whole number")),
-        (Literal["a", "b"], "secret", ("", "should be one of a, b")),
-    ],
-)
-def test_a_mistake_is_said_in_our_words_without_what_was_sent(kind, value, says):
-    with pytest.raises(ValidationError) as raised:
-        TypeAdapter(kind).validate_python(value)
-
-    assert mistakes_in(raised.value) == [says]

@@ -284,7 +284,7 @@ def test_agents_that_cannot_be_are_reported():
 
     assert problems(Agents, "agents: {twice: {paths: [b/]}}\n") == [
         "agents.twice is one thing in Agents and another in manifest.yaml: say it in one place",
-        "agents.wrong.path: is not known here",
+        "agents.wrong.path: Unexpected keyword argument",
     ]
 
 
@@ -365,7 +365,7 @@ def test_too_many_of_a_thing_are_reported():
     )
 
     assert problems(many) == [
-        "tools: tuple should have at most 500 items after validation, not 501"
+        "tools: Tuple should have at most 500 items after validation, not 501"
     ]
 
 
@@ -374,7 +374,7 @@ def test_what_no_pipe_carries_is_reported():
         @mcp_tool("t", description="x" * 10_001)
         async def tool(self): ...
 
-    assert problems(Long) == ["tool: description: string should have at most 10000 characters"]
+    assert problems(Long) == ["tool.description: String should have at most 10000 characters"]
 
 
 class Doubled(Module):

@@ -78,6 +78,7 @@ ui:
   pages: [{title: Entities, path: /entities}]
 """
 
+UNKNOWN = "Unexpected keyword argument"
 SMALL = "name: a\nversion: 1.0.0\nmodule: module.py\n"
 
 
@@ -177,17 +178,20 @@ provides: X
             "agents.indexer.capabilities: 'Shell' is not one of read, write (or Read, Glob, Grep, "
             "Write, Edit), Bash, WebFetch"
         ),
-        "agents.indexer.sandbox.cpus: should be a number",
-        "agents.indexer.sandbox.workspace_access: should be one of none, ro, rw",
-        "agents.indexer.sandbox.workspace_acess: is not known here",
-        "hooks.0.asynch: is not known here",
+        (
+            "agents.indexer.sandbox.cpus: Input should be a valid number, unable to parse string as "
+            "a number"
+        ),
+        "agents.indexer.sandbox.workspace_access: Input should be 'none', 'ro' or 'rw'",
+        f"agents.indexer.sandbox.workspace_acess: {UNKNOWN}",
+        f"hooks.0.asynch: {UNKNOWN}",
         "hooks.0.event: 'created' is not a name of an event such as daily.entry.created",
         (
             "hooks.0.handler: 'h f' is not a handler such as hooks:on_entry_created, a file and "
             "its function"
         ),
-        "modul: is not known here",
-        "module: is missing",
+        f"modul: {UNKNOWN}",
+        "module: Field required",
         (
             "name: 'Brain' is not a name such as my-module: small letters, digits and dashes, at "
             "most 64"
@@ -198,7 +202,7 @@ provides: X
             "permissions.write.0: 'Modules/**' is a program's, a module's code, or a person's to "
             "decide; no module writes it"
         ),
-        "provides: should be a list",
+        "provides: Input should be a valid tuple",
         "version: '1.0' is not a version of three numbers such as 1.0.0",
     ]
 
@@ -214,16 +218,16 @@ PUBLISHES = "publishes:\n  "
         ("provides: [A B]\n", "provides.0: 'A B' is not a name of an interface"),
         ("provides: [A, A]\n", "provides: A is there 2 times; name it once"),
         ("mcp_tools: [a, {name: a, handler: t:b}]\n", "mcp_tools: a is there 2 times"),
-        ("description: [a]\n", "description: should be a text"),
-        ("agents: [a]\n", "agents: should be a mapping"),
-        ("agents: {a: b}\n", "agents.a: should be a mapping"),
+        ("description: [a]\n", "description: Input should be a valid string"),
+        ("agents: [a]\n", "agents: Input should be a valid dictionary"),
+        ("agents: {a: b}\n", "agents.a: Input should be a dictionary or"),
         ("agents: {A b: {}}\n", f"agents.A b: 'A b' {NOT_A_NAME}"),
         ("permissions: {bash: git}\n", "permissions.bash: should be true, false or a list"),
         ("permissions: {mcp: [a b]}\n", "permissions.mcp.0: 'a b' is not a name of a tool"),
         ("permissions: {read: [/etc/x]}\n", "permissions.read.0: '/etc/x' is outside the vault"),
         ("permissions: {write: [~/x]}\n", "permissions.write.0: '~/x' is outside the vault"),
-        ("permissions: {delete: [x]}\n", "permissions.delete: is not known here"),
-        ("permissions: {hooks: [a.b]}\n", "permissions.hooks.0: should be one of prompt.before"),
+        ("permissions: {delete: [x]}\n", f"permissions.delete: {UNKNOWN}"),
+        ("permissions: {hooks: [a.b]}\n", "permissions.hooks.0: Input should be 'prompt.before'"),
         ("routes: {prefix: api/x}\n", "routes.prefix: 'api/x' is not a prefix"),
         ("routes: {prefix: /api/x/y}\n", "routes.prefix: '/api/x/y' is not a prefix"),
         ("routes: {prefix: /api/notes}\n", "routes.prefix: /api/notes is the daemon's own"),
@@ -231,9 +235,9 @@ PUBLISHES = "publishes:\n  "
         ("schedules: [15m]\n", "schedules.0: should be such as {every: 15m}"),
         ("schedules: [{every: soon}]\n", "schedules.0: 'soon' is not a duration"),
         (f"{PUBLISHES}b.said: {{}}\n", "publishes.b.said: its name should begin with `a.`"),
-        (f"{PUBLISHES}a.said: {{w: string}}\n", "publishes.a.said.w: should be one of path, paths"),
+        (f"{PUBLISHES}a.said: {{w: string}}\n", "publishes.a.said.w: Input should be 'path'"),
         (f"{PUBLISHES}a.said: {{a w: free}}\n", "publishes.a.said.a w: 'a w' is not a name of a"),
-        (f"{PUBLISHES}a.said: [w]\n", "publishes.a.said: should be a mapping"),
+        (f"{PUBLISHES}a.said: [w]\n", "publishes.a.said: Input should be a valid dictionary"),
         (f"{PUBLISHES}a: {{}}\n", "publishes.a: 'a' is not a name of an event"),
         ("? [a]\n: b\n", "line 4: a key should be a word"),
     ],
@@ -253,7 +257,7 @@ def test_an_event_of_the_catalogue_is_not_declared_again():
 @pytest.mark.parametrize("name", ["", "A", "a_b", "1a", "-a", "a" * 65, "ä", "../x", "a.b"])
 def test_names_that_are_none(name):
     assert any(
-        "not a name" in one or "is missing" in one
+        "not a name" in one or "Field required" in one
         for one in problems(SMALL.replace("name: a", f"name: '{name}'"))
     )
 
