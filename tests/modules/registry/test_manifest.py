@@ -179,8 +179,8 @@ provides: X
             "Write, Edit), Bash, WebFetch"
         ),
         (
-            "agents.indexer.sandbox.cpus: Input should be a valid number, unable to parse string as "
-            "a number"
+            "agents.indexer.sandbox.cpus: Input should be a valid number, unable to parse string "
+            "as a number"
         ),
         "agents.indexer.sandbox.workspace_access: Input should be 'none', 'ro' or 'rw'",
         f"agents.indexer.sandbox.workspace_acess: {UNKNOWN}",
