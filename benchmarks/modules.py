@@ -19,6 +19,7 @@ from parachuted.events import Bus
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
+from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import Interfaces
 from parachuted.modules.hosting.manager import ModuleManager
@@ -67,9 +68,11 @@ async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
         trust,
         lambda approved: InProcessHost(approved, _Services(approved)),  # type: ignore[arg-type]
         ModuleHooks(_Nobody(), vault, clock),  # type: ignore[arg-type]
-        EventPublisher(bus),
-        Interfaces({}, audit),
-        ModuleScheduler(clock, None, audit),
+        ModuleExchange(
+            EventPublisher(bus, audit),
+            Interfaces({}, audit),
+            ModuleScheduler(clock, None, audit),
+        ),
         audit,
         ModuleReports(bus, lambda _subject, _problem: None),
     )

@@ -45,6 +45,7 @@ from parachuted.mcp.servers import McpServers
 from parachuted.modules.agent_service import AgentService
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import AuthorReach, EventPublisher
+from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import Interfaces
@@ -53,7 +54,8 @@ from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_containers import ModuleContainers
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.module_hooks import ModuleHooks
-from parachuted.modules.hosting.module_state import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
+from parachuted.modules.hosting.module_state import MODULE_SCHEDULES
+from parachuted.modules.hosting.outside_folders import OutsideAccess
 from parachuted.modules.hosting.schedules import ModuleScheduler, SetSchedules
 from parachuted.modules.hosting.status import ModuleReports
 from parachuted.modules.hosting.system_files import SystemFiles
@@ -416,7 +418,16 @@ def build_modules(
         return made
 
     reach = AuthorReach(authenticator.ring.identity, authenticator.holds, agents.active_runs)
-    manager = _make_manager(watched, vault, trust, hooks, reach, make_host)
+    audit = ModuleAudit(vault.audit, watched.clock)
+    exchange = _make_exchange(watched, audit, reach)
+    manager = ModuleManager(
+        trust,
+        make_host,
+        ModuleHooks(hooks, folder, watched.clock),
+        exchange,
+        audit,
+        ModuleReports(watched.bus, watched.problems.set),
+    )
     helper = maintenance(SystemFiles(home, folder).tools)
     core_agents = {helper.name: helper}
     contexts = ContextAssembly(watched.index, loop.watches.watched_by, vault.strangers)
@@ -431,21 +442,13 @@ def build_modules(
 
     sources = ModuleContextSources(
         vaults=vault.granted,
-        user_home=user_home,
-        kept_out=(home, folder),
-        own_folders=own_folders,
-        data=watched.folder / MODULE_DATA,
-        has_model=agents.chosen.backend.name != "offline",
+        folder=watched.folder,
+        outside=OutsideAccess(user_home=user_home, kept_out=(home, folder), own=own_folders),
         agents_of=agents_of,
         suggestions=vault.suggestions,
-        state=watched.folder / MODULE_STATE,
-        publish=manager.publish,
-        writing=manager.publishing.writing,
-        interface=manager.interfaces.get,
-        scheduler=manager.scheduler,
-        activity=ActivityLog(watched.root),
+        exchange=exchange,
+        activity=ActivityLog(watched.root, watched.clock),
         contexts=contexts,
-        clock=watched.clock,
     )
     return ModuleParts(
         trust=trust,
@@ -458,25 +461,12 @@ def build_modules(
     )
 
 
-def _make_manager(
-    watched: WatchedVault,
-    vault: VaultParts,
-    trust: ModuleApprovals,
-    hooks: Hooks,
-    reach: AuthorReach,
-    make_host: Callable[[ApprovedModule], ModuleHost],
-) -> ModuleManager:
-    audit = ModuleAudit(vault.audit, watched.clock)
+def _make_exchange(watched: WatchedVault, audit: ModuleAudit, reach: AuthorReach) -> ModuleExchange:
     schedules = SetSchedules(watched.folder / MODULE_SCHEDULES)
-    return ModuleManager(
-        trust,
-        make_host,
-        ModuleHooks(hooks, watched.settings.vault, watched.clock),
-        EventPublisher(watched.bus, reach),
+    return ModuleExchange(
+        EventPublisher(watched.bus, audit, reach),
         Interfaces(paired(watched.settings.modules.providers), audit),
         ModuleScheduler(watched.clock, watched.state, audit, schedules),
-        audit,
-        ModuleReports(watched.bus, watched.problems.set),
     )
 
 

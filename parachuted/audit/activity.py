@@ -7,13 +7,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 
 from parachuted.access.notes import Activity
 from parachuted.audit.files import append, opened
 from parachuted.errors import EditRefusedError, StorageFailedError, storage_errors
-from parachuted.texts.times import time_of
+from parachuted.texts.times import utc_now
 from parachuted.texts.visible import one_line
 from parachuted.vault import VaultRoot
 from parachuted.vault.root import read_all
@@ -27,11 +27,11 @@ _LARGEST = 32 << 20
 class ActivityLog:
     """The log of one vault. Blocks on the disk."""
 
-    def __init__(self, root: VaultRoot) -> None:
-        self._root = root
+    def __init__(self, root: VaultRoot, clock: Callable[[], datetime] = utc_now) -> None:
+        self._root, self.clock = root, clock
 
-    def append(self, activity: Activity, at: datetime) -> None:
-        """Add a line durably. Raises EditRefusedError, StorageFailedError. `at` has a zone."""
+    def append(self, activity: Activity) -> None:
+        """Add a line to its day, durably. Raises EditRefusedError, StorageFailedError."""
         if len(activity.summary) > _LONGEST_SUMMARY:
             raise EditRefusedError(
                 f"a summary of an activity has at most {_LONGEST_SUMMARY:,} characters"
@@ -46,7 +46,7 @@ class ActivityLog:
         }
         line = json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with storage_errors("the activity log could not be written"):
-            append(self._root, FOLDER, f"{time_of(at)[:10]}.jsonl", line, durably=True)
+            append(self._root, FOLDER, f"{activity.ts[:10]}.jsonl", line, durably=True)
 
     def read(self, day: str) -> list[Activity]:
         """What was logged that day, oldest first, but for lines that cannot be read. Raises

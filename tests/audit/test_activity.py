@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 
 import pytest
 
@@ -12,7 +11,6 @@ from parachuted.audit.activity import FOLDER, ActivityLog
 from parachuted.errors import EditRefusedError, StorageFailedError
 from parachuted.vault import VaultRoot
 
-NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 ONE = Activity(
     ts="2026-11-23T12:00:00Z",
     summary="Talked about beans",
@@ -31,8 +29,8 @@ def vault(tmp_path):
 
 def test_a_line_has_the_fields_that_apps_read(vault):
     log = ActivityLog(VaultRoot(vault))
-    log.append(ONE, NOON)
-    log.append(Activity(ts="2026-11-23T12:01:00Z", summary="Zwei\nZeilen"), NOON)
+    log.append(ONE)
+    log.append(Activity(ts="2026-11-23T12:01:00Z", summary="Zwei\nZeilen"))
 
     first, second = (vault / FOLDER / "2026-11-23.jsonl").read_text().splitlines()
     assert json.loads(first) == {
@@ -56,7 +54,7 @@ def test_the_older_layout_and_torn_lines_are_read(vault):
     log = ActivityLog(VaultRoot(vault))
     (vault / FOLDER).mkdir(parents=True)
     (vault / FOLDER / "2026-11-23.jsonl").write_text('{"ts": "cut o')
-    log.append(ONE, NOON)
+    log.append(ONE)
 
     assert [one.summary for one in log.read("2026-11-23")] == ["older", "Talked about beans"]
 
@@ -76,7 +74,7 @@ def test_no_link_is_followed(vault, tmp_path):
     (vault / FOLDER).symlink_to(tmp_path / "outside")
     log = ActivityLog(VaultRoot(vault))
     with pytest.raises(StorageFailedError):
-        log.append(ONE, NOON)
+        log.append(ONE)
     with pytest.raises(StorageFailedError):
         log.read("2026-11-23")
 
@@ -84,10 +82,10 @@ def test_no_link_is_followed(vault, tmp_path):
     (vault / FOLDER).mkdir()
     (vault / FOLDER / "2026-11-23.jsonl").symlink_to(tmp_path / "outside/2026-11-23.jsonl")
     with pytest.raises(StorageFailedError):
-        log.append(ONE, NOON)
+        log.append(ONE)
     assert "Talked" not in (tmp_path / "outside/2026-11-23.jsonl").read_text()
 
 
 def test_a_summary_has_its_limit(vault):
     with pytest.raises(EditRefusedError, match="at most"):
-        ActivityLog(VaultRoot(vault)).append(Activity(ts="", summary="x" * 5_000), NOON)
+        ActivityLog(VaultRoot(vault)).append(Activity(ts="", summary="x" * 5_000))

@@ -16,6 +16,7 @@ from parachuted.hooks import HookDecision, HookEvent
 from parachuted.hooks.decision import HookParticipant
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
+from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces, ProvidedInterface
 from parachuted.modules.hosting.manager import ModuleManager
@@ -87,13 +88,16 @@ class ManagerRig:
         self.bus.subscribe(self.events.append)
         self.trust = FailingApprovals(self.home, self.vault, env=dict(os.environ))
         audit = ModuleAudit(self.audit, self.clock)
+        self.exchange = ModuleExchange(
+            EventPublisher(self.bus, audit),
+            Interfaces({}, audit),
+            ModuleScheduler(self.clock, None, audit),
+        )
         self.modules = ModuleManager(
             self.trust,
             lambda approved: InProcessHost(approved, self.services(approved)),
             ModuleHooks(self.asker, self.vault, self.clock),
-            EventPublisher(self.bus),
-            Interfaces({}, audit),
-            ModuleScheduler(self.clock, None, audit),
+            self.exchange,
             audit,
             ModuleReports(self.bus, self.problems.__setitem__),
         )
@@ -109,11 +113,11 @@ class ManagerRig:
         return datetime.now(UTC)
 
     def services(self, approved: ApprovedModule) -> Services:
-        name, modules = approved.name, self.modules
+        name, events = approved.name, self.exchange.events
         given = StubServices(
             name=name,
             config=self.config,
-            tell=lambda event, data: modules.publish(name, event, data, current()),
+            tell=lambda event, data: events.publish(name, event, data, current()),
             find=self.find,
         )
         given.state = self.memory.setdefault(name, given.state)

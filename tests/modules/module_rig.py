@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.caller import NO_CALLER, Caller, current
+from parachuted.access.own_folders import OwnFolders
 from parachuted.access.strangers import Strangers
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.job import Backend, RunLimits
@@ -24,8 +25,10 @@ from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccounts
 from parachuted.hooks import Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
+from parachuted.modules.hosting.interfaces import CallingModule
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
+from parachuted.modules.hosting.outside_folders import OutsideAccess
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.manifest import read_manifest
@@ -48,6 +51,7 @@ from tests.search.search_rig import SearchRig
 
 LIMITS = RunLimits(timeout_s=30, max_turns=10, max_cost_usd=0.5)
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+UNRECORDED = ModuleAudit(NullAuditRecorder(), lambda: NOON)
 
 
 def acted_on() -> Caller:
@@ -154,6 +158,29 @@ class Prompts:
         self.get = said
 
 
+def outside(
+    home: Path, *, kept_out: tuple[Path, ...] = (), own: Sequence[str] = ()
+) -> OutsideAccess:
+    return OutsideAccess(user_home=home, kept_out=kept_out, own=OwnFolders(own, home))
+
+
+class RigExchange:
+    """Events that are remembered, and interfaces that are given."""
+
+    def __init__(self, rig: ModuleRig, interfaces: dict[str, object]) -> None:
+        self.events = self.interfaces = self
+        self.scheduler, self._rig, self._interfaces = rig.scheduler, rig, interfaces
+
+    def publish(self, module: str, event: str, data: dict[str, object], _caller: Caller) -> None:
+        self._rig.published.append((module, event, dict(data)))
+
+    def writing(self, _path: str, _caller: Caller) -> Any:
+        return nullcontext(lambda _written: None)
+
+    def get(self, name: str, _caller: CallingModule) -> object | None:
+        return self._interfaces.get(name)
+
+
 class ModuleRig:
     """`save` is a person's; `bounded` is what a module gets."""
 
@@ -173,9 +200,7 @@ class ModuleRig:
         self.vaults = GrantedVaults(self.store, self.library.index, self.library.search, self.audit)
 
         self.state = open_state(folder / "state.journal")
-        self.scheduler = ModuleScheduler(
-            self.clock, self.state, ModuleAudit(NullAuditRecorder(), self.clock)
-        )
+        self.scheduler = ModuleScheduler(self.clock, self.state, UNRECORDED)
         self.bus = Bus(self.clock)
         self.bus.subscribe(self.events.append)
 
@@ -201,23 +226,13 @@ class ModuleRig:
         agents = agents or self.agents()
         sources = ModuleContextSources(
             vaults=self.vaults,
-            user_home=self.folder / "person",
-            kept_out=(self.vault,),
-            own_folders=None,
-            data=self.folder / "state/module-data",
-            has_model=True,
+            folder=self.folder / "state",
+            outside=outside(self.folder / "person", kept_out=(self.vault,)),
             agents_of=agents.of,
             suggestions=agents.guards.suggestions,
-            state=self.folder / "state/modules",
-            publish=lambda module, event, data, _caller: self.published.append(
-                (module, event, dict(data))
-            ),
-            writing=lambda *_: nullcontext(lambda _written: None),
-            interface=lambda name, _caller: (interfaces or {}).get(name),
-            scheduler=self.scheduler,
-            activity=ActivityLog(self.root),
+            exchange=RigExchange(self, interfaces or {}),
+            activity=ActivityLog(self.root, self.clock),
             contexts=ContextAssembly(self.library.index, lambda _path: ()),
-            clock=self.clock,
         )
         return ModuleContext(approved, sources, acted_on)
 

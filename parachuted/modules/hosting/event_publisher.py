@@ -24,6 +24,7 @@ from parachuted.events.fields import HOLDS, FieldKind, fits
 from parachuted.history.run_account import NAME
 from parachuted.keys import NOWHERE, Identity
 from parachuted.modules.declare import EventMark
+from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.results import to_json
@@ -93,8 +94,8 @@ _KINDS = f"the kinds are {', '.join(FieldKind)}"
 class EventPublisher:
     """Publishes modules' events, and remembers their causes, which the reactions then have."""
 
-    def __init__(self, bus: Bus, reach: AuthorReach | None = None) -> None:
-        self._bus, self._reach = bus, reach
+    def __init__(self, bus: Bus, audit: ModuleAudit, reach: AuthorReach | None = None) -> None:
+        self._bus, self._audit, self._reach = bus, audit, reach
         self._names: dict[str, set[str]] = {}
         self._authorities: OrderedDict[int, Caller] = OrderedDict()
         self._inboxes: tuple[Inbox, ...] = ()
@@ -132,6 +133,11 @@ class EventPublisher:
 
     def publish(self, module: str, event: str, data: Mapping[str, object], caller: Caller) -> None:
         """Raises ActRefusedError for what is not its own or not declared, too much, or a circle."""
+        with self._audit.call("module", module, module, f"event {event}", caller) as answer:
+            answer.value = data
+            self._publish(module, event, data, caller)
+
+    def _publish(self, module: str, event: str, data: Mapping[str, object], caller: Caller) -> None:
         first = event.partition(".")[0]
         if first != module or first in CORE:
             raise ActRefusedError(

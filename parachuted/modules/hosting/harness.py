@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from parachuted.access.caller import NO_CALLER, Caller, WorkRequest, current
 from parachuted.access.events import EventFilter
 from parachuted.access.grant import CallerGrant, grant_of
+from parachuted.access.own_folders import OwnFolders
 from parachuted.agents.job import AgentResult, TextStep
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.chain import NullAuditRecorder
@@ -26,14 +27,17 @@ from parachuted.keys import EVERYWHERE
 from parachuted.modules.agent_runs import AgentResources, AgentStep, RunAccess
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
+from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.host import CallOptions, ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import (
     ModuleContext,
     ModuleContextSources,
     is_for_person,
 )
+from parachuted.modules.hosting.outside_folders import OutsideAccess
 from parachuted.modules.hosting.route_table import ModuleRouteTable
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
@@ -70,7 +74,7 @@ class ModuleHarness:
     ) -> None:
         self._host, self._services = host, services
         self._asking = asking or Caller(request=WorkRequest(by="person"))
-        self.published: list[tuple[str, Mapping[str, object]]] = services.published
+        self.published: list[tuple[str, Mapping[str, object]]] = services.events.published
         self.asked: list[tuple[str, str]] = services.asked
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = services.suggested
         self.state: StateAccess = services.state
@@ -267,13 +271,13 @@ class _HarnessServices(ModuleContext):
         interfaces: Mapping[str, object],
     ) -> None:
         self.answers: Callable[[str, str], str] | None = None
-        self.published: list[tuple[str, Mapping[str, object]]] = []
         self.asked: list[tuple[str, str]] = []
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = []
-        self.scheduler = ModuleScheduler(utc_now, None, ModuleAudit(NullAuditRecorder(), utc_now))
+        audit = ModuleAudit(NullAuditRecorder(), utc_now)
+        self.scheduler = ModuleScheduler(utc_now, None, audit)
         self._seeing = asyncio.Lock()
-        self._publishing = EventPublisher(Bus(utc_now))
-        self._publishing.declare(approved.manifest)
+        self.events = _HarnessEvents(Bus(utc_now), audit)
+        self.events.declare(approved.manifest)
         root, self._index = VaultRoot(vault), VaultIndex()
         self._scanner = Scanner(root, self._index, load_ignore(root))
         objects, history = ObjectStore(private / "objects"), History(private / "history.db")
@@ -287,28 +291,20 @@ class _HarnessServices(ModuleContext):
         self.make_run = partial(CallRun, store)
         sources = ModuleContextSources(
             vaults=GrantedVaults(store, self._index, self._search),
-            data=private / "data",
-            user_home=Path.home(),
-            kept_out=(vault,),
-            own_folders=None,
-            has_model=True,
-            agents_of=lambda _approved: cast(ModuleAgents, None),  # none works here
+            folder=private,
+            outside=OutsideAccess(
+                user_home=Path.home(), kept_out=(vault,), own=OwnFolders((), Path.home())
+            ),
+            agents_of=lambda _approved: cast(ModuleAgents, _NoAgents()),
             suggestions=None,
-            state=private / "state",
-            publish=self._publish,
-            writing=self._publishing.writing,
-            interface=lambda name, _caller: interfaces.get(name),
-            scheduler=self.scheduler,
+            exchange=ModuleExchange(
+                self.events, _HarnessInterfaces(interfaces, audit), self.scheduler
+            ),
             activity=ActivityLog(root),
             contexts=ContextAssembly(self._index, lambda _path: ()),
-            clock=utc_now,
         )
         super().__init__(approved, sources, _acted_on)
         self.runs = _HarnessRuns(self)
-
-    def _publish(self, module: str, event: str, data: Mapping[str, object], caller: Caller) -> None:
-        self._publishing.publish(module, event, data, caller)
-        self.published.append((event, data))
 
     async def run_agent(self, agent: str, prompt: str, _options: Mapping[str, object]) -> str:
         self.asked.append((agent, prompt))
@@ -359,6 +355,31 @@ class _HarnessServices(ModuleContext):
 
     async def _notice(self, _paths: Iterable[str]) -> None:
         await self.see()
+
+
+class _HarnessEvents(EventPublisher):
+    def __init__(self, bus: Bus, audit: ModuleAudit) -> None:
+        super().__init__(bus, audit)
+        self.published: list[tuple[str, Mapping[str, object]]] = []
+
+    def publish(self, module: str, event: str, data: Mapping[str, object], caller: Caller) -> None:
+        super().publish(module, event, data, caller)
+        self.published.append((event, data))
+
+
+class _HarnessInterfaces(Interfaces):
+    """The objects that a test gives in place of other modules."""
+
+    def __init__(self, objects: Mapping[str, object], audit: ModuleAudit) -> None:
+        super().__init__({}, audit)
+        self._objects = objects
+
+    def get(self, name: str, _caller: CallingModule) -> Any:  # noqa: ANN401  whatever the test gave
+        return self._objects.get(name)
+
+
+class _NoAgents:
+    has_model = True
 
 
 class _HarnessRuns:

@@ -17,12 +17,11 @@ from parachuted.access.events import EventFilter
 from parachuted.access.grant import grant_of
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.modules.hosting.audited import ModuleAudit
-from parachuted.modules.hosting.event_publisher import EventPublisher, Inbox
+from parachuted.modules.hosting.event_publisher import Inbox
+from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.host import COMMAND_LIMIT_S, ModuleHost
-from parachuted.modules.hosting.interfaces import InterfaceChoice, Interfaces, start_order
+from parachuted.modules.hosting.interfaces import InterfaceChoice, start_order
 from parachuted.modules.hosting.module_hooks import ModuleHook, ModuleHooks
-from parachuted.modules.hosting.route_table import ModuleRouteTable
-from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.hosting.status import ModuleFinding, ModuleReports, ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry, reads_any_note
@@ -61,15 +60,14 @@ class ModuleManager:
         trust: ModuleApprovals,
         make_host: Callable[[ApprovedModule], ModuleHost],
         hooks: ModuleHooks,
-        publishing: EventPublisher,
-        interfaces: Interfaces,
-        scheduler: ModuleScheduler,
+        exchange: ModuleExchange,
         audit: ModuleAudit,
         reports: ModuleReports,
     ) -> None:
         self._trust, self._make_host, self._hooks = trust, make_host, hooks
-        self.publishing, self.interfaces, self.scheduler = publishing, interfaces, scheduler
-        self._audit, self._reports, self.routes = audit, reports, ModuleRouteTable()
+        self._exchange, self._audit, self._reports = exchange, audit, reports
+        self.routes, self.interfaces = exchange.routes, exchange.interfaces
+        self.scheduler = exchange.scheduler
         self._modules: dict[str, _Module] = {}
         self._entries: list[ModuleEntry] = []
         self.look_every_s, self._is_behind = 2.0, True
@@ -92,7 +90,7 @@ class ModuleManager:
                 self._entries = entries
 
     async def stop(self) -> None:
-        self.publishing.deliver_to(())
+        self._exchange.events.deliver_to(())
         async with self._lock:
             await self._end(list(self._modules.values()))
 
@@ -256,12 +254,6 @@ class ModuleManager:
         found = self.interfaces.find(name)
         return found and await found[0].call_interface(name, method, (), {}, NO_CALLER)
 
-    def publish(self, module: str, event: str, data: Mapping[str, object], caller: Caller) -> None:
-        """Raises ActRefusedError for an event that is not its own."""
-        with self._audit.call("module", module, module, f"event {event}", caller) as answer:
-            answer.value = data
-            self.publishing.publish(module, event, data, caller)
-
     async def _begin(self, ready: list[ApprovedModule]) -> None:
         for started_together in start_order(ready):
             async with asyncio.TaskGroup() as group:
@@ -274,7 +266,7 @@ class ModuleManager:
         host: ModuleHost | None = None
         try:
             await self._hooks.ask_to_load(module.approved)
-            self.publishing.declare(module.approved.manifest)
+            self._exchange.events.declare(module.approved.manifest)
             host = self._make_host(module.approved)
             await host.start()
             self._serve(module, host)
@@ -288,24 +280,20 @@ class ModuleManager:
             )
             if host is not None:
                 await host.stop()
-            self.publishing.withdraw(name)
+            self._exchange.events.withdraw(name)
         else:
             log.info("a module is running", extra={"of": name, "version": version})
             self._reports.began(module.approved)
 
     def _serve(self, module: _Module, host: ModuleHost) -> None:
-        declared, manifest = host.declared, module.approved.manifest
-        self.routes.add(host)
-        is_trusted = module.approved.trust != "untrusted"
-        for interface in declared.provides:
-            self.interfaces.offer(host, interface, is_trusted=is_trusted)
-        self.scheduler.add(host)
-        can_hear = EventFilter.of_module(
+        manifest = module.approved.manifest
+        self._exchange.add(host, is_trusted=module.approved.trust != "untrusted")
+        event_filter = EventFilter.of_module(
             host.name,
             grant_of(manifest.permissions.read),
             has_others=reads_any_note(manifest, module.approved.trust),
         )
-        module.host, module.inbox = host, Inbox(host, can_hear)
+        module.host, module.inbox = host, Inbox(host, event_filter)
         module.delivery = asyncio.get_running_loop().create_task(
             module.inbox.run(), name=f"events of {host.name}"
         )
@@ -325,9 +313,7 @@ class ModuleManager:
                     group.create_task(work, name=f"end {approved.name}")
 
     async def _end_one(self, module: _Module, host: ModuleHost) -> None:
-        self.routes.remove(host.name)
-        self.interfaces.withdraw(host)
-        self.scheduler.remove(host)
+        self._exchange.remove(host)
         if module.delivery is not None:
             module.delivery.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -336,12 +322,12 @@ class ModuleManager:
             await host.stop()
         except Exception:  # a wall, as for what it begins
             log.exception("a module did not end as it should", extra={"of": host.name})
-        self.publishing.withdraw(host.name)
+        self._exchange.events.withdraw(host.name)
         self._reports.ended(module.approved)
 
     def _deliver(self) -> None:
         modules = self._modules.values()
-        self.publishing.deliver_to(one.inbox for one in modules if one.inbox is not None)
+        self._exchange.events.deliver_to(one.inbox for one in modules if one.inbox is not None)
         self._hooks.set_participants(
             ModuleHook(host, spec, self._audit, is_trusted=self.trust_of(host.name).is_trusted)
             for host in self.hosts()

@@ -78,6 +78,10 @@ class ModuleAgents:
     def is_trusted(self) -> bool:
         return self._approved.trust != "untrusted"
 
+    @property
+    def has_model(self) -> bool:
+        return self._runs.services.backend.name != "offline"
+
     async def run(
         self, agent: str, prompt: str, options: Mapping[str, object], caller: Caller
     ) -> str:

@@ -7,23 +7,27 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
 from parachuted.access.caller import Caller, acting, current
 from parachuted.access.grant import CallerGrant
 from parachuted.access.notes import Activity, ContextPreview
-from parachuted.access.own_folders import OwnFolders
 from parachuted.audit.activity import ActivityLog
 from parachuted.context import DEFAULT_TOKENS, ContextAssembly
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules.agent_runs import RunAccess
-from parachuted.modules.hosting.interfaces import CallingModule as InterfaceCaller
+from parachuted.modules.hosting.exchange import ModuleExchange
+from parachuted.modules.hosting.interfaces import CallingModule
 from parachuted.modules.hosting.module_agents import ModuleAgents, ModuleRuns
-from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
-from parachuted.modules.hosting.outside_folders import OutsideFolders
-from parachuted.modules.hosting.schedules import ModuleScheduler, ModuleSchedules
+from parachuted.modules.hosting.module_state import (
+    MODULE_DATA,
+    MODULE_STATE,
+    ModuleState,
+    make_data_folder,
+)
+from parachuted.modules.hosting.outside_folders import OutsideAccess, OutsideFolders
+from parachuted.modules.hosting.schedules import ModuleSchedules
 from parachuted.modules.registry.approved import ApprovedModule, reads_any_note
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import (
@@ -38,7 +42,7 @@ from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.suggestions import Proposal, Suggestions
 from parachuted.suggestions.suggestion import ACTIONS
 from parachuted.texts.times import time_of
-from parachuted.vault import Requester, VaultPath, WriteResult, printable
+from parachuted.vault import Requester, VaultPath, printable
 
 
 class ModuleActivity:
@@ -46,10 +50,9 @@ class ModuleActivity:
         self,
         approved: ApprovedModule,
         log: ActivityLog,
-        clock: Callable[[], datetime],
         caller: Callable[[], Caller],
     ) -> None:
-        self._name, self._log, self._clock, self._caller = approved.name, log, clock, caller
+        self._name, self._log, self._caller = approved.name, log, caller
         self._reads_all = reads_any_note(approved.manifest, approved.trust)
 
     async def log(
@@ -62,16 +65,15 @@ class ModuleActivity:
         exchange_number: int = 0,
     ) -> None:
         self._caller().check()
-        now = self._clock()
         activity = Activity(
-            ts=time_of(now),
+            ts=time_of(self._log.clock()),
             summary=summary,
             session_id=session_id,
             session_title=session_title,
             agent_type=agent_type,
             exchange_number=exchange_number,
         )
-        await asyncio.to_thread(self._log.append, activity, now)
+        await asyncio.to_thread(self._log.append, activity)
 
     async def read(self, day: str) -> list[Activity]:
         if self._caller().checked().grant.is_limited or not self._reads_all:
@@ -101,25 +103,16 @@ _LOGGED_AS = "parachuted.modules"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleContextSources:
+    """What the services of all modules are made from. `folder` has all modules' data and states."""
+
     vaults: GrantedVaults
-    # the folders in which each module has its data folder and its state
-    data: Path
-    state: Path
-    # the person's folders outside the vault: none in `kept_out` is read, `own_folders` are theirs
-    user_home: Path
-    kept_out: tuple[Path, ...]
-    own_folders: OwnFolders | None
-    has_model: bool
+    folder: Path
+    outside: OutsideAccess
     agents_of: Callable[[ApprovedModule], ModuleAgents]
     suggestions: Suggestions | None
-    publish: Callable[[str, str, Mapping[str, object], Caller], None]
-    # entered for each write, with the caller; gives what is called with its result
-    writing: Callable[[VaultPath, Caller], AbstractContextManager[Callable[[WriteResult], None]]]
-    interface: Callable[[str, InterfaceCaller], object | None]
-    scheduler: ModuleScheduler
+    exchange: ModuleExchange
     activity: ActivityLog
     contexts: ContextAssembly
-    clock: Callable[[], datetime]
 
 
 class ModuleContext:
@@ -145,23 +138,17 @@ class ModuleContext:
             name,
             self._bounds,
             caller=caller,
-            writing=lambda path: sources.writing(path, caller()),
+            writing=lambda path: sources.exchange.events.writing(path, caller()),
             is_strangers=self._is_strange,
         )
         self.folders: FolderAccess = OutsideFolders(
-            name,
-            permissions.folders,
-            sources.user_home,
-            sources.kept_out,
-            caller,
-            sources.own_folders,
+            name, permissions.folders, sources.outside, caller
         )
-        self.has_model = sources.has_model
-        activity: ActivityAccess = ModuleActivity(approved, sources.activity, sources.clock, caller)
-        self.activity = activity
-        self.schedules: ScheduleAccess = ModuleSchedules(name, sources.scheduler, caller)
-        self.state: StateAccess = ModuleState(sources.state / name, caller)
+        self.activity: ActivityAccess = ModuleActivity(approved, sources.activity, caller)
+        self.schedules: ScheduleAccess = ModuleSchedules(name, sources.exchange.scheduler, caller)
+        self.state: StateAccess = ModuleState(sources.folder / MODULE_STATE / name, caller)
         self._agents = sources.agents_of(approved)
+        self.has_model = self._agents.has_model
         runs = ModuleRuns(name, self._agents, caller)
         self.runs: RunAccess = runs
         self.close = runs.close
@@ -169,7 +156,7 @@ class ModuleContext:
 
     @property
     def data_folder(self) -> Path:
-        return make_data_folder(self._sources.data, self.name)
+        return make_data_folder(self._sources.folder / MODULE_DATA, self.name)
 
     @property
     def current_call(self) -> CurrentCall:
@@ -207,7 +194,7 @@ class ModuleContext:
         if self._is_strange:
             caller.taint.read(f"the event {event[:80]}, of the module {self.name}")
         fields = {**data, "causes": list(caller.causes)} if caller.causes else data
-        self._sources.publish(self.name, event, fields, caller)
+        self._sources.exchange.events.publish(self.name, event, fields, caller)
 
     def get_interface(self, name: str) -> object | None:
         self._acting()
@@ -216,8 +203,8 @@ class ModuleContext:
                 f"the module {self.name} may not use {name[:80]}: its manifest does not name it "
                 "in optional_requires"
             )
-        return self._sources.interface(
-            name, InterfaceCaller(name=self.name, own=self._acting, delegated=self._delegated)
+        return self._sources.exchange.interfaces.get(
+            name, CallingModule(name=self.name, own=self._acting, delegated=self._delegated)
         )
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:

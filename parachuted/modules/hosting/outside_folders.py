@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from parachuted.access.caller import Caller
@@ -25,26 +26,34 @@ _MOST_LOOKED_AT = 100_000
 _MOST_ADVISED = 100
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideAccess:
+    """What holds for all modules: `~/` is `user_home`, `own` are the folders that a person said are
+    theirs, and nothing of `kept_out` is read, wherever it lies.
+    """
+
+    user_home: Path
+    kept_out: tuple[Path, ...] = ()
+    own: OwnFolders
+
+
 class OutsideFolders:
     """`FolderAccess` of one module, without links and hidden files. What is read there counts as a
-    stranger's text, unless it lies in `own`, the folders that a person said are theirs.
+    stranger's text, unless it lies in a folder of the person's own.
     """
 
     def __init__(
         self,
         module: str,
         folders: Sequence[str],
-        user_home: Path,
-        kept_out: Sequence[Path],
+        access: OutsideAccess,
         caller: Callable[[], Caller],
-        own: OwnFolders | None = None,
     ) -> None:
-        """Of `kept_out` nothing is read, wherever it lies."""
-        self._module, self._home, self._caller = module, user_home, caller
-        self._folders = tuple(outside_path(folder, user_home) for folder in folders)
-        self._own = own or OwnFolders((), user_home)
+        self._module, self._home, self._caller = module, access.user_home, caller
+        self._folders = tuple(outside_path(folder, access.user_home) for folder in folders)
+        self._own = access.own
         self._advised = set[str]()
-        self._kept_out = tuple(path.resolve() for path in kept_out)
+        self._kept_out = tuple(path.resolve() for path in access.kept_out)
 
     async def read(self, path: str) -> str:
         """As `FolderAccess.read`, of at most 4 MB of UTF-8."""

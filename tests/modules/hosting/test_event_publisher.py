@@ -18,6 +18,7 @@ from parachuted.modules.hosting.event_publisher import MOST_BYTES, EventPublishe
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.runs.run_request import CurrentRun
 from parachuted.vault import VaultPath, WriteResult
+from tests.modules.module_rig import UNRECORDED
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def bus() -> Bus:
 
 @pytest.fixture
 def publishing(bus: Bus) -> EventPublisher:
-    return EventPublisher(bus)
+    return EventPublisher(bus, UNRECORDED)
 
 
 def manifest(name: str, **publishes: Mapping[str, FieldKind]) -> Manifest:

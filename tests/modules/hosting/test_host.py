@@ -31,7 +31,7 @@ from parachuted.modules.results import Finding, Response
 from parachuted.modules.services import Services
 from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.container_rig import ContainerRig
-from tests.modules.module_rig import ModuleRig
+from tests.modules.module_rig import ModuleRig, outside
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
 Begin = Callable[..., "asyncio.Future[ModuleHost]"]
@@ -541,7 +541,7 @@ def notes_rig(module_rig: ModuleRig) -> ModuleRig:
 def reader(module_rig: ModuleRig) -> StubServices:
     vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
     home = module_rig.folder
-    return StubServices(vault=vault, folders=OutsideFolders("daily", [], home, (), Caller))
+    return StubServices(vault=vault, folders=OutsideFolders("daily", [], outside(home), Caller))
 
 
 async def test_notes_are_read_edited_moved_and_uploaded_wherever_it_runs(begin, notes_rig):

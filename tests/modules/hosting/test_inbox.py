@@ -17,6 +17,7 @@ from parachuted.modules.declare import EventMark
 from parachuted.modules.hosting.event_publisher import MOST_WAITING, EventPublisher, Inbox
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.registry.declaration import ModuleDeclaration
+from tests.modules.module_rig import UNRECORDED
 from tests.modules.small_modules import until
 
 ALL = EventFilter.of_module("daily", grant_of(["**"]), has_others=True)
@@ -135,7 +136,9 @@ async def test_the_events_causes_and_its_run_are_carried_on():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER, BESIDE)
     reported = event("a.md", causes=["c1", "c2"], run="r1")
-    one.put(reported, EventPublisher(Bus(lambda: reported.timestamp)).caller_of(reported))
+    one.put(
+        reported, EventPublisher(Bus(lambda: reported.timestamp), UNRECORDED).caller_of(reported)
+    )
 
     async with telling(one):
         await until(lambda: len(hears.causes) == 2)

@@ -6,13 +6,10 @@ import pytest
 
 from parachuted.access.caller import Caller
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
-from parachuted.texts.times import utc_now
-from tests.modules.module_rig import MemoryAudit
+from tests.modules.module_rig import UNRECORDED
 
 BRAIN = "BrainInterface"
-UNRECORDED = ModuleAudit(MemoryAudit(), utc_now)
 ANYBODY = CallingModule(own=Caller, delegated=lambda caller: caller)
 
 

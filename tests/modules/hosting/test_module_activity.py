@@ -25,8 +25,8 @@ def make(tmp_path):
     def one(caller: Caller, *, manifest: str = "", trust: str = "trusted") -> ModuleActivity:
         folder = write_module(tmp_path / "daily", "", manifest=manifest)
         approved = replace(approve(folder), trust=trust)
-        log = ActivityLog(VaultRoot(tmp_path / "vault"))
-        return ModuleActivity(approved, log, lambda: NOON, lambda: caller)
+        log = ActivityLog(VaultRoot(tmp_path / "vault"), lambda: NOON)
+        return ModuleActivity(approved, log, lambda: caller)
 
     return one
 

@@ -8,10 +8,10 @@ import pytest
 
 from parachuted.access.caller import Caller, WorkRequest
 from parachuted.access.grant import CallerGrant
-from parachuted.access.own_folders import OwnFolders
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules.hosting.outside_folders import OutsideFolders
+from tests.modules.module_rig import outside
 
 
 @pytest.fixture
@@ -40,7 +40,8 @@ def caller():
 @pytest.fixture
 def folders(home, caller):
     kept_out = (home / "Projects/vault",)
-    return OutsideFolders("garden", ["~/Projects"], home, kept_out, lambda: caller)
+    access = outside(home, kept_out=kept_out)
+    return OutsideFolders("garden", ["~/Projects"], access, lambda: caller)
 
 
 async def test_a_file_of_a_named_folder_is_read_and_counts_as_a_strangers(home, folders, caller):
@@ -51,8 +52,8 @@ async def test_a_file_of_a_named_folder_is_read_and_counts_as_a_strangers(home, 
 
 
 async def test_what_lies_in_a_folder_that_the_person_named_as_theirs_is_no_strangers(home, caller):
-    own = OwnFolders(["~/Projects/garden"], home)
-    folders = OutsideFolders("garden", ["~/Projects"], home, (), lambda: caller, own)
+    access = outside(home, own=["~/Projects/garden"])
+    folders = OutsideFolders("garden", ["~/Projects"], access, lambda: caller)
 
     assert await folders.read(f"{home}/Projects/garden/AGENTS.md") == "# Garden\n"
     assert await folders.list("~/Projects/garden", "**/*.md")
@@ -65,8 +66,8 @@ async def test_what_lies_in_a_folder_that_the_person_named_as_theirs_is_no_stran
 
 
 async def test_a_folder_is_theirs_with_what_is_below_it_alone(home, caller):
-    own = OwnFolders(["~/Projects/garden/beds"], home)
-    folders = OutsideFolders("garden", ["~/Projects"], home, (), lambda: caller, own)
+    access = outside(home, own=["~/Projects/garden/beds"])
+    folders = OutsideFolders("garden", ["~/Projects"], access, lambda: caller)
 
     await folders.read("~/Projects/garden/beds/one.md")
     assert not caller.taint
@@ -137,7 +138,7 @@ async def test_all_else_is_refused_and_nothing_of_it_is_shown(home, folders, cal
 
 
 async def test_a_named_folder_that_is_gone_has_nothing(home, caller):
-    folders = OutsideFolders("garden", ["~/None"], home, (), lambda: caller)
+    folders = OutsideFolders("garden", ["~/None"], outside(home), lambda: caller)
 
     with pytest.raises(NotFoundError):
         await folders.read("~/None/a.md")
@@ -149,7 +150,8 @@ async def test_the_vault_is_kept_out_however_a_folder_reaches_it(home, caller):
     (home / "Alias").symlink_to(home / "Projects/vault")
     (home / "Above").symlink_to(home / "Projects")
     kept_out = (home / "Projects/vault",)
-    folders = OutsideFolders("garden", ["~/Alias", "~/Above"], home, kept_out, lambda: caller)
+    access = outside(home, kept_out=kept_out)
+    folders = OutsideFolders("garden", ["~/Alias", "~/Above"], access, lambda: caller)
 
     for path in ("~/Alias/diary.md", "~/Above/vault/diary.md"):
         with pytest.raises(ActRefusedError, match="lies in the vault"):
@@ -166,8 +168,8 @@ async def test_without_a_named_folder_or_for_a_limited_caller_nothing_is_read(ho
         (["~/Projects"], Caller(grant=CallerGrant(reads=grant)), "limited to some paths"),
         (["~/Projects"], Caller(request=WorkRequest(is_valid=lambda: False)), "have ended"),
     ):
-        outside = OutsideFolders("garden", mine, home, (), lambda kept=caller: kept)
+        folders = OutsideFolders("garden", mine, outside(home), lambda kept=caller: kept)
         with pytest.raises(ActRefusedError, match=match):
-            await outside.read("~/Projects/garden/AGENTS.md")
+            await folders.read("~/Projects/garden/AGENTS.md")
         with pytest.raises(ActRefusedError, match=match):
-            await outside.list("~/Projects/garden")
+            await folders.list("~/Projects/garden")

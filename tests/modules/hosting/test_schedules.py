@@ -15,10 +15,8 @@ import pytest
 
 from parachuted.access.caller import NO_CALLER, Caller, WorkRequest, acting, current
 from parachuted.access.grant import CallerGrant, grant_of
-from parachuted.audit.chain import NullAuditRecorder
 from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError
 from parachuted.modules.declare import ScheduleMark
-from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.schedules import (
     MOST_SCHEDULES,
@@ -30,8 +28,7 @@ from parachuted.modules.hosting.schedules import (
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.scheduling import Timing
 from parachuted.state import open_state
-
-UNRECORDED = ModuleAudit(NullAuditRecorder(), lambda: datetime.now(UTC))
+from tests.modules.module_rig import UNRECORDED
 
 BEGUN = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
