@@ -20,6 +20,7 @@ from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.exchange import ModuleExchange
+from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import Interfaces
 from parachuted.modules.hosting.manager import ModuleManager
@@ -132,7 +133,7 @@ async def _calling(found: ModuleManager) -> Figure:
     for _ in range(5):
         began = time.perf_counter()
         for _ in range(_CALLS):
-            await there.host.call(there.spec.handler, {})
+            await there.host.call(HandlerCall(there.spec.handler))
         spans.append(_micro(began, _CALLS))
     return Figure(
         name="a handler that does nothing, called through the wall",

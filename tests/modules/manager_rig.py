@@ -17,6 +17,7 @@ from parachuted.hooks.decision import HookParticipant
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.exchange import ModuleExchange
+from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces, ProvidedInterface
 from parachuted.modules.hosting.manager import ModuleManager
@@ -25,6 +26,7 @@ from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.hosting.status import ModuleReports, ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
+from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.services import Services
 from tests.modules.module_rig import MemoryAudit
 from tests.modules.small_modules import Memory, StubServices, write_module
@@ -153,7 +155,11 @@ class ManagerRig:
     async def get(self, path: str, **query: str) -> object:
         found = self.modules.routes.find("GET", path)
         assert found is not None, path
-        return await found.host.call(found.spec.handler, {}, path=found.path_values, query=query)
+        return await found.host.call(
+            HandlerCall(
+                found.spec.handler, {}, request=RequestParts(path=found.path_values, query=query)
+            )
+        )
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[ModuleManager]:

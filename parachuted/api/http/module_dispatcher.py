@@ -25,10 +25,11 @@ from parachuted.api.http.module_content import ModulePages, ModuleStream, Reques
 from parachuted.api.http.route import ApiCall, Route, handler_of, json_object, query_values
 from parachuted.keys import NOWHERE, Identity
 from parachuted.modules.hosting.audited import para_ids_of
-from parachuted.modules.hosting.host import CallOptions, ModuleHost
+from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
 from parachuted.modules.hosting.status import ModuleFinding
+from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.registry.declaration import (
     KEPT_PATHS,
     ModuleDeclaration,
@@ -173,19 +174,18 @@ class ModuleDispatcher:
         takes_json = spec.takes == "json"
         body = await _body(call) if takes_json else {}
         source = None if takes_json else RequestBody(call, caller.check)
-        sent: CallOptions = {
-            "timeout_s": spec.timeout_s,
-            "path": dict(call.request.match_info),
-            "query": query,
-            "tolerant": spec.tolerant,
-            "source": source,
-        }
+        parts = RequestParts(
+            path=dict(call.request.match_info),
+            query=query,
+            tolerant=spec.tolerant,
+            source=source,
+            after=_resume(spec, call.request, query) if spec.streams else None,
+        )
+        handler_call = HandlerCall(spec.handler, body, caller, spec.timeout_s, parts)
         try:
             if spec.streams:
-                sent["after"] = _resume(spec, call.request, query)
-                items = host.stream(spec.handler, body, caller=caller, **sent)
-                return await self._stream(call, items)
-            result = await host.call(spec.handler, body, caller=caller, **sent)
+                return await self._stream(call, host.stream(handler_call))
+            result = await host.call(handler_call)
         finally:
             if source is not None:
                 source.close()
@@ -211,7 +211,7 @@ class ModuleDispatcher:
         approved = self._modules.approved(host.declared.name)
         if approved is None or approved.trust == "untrusted":
             raise web.HTTPForbidden(text="an untrusted module lets no one in without a key")
-        secret = await host.call("route_secret", {"path": spec.path}, caller=caller)
+        secret = await host.call(HandlerCall("route_secret", {"path": spec.path}, caller))
         shown = request.headers.getall(spec.secret_header, [""])[0]
         expected = str(secret or "").encode()
         is_right = hmac.compare_digest(shown.encode("utf-8", "surrogateescape"), expected)

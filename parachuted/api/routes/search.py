@@ -16,7 +16,7 @@ from parachuted.api.http.module_dispatcher import ModuleDispatcher
 from parachuted.api.http.route import ApiCall, RequestModel, Whole
 from parachuted.errors import ModuleFailedError, NotFoundError, ParachuteError
 from parachuted.keys import AccessGrant
-from parachuted.modules.hosting.host import ModuleHost
+from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.search import PARTS, QueryError, Search, SearchHit, parse_query
 from parachuted.vault import VaultPath
@@ -161,7 +161,7 @@ class ParaRoutes:
         caller = self._dispatcher.caller(call)
         try:
             answer = await host.call(
-                "find_para", {"para_id": para_id}, timeout_s=_LIMIT_S, caller=caller
+                HandlerCall("find_para", {"para_id": para_id}, caller, _LIMIT_S)
             )
             if answer is None:
                 return None

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, nullcontext, suppress
-from dataclasses import fields
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -148,9 +148,14 @@ class ContainerHost(ModuleHost):
 
     async def _body(self, call: HandlerCall) -> dict[str, object]:
         kinds = {spec.handler: spec.takes for spec in self.declared.routes}
-        source = await body_document(call.source, kinds.get(call.handler, "json"))
-        names = {one.name for one in fields(call)} - {"caller"}
-        return {name: getattr(call, name) for name in names} | {"source": source}
+        source = await body_document(call.request.source, kinds.get(call.handler, "json"))
+        return {
+            "handler": call.handler,
+            "arguments": call.arguments,
+            "timeout_s": call.timeout_s,
+            "request": replace(call.request, source=None),
+            "source": source,
+        }
 
     def _usable(self) -> ModuleConnection:
         if self._connection is None:

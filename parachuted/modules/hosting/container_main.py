@@ -32,7 +32,7 @@ from pydantic import TypeAdapter
 from parachuted.access.caller import NO_CALLER
 from parachuted.access.notes import NoteBatch, NoteStream, Upload
 from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError
-from parachuted.modules.hosting.host import Args, InterfaceMethods
+from parachuted.modules.hosting.host import Args, HandlerCall, InterfaceMethods
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.service_calls import (
     ACCESSES,
@@ -50,6 +50,7 @@ from parachuted.modules.hosting.service_calls import (
     source_of,
 )
 from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.results import to_json
@@ -143,8 +144,6 @@ class _ServedModule:
 
     async def _items(self, verb: str, asked: dict[str, Any]) -> AsyncGenerator[object, None]:
         running = self._running
-        if "source" in asked:
-            asked["source"] = source_of(asked["source"])
         match verb:
             case "start":
                 await running.start()
@@ -152,15 +151,20 @@ class _ServedModule:
             case "stop":
                 await running.stop()
             case "call":
-                yield await running.call(**asked)
+                yield await running.call(_call_of(**asked))
             case "tell":
-                await running.tell(**asked)
+                await running.tell(_call_of(**asked))
             case "interface":
                 yield to_json(await running.call_interface(**asked, caller=NO_CALLER))
             case "stream":
-                async with aclosing(running.stream(**asked)) as items:  # type: ignore[type-var]
+                async with aclosing(running.stream(_call_of(**asked))) as items:  # type: ignore[type-var]
                     async for item in items:
                         yield item
+
+
+def _call_of(request: dict[str, Any], source: dict[str, Any] | None, **asked: Any) -> HandlerCall:  # noqa: ANN401  JSON
+    parts = RequestParts(**{**request, "source": source_of(source)})
+    return HandlerCall(request=parts, **asked)
 
 
 def _line(document: Mapping[str, object]) -> bytes:

@@ -25,7 +25,7 @@ from parachuted.history.run_account import NAME
 from parachuted.keys import NOWHERE, Identity
 from parachuted.modules.declare import EventMark
 from parachuted.modules.hosting.audited import ModuleAudit
-from parachuted.modules.hosting.host import ModuleHost
+from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.results import to_json
 from parachuted.vault import VaultPath, WriteResult
@@ -311,7 +311,7 @@ class Inbox:
     ) -> None:
         about = {"of": self._host.name, "event": spec.event}
         try:
-            await self._host.tell(spec.handler, data, timeout_s=limit_s, caller=caller)
+            await self._host.tell(HandlerCall(spec.handler, data, caller, limit_s))
         except ParachuteError as error:
             log.warning("a module did not handle an event", extra={**about, "error": error.message})
         except Exception:  # a module's callback, wherever it runs

@@ -28,7 +28,7 @@ from parachuted.modules.agent_runs import AgentResources, AgentStep, RunAccess
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.exchange import ModuleExchange
-from parachuted.modules.hosting.host import CallOptions, ModuleHost
+from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
 from parachuted.modules.hosting.module_agents import ModuleAgents
@@ -41,6 +41,7 @@ from parachuted.modules.hosting.outside_folders import OutsideAccess
 from parachuted.modules.hosting.route_table import ModuleRouteTable
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.declaration import CommandSpec, ToolSpec
 from parachuted.modules.registry.install import LITTER
@@ -117,16 +118,16 @@ class ModuleHarness:
         if found is None:
             raise NotFoundError(f"{declared.name} has no route {method} {path}")
         await self._services.see()
-        handler, arguments = found.spec.handler, body or {}
-        sent: CallOptions = {
-            "path": found.path_values,
-            "query": query or {},
-            "tolerant": found.spec.tolerant,
-            "source": None if upload is None else _uploaded(upload, content_type),
-        }
+        parts = RequestParts(
+            path=found.path_values,
+            query=query or {},
+            tolerant=found.spec.tolerant,
+            source=None if upload is None else _uploaded(upload, content_type),
+        )
+        call = HandlerCall(found.spec.handler, body or {}, self._caller(), request=parts)
         if not found.spec.streams:
-            return await self._host.call(handler, arguments, caller=self._caller(), **sent)
-        items = self._host.stream(handler, arguments, caller=self._caller(), **sent)
+            return await self._host.call(call)
+        items = self._host.stream(call)
         return [item async for item in items if not isinstance(item, StreamOpened)]
 
     async def tool(self, name: str, /, **arguments: object) -> object:
@@ -146,7 +147,7 @@ class ModuleHarness:
         caller = Caller(request=WorkRequest(by="event"))
         for spec in specs:
             if spec.event == heard:
-                await self._host.tell(spec.handler, shown, caller=caller)
+                await self._host.tell(HandlerCall(spec.handler, shown, caller))
 
     async def hook(self, name: str, /, **data: object) -> HookResult:
         """Ask its hook of that event, as before an agent's act; an empty result where it says
@@ -174,7 +175,7 @@ class ModuleHarness:
         await self._services.see()
         handler, arguments = found[name]
         tick = Caller(request=WorkRequest(by="clock", entry="schedule"))
-        await self._host.tell(handler, arguments, caller=tick)
+        await self._host.tell(HandlerCall(handler, arguments, tick))
 
     async def command(self, name: str, /, **arguments: object) -> object:
         """Call a command of the command line."""
@@ -190,7 +191,7 @@ class ModuleHarness:
         for spec in specs:
             if spec.name == name:
                 await self._services.see()
-                return await self._host.call(spec.handler, arguments, caller=self._caller())
+                return await self._host.call(HandlerCall(spec.handler, arguments, self._caller()))
         raise NotFoundError(f"{self._host.name} has no {kind} {name}")
 
     async def doctor(self) -> list[Finding]:

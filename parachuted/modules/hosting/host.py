@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,10 +17,10 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules.declare import HookMark
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.arguments import NO_REQUEST, RequestParts
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.results import Finding, HookResult, to_json
 from parachuted.modules.services import Services
-from parachuted.modules.streams import BodySource
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.texts.visible import visible
 
@@ -39,32 +39,15 @@ MakeCallRun: TypeAlias = Callable[[str, Caller], "CallRun"]
 """Makes the record of a call, by the call's name and the caller that it is made for."""
 
 
-class CallOptions(TypedDict, total=False):
-    """What a call may have besides its JSON body, as `HandlerCall` says."""
-
-    timeout_s: float
-    path: Mapping[str, str]
-    query: Mapping[str, str | list[str]]
-    tolerant: bool
-    source: BodySource | None
-    after: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class HandlerCall:
-    """`arguments`: the JSON body, or an event's data; `source`: a body that is not JSON; `after`:
-    the last event that the reader of a stream has; `tolerant` as in `HandlerArguments.bind`.
-    """
+    """`arguments`: the JSON body, or an event's data."""
 
     handler: str
-    arguments: Mapping[str, object]
-    caller: Caller
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    caller: Caller = NO_CALLER
     timeout_s: float = CALL_LIMIT_S
-    path: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str | list[str]] = field(default_factory=dict)
-    tolerant: bool = False
-    source: BodySource | None = None
-    after: str | None = None
+    request: RequestParts = NO_REQUEST
 
 
 class InterfaceMethods:
@@ -145,54 +128,30 @@ class ModuleHost(ABC):
         async with self._recorded("on_enable", caller or Caller()) as recorded:
             await self._start(recorded)
 
-    async def call(
-        self,
-        handler: str,
-        arguments: Mapping[str, object],
-        *,
-        caller: Caller = NO_CALLER,
-        **more: Unpack[CallOptions],
-    ) -> object:
+    async def call(self, call: HandlerCall) -> object:
         """The answer is JSON, a `Response` of JSON, a FileResponse or a BytesResponse."""
-        async with self._recorded(handler, caller) as recorded:
-            return await self._call(
-                HandlerCall(handler=handler, arguments=arguments, caller=recorded, **more)
-            )
+        async with self._recorded(call.handler, call.caller) as caller:
+            return await self._call(replace(call, caller=caller))
 
-    async def tell(
-        self,
-        handler: str,
-        arguments: Mapping[str, object],
-        *,
-        caller: Caller = NO_CALLER,
-        **more: Unpack[CallOptions],
-    ) -> None:
+    async def tell(self, call: HandlerCall) -> None:
         """Call an event's or a schedule's handler with what it names of the arguments."""
-        async with self._recorded(handler, caller) as recorded:
-            await self._tell(
-                HandlerCall(handler=handler, arguments=arguments, caller=recorded, **more)
-            )
+        async with self._recorded(call.handler, call.caller) as caller:
+            await self._tell(replace(call, caller=caller))
 
-    async def stream(
-        self,
-        handler: str,
-        arguments: Mapping[str, object],
-        *,
-        caller: Caller = NO_CALLER,
-        **more: Unpack[CallOptions],
-    ) -> AsyncIterator[object]:
+    async def stream(self, call: HandlerCall) -> AsyncIterator[object]:
         """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`. Closing the
         iterator closes the handler's generator.
         """
-        async with self._recorded(handler, caller) as recorded:
-            call = HandlerCall(handler=handler, arguments=arguments, caller=recorded, **more)
-            async with aclosing(self._stream(call)) as items:  # type: ignore[type-var]
-                async for item in items:
-                    yield item
+        async with (
+            self._recorded(call.handler, call.caller) as caller,
+            aclosing(self._stream(replace(call, caller=caller))) as items,  # type: ignore[type-var]
+        ):
+            async for item in items:
+                yield item
 
     async def doctor(self, caller: Caller) -> list[Finding]:
         """Raises ModuleFailedError."""
-        found = await self.call("doctor", {}, timeout_s=_DOCTOR_LIMIT_S, caller=caller)
+        found = await self.call(HandlerCall("doctor", {}, caller, _DOCTOR_LIMIT_S))
         try:
             reported = _FINDINGS.validate_python(found)
         except ValidationError as error:
@@ -218,9 +177,8 @@ class ModuleHost(ABC):
     ) -> HookResult:
         """Raises what `call` raises, and ModuleFailedError for another answer than a HookResult."""
         sent = {str(name): to_json(value) for name, value in data.items()}
-        found = await self.call(
-            spec.handler, sent, timeout_s=_HOOK_LIMIT_S, caller=caller, tolerant=True
-        )
+        request = RequestParts(tolerant=True)
+        found = await self.call(HandlerCall(spec.handler, sent, caller, _HOOK_LIMIT_S, request))
         try:
             result = HookResult(**_HOOK_RESULT.validate_python({} if found is None else found))
         except (ValidationError, TypeError) as error:

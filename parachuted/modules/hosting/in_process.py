@@ -134,7 +134,8 @@ class InProcessHost(ModuleHost):
 
     async def _call(self, call: HandlerCall) -> object:
         function, takes = self._handler(call.handler)
-        work, context = _answer(function, _bound(takes, call)), _context_of(call.caller)
+        bound = takes.bind(call.arguments, call.request)
+        work, context = _answer(function, bound), _context_of(call.caller)
         return await self._run(call.handler, work, call.timeout_s, context, has_caller=True)
 
     async def _tell(self, call: HandlerCall) -> None:
@@ -146,7 +147,8 @@ class InProcessHost(ModuleHost):
         """Each item is made when it is asked for, all of them in one context."""
         handler = call.handler
         function, takes = self._handler(handler)
-        source = _streamed(function, _bound(takes, call), call.after)
+        bound = takes.bind(call.arguments, call.request)
+        source = _streamed(function, bound, call.request.after)
         context = _context_of(call.caller)
         try:
             while (
@@ -249,11 +251,6 @@ def _context_of(caller: Caller) -> contextvars.Context:
     context = contextvars.copy_context()
     context.run(act_for, caller)
     return context
-
-
-def _bound(takes: HandlerArguments, call: HandlerCall) -> dict[str, object]:
-    body, source = call.arguments, call.source
-    return takes.bind(call.path, call.query, body, tolerant=call.tolerant, source=source)
 
 
 async def _awaited(function: Callable[..., object], *args: object, **kwargs: object) -> object:

@@ -19,7 +19,7 @@ from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import Inbox
 from parachuted.modules.hosting.exchange import ModuleExchange
-from parachuted.modules.hosting.host import COMMAND_LIMIT_S, ModuleHost
+from parachuted.modules.hosting.host import COMMAND_LIMIT_S, HandlerCall, ModuleHost
 from parachuted.modules.hosting.interfaces import InterfaceChoice, start_order
 from parachuted.modules.hosting.module_hooks import ModuleHook, ModuleHooks
 from parachuted.modules.hosting.status import ModuleFinding, ModuleReports, ModuleStatus, status_of
@@ -208,7 +208,7 @@ class ModuleManager:
     ) -> object:
         """Raises NotFoundError where there is no such tool, and what `ModuleHost.call` raises."""
         host, handler = self._handler(module, "tool", tool)
-        call = host.call(handler, arguments, caller=caller)
+        call = host.call(HandlerCall(handler, arguments, caller))
         if caller.chain.within is None:  # a request, which the API tells of
             return await call
         run = caller.chain.run or ""
@@ -221,7 +221,7 @@ class ModuleManager:
     ) -> object:
         """As `call_tool`, of a command of the command line."""
         host, handler = self._handler(module, "command", command)
-        return await host.call(handler, arguments, timeout_s=COMMAND_LIMIT_S, caller=caller)
+        return await host.call(HandlerCall(handler, arguments, caller, COMMAND_LIMIT_S))
 
     def _handler(
         self, module: str, kind: Literal["tool", "command"], name: str

@@ -33,7 +33,7 @@ from parachuted.home_files.private import replace_private
 from parachuted.modules.checks import matching, mistakes_in
 from parachuted.modules.declare import ScheduleMark
 from parachuted.modules.hosting.audited import ModuleAudit
-from parachuted.modules.hosting.host import ModuleHost
+from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.scheduling import ScheduleStatus, Timing, check_timing, next_time
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.state import StateStore
@@ -291,7 +291,7 @@ class ModuleScheduler:
             tick.taint.read("what set this schedule")
         try:
             with self._audit.call("daemon", "clock", host.name, f"schedule {handler}", tick):
-                await host.tell(handler, schedule.arguments, timeout_s=_LIMIT_S, caller=tick)
+                await host.tell(HandlerCall(handler, schedule.arguments, tick, _LIMIT_S))
         except ParachuteError as error:
             about = {"schedule": schedule.name, "error": error.message}
             log.warning("a module's schedule failed", extra=about)

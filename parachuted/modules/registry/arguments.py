@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType, UnionType
 from typing import (
     Any,
@@ -49,6 +50,23 @@ _TYPED_DICT: Any = TypedDict  # of names that are known at run time only
 
 MISSING: Final = object()
 """Nothing was sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestParts:
+    """What a request has besides its body of JSON. `tolerant`: names may be in camelCase, and
+    unknown ones are left out. `source`: a body that is not JSON; `after`: the last event that the
+    reader of a stream has.
+    """
+
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Query = field(default_factory=dict)
+    tolerant: bool = False
+    source: BodySource | None = None
+    after: str | None = None
+
+
+NO_REQUEST: Final = RequestParts()
 
 
 class HandlerSignatureError(ModuleFailedError):
@@ -107,23 +125,14 @@ class HandlerArguments:
                 f"{str(error).splitlines()[0]}"
             ) from error
 
-    def bind(
-        self,
-        path: Mapping[str, str],
-        query: Query,
-        body: object = MISSING,
-        *,
-        tolerant: bool = False,
-        source: BodySource | None = None,
-    ) -> dict[str, object]:
+    def bind(self, body: object = MISSING, request: RequestParts = NO_REQUEST) -> dict[str, object]:
         """The keyword arguments for a route or tool. Raises UnfitError with all mistakes.
 
         Each name is in the path, the query or the body, an object; a parameter named `body` gets
-        all of it. `tolerant`: names may be in camelCase, and unknown ones are left out. `source` is
-        a body that is not JSON.
+        all of it.
         """
-        sent = self._names_in(body)
-        if tolerant:
+        path, query, sent = request.path, request.query, self._names_in(body)
+        if request.tolerant:
             query, sent = self._known(query, path), self._known(sent, path)
         if twice := (query.keys() & sent.keys()) | (path.keys() & (query.keys() | sent.keys())):
             raise UnfitError(f"{', '.join(sorted(twice))[:200]}: sent twice")
@@ -133,9 +142,9 @@ class HandlerArguments:
         }
         found = self._checked({**sent, **asked, **path})
         for name, kind in self._bodies.items():
-            if source is None:
+            if request.source is None:
                 raise UnfitError(f"{name}: Field required")
-            found[name] = Body(source) if kind == "bytes" else Form(source)
+            found[name] = Body(request.source) if kind == "bytes" else Form(request.source)
         return found
 
     def bind_data(self, data: Mapping[str, object]) -> dict[str, object]:

@@ -24,6 +24,8 @@ from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import LABEL
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.container_host import ContainerHost
+from parachuted.modules.hosting.host import HandlerCall
+from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.services import Services
 from tests.modules.container_rig import ContainerRig
 from tests.modules.small_modules import StubServices, approve, until, write_module
@@ -82,7 +84,9 @@ async def test_it_serves_and_what_it_prints_and_logs_is_logged_and_printable(hos
     caplog.set_level(logging.INFO)
     services = StubServices()
     async with hosted(SERVES, services) as host:
-        assert await host.call("hello", {}, query={"n": "3"}) == {"n": 3}
+        assert await host.call(HandlerCall("hello", request=RequestParts(query={"n": "3"}))) == {
+            "n": 3
+        }
         assert (services.data_folder / "index").read_text() == "kept"
         await until(lambda: "logged" in caplog.text and "printed" in caplog.text)
         assert "\x1b" not in caplog.text
@@ -91,7 +95,7 @@ async def test_it_serves_and_what_it_prints_and_logs_is_logged_and_printable(hos
 
     assert services.state.kept["disabled"] is True
     with pytest.raises(ModuleFailedError):
-        await host.call("hello", {})
+        await host.call(HandlerCall("hello"))
 
 
 @pytest.fixture
@@ -141,8 +145,8 @@ async def test_what_it_does_is_part_of_the_call_that_led_to_it_and_else_its_own(
         async with asyncio.TaskGroup() as group:
             for n in range(5):
                 caller = Caller(causes=(f"cause {n}",))
-                group.create_task(host.tell("said", {"n": n}, caller=caller))
-        await host.call("release", {}, caller=Caller(causes=("another",)))
+                group.create_task(host.tell(HandlerCall("said", {"n": n}, caller=caller)))
+        await host.call(HandlerCall("release", caller=Caller(causes=("another",))))
         await until(lambda: len(services.published) == 12)
 
     found = {(event, data.get("n"), *data["causes"]) for event, data in services.published}
@@ -158,8 +162,8 @@ async def test_strangers_text_that_one_call_read_marks_what_every_other_does(hos
     tainted, other = Taint(), Taint()
     tainted.read("a page")
     async with hosted(body) as host:
-        await host.call("say", {}, caller=Caller(taint=tainted))
-        await host.call("say", {}, caller=Caller(taint=other))
+        await host.call(HandlerCall("say", caller=Caller(taint=tainted)))
+        await host.call(HandlerCall("say", caller=Caller(taint=other)))
 
     assert other
 
@@ -180,7 +184,7 @@ async def ask(self, target: str, call: str = ""):
 async def test_its_key_opens_its_own_services_alone(hosted, rig):
     async with hosted(FORGED) as host:
         statuses = {
-            target: await host.call("ask", {"target": target})
+            target: await host.call(HandlerCall("ask", {"target": target}))
             for target in (
                 "/api/modules/daily/services/current_call",
                 "/api/modules/brain/services/current_call",
@@ -191,7 +195,7 @@ async def test_its_key_opens_its_own_services_alone(hosted, rig):
             )
         }
         late = {"target": "/api/modules/daily/services/current_call", "call": "invented"}
-        assert await host.call("ask", late) == 403
+        assert await host.call(HandlerCall("ask", late)) == 403
         [(_, key)] = rig.ring._kept
         assert rig.ring.keys == ()
         assert ("module daily", 200) in {(one.source_id, one.status) for one in rig.audit.events}
@@ -239,7 +243,7 @@ async def test_it_gets_out_of_its_container_by_none_of_these(hosted, tmp_path, m
         async with hosted(HOSTILE) as host:
             places = {"vault": str(tmp_path / "vault"), "home": str(tmp_path / "home")}
             asked = {**places, "port": server.getsockname()[1], "daemon": os.getpid()}
-            tried = await host.call("escape", asked)
+            tried = await host.call(HandlerCall("escape", asked))
 
     environment = tried.pop("environment")
     assert {name: outcome for name, outcome in tried.items() if outcome.startswith("done")} == {}
@@ -321,14 +325,14 @@ async def test_what_it_uses_up_is_its_own_and_a_dead_one_is_restarted(hosted, ki
             asked = {"kind": kind}
             limit_s = 1.0 if kind == "block" else 30.0
             with contextlib.suppress(ModuleFailedError):
-                await host.call("attack", asked, timeout_s=limit_s)
+                await host.call(HandlerCall("attack", asked, timeout_s=limit_s))
             if says is not None:
                 await until(lambda: says in caplog.text)
             done.set()
 
         async def answers() -> bool:
             with contextlib.suppress(ModuleFailedError):
-                return await host.call("hello", {}) == "hello"
+                return await host.call(HandlerCall("hello")) == "hello"
             if "`parachute modules restart daily` starts another" in (host.problem or ""):
                 await host.stop()
                 await host.start()

@@ -23,10 +23,11 @@ from parachuted.errors import (
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules import CurrentCall
 from parachuted.modules.hosting.container_host import ContainerHost
-from parachuted.modules.hosting.host import ModuleHost
+from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.results import Finding, Response
 from parachuted.modules.services import Services
 from parachuted.testing import ScriptedBackend, say, use
@@ -95,14 +96,18 @@ async def test_it_declares_enables_serves_and_disables(begin):
     assert [
         (spec.method, spec.path, spec.capability, spec.summary) for spec in running.declared.routes
     ] == [("GET", "/days/{day}", "read", "One day.")]
-    assert await running.call("day", {}, path={"day": "monday"}, query={"limit": "7"}) == {
+    assert await running.call(
+        HandlerCall("day", request=RequestParts(path={"day": "monday"}, query={"limit": "7"}))
+    ) == {
         "day": "monday",
         "limit": 7,
     }
     await running.stop()
     await running.stop()
     assert services.published == [("daily.up", {"at": 1}), ("daily.down", {})]
-    assert "not running" in await refused(running.call("day", {}, path={"day": "monday"}))
+    assert "not running" in await refused(
+        running.call(HandlerCall("day", request=RequestParts(path={"day": "monday"})))
+    )
 
 
 async def test_an_answer_with_a_status_of_its_own_arrives_as_such(begin):
@@ -111,7 +116,7 @@ async def test_an_answer_with_a_status_of_its_own_arrives_as_such(begin):
         "Response(status=201, body=(1, date(2026, 1, 5)), headers={'X-It': 'y'})"
     )
 
-    assert await running.call("make", {}) == Response(
+    assert await running.call(HandlerCall("make")) == Response(
         status=201, body=[1, "2026-01-05"], headers={"X-It": "y"}
     )
 
@@ -123,11 +128,11 @@ async def test_a_failure_is_kept_as_the_traceback_until_it_goes_well(begin):
     )
     running = await begin(body)
 
-    said = await refused(running.call("odd", {}))
+    said = await refused(running.call(HandlerCall("odd")))
 
     assert "secret" not in said
     assert "raise KeyError('secret')  # here" in running.problem
-    await running.call("odd", {}, query={"well": "yes"})
+    await running.call(HandlerCall("odd", request=RequestParts(query={"well": "yes"})))
     await until(lambda: running.problem is None)
 
 
@@ -139,7 +144,7 @@ async def test_a_named_error_arrives_as_itself(begin):
     running = await begin(body)
 
     with pytest.raises(NotFoundError, match="no such day"):
-        await running.call("odd", {})
+        await running.call(HandlerCall("odd"))
 
 
 async def test_an_endless_loop_of_awaits_ends_at_its_limit_and_the_rest_serves_on(begin):
@@ -155,10 +160,10 @@ async def test_an_endless_loop_of_awaits_ends_at_its_limit_and_the_rest_serves_o
         """
     )
 
-    await refused(running.call("endless", {}, timeout_s=0.3))
+    await refused(running.call(HandlerCall("endless", timeout_s=0.3)))
     assert "not done after 0.3 s" in running.problem
 
-    assert await running.call("fine", {}) == "fine"
+    assert await running.call(HandlerCall("fine")) == "fine"
 
 
 async def test_who_leaves_a_stream_ends_its_generator(begin):
@@ -173,7 +178,7 @@ async def test_who_leaves_a_stream_ends_its_generator(begin):
             await self.state.put("closed", number)
     """
     running = await begin(body, services)
-    stream = running.stream("ticks", {})
+    stream = running.stream(HandlerCall("ticks"))
     assert [await anext(stream), await anext(stream)] == [0, 1]
 
     await stream.aclose()
@@ -199,7 +204,7 @@ async def test_a_reader_that_leaves_twice_does_not_cut_the_end_of_a_stream_short
     running = await begin(body, services)
 
     async def reading() -> None:
-        async with aclosing(running.stream("ticks", {})) as items:
+        async with aclosing(running.stream(HandlerCall("ticks"))) as items:
             read.append(await anext(items))
             await asyncio.Event().wait()
 
@@ -222,7 +227,7 @@ async def test_an_event_is_reported_with_what_the_handler_names(begin):
     )
     running = await begin(body, services)
 
-    await running.tell("said", {"word": "hi", "more": [1]})
+    await running.tell(HandlerCall("said", {"word": "hi", "more": [1]}))
 
     assert services.state.kept["got"] == ["hi", "none"]
 
@@ -234,7 +239,7 @@ async def test_what_a_handler_of_an_event_raises_is_a_problem_of_the_module(begi
     )
     running = await begin(body)
 
-    await refused(running.tell("said", {}))
+    await refused(running.tell(HandlerCall("said")))
 
     await until(lambda: running.problem)
     assert "gone" in running.problem
@@ -293,10 +298,14 @@ async def test_it_has_a_data_folder_in_which_sqlite_works(begin):
     """
     running = await begin(body, services)
 
-    assert await running.call("put", {}) == {"count": 1, "has_model": False, "name": "daily"}
+    assert await running.call(HandlerCall("put")) == {
+        "count": 1,
+        "has_model": False,
+        "name": "daily",
+    }
     await running.stop()
     again = await begin(body, services)
-    assert await again.call("put", {}) == {"count": 2, "has_model": False, "name": "daily"}
+    assert await again.call(HandlerCall("put")) == {"count": 2, "has_model": False, "name": "daily"}
 
 
 async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
@@ -315,7 +324,7 @@ async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
     """
     running = await begin(body, services)
 
-    assert await running.call("begin", {}, caller=Caller()) == {"name": "counting"}
+    assert await running.call(HandlerCall("begin", caller=Caller())) == {"name": "counting"}
     await until(lambda: services.published)
     assert running.problem is None
     await running.stop()
@@ -332,7 +341,7 @@ async def test_spawned_work_that_fails_is_the_modules_problem_at_once(begin):
     """
     running = await begin(body)
 
-    await running.call("begin", {})
+    await running.call(HandlerCall("begin"))
     await until(lambda: running.problem)
     assert "what was sought is gone" in running.problem
 
@@ -406,7 +415,7 @@ async def test_its_settings_are_typed_and_described(begin, tmp_path):
     approved = approve(write_module(tmp_path / "m", SETTINGS), config={"days": 7})
     running = await begin(approved, StubServices(config={"days": 7}))
 
-    assert await running.call("show", {}) == {"layout": "journals", "days": 7}
+    assert await running.call(HandlerCall("show")) == {"layout": "journals", "days": 7}
     assert [(one.key, one.kind, one.default) for one in running.declared.settings] == [
         ("layout", "text", '"journals"'),
         ("days", "whole number", "3"),
@@ -442,7 +451,7 @@ async def test_schedules_activity_runs_and_questions_work_in_both(begin, module_
     services = module_rig.given(approved, module_rig.agents(ScriptedBackend([say("Done.")])))
     running = await begin(approved, services)
 
-    assert await running.call("all", {}, caller=Caller()) == {
+    assert await running.call(HandlerCall("all", caller=Caller())) == {
         "told": "Done.",
         "absent": True,
         "answer": "Done.",
@@ -481,7 +490,7 @@ async def test_a_conversation_is_the_same_in_both(begin, module_rig, tmp_path):
     )
     running = await begin(approved, module_rig.given(approved, module_rig.agents(backend)))
 
-    assert await running.call("talk", {}, caller=Caller()) == {
+    assert await running.call(HandlerCall("talk", caller=Caller())) == {
         "steps": ["QuestionStep", True, False, "AgentToolCall", "TextStep"],
         "text": "Done.",
         "late": False,
@@ -547,7 +556,7 @@ def reader(module_rig: ModuleRig) -> StubServices:
 async def test_notes_are_read_edited_moved_and_uploaded_wherever_it_runs(begin, notes_rig):
     running = await begin(NOTES, reader(notes_rig))
 
-    assert await running.call("work", {}, caller=Caller()) == {
+    assert await running.call(HandlerCall("work", caller=Caller())) == {
         "size": 2_100_000,
         "before": {"n": 1},
         "links": ["Daily/b.md"],
@@ -572,7 +581,7 @@ async def test_what_it_may_not_read_is_reached_by_none_of_the_calls(begin, notes
     for call, path in calls:
         asked = {"call": call, "path": path}
         with suppress(ActRefusedError, NotFoundError, PathRefusedError):
-            reached[call, path] = await running.call("reach", asked, caller=Caller())
+            reached[call, path] = await running.call(HandlerCall("reach", asked, caller=Caller()))
 
     assert reached == {("read_notes", "Daily/out.md"): [], ("read_notes", "Daily/none.md"): []}
     assert notes_rig.text("Private/secret.md") == "# Secret\n\n[[a]]\n"
@@ -584,10 +593,12 @@ async def test_a_call_with_a_key_for_some_paths_reaches_these_alone(begin, notes
     limited = Caller(grant=CallerGrant(reads=grant, writes=grant))
 
     asked = {"call": "notes", "path": "Daily"}
-    assert await running.call("reach", asked, caller=limited) == ["B"]
+    assert await running.call(HandlerCall("reach", asked, caller=limited)) == ["B"]
     for call in ("note", "links", "backlinks", "read_notes"):
         with pytest.raises(ActRefusedError):
-            await running.call("reach", {"call": call, "path": "Daily/a.md"}, caller=limited)
+            await running.call(
+                HandlerCall("reach", {"call": call, "path": "Daily/a.md"}, caller=limited)
+            )
 
 
 async def test_its_code_knows_which_run_and_which_api_key_called_it(begin):
@@ -600,4 +611,4 @@ async def test_its_code_knows_which_run_and_which_api_key_called_it(begin):
     call = CurrentCall(run="r-1", is_strangers=True, key="k_phone")
     running = await begin(body, StubServices(current_call=call))
 
-    assert await running.call("who", {}) == ["r-1", True, "k_phone"]
+    assert await running.call(HandlerCall("who")) == ["r-1", True, "k_phone"]

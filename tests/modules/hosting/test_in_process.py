@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ModuleFailedError
+from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.in_process import InProcessHost, traceback_of
+from parachuted.modules.registry.arguments import RequestParts
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
 Begin = Callable[..., InProcessHost]
@@ -79,16 +81,19 @@ async def test_whatever_a_handler_raises_is_its_own_failure_until_it_goes_well_a
     await running.start()
 
     with pytest.raises(ModuleFailedError, match="odd") as failed:
-        await running.call("odd", {})
+        await running.call(HandlerCall("odd"))
 
     assert "secret" not in str(failed.value)  # which may reach anyone who calls
     assert [(record.getMessage(), record.of) for record in caplog.records] == [
         ("a module failed", "daily")
     ]
     assert running.problem
-    assert await running.call("other", {}) == "fine"
+    assert await running.call(HandlerCall("other")) == "fine"
     assert running.problem
-    assert await running.call("odd", {}, query={"well": "true"}) == "well"
+    assert (
+        await running.call(HandlerCall("odd", request=RequestParts(query={"well": "true"})))
+        == "well"
+    )
     assert running.problem is None
 
 
@@ -111,7 +116,7 @@ async def test_a_module_that_cannot_begin_leaves_nothing_behind(make, body):
     assert running.problem
     assert tasks_named("of daily") == []
     with pytest.raises(ModuleFailedError, match="not running"):
-        await running.call("anything", {})
+        await running.call(HandlerCall("anything"))
 
 
 async def test_what_a_module_has_spawned_ends_with_it_and_never_ends_the_daemon(make):
@@ -152,7 +157,7 @@ async def test_a_caller_who_goes_away_takes_its_call_along(make):
     )
     await running.start()
     async with asyncio.TaskGroup() as group:
-        caller = group.create_task(running.call("long", {}))
+        caller = group.create_task(running.call(HandlerCall("long")))
         await until(lambda: services.state.kept)
 
         caller.cancel()
@@ -173,10 +178,10 @@ async def test_a_call_and_a_stream_that_are_open_when_the_module_stops_end_with_
         """
     )
     await running.start()
-    stream = running.stream("ticks", {})
+    stream = running.stream(HandlerCall("ticks"))
     await anext(stream)
     async with asyncio.TaskGroup() as group:
-        calling = group.create_task(failure_of(running.call("long", {})))
+        calling = group.create_task(failure_of(running.call(HandlerCall("long"))))
         following = group.create_task(failure_of(anext(stream)))
         await asyncio.sleep(0.01)
         await running.stop()

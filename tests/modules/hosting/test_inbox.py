@@ -15,7 +15,7 @@ from parachuted.access.grant import grant_of
 from parachuted.events import CATALOG, Bus, Event
 from parachuted.modules.declare import EventMark
 from parachuted.modules.hosting.event_publisher import MOST_WAITING, EventPublisher, Inbox
-from parachuted.modules.hosting.host import ModuleHost
+from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from tests.modules.module_rig import UNRECORDED
 from tests.modules.small_modules import until
@@ -36,15 +36,14 @@ class RecordingModule:
         self.hold.set()
         self.most, self.now = 0, 0
 
-    async def tell(
-        self, handler: str, data: Mapping[str, object], *, timeout_s: float, caller: Caller
-    ) -> None:
+    async def tell(self, call: HandlerCall) -> None:
+        data = call.arguments
         self.now += 1
         self.most = max(self.most, self.now)
-        self.reported.append((handler, data))
-        self.causes.append(caller.causes)
-        self.runs.append(caller.chain.run)
-        await asyncio.wait_for(self.hold.wait(), timeout_s)
+        self.reported.append((call.handler, data))
+        self.causes.append(call.caller.causes)
+        self.runs.append(call.caller.chain.run)
+        await asyncio.wait_for(self.hold.wait(), call.timeout_s)
         self.now -= 1
         if data.get("path") == "bug.md":
             raise RuntimeError("a way of running that breaks the contract")

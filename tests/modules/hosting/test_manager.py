@@ -12,6 +12,7 @@ import pytest
 from parachuted.access.caller import Caller
 from parachuted.errors import ModuleFailedError, NotFoundError, OutdatedError
 from parachuted.modules.hosting import in_process
+from parachuted.modules.hosting.host import HandlerCall
 from tests.modules.manager_rig import ManagerRig
 from tests.modules.small_modules import until
 
@@ -182,7 +183,7 @@ async def test_an_edited_folder_is_reported_at_once_and_the_approved_version_goe
         await until(lambda: manager_rig.reported("module.changed"))
 
         found = modules.routes.find("GET", "/api/daily/hello")
-        assert await found.host.call(found.spec.handler, {}) == "hello"
+        assert await found.host.call(HandlerCall(found.spec.handler)) == "hello"
         assert manager_rig.status("daily").state == "changed"
         await until(
             lambda: "parachute modules diff daily" in (manager_rig.problems["module:daily"] or "")

@@ -17,7 +17,7 @@ from parachuted.access.caller import NO_CALLER, Caller, WorkRequest, acting, cur
 from parachuted.access.grant import CallerGrant, grant_of
 from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError
 from parachuted.modules.declare import ScheduleMark
-from parachuted.modules.hosting.host import ModuleHost
+from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.hosting.schedules import (
     MOST_SCHEDULES,
     ModuleScheduler,
@@ -68,20 +68,15 @@ class CountingModule:
         self.wait: asyncio.Event | None = None
         self.fails = False
 
-    async def tell(
-        self, handler: str, data: Mapping[str, object], *, timeout_s: float, caller: Caller
-    ) -> None:
+    async def tell(self, call: HandlerCall) -> None:
         assert current() is NO_CALLER
-        self.reported.append(handler)
-        self.data.append(data)
+        caller, asker = call.caller, call.caller.request
+        self.reported.append(call.handler)
+        self.data.append(call.arguments)
         self.tainted.append(bool(caller.taint))
-        assert (len(caller.causes), caller.request.by, caller.request.entry) == (
-            1,
-            "clock",
-            "schedule",
-        )
+        assert (len(caller.causes), asker.by, asker.entry) == (1, "clock", "schedule")
         if self.wait is not None:
-            await asyncio.wait_for(self.wait.wait(), timeout_s)
+            await asyncio.wait_for(self.wait.wait(), call.timeout_s)
         if self.fails:
             raise ModuleFailedError
 

@@ -17,6 +17,7 @@ from parachuted import errors
 from parachuted.access.caller import Caller
 from parachuted.access.notes import AppendSection, Note, NoteLink, NoteSection, ReplaceSpan, SetKey
 from parachuted.errors import ConflictError, ModuleFailedError, UnfitError
+from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.service_calls import (
     ACCESSES,
     METHODS,
@@ -25,6 +26,7 @@ from parachuted.modules.hosting.service_calls import (
     error_of,
     json_of,
 )
+from parachuted.modules.registry.arguments import RequestParts
 from tests.modules.container_rig import hosted
 from tests.modules.fake_services import FakeVault
 from tests.modules.small_modules import StubServices
@@ -202,9 +204,11 @@ async def lie(self, text: str, status: int = 200):
 async def test_what_a_lying_container_answers_is_a_failure(tmp_path: Path, text: str, status: int):
     asked = {"text": text, "status": str(status)}
     async with hosted(tmp_path, LIES) as host:
-        await host.call("lie", {}, query=asked)  # the next answer is the lie
+        await host.call(
+            HandlerCall("lie", request=RequestParts(query=asked))
+        )  # the next answer is the lie
         with pytest.raises(ModuleFailedError):
-            await host.call("lie", {}, query=asked)
+            await host.call(HandlerCall("lie", request=RequestParts(query=asked)))
 
 
 LARGE = """
@@ -221,9 +225,9 @@ async def test_what_is_too_large_to_cross_is_refused_and_the_module_goes_on(tmp_
     vault.notes["a.md"] = "x" * 9_000_000
     async with hosted(tmp_path, LARGE, StubServices(vault=vault)) as host:
         with pytest.raises(errors.EditRefusedError, match="larger than 8 MB"):
-            await host.call("large", {"act": "read"}, caller=Caller())
+            await host.call(HandlerCall("large", {"act": "read"}, caller=Caller()))
         with pytest.raises(ModuleFailedError):
-            await host.call("large", {"act": "create"}, caller=Caller())
+            await host.call(HandlerCall("large", {"act": "create"}, caller=Caller()))
         assert set(vault.notes) == {"a.md"}
         vault.notes["a.md"] = "small"
-        assert await host.call("large", {"act": "read"}, caller=Caller()) == "small"
+        assert await host.call(HandlerCall("large", {"act": "read"}, caller=Caller())) == "small"

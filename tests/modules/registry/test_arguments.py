@@ -21,6 +21,7 @@ from parachuted.modules.registry.arguments import (
     MISSING,
     HandlerArguments,
     HandlerSignatureError,
+    RequestParts,
     schema_of_answer,
 )
 
@@ -69,7 +70,9 @@ class Handlers:
 
 
 def bound(name: str, path=None, query=None, body=MISSING):
-    return HandlerArguments(getattr(Handlers(), name)).bind(path or {}, query or {}, body)
+    return HandlerArguments(getattr(Handlers(), name)).bind(
+        body, RequestParts(path=path or {}, query=query or {})
+    )
 
 
 def problems(name: str, path=None, query=None, body=MISSING) -> list[str]:
@@ -184,7 +187,9 @@ def test_a_flood_of_unknown_names_is_not_reported_in_full():
 def test_a_path_field_that_the_rest_takes():
     async def rest(**rest: object): ...
 
-    assert HandlerArguments(rest).bind({"a": "1"}, {"b": "2"}, {"c": 3}) == {
+    assert HandlerArguments(rest).bind(
+        {"c": 3}, RequestParts(path={"a": "1"}, query={"b": "2"})
+    ) == {
         "a": "1",
         "b": "2",
         "c": 3,
@@ -195,7 +200,7 @@ def test_a_rest_does_not_overrule_the_path():
     async def rest(**rest: object): ...
 
     with pytest.raises(UnfitError, match="a: sent twice"):
-        HandlerArguments(rest).bind({"a": "1"}, {"a": "2"})
+        HandlerArguments(rest).bind({}, RequestParts(path={"a": "1"}, query={"a": "2"}))
 
 
 DATA = {"entry_id": "monday", "content": "Text", "more": 1}
@@ -246,7 +251,7 @@ def test_a_tool_is_described_so_that_what_fits_the_schema_can_be_called():
     assert schema["additionalProperties"] is False
     good = {"query": "x", "since": "2026-01-05", "at": {"lat": 1.0, "lon": 2.0}}
     jsonschema.validate(good, schema)
-    assert HandlerArguments(search).bind({}, {}, good)["at"] == Place(lat=1, lon=2)
+    assert HandlerArguments(search).bind(good)["at"] == Place(lat=1, lon=2)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"query": "x", "other": 1}, schema)
 
@@ -332,7 +337,7 @@ def test_whatever_is_sent_the_handler_can_be_called_or_the_caller_gets_an_error(
 ):
     handler = getattr(Handlers(), name)
     try:
-        found = HandlerArguments(handler).bind(path, query, body)
+        found = HandlerArguments(handler).bind(body, RequestParts(path=path, query=query))
     except UnfitError:
         return
     asyncio.run(handler(**found))
