@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import FolderState, ModuleEntry, TrustLevel
 from parachuted.modules.registry.consent import Consent
-from parachuted.texts.visible import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +24,7 @@ class InstalledModule:
 
     module: ModuleStatus
     hash: str
-    consent: Mapping[str, object]
+    consent: Consent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +37,7 @@ class ModuleReview:
     state: FolderState
     hash: str
     diff: str
-    consent: Mapping[str, object]
+    consent: Consent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +74,7 @@ class ModuleActions:
         # of one reading: what is shown is what the digest names
         consent, diff = self._trust.review(name, trust)
         return ModuleReview(
-            name=name, state=entry.state, hash=consent.digest, diff=diff, consent=_shown(consent)
+            name=name, state=entry.state, hash=consent.digest, diff=diff, consent=consent
         )
 
     def install(
@@ -89,7 +87,7 @@ class ModuleActions:
         else:
             entry = self._trust.install(source, dev=dev, path=path)
         consent = self._trust.consent(entry.name, trust)
-        return InstalledModule(module=_status(entry), hash=consent.digest, consent=_shown(consent))
+        return InstalledModule(module=_status(entry), hash=consent.digest, consent=consent)
 
     def approve(self, name: str, digest: str, trust: TrustLevel | None) -> ModuleStatus:
         return _status(self._trust.approve(name, digest, trust=trust))
@@ -134,20 +132,3 @@ def as_document(value: object) -> dict[str, Any]:
 
 def _status(entry: ModuleEntry) -> ModuleStatus:
     return status_of(entry, problem=entry.problem)
-
-
-def _shown(consent: Consent) -> Mapping[str, object]:
-    """Every text has its hidden characters spelled out; `text` is what a terminal shows."""
-    manifest = consent.manifest
-    return {
-        "name": manifest.name,
-        "version": visible(manifest.version),
-        "description": visible(manifest.description),
-        "digest": consent.digest,
-        "source": consent.source,
-        "commit": consent.commit,
-        "trust": consent.trust,
-        "lines": consent.lines,
-        "added": consent.added,
-        "text": consent.text(),
-    }

@@ -35,7 +35,7 @@ def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(
 
     installed = actions.install(str(tmp_path / "garden"), dev=False, path=None)
     assert (installed.module.status, installed.module.state) == ("unapproved", "new")
-    assert "Garden/" in installed.consent["text"]
+    assert "Garden/" in installed.consent.text
     assert as_document(installed)["module"]["trust_level"] == "untrusted"
     assert actions.approve("garden", installed.hash, None).state == "approved"
     assert actions.disable("garden").status == "disabled"

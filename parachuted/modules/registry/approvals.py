@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 
 from parachuted.errors import (
@@ -106,13 +105,12 @@ class ModuleApprovals:
         with locked(self._home, _LOCK), self._copied(record) as copy:
             level, manifest = trust_level(record, copy, trust), self._manifest(record, copy)
             check_trust(manifest, level)
-            consent = consent_for(manifest, copy, record, level)
-            before = None
+            before = old = None
             if record.tree is not None:
                 approved = self._copies.read(name, record.tree)
                 before = approved.folder
                 old = consent_for(self._manifest(record, approved), approved, record, record.trust)
-                consent = replace(consent, added=consent.since(old))
+            consent = consent_for(manifest, copy, record, level, old)
             return consent, tree_difference(before, copy.folder, self._env)
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> Consent:

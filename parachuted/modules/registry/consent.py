@@ -29,7 +29,7 @@ _IN_DAEMON = "no host for its agents; its code runs inside the daemon, and may r
 _OF_CODE = "others that its code names stay within what it reads and writes"
 _ANY_COMMAND, _ANY_HOST, _ONLY = "any command", "any host", "only "
 _MOST = 10_000  # characters of what is approved: it is shown whole
-_SHOWN_ELSEWHERE = frozenset({"module", "says", "from", "holds"})  # by the difference of the files
+_IN_DIFFERENCE = frozenset({"module", "says", "from", "holds"})  # of the files, which is shown
 _RUNS = {
     "verified": "inside the daemon: it is part of this version of parachuted",
     "trusted": "inside the daemon, with all that the daemon may do, the network too: its "
@@ -40,41 +40,71 @@ _RUNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """The lines that a person is shown, with nothing hidden in them. `digest` is that of the files;
-    `added` are the lines that the approved version did not have.
+    """What a module asks for, with every hidden character spelled out. `digest`: of its files;
+    `added`: the lines that the approved version did not have; `text`: what a terminal shows.
     """
 
-    manifest: Manifest
+    name: str
+    version: str
+    description: str
     digest: str
     source: str
     commit: str | None
     trust: TrustLevel
     lines: tuple[str, ...]
-    added: tuple[str, ...] = ()
-
-    def text(self, columns: int = USUAL_COLUMNS) -> str:
-        *lines, runs = self.lines
-        if self.added:
-            lines += [fact("new", "since it was approved are these lines:"), *self.added]
-        pieces = [piece for line in (*lines, runs) for piece in wrapped(line, columns)]
-        # the digest is copied, so it is in one piece
-        return "".join(f"{piece}\n" for piece in (*pieces, fact("digest", self.digest)))
-
-    def since(self, approved: Consent) -> tuple[str, ...]:
-        """The lines that the other one does not have, those of an agent below its name."""
-        known, found = set(_with_agent(approved.lines)), list[str]()
-        for agent, line in _with_agent(self.lines):
-            if (agent, line) not in known and line.split(maxsplit=1)[0] not in _SHOWN_ELSEWHERE:
-                found += [agent] if agent and agent not in found and agent != line else []
-                found.append(line)
-        return tuple(found)
+    added: tuple[str, ...]
+    text: str
 
 
 def consent_for(
-    manifest: Manifest, tree: ModuleTree, record: ModuleRecord, trust: TrustLevel
+    manifest: Manifest,
+    tree: ModuleTree,
+    record: ModuleRecord,
+    trust: TrustLevel,
+    approved: Consent | None = None,
+    *,
+    columns: int = USUAL_COLUMNS,
 ) -> Consent:
+    """`approved`: that of what runs now."""
+    lines = tuple(_lines(manifest, tree, record, trust))
+    added = () if approved is None else tuple(_added(lines, approved.lines))
+    return Consent(
+        name=manifest.name,
+        version=visible(manifest.version),
+        description=visible(manifest.description),
+        digest=tree.digest,
+        source=visible(record.source),
+        commit=record.commit and visible(record.commit),
+        trust=trust,
+        lines=lines,
+        added=added,
+        text=_text(lines, added, tree.digest, columns),
+    )
+
+
+def _text(lines: Sequence[str], added: Sequence[str], digest: str, columns: int) -> str:
+    *others, runs = lines
+    new = [fact("new", "since it was approved are these lines:"), *added] if added else []
+    pieces = [piece for line in (*others, *new, runs) for piece in wrapped(line, columns)]
+    # the digest is copied, so it is in one piece
+    return "".join(f"{piece}\n" for piece in (*pieces, fact("digest", digest)))
+
+
+def _added(lines: Sequence[str], approved: Sequence[str]) -> list[str]:
+    """The lines that the approved ones lack, those of an agent below its name."""
+    known, found = set(_with_agent(approved)), list[str]()
+    for agent, line in _with_agent(lines):
+        if (agent, line) not in known and line.split(maxsplit=1)[0] not in _IN_DIFFERENCE:
+            found += [agent] if agent and agent not in found and agent != line else []
+            found.append(line)
+    return found
+
+
+def _lines(
+    manifest: Manifest, tree: ModuleTree, record: ModuleRecord, trust: TrustLevel
+) -> Iterator[str]:
     """What the module says in its own words stands behind a mark, which nothing else does. What
-    decides comes last, where it is in sight when the question is asked.
+    decides comes last, where it can be read when the question is asked.
     """
     asked, pages = manifest.permissions, manifest.static
     with_pages = f", with pages at {pages.prefix}/" if pages else ""
@@ -84,43 +114,36 @@ def consent_for(
     networks = [
         f"{name}: {_words(_hosts(agent), _ANY_HOST)}" for name, agent in agents if _hosts(agent)
     ]
-    lines = (
-        fact("module", visible(f"{manifest.name} {manifest.version}")),
-        quoted("says", manifest.description or "nothing of itself"),
-        quoted("from", origin, _MOST),
-        fact("holds", f"{len(tree.files):,} files, {tree.size:,} bytes"),
-        *(quoted("note", note) for note in (*manifest.notes, *unverified(record, tree))),
-        *_each("installs", manifest.dependencies),
-        quoted("answers", f"at {manifest.prefix}{with_pages}", _MOST),
-        *_each("provides", sorted(manifest.provides)),
-        *_each("hears", sorted({hook.event for hook in manifest.hooks})),
-        *_each(
-            "schedule",
-            sorted(timing.words() for timing in manifest.schedules),
-            "nothing runs by the clock",
-        ),
-        *(quoted("tool", tool) for tool in tools or ["none for agents"]),
-        *(line for name, agent in agents for line in _agent_lines(name, agent)),
-        fact("agents", _OF_CODE),
-        *_each("calls", manifest.optional_requires, "no interface of other modules"),
-        *_each("uses", asked.mcp, "no tool of other modules"),
-        *_each("network", networks, _NOTHING if trust == "untrusted" else _IN_DAEMON),
-        _said("shell", _words(asked.bash, _ANY_COMMAND)),
-        *_each("reads", asked.read),
-        *_each("writes", asked.write),
-        *(quoted("outside", f"{name} (outside the vault, to read)") for name in asked.folders),
-        *(fact("hooks", _HOOKS[event]) for event in asked.hooks),
-        *((fact("people", _PEOPLE),) if asked.people else ()),
-        fact("runs", _RUNS[trust]),
-    )
-    return Consent(
-        manifest=manifest,
-        digest=tree.digest,
-        source=visible(record.source),
-        commit=record.commit and visible(record.commit),
-        trust=trust,
-        lines=lines,
-    )
+    yield fact("module", visible(f"{manifest.name} {manifest.version}"))
+    yield quoted("says", manifest.description or "nothing of itself")
+    yield quoted("from", origin, _MOST)
+    yield fact("holds", f"{len(tree.files):,} files, {tree.size:,} bytes")
+    for note in (*manifest.notes, *unverified(record, tree)):
+        yield quoted("note", note)
+    yield from _each("installs", manifest.dependencies)
+    yield quoted("answers", f"at {manifest.prefix}{with_pages}", _MOST)
+    yield from _each("provides", sorted(manifest.provides))
+    yield from _each("hears", sorted({hook.event for hook in manifest.hooks}))
+    timings = sorted(timing.words() for timing in manifest.schedules)
+    yield from _each("schedule", timings, "nothing runs by the clock")
+    for tool in tools or ["none for agents"]:
+        yield quoted("tool", tool)
+    for name, agent in agents:
+        yield from _agent_lines(name, agent)
+    yield fact("agents", _OF_CODE)
+    yield from _each("calls", manifest.optional_requires, "no interface of other modules")
+    yield from _each("uses", asked.mcp, "no tool of other modules")
+    yield from _each("network", networks, _NOTHING if trust == "untrusted" else _IN_DAEMON)
+    yield _said("shell", _words(asked.bash, _ANY_COMMAND))
+    yield from _each("reads", asked.read)
+    yield from _each("writes", asked.write)
+    for folder in asked.folders:
+        yield quoted("outside", f"{folder} (outside the vault, to read)")
+    for event in asked.hooks:
+        yield fact("hooks", _HOOKS[event])
+    if asked.people:
+        yield fact("people", _PEOPLE)
+    yield fact("runs", _RUNS[trust])
 
 
 def _agent_lines(name: str, agent: AgentConfig) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,15 +46,19 @@ agents:
     sandbox: {workspace_access: rw, allowed_paths: [Work/], network: bridge}
     bash: true
 """
+RECORD = ModuleRecord(name="bot")
 TREE = ModuleTree(folder=Path(), files=("module.py",), size=1234, digest="sha256:" + "0" * 64)
 
 
-def shown(text: str, trust: TrustLevel = "untrusted", **more: str) -> Consent:
-    return consent_for(read_manifest(text), TREE, ModuleRecord(name="bot", **more), trust)
+def shown(
+    text: str, trust: TrustLevel = "untrusted", record: ModuleRecord = RECORD, **more: Any
+) -> Consent:
+    return consent_for(read_manifest(text), TREE, record, trust, **more)
 
 
 def test_it_says_all_that_the_manifest_asks_for():
-    consent = shown(MANIFEST, source="https://x.test/\x1bbot", commit="c" * 40, trust="trusted")
+    record = ModuleRecord(name="bot", source="https://x.test/\x1bbot", commit="c" * 40)
+    consent = shown(MANIFEST, "trusted", record)
     lines = "\n".join(consent.lines)
 
     for reported in (
@@ -89,15 +94,15 @@ def test_it_says_all_that_the_manifest_asks_for():
         "with all that the daemon may do, the network too",
     ):
         assert reported in lines, reported
-    assert consent.text().endswith(f"digest      {TREE.digest}\n")
-    assert all(line.isprintable() for line in consent.text().splitlines())
+    assert consent.text.endswith(f"digest      {TREE.digest}\n")
+    assert all(line.isprintable() for line in consent.text.splitlines())
 
 
 def test_what_is_not_asked_for_is_said_too():
     consent = shown(PLAIN)
 
-    assert consent.text().count("  nothing") >= 6
-    assert "in a container" in consent.text()
+    assert consent.text.count("  nothing") >= 6
+    assert "in a container" in consent.text
     assert "network     nothing" in consent.lines
     assert "may reach any" in " ".join(shown(PLAIN, "trusted").lines)
 
@@ -136,7 +141,7 @@ def test_no_words_of_a_module_stand_where_ours_do(shape, columns):
         f'{PLAIN}description: "{SHAPES[shape]}"\nmcp_tools: [{{name: t, description: '
         f'"{SHAPES[shape]}"}}]\n'
     )
-    honest, text = (shown(one).text(columns).splitlines() for one in (PLAIN, said))
+    honest, text = (shown(one, columns=columns).text.splitlines() for one in (PLAIN, said))
 
     ours = [line for line in text if line[10:11] != "|"]
     assert ours == [line for line in honest if line[10:11] != "|"]
@@ -171,7 +176,7 @@ HOOKS = "permissions: {{read: ['**'], hooks: [{}]}}\n"
     ],
 )
 def test_what_is_new_is_told_with_the_agent_that_it_is_about(before, after, added):
-    assert shown(PLAIN + after).since(shown(PLAIN + before)) == added
+    assert shown(PLAIN + after, approved=shown(PLAIN + before)).added == added
 
 
 def difference(tmp_path, old: dict[str, bytes] | None, new: dict[str, bytes], **env: str) -> str:
