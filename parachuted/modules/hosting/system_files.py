@@ -6,20 +6,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 from parachuted.access.strangers import Taint
-from parachuted.agents.job import Tool, ToolResult
+from parachuted.agents.job import Tool
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.texts.redact import redact
+from parachuted.tools.definitions import agent_tools, tool, tools_in
 from parachuted.vault import VaultPath, VaultRoot
 
-LIST = "List what you may read of the installation: settings, logs, the audit."
-READ = (
-    "Read one of them, by the path that list_system_files gives it. Of a long file you get the "
-    "end. Secrets are left out."
-)
+_SERVER = "parachute"
 _SETTINGS = ("config.yaml", "modules.yaml", "hooks.yaml")
 _AUDIT = ".parachute/audit"
 _LARGEST = 128 << 10
@@ -46,26 +42,7 @@ class SystemFiles:
         self._roots = {"home": VaultRoot(home), "vault": VaultRoot(vault)}
 
     def tools(self, taint: Taint) -> tuple[Tool, ...]:
-        """Logs and the audit taint the run."""
-
-        async def list_them(_arguments: Mapping[str, object]) -> ToolResult:
-            return ToolResult(text="\n".join(await asyncio.to_thread(self.paths)))
-
-        async def read(arguments: Mapping[str, object]) -> ToolResult:
-            path = str(arguments["path"])
-            try:
-                text = await asyncio.to_thread(self.read, path)
-            except ParachuteError as error:
-                return ToolResult.of_error(error)
-            if not path.endswith(_SETTINGS):
-                taint.read(path)  # words of modules, names that anyone may have given
-            return ToolResult(text=text)
-
-        path = {"type": "string", "description": "The path, as list_system_files gives it."}
-        return (
-            Tool(name="list_system_files", description=LIST, call=list_them, schema=_takes()),
-            Tool(name="read_system_file", description=READ, call=read, schema=_takes(path=path)),
-        )
+        return agent_tools(SystemFileTools(self, taint), tools_in(SystemFileTools))
 
     def paths(self) -> list[str]:
         logs = [f"home/logs/{name}" for name in self._names("home", "logs", (".log", ".jsonl"))]
@@ -107,10 +84,27 @@ class SystemFiles:
         return True
 
 
-def _takes(**properties: object) -> dict[str, object]:
-    required = list(properties)
-    shape = {"properties": properties, "required": required, "additionalProperties": False}
-    return {"type": "object", **shape}
+class SystemFileTools:
+    """Those of one run, which logs and the audit taint."""
+
+    def __init__(self, files: SystemFiles, taint: Taint) -> None:
+        self._files, self._taint = files, taint
+
+    @tool("List what you may read of the installation: settings, logs, the audit.", _SERVER, "read")
+    async def list_system_files(self) -> str:
+        return "\n".join(await asyncio.to_thread(self._files.paths))
+
+    @tool(
+        "Read one of them, by the path that list_system_files gives it. Of a long file you get the "
+        "end. Secrets are left out.",
+        _SERVER,
+        "read",
+    )
+    async def read_system_file(self, path: str) -> str:
+        text = await asyncio.to_thread(self._files.read, path)
+        if not path.endswith(_SETTINGS):
+            self._taint.read(path)  # words of modules, names that anyone may have given
+        return text
 
 
 def _without_secrets(text: str) -> str:
