@@ -18,12 +18,10 @@ import pytest
 import parachuted.modules
 from parachuted.cli.parser import make_parser
 from parachuted.modules import AgentConfig, Module, SandboxConfig, VaultAccess
-from parachuted.modules.registry.arguments import HandlerArguments
-from parachuted.modules.registry.declaration import describe, resolve_handler
-from parachuted.modules.registry.manifest import Manifest, read_manifest
+from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.registry.skeleton import new_module
 from parachuted.testing import ModuleHarness, running_module
-from tests.modules.fake_services import fake_services, loaded
+from tests.modules.small_modules import StubServices
 
 ROOT = Path(__file__).resolve().parent.parent
 README = "\n".join(
@@ -71,7 +69,7 @@ def test_the_public_names_are_reported_and_no_others():
 
 
 def test_what_is_inside_a_method_is_reported_and_nothing_else():
-    has = {name for name in dir(Module(fake_services())) if not name.startswith("_")}
+    has = {name for name in dir(Module(StubServices())) if not name.startswith("_")}
 
     inside = [re.findall(r"`(?:self\.)?([a-z_.]+)", row[0])[0] for row in table("inside a method")]
     of_class = {"name", "version", "description", "permissions", "agents", "provides", "Settings"}
@@ -144,31 +142,24 @@ def test_the_commands_can_be_typed():
 
 
 async def test_the_whole_module_works(tmp_path: Path):
-    (tmp_path / "module.py").write_text(block("python", '"""Quotes'))
-    (tmp_path / "manifest.yaml").write_text(block("yaml", "name: quotes"))
-    with loaded(tmp_path) as (cls, manifest):
-        declared, paper = describe(cls, manifest), fake_services("quotes")
-        module = cls(paper)
-        await module.on_enable()
-        assert (await module.today()).status == 404
+    folder, vault = tmp_path / "quotes", tmp_path / "vault"
+    folder.mkdir()
+    (vault / "Quotes").mkdir(parents=True)
+    (folder / "module.py").write_text(block("python", '"""Quotes'))
+    (folder / "manifest.yaml").write_text(block("yaml", "name: quotes"))
+    async with running_module(folder, vault=vault) as quotes:
+        assert (await quotes.request("GET", "/today")).status == 404
 
-        paper.vault.notes = {"Quotes/a.md": "A", "Quotes/b.md": "B"}
-        today = resolve_handler(module, "today")
-        assert {
-            (await today(**HandlerArguments(today).bind({}, {"day": day})))["text"]
-            for day in ("2026-01-05", "2026-01-06")
-        } == {"A", "B"}
-        assert [item["text"] async for item in module.all()] == ["A", "B"]
-        await module.on_created(path="Quotes/c.md")
-        await module.morning()
-        assert paper.published == [("quotes.quote.added", {"path": "Quotes/c.md"})]
-        assert [(one.path, one.streams) for one in declared.routes] == [
-            ("/today", False),
-            ("/all", True),
-        ]
-        assert read_manifest((tmp_path / "manifest.yaml").read_bytes()).permissions.read == (
-            "Quotes/**",
-        )
+        for text in "AB":
+            (vault / f"Quotes/{text}.md").write_text(text)
+        days = ("2026-01-05", "2026-01-06")
+        found = [await quotes.request("GET", "/today", query={"day": day}) for day in days]
+        assert {quote["text"] for quote in found} == {"A", "B"}
+        assert [quote["text"] for quote in await quotes.request("GET", "/all")] == ["A", "B"]
+        assert await quotes.tool("quotes-search", query="A") == ["Quotes/A.md"]
+        await quotes.event("file.created", path="Quotes/c.md")
+        await quotes.tick("morning")
+        assert quotes.published == [("quotes.quote.added", {"path": "Quotes/c.md"})]
 
 
 def test_what_a_test_can_do_is_reported():

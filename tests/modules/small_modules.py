@@ -5,27 +5,30 @@ was asked of them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import shutil
 import tempfile
 import textwrap
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parachuted.modules import CurrentCall
+from parachuted.modules import CurrentCall, Module
 from parachuted.modules.agent_runs import RunAccess
+from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.hosting.module_state import make_data_folder
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.copies import read_tree
-from parachuted.modules.registry.manifest import FILE, read_manifest
+from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import ActivityAccess, ContextAccess, FolderAccess
 from parachuted.runs.granted_vault import GrantedVault
 
+EXAMPLES = Path(__file__).resolve().parent / "examples"
 HEAD = """
 import asyncio
 from parachuted.modules import HookResult, Module, Response, event, hook, interface, mcp_tool
@@ -77,6 +80,17 @@ def approve(folder: Path, *, trust: TrustLevel = "trusted", **more: Any) -> Appr
         trust=trust,
         **more,
     )
+
+
+@contextlib.contextmanager
+def loaded(folder: Path) -> Iterator[tuple[type[Module], Manifest]]:
+    """The class of a module, loaded as the daemon does it, and its manifest."""
+    approved = approve(folder)
+    name, tree, manifest = approved.name, approved.tree, approved.manifest
+    try:
+        yield load_class(folder, name, manifest, tree=tree), manifest
+    finally:
+        unload(name, tree)
 
 
 class Memory:

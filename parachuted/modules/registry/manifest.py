@@ -25,7 +25,7 @@ from pydantic.dataclasses import dataclass
 from parachuted.access.agent_config import AgentConfig, YesOrList, is_outside, normal_pattern
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ModuleFailedError
-from parachuted.events.catalog import CATALOG
+from parachuted.events.catalog import CATALOG, CORE
 from parachuted.events.fields import FieldKind
 from parachuted.home_files import PlainValue, YamlRejectedError, read_document
 from parachuted.modules.checks import matching, mistakes_in
@@ -256,6 +256,8 @@ def _misnamed(manifest: Manifest, reserved: Collection[str]) -> Iterator[str]:
         yield f"name: {manifest.name!r} is a name of the daemon's own routes; choose another"
     elif manifest.prefix.removeprefix("/api/") in reserved:
         yield f"routes.prefix: {manifest.prefix} is the daemon's own; choose another"
+    if manifest.publishes and manifest.name in CORE:
+        yield f"name: {manifest.name!r} begins the daemon's own events; choose another"
     tools = tuple(tool.name for tool in manifest.mcp_tools)
     for field, names in (("mcp_tools", tools), ("provides", manifest.provides)):
         for name, times in Counter(names).items():

@@ -8,6 +8,7 @@ from string import Template
 
 from parachuted.access.paths import is_control
 from parachuted.errors import ModuleFailedError
+from parachuted.events import CORE
 from parachuted.modules.registry.manifest import NAME
 
 _TEMPLATES = Path(__file__).with_name("skeleton_files")
@@ -15,10 +16,10 @@ _TEMPLATES = Path(__file__).with_name("skeleton_files")
 
 def new_module(folder: Path, name: str) -> list[Path]:
     """Its files in `folder`. Raises ModuleFailedError for a name or folder that is taken."""
-    if not NAME.fullmatch(name):
+    if not NAME.fullmatch(name) or name in CORE:
         raise ModuleFailedError(
             f"{name[:80]!r} is not a name for a module: use small letters, digits and dashes, such "
-            "as my-module"
+            "as my-module, and no word that begins the daemon's own events"
         )
     if folder.exists() and any(folder.iterdir()):
         raise ModuleFailedError(

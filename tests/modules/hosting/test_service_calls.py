@@ -28,7 +28,6 @@ from parachuted.modules.hosting.service_calls import (
 )
 from parachuted.modules.registry.arguments import RequestParts
 from tests.modules.container_rig import hosted
-from tests.modules.fake_services import FakeVault
 from tests.modules.small_modules import StubServices
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -202,13 +201,11 @@ async def lie(self, text: str, status: int = 200):
     ],
 )
 async def test_what_a_lying_container_answers_is_a_failure(tmp_path: Path, text: str, status: int):
-    asked = {"text": text, "status": str(status)}
+    lie = HandlerCall("lie", request=RequestParts(query={"text": text, "status": str(status)}))
     async with hosted(tmp_path, LIES) as host:
-        await host.call(
-            HandlerCall("lie", request=RequestParts(query=asked))
-        )  # the next answer is the lie
+        await host.call(lie)  # the next answer is the lie
         with pytest.raises(ModuleFailedError):
-            await host.call(HandlerCall("lie", request=RequestParts(query=asked)))
+            await host.call(lie)
 
 
 LARGE = """
@@ -220,14 +217,24 @@ async def large(self, act: str):
 """
 
 
+class LargeVault:
+    def __init__(self) -> None:
+        self.text, self.created = "x" * 9_000_000, list[str]()
+
+    async def read(self, _path: str) -> str:
+        return self.text
+
+    async def create(self, path: str, _text: str) -> None:
+        self.created.append(path)
+
+
 async def test_what_is_too_large_to_cross_is_refused_and_the_module_goes_on(tmp_path: Path):
-    vault = FakeVault()
-    vault.notes["a.md"] = "x" * 9_000_000
+    vault = LargeVault()
     async with hosted(tmp_path, LARGE, StubServices(vault=vault)) as host:
         with pytest.raises(errors.EditRefusedError, match="larger than 8 MB"):
             await host.call(HandlerCall("large", {"act": "read"}, caller=Caller()))
         with pytest.raises(ModuleFailedError):
             await host.call(HandlerCall("large", {"act": "create"}, caller=Caller()))
-        assert set(vault.notes) == {"a.md"}
-        vault.notes["a.md"] = "small"
+        assert vault.created == []
+        vault.text = "small"
         assert await host.call(HandlerCall("large", {"act": "read"}, caller=Caller())) == "small"

@@ -25,12 +25,12 @@ from parachuted.modules.registry.declaration import (
     ScheduleMark,
     describe,
     kept_path,
-    resolve_handler,
     unlisted,
 )
 from parachuted.modules.registry.manifest import Manifest, read_manifest
 from parachuted.modules.scheduling import Timing
-from tests.modules.fake_services import EXAMPLES, fake_services, loaded
+from parachuted.testing import running_module
+from tests.modules.small_modules import EXAMPLES, loaded
 
 SMALL = "name: greeter\nversion: 1.0.0\nmodule: module.py\n"
 
@@ -164,17 +164,12 @@ def test_the_manifests_form_is_found_in_the_files_that_it_names():
         assert declared.agents["indexer"].prompt_file == "prompts/indexer.md"
 
 
-async def test_a_handler_in_another_file_is_given_the_module():
-    with loaded(EXAMPLES / "brain") as (cls, _):
-        paper = fake_services("brain")
-        paper.vault.notes["Brain/entities/Kevin.md"] = "A friend.\n"
-        module = cls(paper)
-
-        assert [
-            found["name"]
-            for found in await resolve_handler(module, "tools:brain_search")(query="friend")
-        ] == ["Kevin"]
-        assert [found["name"] for found in await module.search("kevin")] == ["Kevin"]
+async def test_a_handler_in_another_file_is_given_the_module(tmp_path: Path):
+    (tmp_path / "Brain/entities").mkdir(parents=True)
+    (tmp_path / "Brain/entities/Kevin.md").write_text("A friend.\n")
+    async with running_module(EXAMPLES / "brain", vault=tmp_path) as brain:
+        found = await brain.tool("brain_search", query="friend")
+    assert [entity["name"] for entity in found] == ["Kevin"]
 
 
 @pytest.mark.parametrize("name", ["daily", "brain"])

@@ -262,6 +262,14 @@ def test_names_that_are_none(name):
     )
 
 
+def test_a_module_whose_name_begins_the_daemons_own_events_publishes_none():
+    text = SMALL.replace("name: a", "name: file")
+    assert read_manifest(text).name == "file"
+    assert problems(f"{text}publishes: {{file.read: {{}}}}\n") == [
+        "name: 'file' begins the daemon's own events; choose another"
+    ]
+
+
 def test_a_name_of_the_daemons_own_routes_is_refused():
     assert problems(SMALL, reserved=["a"]) == [
         "name: 'a' is a name of the daemon's own routes; choose another"

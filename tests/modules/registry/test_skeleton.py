@@ -13,12 +13,11 @@ import pytest
 from parachuted.access.grant import build_grant
 from parachuted.errors import ModuleFailedError
 from parachuted.keys import EVERYWHERE
-from parachuted.modules.registry.declaration import describe
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.registry.skeleton import new_module
-from tests.modules.fake_services import fake_services, loaded
+from parachuted.testing import running_module
 
-NAMES = ["shopping-list", "a", "module", "modules", "x2-", "class", "my--list"]
+NAMES = ["shopping-list", "a", "a-module", "modules", "x2-", "class", "my--list"]
 
 
 def test_it_has_all_that_a_module_needs(tmp_path: Path):
@@ -37,41 +36,38 @@ def test_it_has_all_that_a_module_needs(tmp_path: Path):
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_whatever_its_name_it_goes_together_and_works(tmp_path: Path, name: str):
-    new_module(tmp_path / name, name)
-    with loaded(tmp_path / name) as (cls, manifest):
-        declared = describe(cls, manifest)
-        paper = fake_services(name)
-        module = cls(paper)
-        await module.add_item(text="Buy seeds")
-        await module.add_item(text="Call Kim")
+    folder, vault = tmp_path / name, tmp_path / "vault"
+    vault.mkdir()
+    new_module(folder, name)
+    async with running_module(
+        folder, vault=vault, answers=lambda agent, _prompt: f"{agent} says yes"
+    ) as module:
+        assert await module.request("GET", "/items") == {"items": []}
+        for text in ("Buy seeds", "Call Kim"):
+            await module.request("POST", "/items", body={"text": text})
 
-        assert (await module.list_items(limit=1))["items"] == ["Buy seeds"]
-        assert await module.search(query="kim") == ["Call Kim"]
-        assert await module.answer(question="What?") == {"answer": "helper says yes"}
-        assert paper.asked == [("helper", "What?")]
-        (note,) = paper.vault.notes
-        assert paper.published[0] == (f"{name}.item.added", {"path": note, "text": "Buy seeds"})
-        await module.on_file_modified(path=note)
-        await module.on_file_modified(path="other.md")
-        assert paper.state.kept == {"changes": 1}
-        helper = build_grant(
-            declared.agents["helper"],
-            agent="helper",
-            entry="chat",
-            bounds_read=EVERYWHERE,
-            bounds_write=EVERYWHERE,
-        )
-        assert helper.reads.sees(note)
-        assert [one.path for one in declared.routes] == ["/items", "/items", "/ask"]
-
-
-async def test_an_empty_list_is_not_an_error(tmp_path: Path):
-    new_module(tmp_path / "a", "a")
-    with loaded(tmp_path / "a") as (cls, _):
-        assert await cls(fake_services("a")).list_items() == {"items": []}
+        shown = await module.request("GET", "/items", query={"limit": "1"})
+        assert shown == {"items": ["Buy seeds"]}
+        assert await module.tool(f"{name}-search", query="kim") == ["Call Kim"]
+        answer = await module.request("POST", "/ask", body={"question": "What?"})
+        assert answer == {"answer": "helper says yes"}
+        assert module.asked == [("helper", "What?")]
+        (note,) = {data["path"] for _event, data in module.published}
+        assert module.published[0] == (f"{name}.item.added", {"path": note, "text": "Buy seeds"})
+        for path in (note, "other.md"):
+            await module.event("file.modified", path=path)
+        assert await module.state.get("changes") == 1
+    helper = build_grant(
+        read_manifest((folder / "manifest.yaml").read_bytes()).agents["helper"],
+        agent="helper",
+        entry="chat",
+        bounds_read=EVERYWHERE,
+        bounds_write=EVERYWHERE,
+    )
+    assert helper.reads.sees(note)
 
 
-@pytest.mark.parametrize("name", ["", "A", "../x", "a/b", "a b", "1a", "a" * 65])
+@pytest.mark.parametrize("name", ["", "A", "../x", "a/b", "a b", "1a", "a" * 65, "module", "file"])
 def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str):
     with pytest.raises(ModuleFailedError, match="not a name for a module"):
         new_module(tmp_path / "new", name)
