@@ -381,7 +381,7 @@ class Brain:
         """What can be drawn: nodes and edges by para-id, and how many nodes were left out."""
         start = await self._meant(around) if around else None
         view = await self.store.view()
-        nodes, edges, more = view.graph.drawing(
+        nodes, edges, more = await view.graph.drawing(
             around=start, type=type or None, depth=depth, limit=limit, on=_day(on)
         )
         # No agent is given this answer, so that none of ten thousand files is opened for it.

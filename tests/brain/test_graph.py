@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,20 +63,33 @@ def test_a_circle_is_walked_once():
     assert walked(files, KIM, depth=6) == [("lou", 1)]
 
 
-def test_a_drawing_has_the_most_related_first_and_says_how_many_it_left_out():
-    nodes, edges, more = graph.Graph(index_of(SMALL)).drawing(limit=2)
+async def test_a_drawing_has_the_most_related_first_and_counts_the_rest():
+    nodes, edges, more = await graph.Graph(index_of(SMALL)).drawing(limit=2)
 
     assert [(one.name, degree) for one, degree in nodes] == [("acme", 2), ("garden", 2)]
     assert [(one.source, one.target) for one in edges] == [(ACME, GARDEN)]
     assert more == 2
 
 
-def test_a_drawing_around_a_node_has_what_is_near_and_keeps_that_node_whatever_its_type():
+async def test_a_drawing_around_a_node_keeps_that_whatever_its_type():
     index = index_of(SMALL)
-    nodes, edges, _more = graph.Graph(index).drawing(around=index.at(KIM), type="project")
+    nodes, edges, _more = await graph.Graph(index).drawing(around=index.at(KIM), type="project")
 
     assert [one.name for one, _degree in nodes] == ["kim", "garden"]
     assert edges == []
+
+
+async def test_a_drawing_of_very_many_lets_the_event_loop_go_on():
+    files = {f"Brain/people/n{number}.md": "- [[n0]]" for number in range(1_000)}
+    turns = 0
+    async with asyncio.TaskGroup() as group:
+        drawing = group.create_task(graph.Graph(index_of(files)).drawing(limit=1_000))
+        while not drawing.done():
+            await asyncio.sleep(0)
+            turns += 1
+
+    assert turns >= 10
+    assert drawing.result()[2] == 0
 
 
 SPELLINGS = (
@@ -128,7 +143,7 @@ def test_after_any_changes_the_edges_are_those_of_the_files_that_are_left(steps)
         again.put(left[path])
     one, other = graph.Graph(index), graph.Graph(again)
 
-    assert one.drawing() == other.drawing()
+    assert asyncio.run(one.drawing()) == asyncio.run(other.drawing())
     for file in left.values():
         assert one.traverse(file, depth=3) == other.traverse(file, depth=3)
         assert one.backlinks(file) == other.backlinks(file)
