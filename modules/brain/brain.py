@@ -22,18 +22,14 @@ from parachuted.modules import (
 )
 
 from . import rows, type_file
-from .checks import find_problems, find_twins
 from .context import ContextText, read_instructions
-from .entity import Entity, Json
-from .entity_index import CERTAIN, Match
+from .entity import Entity, Json, last_day
+from .entity_index import CERTAIN, Match, find_problems, find_twins
 from .graph import Direction
-from .loader import Change, Loader, is_entity
-from .mentioning import MentionFinder, Suggest
-from .periods import last_day
+from .loader import Change, Loader, View, is_entity
+from .mentioning import MentionFinder, Suggest, Suggestions
 from .recall_index import RecallIndex
 from .store import EntityStore
-from .suggesting import Suggestions
-from .view import View
 from .writing import Writer
 
 _SURE_ENOUGH: Final = 0.6

@@ -1,14 +1,18 @@
-"""The index of entities by id, path, name and what they link to. Pure, derived, in memory."""
+"""The index of entities by id, path, name and links, and what is wrong with them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from parachuted.modules import Finding
+
+from . import type_file
 from .entity import Entity, stem_of
 from .mentions import MentionIndex
-from .names import fold, short_id, stem
+from .type_file import EntityType, Types
+from .words import fold_name, short_id, stem
 
 FORMER_IDS: Final = "former_ids"
 CERTAIN: Final = 0.8
@@ -114,7 +118,7 @@ class EntityIndex:
         """The entity that a link means: by path, file name, or a name that only one has."""
         found = self.find(target.rpartition("/../")[2].removeprefix("../").removeprefix("./"))
         if found is None:
-            paths = self._by_fold.get(fold(target), ())
+            paths = self._by_fold.get(fold_name(target), ())
             found = self._counting[paths[0]] if len(paths) == 1 else None
         return found
 
@@ -138,7 +142,7 @@ class EntityIndex:
             is_id = self.has_id(text)
             if is_id or "/" in text:
                 add(known.path, 1.0, "id" if is_id else "path")
-        folded = fold(text)
+        folded = fold_name(text)
         for path in sorted(self._by_fold.get(folded, ()), key=_rank):
             add(path, *_sameness(self._counting[path], text, folded))
         for path in sorted(self._by_stem.get(stem(text), ()), key=_rank):
@@ -198,7 +202,7 @@ class EntityIndex:
         bare, names = entity.path.removesuffix(".md").casefold(), entity.names
         return [
             (self._by_path, {bare, bare.rpartition("/")[2]}),
-            (self._by_fold, {key for name in names if (key := fold(name))}),
+            (self._by_fold, {key for name in names if (key := fold_name(name))}),
             (self._by_stem, {key for name in names if (key := stem(name))}),
             (self._by_former_id, set(map(short_id, _former_ids(entity)))),
             (self._by_link, {_link_key(link.target) for link in entity.relationships}),
@@ -223,7 +227,7 @@ def _spellings(entity: Entity) -> Iterator[str]:
 
 def _link_key(target: str) -> str:
     """What a link's target and the spellings of what it may mean have in common."""
-    return fold(short_id(stem_of(target)))
+    return fold_name(short_id(stem_of(target)))
 
 
 def _context(entity: Entity) -> Iterator[str]:
@@ -261,15 +265,82 @@ def _sameness(entity: Entity, text: str, folded: str) -> tuple[float, str]:
         return _SAME_NAME, "name"
     if text in entity.aliases:
         return _SAME_ALIAS, "alias"
-    return (_FOLDED_NAME if fold(entity.name) == folded else _FOLDED_ALIAS), "spelling"
+    return (_FOLDED_NAME if fold_name(entity.name) == folded else _FOLDED_ALIAS), "spelling"
 
 
 def listed(entities: Iterable[Entity], kind: str | None, part: str = "") -> list[Entity]:
-    wanted = fold(part)
+    wanted = fold_name(part)
     found = [
         one
         for one in entities
         if (not kind or one.type == kind)
-        and (not wanted or any(wanted in fold(name) for name in one.names))
+        and (not wanted or any(wanted in fold_name(name) for name in one.names))
     ]
     return sorted(found, key=lambda one: (one.name.casefold(), one.path))
+
+
+_OWN: Final = ("aliases", "tags", "status", "description", "name")
+
+
+def find_problems(
+    index: EntityIndex, types: Types, faults: Mapping[str, Finding]
+) -> Iterator[Finding]:
+    """All that is wrong, file by file. `faults` are the files that could not be read whole."""
+    for said in types.problems:
+        yield _finding(said, type_file.PATH, "put it right in an editor")
+    for _, fault in sorted(faults.items()):
+        yield replace(fault, advice="put it right in an editor; until then its fields are not read")
+    for copies in index.duplicates:
+        first = copies[0]
+        for other in copies[1:]:
+            yield _finding(
+                f"it has the para_id of {first.path}, {first.para_id}",
+                other.path,
+                "remove the copy, or its line para_id: if it is another thing",
+            )
+    for entity, other in find_twins(index):
+        yield _finding(
+            f"it may be the same as {other.path}: both are called {entity.name}"
+            if other.name == entity.name
+            else f"it may be the same as {other.path}: {entity.name} and {other.name}",
+            entity.path,
+            "merge them, or give one another name",
+        )
+    for entity in index.files:
+        if entity.path not in faults:
+            yield from _of_entity(entity, types.by_name.get(entity.type))
+
+
+def _of_entity(entity: Entity, kind: EntityType | None) -> Iterator[Finding]:
+    for said in entity.problems:
+        yield _finding(said, entity.path, "put it right in an editor")
+    if kind is None:
+        yield _finding(
+            f"its type {entity.type!r} is not in Brain/types.yaml"
+            if entity.type
+            else "it has no type",
+            entity.path,
+            "add a line type:, or the type to Brain/types.yaml",
+        )
+        return
+    held = {**entity.fields, **{key: getattr(entity, key) for key in _OWN}}
+    for field in kind.fields:
+        if said := field.fault_of(held.get(field.name)):
+            yield _finding(said, entity.path, f"change it, or the field's type in {type_file.PATH}")
+
+
+def find_twins(index: EntityIndex) -> Iterator[tuple[Entity, Entity]]:
+    """Two entities of one type that are called the same in two spellings, each with the first one
+    of that name.
+    """
+    first: dict[tuple[str, str], Entity] = {}
+    for entity in index:
+        for name in {stem(one) for one in (entity.name, *entity.aliases)} - {""}:
+            other = first.setdefault((entity.type, name), entity)
+            if other is not entity:
+                yield entity, other
+                break
+
+
+def _finding(problem: str, path: str, advice: str) -> Finding:
+    return Finding(problem=problem, path=path, advice=advice)

@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .entity import Entity
+from .entity import ALWAYS, Entity, Period
 from .entity_index import EntityIndex
-from .periods import ALWAYS, Period
 
 Direction: TypeAlias = Literal["out", "in", "both"]
 

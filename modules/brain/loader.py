@@ -5,19 +5,27 @@ from __future__ import annotations
 import asyncio
 import gc
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from parachuted.errors import ActRefusedError, NotFoundError
-from parachuted.modules import Finding, Note, VaultAccess, is_conflict_copy, reading
+from parachuted.modules import (
+    Finding,
+    Note,
+    VaultAccess,
+    is_conflict_copy,
+    reading,
+    visible_to_agents,
+)
 
 from . import type_file
 from .entity import Entity, read_entity, retyped, stem_of
-from .private import visible_frontmatter, without_private
+from .entity_index import EntityIndex
+from .graph import Graph
+from .recall_index import RecallIndex
 from .type_file import DEFAULTS, Types
-from .view import View
 
 ROOT: Final = "Brain/"
 _NO_ENTITY = re.compile(r"(?:AGENTS|CLAUDE)\.md", re.IGNORECASE)
@@ -27,8 +35,43 @@ _IS_SAID = re.compile(r"^(?!---|\.\.\.|#|\s*$)", re.MULTILINE)
 _AT_ONCE = 500
 _PAGE = 1_000
 _KEPT = 300  # characters of a text that are kept in memory, for lists
+_KEYS_OF_PRIVATE: Final = ("para_id", "type")  # of an entity that is private as a whole
 
 Change = Literal["created", "updated", "deleted"]
+
+
+def without_private(note: Note) -> str:
+    """The text that anyone may be given; its body begins where the note's does. Of a note that is
+    private as a whole the frontmatter stays: visible_frontmatter says what of it.
+    """
+    visible = visible_to_agents(note.text)
+    front = note.text[: note.body_start]
+    return visible if visible.startswith(front) else front
+
+
+def visible_frontmatter(note: Note) -> Mapping[str, object]:
+    """Its keys; of a note that is private as a whole, its id and its type."""
+    if visible_to_agents(note.text).startswith(note.text[: note.body_start]):
+        return note.frontmatter
+    return {key: note.frontmatter[key] for key in _KEYS_OF_PRIVATE if key in note.frontmatter}
+
+
+def has_private(note: Note) -> bool:
+    return without_private(note) != note.text
+
+
+@dataclass(slots=True)
+class View:
+    """`faults` are the files of entities that could not be read whole, by path."""
+
+    recall: RecallIndex
+    types: Types = DEFAULTS
+    faults: dict[str, Finding] = field(default_factory=dict)
+    index: EntityIndex = field(default_factory=EntityIndex)
+
+    @property
+    def graph(self) -> Graph:
+        return Graph(self.index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

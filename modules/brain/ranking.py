@@ -1,13 +1,113 @@
-"""Ranking: which notes answer a question best, by its words and by its meaning. Pure."""
+"""Ranking: what a question asks for, and which notes answer it best. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .question import QuestionWord
-from .vectors import Near
-from .words import fold, join
+from .vectors import PARAGRAPH_END, Near
+from .words import fold, is_spaceless, join, split
+
+_MOST_WORDS = 32
+
+
+class QuestionWord(NamedTuple):
+    """A word as it is written, and as FTS5 is asked for it."""
+
+    shown: str
+    asked: str
+
+
+def read_question(text: str) -> tuple[QuestionWord, ...]:
+    """What a text in NFC asks for, each word once. Ignored words alone are looked for as well."""
+    words, ignored = {}, {}
+    folded, starts, ends = split(text)
+    for number, (word, start, end) in enumerate(zip(folded, starts, ends, strict=True)):
+        shown = text[start:end]
+        if is_spaceless(shown):
+            after = text[end : end + 1]
+            before = text[start - 1 : start]
+            if is_spaceless(after):
+                words[word + after] = QuestionWord(shown + after, f'"{shown} {after}"')
+            elif not is_spaceless(before):
+                words[word] = QuestionWord(shown, f'"{shown}"')
+        elif word in _STOP and (number == 0 or not shown[0].isupper() or len(shown) == 1):
+            ignored[word] = QuestionWord(shown, f'"{shown}"')
+        else:
+            words[word] = QuestionWord(shown, f'"{shown}"')
+    return tuple((words or ignored).values())[:_MOST_WORDS]
+
+
+# Words of a question that say nothing of what is asked for; a name among them is written large.
+_STOP = frozenset(
+    """
+    a about again all also am an and any anybody anyone anything are as ask asked at away be
+    because been before being both but by can could d did didn do does doesn doing don done each
+    either ever every find for from get give given go got had has have having he her here hers him
+    his how i if in into is isn it its itself just know known let ll look looking m many may maybe
+    me mean might mine more most much my myself name named no nor not now of off on one only or
+    other our ours out over own please re really remember remind s said same say see she should
+    show so some somebody someone something such t tell than that the their theirs them then there
+    these they thing things think this those through to too under up us ve very want was wasn we
+    were what whatever when where whether which while who whoever whom whose why will with wonder
+    would yes yet you your yours
+    """.split()  # noqa: SIM905  a list of these would take two hundred lines
+)
+
+
+ON, OFF = "\x02", "\x03"  # around each word that matched
+
+_PARAGRAPHS_OF_WINDOW = 3
+_LONGEST_WINDOW, _BEFORE_MATCH = 1_200, 300
+_MARKED = re.compile(f"{ON}([^{OFF}]*){OFF}")
+
+
+class Window(NamedTuple):
+    text: str
+    terms: frozenset[int]
+    counts: dict[int, int]
+
+
+def best_window(
+    marked: str, weights: Sequence[float], term_of: Callable[[str], int | None]
+) -> Window:
+    """The window with the weightiest terms, the first of equals, cut to 1,200 characters.
+
+    `marked` has every word that matched between ON and OFF.
+    """
+    parts = PARAGRAPH_END.split(marked)
+    held = [0] * (len(parts) + _PARAGRAPHS_OF_WINDOW - 1)  # by paragraph, a bit for each term
+    counts: dict[int, int] = {}
+    for at, part in enumerate(parts):
+        for term, count in count_marked(part, term_of).items() if ON in part else ():
+            counts[term] = counts.get(term, 0) + count
+            held[at] |= 1 << term
+    best = best_terms = last = 0
+    best_weight = 0.0
+    for first in range(len(parts)):
+        terms = held[first] | held[first + 1] | held[first + 2]
+        if terms != last:
+            weight = sum(weights[term] for term in counts if terms >> term & 1)
+            if weight > best_weight:
+                best, best_terms, best_weight = first, terms, weight
+        last = terms
+    text = "\n\n".join(part.strip("\n") for part in parts[best : best + _PARAGRAPHS_OF_WINDOW])
+    return Window(_cut(text), frozenset(term for term in counts if best_terms >> term & 1), counts)
+
+
+def count_marked(marked: str, term_of: Callable[[str], int | None]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for word in _MARKED.findall(marked):
+        if (term := term_of(word)) is not None:
+            counts[term] = counts.get(term, 0) + 1
+    return counts
+
+
+def _cut(text: str) -> str:
+    start = 0 if len(text) <= _LONGEST_WINDOW else max(0, text.find(ON) - _BEFORE_MATCH)
+    return text[start : start + _LONGEST_WINDOW].replace(ON, "").replace(OFF, "").strip()
+
 
 LEAST_NEAR = 0.1  # nearness of what has nothing to do with a question
 _HIGH = 0.45  # and of what has much to do with it

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from .compose import without_title
 from .entity import Entity, Json
 from .graph import Edge
-from .recall_search import Recalled
+from .recall_index import Recalled
 from .type_file import EntityType, TypeField
 
 _SNIPPET: Final = 200

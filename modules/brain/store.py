@@ -25,11 +25,9 @@ from parachuted.modules import (
 )
 
 from .entity import Entity, Json
-from .loader import Loader, read_note
-from .names import new_para_id, slug
-from .private import has_private
+from .loader import Loader, View, has_private, read_note
 from .type_file import EntityType
-from .view import View
+from .words import new_para_id, slug
 
 ENTITIES: Final = "Brain/entities/"
 _ATTEMPTS = 8

@@ -15,7 +15,7 @@ import yaml
 from parachuted.errors import EditRefusedError, NotFoundError
 
 from .entity import Json
-from .names import slug
+from .words import slug
 
 PATH: Final = "Brain/types.yaml"
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")

@@ -12,11 +12,9 @@ import json
 import re
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
-
-from .windows import passages
 
 Array: TypeAlias = Any
 
@@ -24,6 +22,10 @@ _NAMES = re.compile(r"^(?:# |[ \t]*[-*+][ \t]+\[\[[^\[\]\n]*\]\]).*$", re.MULTIL
 _LINK = re.compile(
     r"!?\[\[(?:[^\[\]|\n]*\|)?([^\[\]|\n]*)\]\]|!?\[([^\[\]\n]*)\]\([^()\n]*\)|https?://\S+"
 )
+
+PARAGRAPH_END = re.compile(r"\n(?:[ \t\r]*\n)+|\n(?=[ \t]*(?:[-+*]|\d{1,3}[.)]|#{1,6})[ \t])")
+_SPACED_WORD = re.compile(r"\S+\s*")
+_LEAST_OF_PASSAGE, _MOST_OF_PASSAGE = 25, 80  # words
 
 MODEL = "wordllama-l2-supercat-256"
 _DIMENSIONS = 256
@@ -224,3 +226,36 @@ def _read_tensor(numpy: Any, path: Path, name: str) -> Array:  # noqa: ANN401  a
     return numpy.memmap(
         path, numpy.float16, mode="r", offset=8 + size + first, shape=tuple(header["shape"])
     )
+
+
+def passages(text: str) -> list[tuple[int, int]]:
+    """Where its pieces of some 25 to 80 words begin and end, whole paragraphs where possible."""
+    found: list[tuple[int, int]] = []
+    start = words = 0
+    for begin, end, count in _pieces(text):
+        if words and words + count > _MOST_OF_PASSAGE:
+            found.append((start, begin))
+            start, words = begin, 0
+        words += count
+        if words >= _LEAST_OF_PASSAGE:
+            found.append((start, end))
+            start, words = end, 0
+    if words or not found:
+        found.append((start, len(text)))
+    return found
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int, int]]:
+    begin = 0
+    for end in [*(found.end() for found in PARAGRAPH_END.finditer(text)), len(text)]:
+        count = len(text[begin:end].split())
+        if count <= _MOST_OF_PASSAGE:
+            yield begin, end, count
+            begin = end
+            continue
+        stops = [found.end() for found in _SPACED_WORD.finditer(text, begin, end)]
+        for first in range(0, len(stops), _MOST_OF_PASSAGE):
+            part = stops[first : first + _MOST_OF_PASSAGE]
+            stop = end if first + _MOST_OF_PASSAGE >= len(stops) else part[-1]
+            yield begin, stop, len(part)
+            begin = stop

@@ -11,12 +11,9 @@ from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.modules import Note, NoteChange, SetKey
 
 from . import compose, type_file
-from .compose import BODY, RELATIONSHIPS, link_line, new_file, union
+from .compose import BODY, RELATIONSHIPS, link_line, merged, new_file, relinked, union
 from .entity import OWN_KEYS, Entity, Json
-from .loader import read_note
-from .merging import merged, relinked
-from .names import fold
-from .private import has_private
+from .loader import View, has_private, read_note
 from .rows import Linked, Merged, Upserted
 from .store import EntityStore, NoteRevision
 from .type_file import (
@@ -29,7 +26,7 @@ from .type_file import (
     with_type,
     without_type,
 )
-from .view import View
+from .words import fold_name
 
 _ID: Final = "para_id"
 _LIMIT_S: Final = 10.0
@@ -52,7 +49,7 @@ class Writer:
         text = (_body(data) or "").strip()
         kind = _kind((await self.store.view()).types, entity_type)
         name = _name(data)
-        made = self._being_made.setdefault((kind.name, fold(name)), asyncio.Lock())
+        made = self._being_made.setdefault((kind.name, fold_name(name)), asyncio.Lock())
         try:
             async with asyncio.timeout(self.limit_s):
                 await made.acquire()
@@ -77,7 +74,7 @@ class Writer:
             lists = {
                 key: union(getattr(whole, key), _texts(data[key])) for key in _LISTS if key in data
             }
-            named = {} if fold(name) in map(fold, whole.names) else {"name": name}
+            named = {} if fold_name(name) in map(fold_name, whole.names) else {"name": name}
             return {**rest, **named, **lists}
 
         await self._update(known, added, is_whole=False)
@@ -225,7 +222,7 @@ class Writer:
         same = [
             match.entity
             for match in index.resolve(name, kind.name)
-            if fold(name) in map(fold, match.entity.names)
+            if fold_name(name) in map(fold_name, match.entity.names)
         ]
         if len(same) > 1:
             keys = ", ".join(one.key for one in same)

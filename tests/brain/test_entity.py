@@ -11,7 +11,7 @@ from tests.module_files import brain_file
 TYPES = {"people": "person", "projects": "project", "organizations": "organization"}
 
 
-entity, names, periods = map(brain_file, ["entity", "names", "periods"])
+entity, words = map(brain_file, ["entity", "words"])
 
 
 def read(text: str, path: str = "Brain/entities/people/kim.md", **frontmatter: object):
@@ -99,7 +99,7 @@ def test_facts_have_their_day():
     ],
 )
 def test_a_period_ends_a_line(line: str, text: str, since: str | None, until: str | None):
-    assert periods.split_period(line) == (text, periods.Period(since, until))
+    assert entity.split_period(line) == (text, entity.Period(since, until))
 
 
 def test_values_of_a_wrong_kind_are_named_and_the_rest_is_read():
@@ -111,14 +111,14 @@ def test_values_of_a_wrong_kind_are_named_and_the_rest_is_read():
 
 
 def test_spellings_of_one_name():
-    assert names.fold("  Zoë_Müller-Lüdenscheidt ") == "zoe muller ludenscheidt"
-    assert names.stem("Kim's Gardens") == "kim garden"
-    assert names.stem("cities") == "city"
-    assert names.stem("Kiss") == "kiss"
-    assert names.slug("Learn & Vibe Build!") == "learn-vibe-build"
-    assert names.slug("東京") == "東京"
-    assert names.slug("con") == "con-1"
-    assert names.slug("?!") == ""
+    assert words.fold_name("  Zoë_Müller-Lüdenscheidt ") == "zoe muller ludenscheidt"
+    assert words.stem("Kim's Gardens") == "kim garden"
+    assert words.stem("cities") == "city"
+    assert words.stem("Kiss") == "kiss"
+    assert words.slug("Learn & Vibe Build!") == "learn-vibe-build"
+    assert words.slug("東京") == "東京"
+    assert words.slug("con") == "con-1"
+    assert words.slug("?!") == ""
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_spellings_of_one_name():
     ],
 )
 def test_all_spellings_of_an_id_are_one(spelling: str):
-    assert names.short_id(spelling) == "a1b2c3d4e5f6"
+    assert words.short_id(spelling) == "a1b2c3d4e5f6"
 
 
 def test_ids_of_others_keep_their_module():
-    assert names.short_id("para:daily:a1b2c3d4e5f6") == "daily:a1b2c3d4e5f6"
-    assert names.short_id("project-Parachute") == "project-parachute"
+    assert words.short_id("para:daily:a1b2c3d4e5f6") == "daily:a1b2c3d4e5f6"
+    assert words.short_id("project-Parachute") == "project-parachute"
 
 
 def test_a_new_id_is_one_that_nothing_has():
@@ -147,7 +147,7 @@ def test_a_new_id_is_one_that_nothing_has():
         taken.append(found)
         return len(taken) < 3
 
-    assert names.new_para_id(is_taken) == taken[2]
+    assert words.new_para_id(is_taken) == taken[2]
     assert len(set(taken)) == 3
 
 

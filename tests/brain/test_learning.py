@@ -16,7 +16,7 @@ from parachuted.errors import EditRefusedError
 from tests.brain.test_brain import KIM, a_vault, brain, make, write
 from tests.module_files import brain_file
 
-unknown = brain_file("suggesting")
+unknown = brain_file("mentioning")
 TODAY = datetime.now(UTC).date()
 DAY = f"Daily/journals/{TODAY}.md"
 OLD = f"Daily/journals/{TODAY - timedelta(days=200)}.md"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.module_files import brain_file
 
-question, recall = brain_file("question"), brain_file("recall_index")
+ranking, recall = map(brain_file, ["ranking", "recall_index"])
 
 NOTES = {
     "kim": ("Kim Lee", ["Kimmy"], "Repairs bicycles in a shed.\n\nLives in Lund.\n\nPlays cello."),
@@ -62,7 +62,7 @@ def test_a_question_finds_its_answer_in_any_form_of_its_words(index, question: s
 
 
 def test_words_that_say_nothing_are_left_out():
-    words = question.read_question("Where did Kim live?")
+    words = ranking.read_question("Where did Kim live?")
 
     assert [word.shown for word in words] == ["Kim", "live"]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.module_files import brain_file
 
-recall, vectors, windows = map(brain_file, ["recall_index", "vectors", "windows"])
+recall, vectors = map(brain_file, ["recall_index", "vectors"])
 
 needs_model = pytest.mark.skipif(
     vectors.find_model() is None, reason="the [semantic] extra is not installed"
@@ -163,7 +163,7 @@ def test_weights_of_another_model_are_refused(tmp_path: Path):
 def test_passages_are_all_of_the_text_in_order_and_none_is_long(parts: list[str]):
     text = "".join(parts)
 
-    found = windows.passages(text)
+    found = vectors.passages(text)
 
     assert "".join(text[start:end] for start, end in found) == text
     assert all(len(text[start:end].split()) <= 160 for start, end in found)
