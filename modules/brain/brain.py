@@ -189,7 +189,6 @@ class Brain:
         await self.mentions.record(known.key, text, accepted=accepted)
 
     async def note_saved(self, path: str) -> list[Finding]:
-        """Take in what a note says, and suggest what follows from it; what could not be done."""
         findings: list[Finding] = []
         with reading(path, findings):
             await self.loader.look(path)
@@ -255,7 +254,6 @@ class Brain:
         return text.whole(rows.row(found))
 
     async def _recent(self, entity: Entity) -> list[str]:
-        """Notes outside Brain/ that name it, the newest days first, each as a line."""
         found: set[str] = set()
         for wanted in filter(None, (entity.name, entity.para_id, *entity.aliases[:_ALIASES])):
             hits = await self._vault.search('"' + wanted.replace('"', " ") + '"', _MOST)
@@ -419,7 +417,6 @@ class Brain:
         }
 
     async def twins(self, entity: str | None = None) -> list[rows.TwinRow]:
-        """Entities of one type that are called the same: all, or those of one entity."""
         wanted = (await self._meant(entity)).path if entity else None
         view = await self.store.view()
         pairs = [

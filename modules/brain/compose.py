@@ -22,9 +22,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def new_file(para_id: str, kind: str, name: str, data: Mapping[str, Json]) -> str:
-    """The file of a new entity; `data` may have `body` and `relationships`. Raises
-    EditRefusedError.
-    """
+    """`data` may have `body` and `relationships`. Raises EditRefusedError."""
     lines = ["---", f"para_id: {para_id}", f"type: {scalar(kind)}"]
     title = " ".join(_CONTROL.sub(" ", name).split())
     if title != name or name.startswith("#") or name.endswith("#"):
@@ -69,7 +67,6 @@ def relationship_lines(relationships: Json) -> list[str]:
 
 
 def link_line(target: str, label: str = "") -> str:
-    """An item that links to a file: `- [[kim]] - Founder`."""
     label = " ".join(label.split())
     return f"- [[{target}]] - {label}" if label else f"- [[{target}]]"
 

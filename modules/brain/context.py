@@ -17,8 +17,6 @@ _GUIDES: Final = ("AGENTS.md", "CLAUDE.md")
 
 
 class ContextText:
-    """Parts are added, the most important first; what no longer fits is cut, and said to be."""
-
     def __init__(self, max_tokens: int) -> None:
         self._left = max(0, max_tokens) * _PER_TOKEN
         self._parts: list[ContextPart] = []
@@ -67,11 +65,7 @@ class ContextText:
 async def read_instructions(
     entity: Entity, vault: VaultAccess, folders: FolderAccess
 ) -> tuple[str, str] | None:
-    """The AGENTS.md of an entity's project: its path and its text, or why it was not read.
-
-    `agents_path` names the file, `work_path` its folder. Outside the vault only the folders are
-    read that the module's manifest names.
-    """
+    """The AGENTS.md of an entity's project: its path, and its text or why it was not read."""
     for path in _places(entity):
         found: list[Finding] = []
         with reading(path, found), suppress(NotFoundError):

@@ -99,9 +99,7 @@ _SEPARATED = re.compile(r"\s*,\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relationship:
-    """A link: `target` as it is written, `label` what the line says of it (`Founder`), or the field
-    of the frontmatter that holds it. `line` is from 1; 0 in the frontmatter.
-    """
+    """`target` as written, `label` what the line, or its field, says of it; `line` 0: no line."""
 
     target: str
     label: str = ""
@@ -112,8 +110,6 @@ class Relationship:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """One line of `## Facts` or `## Relationships`, and when it holds."""
-
     text: str
     section: str
     period: Period
@@ -122,9 +118,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """What a file below `Brain/` says. `type` is "" where neither the file nor its folder says one;
-    `said_type` is the value of the key `type`. `fields` are all other keys of the frontmatter.
-    """
+    """`type` is "" where nothing says one; `fields` are all other keys of the frontmatter."""
 
     para_id: str
     type: str
@@ -144,12 +138,10 @@ class Entity:
 
     @property
     def key(self) -> str:
-        """What names it: its para-id, or, without one, its path."""
         return self.para_id or self.path
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that people call it, its name first: name, aliases, and its file's name."""
         return tuple(
             dict.fromkeys([self.name, *self.aliases, stem_of(self.path).replace("-", " ")])
         )
@@ -213,7 +205,6 @@ def contradictions(facts: Iterable[Fact]) -> Iterator[tuple[Fact, Fact]]:
 
 
 def retyped(entity: Entity, types: Mapping[str, str]) -> Entity:
-    """The same entity where these are the types; itself where that changes nothing."""
     kind, is_kind = _type(entity.path, entity.said_type, types)
     if kind == entity.type and is_kind == ("type" not in entity.fields):
         return entity

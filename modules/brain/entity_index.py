@@ -27,8 +27,6 @@ _Table: TypeAlias = dict[str, tuple[str, ...]]  # paths by a key; sets of one wo
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An entity that a text may mean, how surely (0 to 1), and why, such as `name` or `near`."""
-
     entity: Entity
     confidence: float
     how: str
@@ -88,7 +86,6 @@ class EntityIndex:
             self._settle(paths)
 
     def has_id(self, para_id: str) -> bool:
-        """Whether a file has that id, or had it before a merge."""
         short = short_id(para_id)
         return short in self._by_id or short in self._by_former_id
 
@@ -219,7 +216,6 @@ def _former_ids(entity: Entity) -> list[str]:
 
 
 def _spellings(entity: Entity) -> Iterator[str]:
-    """All that a link may call an entity, without folders."""
     stem = stem_of(entity.path)
     yield from (*entity.names, stem, f"{entity.type}-{stem}")
     yield from (entity.para_id, *_former_ids(entity))
@@ -231,7 +227,6 @@ def _link_key(target: str) -> str:
 
 
 def _context(entity: Entity) -> Iterator[str]:
-    """Texts whose words stand near mentions of an entity."""
     yield from entity.tags
     yield entity.description
     for link in entity.relationships:
@@ -330,9 +325,7 @@ def _of_entity(entity: Entity, kind: EntityType | None) -> Iterator[Finding]:
 
 
 def find_twins(index: EntityIndex) -> Iterator[tuple[Entity, Entity]]:
-    """Two entities of one type that are called the same in two spellings, each with the first one
-    of that name.
-    """
+    """Two of one type that are called the same, each with the first of that name."""
     first: dict[tuple[str, str], Entity] = {}
     for entity in index:
         for name in {stem(one) for one in (entity.name, *entity.aliases)} - {""}:

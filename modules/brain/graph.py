@@ -23,8 +23,6 @@ _AT_ONCE = 200  # entities, some 5 ms
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From the entity at the path `source` to that at `target`; `label`: "" for a plain link."""
-
     source: str
     target: str
     label: str = ""
@@ -36,16 +34,12 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """An entity, so many steps away, and the edge that led to it."""
-
     entity: Entity
     depth: int
     edge: Edge
 
 
 class Graph:
-    """The entities of an index with their edges, for one question."""
-
     def __init__(self, index: EntityIndex) -> None:
         self._index = index
         self._out: dict[str, tuple[Edge, ...]] = {}
@@ -59,10 +53,7 @@ class Graph:
         direction: Direction = "both",
         on: str | None = None,
     ) -> list[Reached]:
-        """What can be reached from `start`, the nearest first, each once, at most 2,000.
-
-        `type` limits what is given, not what is walked through; `on`, a day, limits the edges.
-        """
+        """The nearest first, each once, at most 2,000; `type` limits the result, not the walk."""
         found: list[Reached] = []
         seen, border = {start.path}, [start]
         for step in range(1, min(depth, MOST_DEPTH) + 1):
@@ -81,7 +72,6 @@ class Graph:
         return found
 
     def backlinks(self, entity: Entity) -> list[tuple[Entity, Edge]]:
-        """Who is related to it by their own file, ordered by name."""
         found = [(other, edge) for edge, other in self._beside(entity, "in")]
         return sorted(found, key=lambda link: (link[0].name, link[0].path, link[1].label))
 
@@ -94,11 +84,7 @@ class Graph:
         limit: int = 300,
         on: str | None = None,
     ) -> tuple[list[tuple[Entity, int]], list[Edge], int]:
-        """What can be drawn: entities, each with its number of edges, the edges between them, and
-        how many entities were left out.
-
-        Those around an entity, the nearest first; else those with the most edges.
-        """
+        """Entities with their numbers of edges, the edges between them, how many were left out."""
         if around is None:
             degrees = Counter[str]()
             async for entity in _paced(self._index):
@@ -123,7 +109,6 @@ class Graph:
         return drawn, between, len(wanted) - len(shown)
 
     def _beside(self, entity: Entity, direction: Direction) -> Iterator[tuple[Edge, Entity]]:
-        """The edges of an entity with what is at their other end, in a fixed order."""
         if direction != "in":
             for edge in self._edges(entity):
                 if (other := self._index.at(edge.target)) is not None:
@@ -135,7 +120,6 @@ class Graph:
                     yield edge, other
 
     def _edges(self, entity: Entity) -> tuple[Edge, ...]:
-        """Those that its own file says."""
         if entity.path not in self._out:
             found = [(link, self._index.linked(link.target)) for link in entity.relationships]
             edges = (

@@ -58,8 +58,6 @@ def _cover(text: str) -> str:
 
 
 class _Scan:
-    """One pass; `_vain` are ends that were once sought in vain, and are not sought again."""
-
     def __init__(self, text: str, start: int) -> None:
         self._text, self._start = text, start
         self._open: list[int] = []
@@ -68,7 +66,6 @@ class _Scan:
         self._vain: set[str] = set()
 
     def spans(self) -> Iterator[tuple[int, int]]:
-        """What is to be hidden; a link may have others of these within it."""
         at = self._start
         while (found := _MARK.search(self._text, at)) is not None:
             here, mark = found.start(), found[0]

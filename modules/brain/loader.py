@@ -41,16 +41,13 @@ Change = Literal["created", "updated", "deleted"]
 
 
 def without_private(note: Note) -> str:
-    """The text that anyone may be given; its body begins where the note's does. Of a note that is
-    private as a whole the frontmatter stays: visible_frontmatter says what of it.
-    """
+    """Its body begins where the note's does, also where the note is private as a whole."""
     visible = visible_to_agents(note.text)
     front = note.text[: note.body_start]
     return visible if visible.startswith(front) else front
 
 
 def visible_frontmatter(note: Note) -> Mapping[str, object]:
-    """Its keys; of a note that is private as a whole, its id and its type."""
     if visible_to_agents(note.text).startswith(note.text[: note.body_start]):
         return note.frontmatter
     return {key: note.frontmatter[key] for key in _KEYS_OF_PRIVATE if key in note.frontmatter}
@@ -85,11 +82,7 @@ class _Text:
 
 
 class Loader:
-    """Keeps the view up to date.
-
-    `is_loaded` is set when all entities are there, `has_notes` when the other notes are, and
-    `has_new_texts` with each new text.
-    """
+    """`has_notes` is set when notes that are no entities are read, too."""
 
     def __init__(
         self, vault: VaultAccess, view: View, tell: Callable[[Change, Entity], None]
@@ -251,7 +244,6 @@ class Loader:
         return found
 
     async def _keep(self, texts: Sequence[_Text], paths: Iterable[str] = ()) -> None:
-        """Let questions find these texts, and nothing else of the notes at these paths."""
         gone = set(paths) - {one.path for one in texts}
         if texts or gone:
             await asyncio.to_thread(self._index_texts, texts, gone)

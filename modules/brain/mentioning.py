@@ -35,8 +35,6 @@ Suggest = Callable[..., Awaitable[str]]
 
 
 class MentionFinder:
-    """Finds mentions, announces and suggests them, and learns from the answers."""
-
     def __init__(
         self,
         store: EntityStore,
@@ -52,9 +50,7 @@ class MentionFinder:
         return [row_of(mention, entity) for mention, entity in await self._mentions(text, least)]
 
     async def detect(self, path: str, text: str, entry_id: str | None) -> list[MentionRow]:
-        """The same for a text that was saved, with its links. Each that may be referred to has a
-        para-id; one that cannot be given any is left out.
-        """
+        """The same for a saved text, with its links; each that may be referred to has a para-id."""
         found: list[MentionRow] = []
         likely: list[Mention] = []
         for mention, entity in (*await self._mentions(text), *await self._linked(text)):
@@ -77,7 +73,6 @@ class MentionFinder:
         return max(found, key=lambda one: one.confidence, default=None)
 
     async def excerpt(self, note: Note, entity: Entity) -> str:
-        """The paragraph of a note that names the entity, in one line; empty where none does."""
         text = without_private(note)[note.body_start :]
         best = await self.surest(text, entity)
         if best is None:
@@ -146,7 +141,6 @@ class MentionFinder:
             names.history = MentionHistory.from_json(held)
 
     async def record(self, key: str, text: str, *, accepted: bool, manner: str = "") -> None:
-        """Learn whether `text` means the entity of that key."""
         history = (await self._store.view()).index.mentions.history
         history.record(key, text, accepted=accepted, manner=manner)
         await self._state.put(_ANSWERS, history.to_json())
@@ -234,8 +228,6 @@ _DAY_IN_PATH = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class Suggestions:
-    """`vault`, `state` and `suggest` are the module's."""
-
     def __init__(
         self,
         vault: VaultAccess,
@@ -250,7 +242,6 @@ class Suggestions:
         self._one_at_a_time = asyncio.Lock()  # of two that begin together, both would suggest
 
     async def offer_new(self, path: str, text: str) -> None:
-        """Suggest files for what the entry at that path names, each once."""
         if new := dict(names_in(text)):
             async with self._one_at_a_time:
                 await self._offer_new(path, new)
@@ -280,9 +271,7 @@ class Suggestions:
             await self._state.put(_ASKED, [*asked, *suggested][-_MOST_ASKED:])
 
     async def offer_end(self, path: str) -> None:
-        """Suggest that the older of two values ended: one field at a time. A file with a private
-        part, or with several sections of that name, is left to `doctor`.
-        """
+        """Suggest that the older of two values ended, one field at a time."""
         note = await self._store.note(path)
         entity = await self._store.entity_of(note)
         sections = [one for one in note.sections if one.heading.strip().casefold() == _SECTION]
@@ -311,9 +300,7 @@ class Suggestions:
             return
 
     async def offer_links(self, entity: Entity, names: Iterable[str]) -> None:
-        """Link entries of the last 90 days that have these new names to it; less sure ones: suggest
-        it.
-        """
+        """For entries of the last 90 days; where a name is less sure, suggest the link."""
         since = (datetime.now(UTC) - timedelta(days=_DAYS)).date().isoformat()
         found: dict[str, None] = {}
         for name in names:

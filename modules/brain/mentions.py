@@ -42,8 +42,6 @@ _ADDRESS_STARTS = ("www.", "/", "./", "../", "~/")
 
 
 class MentionHistory:
-    """What a person accepted and rejected, by entity and name, and by how names are written."""
-
     def __init__(self) -> None:
         self._names: Counter[tuple[str, str, bool]] = Counter()
         self._manners: Counter[tuple[str, bool]] = Counter()
@@ -127,9 +125,7 @@ _NONE: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """Characters `start` to `end` of a text may name an entity. `confidence` is 0 to 1; `why` has
-    each reason with its weight; `manner` is how the name is written, for the history.
-    """
+    """`confidence` is 0 to 1; `why` has each reason with its weight."""
 
     id: str
     name: str
@@ -143,9 +139,7 @@ class Mention:
 
 
 class _Name(NamedTuple):
-    """`phrase` is what it is found by: folded, its last word in the singular. `head` and `tail` are
-    marks that belong to it, as in `.NET` and `C++`.
-    """
+    """`head` and `tail` are marks that belong to it, as in `.NET` and `C++`."""
 
     id: str
     phrase: str
@@ -199,11 +193,7 @@ class MentionIndex:
         context: Iterable[str] = (),
         is_capitalised_only: bool = False,
     ) -> None:
-        """Take up an entity: its own name first, then the aliases.
-
-        `context`: texts whose words are found near it. `is_capitalised_only`: a single word in
-        small letters is then no mention.
-        """
+        """The first of the names is its own; words of `context` are found near it."""
         self.remove(key)
         written = [" ".join(name.split()) for name in names]
         found: dict[str, _Name] = {}
@@ -245,9 +235,7 @@ class MentionIndex:
             del self._lengths[first]
 
     def scan(self, text: str) -> list[Mention]:
-        """All mentions in order; where entities share a name, the likeliest first. A longer name
-        hides those within it. What a person refused is not given again.
-        """
+        """A longer name hides those within it; what a person refused is left out."""
         shown = hide(text)
         words = split(shown)
         stems = list(map(singular, words.folded))
@@ -406,7 +394,6 @@ def _hit(text: str, words: Words, first: int, after: int, names: tuple[_Name, ..
 
 
 def _is_part_of_more(text: str, start: int, end: int) -> bool:
-    """Whether the place is in an address, a path, a file name, a tag, or a longer word."""
     before, beyond = text[start - 1 : start], text[start - 2 : start - 1]
     then, after = text[end : end + 1], text[end + 1 : end + 2]
     if before in _MARKS_BEFORE or then in _MARKS_AFTER:
@@ -472,9 +459,7 @@ def _reasons(written: str, exact: str, name: _Name, case: str) -> list[tuple[str
 
 
 def _is_exact(exact: str, name: _Name, case: str, kind: str) -> bool:
-    """Whether a single word is written as a name is, and is no other word. At the start of a
-    sentence, where every word has a capital, only people's names are.
-    """
+    """At the start of a sentence, where every word has a capital, only people's names are."""
     return (
         name.words == 1
         and name.is_capital

@@ -69,8 +69,6 @@ class Related(TypedDict):
 
 
 class BrainModule(Module):
-    """Routes, tools and listeners of Brain."""
-
     def interfaces(self) -> Mapping[str, object]:
         return {"BrainInterface": self.brain}
 

@@ -55,7 +55,6 @@ def _whole(text: str) -> list[SavedQuery]:
 
 
 def with_query(text: str, new: SavedQuery) -> tuple[str, str]:
-    """The file with that query, and its id; one of the same id is replaced."""
     queries = _whole(text)
     taken = {one.id for one in queries}
     if not new.id:
@@ -69,7 +68,6 @@ def with_query(text: str, new: SavedQuery) -> tuple[str, str]:
 
 
 def without_query(text: str, query_id: str) -> str:
-    """Raises NotFoundError."""
     queries = _whole(text)
     kept = [one for one in queries if one.id != query_id]
     if len(kept) == len(queries):

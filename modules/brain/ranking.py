@@ -13,8 +13,6 @@ _MOST_WORDS = 32
 
 
 class QuestionWord(NamedTuple):
-    """A word as it is written, and as FTS5 is asked for it."""
-
     shown: str
     asked: str
 
@@ -72,10 +70,7 @@ class Window(NamedTuple):
 def best_window(
     marked: str, weights: Sequence[float], term_of: Callable[[str], int | None]
 ) -> Window:
-    """The window with the weightiest terms, the first of equals, cut to 1,200 characters.
-
-    `marked` has every word that matched between ON and OFF.
-    """
+    """The first with the weightiest terms; `marked` has words that matched in ON and OFF."""
     parts = PARAGRAPH_END.split(marked)
     held = [0] * (len(parts) + _PARAGRAPHS_OF_WINDOW - 1)  # by paragraph, a bit for each term
     counts: dict[int, int] = {}
@@ -116,21 +111,16 @@ _ENTITY = 0.1  # an entity goes before another note that holds about as much
 
 
 def is_entity(row: int) -> bool:
-    """Whether the note of that number is an entity: these are numbered below zero."""
     return row < 0
 
 
 class Term(NamedTuple):
-    """A word of the question, in how many notes it is, and how much it says."""
-
     word: QuestionWord
     notes: int
     weight: float
 
 
 class Found(NamedTuple):
-    """A note, the terms it holds, and what it is worth by its words."""
-
     row: int
     terms: frozenset[int]
     share: float
@@ -176,9 +166,7 @@ def relevance(counts: Mapping[int, float], weights: Sequence[float], length: flo
 def ranked(
     found: list[Found], near: list[Near], doubt: float
 ) -> list[tuple[Found, Near | None, float]]:
-    """The best first; of equals an entity. Meaning counts for the part of the question of which the
-    note holds no word, and as far as there is doubt about what the words found.
-    """
+    """Meaning counts for the part of the question of which a note holds no word."""
     meanings = {one.note: one for one in near}
     rows = {one.row: one for one in found}
     for note in meanings:

@@ -53,10 +53,6 @@ _ENOUGH = 0.4  # the share of a question from which on words alone decide
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A note that answers, and its passage. `score` is 0 to 1, comparable within one question;
-    `is_match`: it holds a word of the question.
-    """
-
     path: str
     title: str
     text: str
@@ -74,7 +70,7 @@ class _Candidate(NamedTuple):
 
 
 class RecallSearch:
-    """Answers from the tables of an index. Not for several threads at once."""
+    """Not for several threads at once."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -164,9 +160,7 @@ class RecallSearch:
                     yield row
 
     def _by_rank(self, terms: Iterable[Term], wanted: set[int], end: int) -> Iterator[int]:
-        """Those that are called so, then the others, each by BM25. Of very many the first are
-        ranked.
-        """
+        """Those that are called so come first; of very many only the first are ranked."""
         asked = " AND ".join(one.word.asked for one in terms)
         given: set[int] = set()
         for match in (f"{{title aliases}} : ({asked})", asked):
@@ -234,9 +228,7 @@ def _candidate(row: int, title: str, aliases: str, body: str, stems: Stems) -> _
 
 
 def _found(candidates: Sequence[_Candidate], stems: Stems) -> list[Found]:
-    """What each is worth by its words: how much of the question it holds in all, how much in one
-    passage, and how often, against the best of them.
-    """
+    """By how much of the question it holds in all, in one passage, and how often."""
     usual = sum(one.length for one in candidates) / len(candidates)
     ranks = [relevance(one.counts, stems.weights, one.length / usual) for one in candidates]
     top = max(ranks) or 1.0
@@ -272,7 +264,7 @@ _NO_TEXT = re.compile(f"[\ud800-\udfff\0{ON}{OFF}]")
 
 
 class RecallDamagedError(Exception):
-    """The file is not what it was: delete it, and build it from the vault."""
+    """Delete the file: it is built again from the vault."""
 
 
 class RecallIndex:
@@ -317,7 +309,6 @@ class RecallIndex:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Makes all changes within it at once, or none of them."""
         with self._using() as database:
             if self._in_batch:
                 yield
@@ -347,9 +338,7 @@ class RecallIndex:
         *,
         is_entity: bool = False,
     ) -> None:
-        """Take up a note: `text` is its body, without what is private, which is then no longer
-        found.
-        """
+        """`text` is the note's body, without what is private."""
         texts = tuple(set_apart(_storable(one)) for one in (title, "\n".join(aliases), text))
         text_digest = blake2b("\0".join(texts).encode(), digest_size=16).digest()
         row = (path, _storable(title), digest, text_digest)
@@ -387,10 +376,7 @@ class RecallIndex:
                     self._vectors.forget(row[0])
 
     def embed(self, most: int = 200) -> int:
-        """Make the vectors of so many notes that have none; how many are left.
-
-        It holds the index for some 20 ms: call it until nothing is left, with pauses.
-        """
+        """Make so many notes' vectors; how many are left. It holds the index for some 20 ms."""
         if self._vectors is None:
             return 0
         with self.batch():

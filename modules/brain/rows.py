@@ -31,8 +31,6 @@ class EntityRow(TypedDict):
 
 
 class Candidate(EntityRow):
-    """An entity that a text may mean, how surely (0 to 1), and why."""
-
     confidence: float
     how: str
 
@@ -242,7 +240,6 @@ def snippet_of(entity: Entity) -> str:
 
 
 def flat(entity: Entity, kind: EntityType | None) -> dict[str, Json]:
-    """The entity as the app reads it: every key of its file beside `@id` and `@type`."""
     kinds = {field.name: field for field in kind.fields} if kind else {}
     found: dict[str, Json] = {
         key: _typed(value, kinds.get(key)) for key, value in entity.fields.items()

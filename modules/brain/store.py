@@ -35,9 +35,7 @@ _ATTEMPTS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteRevision:
-    """What is to become of a note: keys of its frontmatter (None takes one out), its text below the
-    title, and items at the end of sections.
-    """
+    """None takes a key out; `sections` are items at their ends."""
 
     keys: Mapping[str, Json] = field(default_factory=dict)
     name: str = ""
@@ -46,8 +44,6 @@ class NoteRevision:
 
 
 class EntityStore:
-    """The entities and types of the vault."""
-
     def __init__(self, vault: VaultAccess, loader: Loader, view: View) -> None:
         self._vault, self.loader, self._view = vault, loader, view
 
@@ -56,7 +52,7 @@ class EntityStore:
         return self._view
 
     async def find(self, spelling: str) -> Entity:
-        """The entity of that id, path or file name. Raises NotFoundError."""
+        """Raises NotFoundError."""
         found = (await self.view()).index.find(spelling)
         if found is None:
             raise NotFoundError("That entity was not found.")
@@ -92,7 +88,6 @@ class EntityStore:
         return {path for path, is_there in zip(wanted, found, strict=True) if is_there}
 
     async def text_of(self, path: str) -> str:
-        """The text of any file, "" where there is none."""
         try:
             return await self._vault.read(path)
         except NotFoundError:
@@ -105,7 +100,6 @@ class EntityStore:
         return new_para_id(self._view.index.has_id)
 
     async def add(self, kind: EntityType, name: str, text: str) -> tuple[str, str]:
-        """Write a new file for an entity of that name; its path, and the run that made it alone."""
         stem = slug(name) or slug(kind.name)
         for number in range(1, 1000):
             path = f"{ENTITIES}{kind.folder}/{stem}{'' if number == 1 else f'-{number}'}.md"
@@ -120,9 +114,7 @@ class EntityStore:
         raise EditRefusedError(f"There are too many entities called {name[:80]}.")
 
     async def change(self, path: str, decide: Callable[[Note], NoteRevision]) -> bool:
-        """Change a note as one write, as follows from what it says; whether anything changed.
-        Others' edits meanwhile are kept: it is decided again upon them.
-        """
+        """Whether anything changed. Upon others' edits meanwhile it is decided again."""
         left = _ATTEMPTS
         while True:
             note = await self._vault.note(path)
@@ -150,7 +142,6 @@ class EntityStore:
         return run
 
     async def rewrite(self, path: str, edit: Callable[[str], str]) -> None:
-        """Make a file what `edit` makes of its text; others' edits meanwhile are kept."""
         for attempt in range(_ATTEMPTS):
             try:
                 base: str | None = await self._vault.digest(path)

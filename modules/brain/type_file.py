@@ -61,10 +61,6 @@ _YES_NO = frozenset({"true", "false"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeField:
-    """`values` are those of an `enum`; `link_type` is the type that a `link` leads to; `items` the
-    kind of what an `array` holds.
-    """
-
     name: str
     type: str = "string"
     required: bool = False
@@ -74,7 +70,6 @@ class TypeField:
     description: str | None = None
 
     def fault_of(self, value: Json) -> str:
-        """What is wrong with a value; "" if nothing."""
         kind = _KINDS.get(self.type)
         if value is None or value == "":
             return f"`{self.name}` is required" if self.required else ""
@@ -212,9 +207,7 @@ def whole_file(types: Iterable[EntityType]) -> str:
 
 
 def with_type(text: str, new: EntityType) -> str:
-    """The file with that type in the place of the one of its name, or at the end. EditRefusedError:
-    the file is not written a type a block.
-    """
+    """EditRefusedError: the file is not written a type a block."""
     lines, place, indent = _found(text, new.name)
     ending = "\r\n" if "\r\n" in text else "\n"
     block = _block(new, indent, ending)
@@ -438,7 +431,6 @@ def _types_end(lines: list[str]) -> int:
 
 
 def _checked(before: str, after: str, name: str) -> str:
-    """The new text, if all other types are in it as they were."""
     old, new = _load(before), _load(after)
     if isinstance(old, str) or isinstance(new, str):
         raise EditRefusedError(old if isinstance(old, str) else str(new))

@@ -67,7 +67,7 @@ def load_embedder() -> Embedder | None:
 
 
 class Embedder:
-    """Turns texts into vectors of length 1: the direction of the sum of their tokens' vectors."""
+    """Vectors of length 1: the direction of the sum of a text's tokens' vectors."""
 
     def __init__(self, folder: Path) -> None:
         self.numpy = importlib.import_module("numpy")
@@ -104,11 +104,7 @@ class Embedder:
 
 
 class VectorTable:
-    """The vectors of all passages: in the table `passages`, and in memory once they are used.
-
-    A number is a byte, and each row has a scale: a quarter of the space of float32, for errors
-    smaller than those of the model. Not for several threads.
-    """
+    """A number is a byte, and each row has a scale. Not for several threads."""
 
     def __init__(self, database: sqlite3.Connection, embedder: Embedder) -> None:
         self._database, self._embedder, self._numpy = database, embedder, embedder.numpy
@@ -169,8 +165,6 @@ class VectorTable:
 
 
 class _Rows:
-    """The vectors in memory, each with its scale, its note and its place there."""
-
     def __init__(self, numpy: Any) -> None:  # noqa: ANN401  a library as a value
         self._numpy = numpy
         self._vectors = numpy.empty((0, _DIMENSIONS), numpy.int8)
@@ -229,7 +223,7 @@ def _read_tensor(numpy: Any, path: Path, name: str) -> Array:  # noqa: ANN401  a
 
 
 def passages(text: str) -> list[tuple[int, int]]:
-    """Where its pieces of some 25 to 80 words begin and end, whole paragraphs where possible."""
+    """Pieces of some 25 to 80 words, whole paragraphs where possible."""
     found: list[tuple[int, int]] = []
     start = words = 0
     for begin, end, count in _pieces(text):

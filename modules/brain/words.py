@@ -25,8 +25,6 @@ _NOT_DECOMPOSED = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "\u0131": "i",
 
 
 class Words(NamedTuple):
-    """The words of a text, folded, with where each begins and ends."""
-
     folded: list[str]
     starts: list[int]
     ends: list[int]
@@ -148,9 +146,7 @@ def new_para_id(is_taken: Callable[[str], bool]) -> str:
 
 
 def short_id(text: str) -> str:
-    """What all spellings of an id have in common: `a1b2c3d4e5f6` for `para:brain:A1b2c3d4e5f6`.
-    Another module's keeps its module; `project-parachute`, made by hand, is itself.
-    """
+    """`a1b2c3d4e5f6` for all spellings of `para:brain:A1b2c3d4e5f6`."""
     text = text.strip()
     if ":" not in text and len(text) not in _LENGTHS:
         return text.lower()

@@ -43,9 +43,6 @@ class Writer:
         self._being_made = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
 
     async def upsert_entity(self, entity_type: str, data: Mapping[str, Json]) -> Upserted:
-        """Aliases, tags and relationships are added to those that it has; a field that is null is
-        taken out. `body` is the text of a new entity alone.
-        """
         text = (_body(data) or "").strip()
         kind = _kind((await self.store.view()).types, entity_type)
         name = _name(data)
@@ -199,9 +196,7 @@ class Writer:
         return {"name": name}
 
     async def id_of(self, path: str) -> str:
-        """The para-id of the entity, which is given one if it has none: something is to refer to
-        it.
-        """
+        """One that has none is given one: something is to refer to it."""
         known = await self.store.find(path)
         if known.para_id:
             return known.para_id
@@ -345,7 +340,6 @@ def _texts(value: Json) -> list[str]:
 
 
 def _plain(value: Json) -> Json:
-    """The value as frontmatter holds it: texts."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
