@@ -12,8 +12,7 @@ from typing_extensions import TypedDict
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules import Finding, Module, mcp_tool, reading, route, visible_to_agents
 
-from .agent_files import FOLDER, WEEKDAYS, JournalAgent
-from .agents import AgentOutcome, Agents, Kept
+from .agents import FOLDER, WEEKDAYS, AgentOutcome, Agents, JournalAgent, Kept
 from .reflection import quoted_entries, session_lines
 
 _AGENTS: Final = "/api/modules/daily/agents"

@@ -6,16 +6,20 @@ import re
 from collections.abc import Iterator
 from datetime import date, datetime, time
 
-from .entry import Entry, first_link, is_id, one_line, short_id
-from .lines import (
+from .entry import (
     KEY,
     MARK,
+    Entry,
     bare,
+    first_link,
     front_end,
     front_values,
+    is_id,
     leading_marks,
     line_end,
+    one_line,
     scalar,
+    short_id,
     split,
 )
 

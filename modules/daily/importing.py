@@ -15,8 +15,7 @@ from zoneinfo import ZoneInfo
 
 from parachuted.modules import Finding, read_each
 
-from .entry import JournalError, key_of_text
-from .lines import front_end, front_values, split
+from .entry import JournalError, front_end, front_values, key_of_text, split
 
 _DATE = re.compile(r"(?P<day>\d{4}-?\d\d-?\d\d)(?!\d)[ _.-]*(?P<rest>[^/]*)\.(?:md|markdown|txt)")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!>~|])")

@@ -12,8 +12,23 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from .entry import ID, Entry, JournalError, first_link, one_line, short_id, zone_of
-from .lines import KEY, bare, front_end, front_values, leading_marks, line_end, plain, split
+from .entry import (
+    ID,
+    KEY,
+    Entry,
+    JournalError,
+    bare,
+    first_link,
+    front_end,
+    front_values,
+    leading_marks,
+    line_end,
+    one_line,
+    plain,
+    short_id,
+    split,
+    zone_of,
+)
 
 Field = Literal[
     "type", "audio", "image", "duration", "status", "created", "zone", "lined_background"

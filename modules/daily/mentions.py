@@ -13,8 +13,8 @@ from parachuted.errors import ConflictError, NotFoundError, ParachuteError
 from parachuted.modules import Module, RemoveKey, SetKey
 
 from .by_path import ByPath
+from .entry import front_values, split
 from .layouts import Dated
-from .lines import front_values, split
 
 KEY = "mentions"
 _SURE = 0.8

@@ -26,18 +26,15 @@ from parachuted.modules import (
     schedule,
 )
 
-from .agent_files import FOLDER
 from .agent_routes import AgentRoutes, today
-from .agents import Agents
+from .agents import FOLDER, Agents
 from .asking import Asking
 from .days import Changes, Days
 from .entry import key_of_text
-from .imports import Imports
+from .imports import Imports, TransferRoutes
 from .layouts import Dated
-from .listing import listed_entries
 from .mentions import Mentions
-from .open_loops import OpenLoop, loops_in
-from .recordings import Recordings
+from .reflection import OpenLoop, loops_in
 from .settings import DailySettings
 from .shapes import (
     Created,
@@ -48,12 +45,12 @@ from .shapes import (
     LoopPage,
     WholeEntry,
     Written,
+    listed_entries,
     moment,
     row_of,
     whole_of,
 )
-from .transcription import TranscriptionError, engine_of
-from .transfer_routes import TransferRoutes
+from .sound import Recordings, TranscriptionError, engine_of
 from .uploads import UploadRoutes, Uploads
 
 _MOST = 100

@@ -1,8 +1,9 @@
-"""The bodies of Daily's requests and answers."""
+"""The bodies of Daily's requests and answers, and their lines for a person at a terminal."""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from .entry import PLACEHOLDER, Entry, Kind
 from .layouts import Dated
-from .open_loops import OpenLoop
+from .reflection import OpenLoop
 
 _SNIPPET = 200
 Moment: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
@@ -148,3 +149,21 @@ def whole_of(one: Dated, links: list[str]) -> WholeEntry:
         metadata={name: value for name, value in fields.items() if value is not None},
         brain_links=links,
     )
+
+
+_NO_TIME = " " * 5
+
+
+def listed_entries(found: Sequence[Dated], *, with_days: bool = False) -> str:
+    """`11:33  Sowed the beans.` for each entry, with its other lines below it."""
+    return "\n".join(line for one in found for line in _entry_lines(one, with_days=with_days))
+
+
+def _entry_lines(one: Dated, *, with_days: bool) -> Iterator[str]:
+    entry = one.entry
+    clock = f"{one.at:%H:%M}" if entry.at or entry.created else _NO_TIME
+    start = f"{one.day} {clock}  " if with_days else f"{clock}  "
+    title = "" if entry.title in {entry.created, clock} else entry.title
+    lines = [*filter(None, [title]), *entry.body.split("\n")]
+    for number, line in enumerate(lines):
+        yield f"{start if number == 0 else ' ' * len(start)}{line}".rstrip()

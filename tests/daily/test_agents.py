@@ -22,8 +22,8 @@ from tests.daily.journal_of import DAY, NOON, daily, write
 from tests.module_files import daily_file
 from tests.stories.daemon_rig import Live, save
 
-parse_agent = daily_file("agent_files").parse_agent
-TOOLS = daily_file("agent_files").TOOLS
+parse_agent = daily_file("agents").parse_agent
+TOOLS = daily_file("agents").TOOLS
 AGENTS = "/api/modules/daily/agents"
 REFLECTION = "Daily/reflections/2026-02-24.md"
 RUN = {"date": "2026-02-24"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.module_files import daily_file
 
 entries = daily_file("entries")
-lines = daily_file("lines")
+lines = daily_file("entry")
 Entry = daily_file("entry").Entry
 layouts = daily_file("layouts")
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from tests.daily.journal_of import write
 from tests.module_files import daily_file
 
-loops_in = daily_file("open_loops").loops_in
+loops_in = daily_file("reflection").loops_in
 layouts = daily_file("layouts")
 
 

@@ -1,4 +1,4 @@
-"""Transcription: real speech, a real engine, and a person's transcription."""
+"""Transcription: real speech, a real engine, and what a person corrected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.module_files import daily_file
 FOLDER = bundled_folder("modules") / "daily"
 
 
-transcription = daily_file("transcription")
+sound = daily_file("sound")
 
 POCKETSPHINX = """
 import sys, wave
@@ -32,14 +32,12 @@ HEARS = [sys.executable, "-c", POCKETSPHINX]
 
 
 def samples_with_silence(recording: Path, seconds: int) -> bytes:
-    spoken = transcription.decode(recording)
-    return spoken + bytes(2 * transcription.RATE * seconds) + spoken
+    spoken = sound.decode(recording)
+    return spoken + bytes(2 * sound.RATE * seconds) + spoken
 
 
 def write(path: Path, samples: bytes) -> Path:
-    transcription.write_wave(
-        samples, transcription.Span(0, len(samples) / 2 / transcription.RATE), path
-    )
+    sound.write_wave(samples, sound.Span(0, len(samples) / 2 / sound.RATE), path)
     return path
 
 
@@ -48,9 +46,9 @@ def write(path: Path, samples: bytes) -> Path:
     reason="pocketsphinx is not installed: this Python has no wheel of it",
 )
 async def test_what_was_said_is_heard_by_an_engine_that_runs_offline(spoken_words: Path):
-    engine = transcription.CommandEngine("pocketsphinx", HEARS)
+    engine = sound.CommandEngine("pocketsphinx", HEARS)
 
-    said = await transcription.transcribe(engine, spoken_words)
+    said = await sound.transcribe_file(engine, spoken_words)
 
     assert len({"one", "two", "three", "four", "five"} & set(said.split())) >= 3
 
@@ -58,32 +56,32 @@ async def test_what_was_said_is_heard_by_an_engine_that_runs_offline(spoken_word
 async def test_a_long_silence_is_marked_and_no_engine_hears_it(spoken_words: Path, tmp_path: Path):
     recording = write(tmp_path / "long.wav", samples_with_silence(spoken_words, 40))
     heard = tmp_path / "heard"
-    engine = transcription.CommandEngine(
+    engine = sound.CommandEngine(
         "counting", ["sh", "-c", f'wc -c < "$1" >> {heard}; echo words', "sh"]
     )
 
-    said = (await transcription.transcribe(engine, recording)).split("\n\n")
+    said = (await sound.transcribe_file(engine, recording)).split("\n\n")
 
     assert said[0] == said[2] == "words"
     assert said[1].startswith("*(No speech from 0:0")
     sizes = [int(line) for line in heard.read_text().split()]
     assert len(sizes) == 2
-    assert sum(sizes) < 2 * transcription.RATE * 15
+    assert sum(sizes) < 2 * sound.RATE * 15
 
 
 async def test_a_recording_of_nothing_says_so_and_asks_no_engine(tmp_path: Path):
-    recording = write(tmp_path / "silent.wav", bytes(2 * transcription.RATE * 8))
-    engine = transcription.CommandEngine("none", ["/does/not/exist"])
+    recording = write(tmp_path / "silent.wav", bytes(2 * sound.RATE * 8))
+    engine = sound.CommandEngine("none", ["/does/not/exist"])
 
-    assert await transcription.transcribe(engine, recording) == "*(No speech from 0:00 to 0:08)*"
+    assert await sound.transcribe_file(engine, recording) == "*(No speech from 0:00 to 0:08)*"
 
 
 async def test_what_is_not_a_recording_is_refused(tmp_path: Path):
     (tmp_path / "note.wav").write_text("words")
-    engine = transcription.CommandEngine("none", ["true"])
+    engine = sound.CommandEngine("none", ["true"])
 
-    with pytest.raises(transcription.TranscriptionError, match=r"note\.wav is not a recording"):
-        await transcription.transcribe(engine, tmp_path / "note.wav")
+    with pytest.raises(sound.TranscriptionError, match=r"note\.wav is not a recording"):
+        await sound.transcribe_file(engine, tmp_path / "note.wav")
 
 
 @pytest.mark.parametrize(
@@ -96,16 +94,14 @@ async def test_what_is_not_a_recording_is_refused(tmp_path: Path):
     ],
 )
 async def test_an_engine_that_fails_says_why(words, message, tmp_path: Path):
-    with pytest.raises(transcription.TranscriptionError, match=message):
-        await transcription.CommandEngine("engine", words).transcribe(tmp_path / "a.wav")
+    with pytest.raises(sound.TranscriptionError, match=message):
+        await sound.CommandEngine("engine", words).transcribe(tmp_path / "a.wav")
 
 
 async def test_an_engine_that_hangs_is_stopped(tmp_path: Path):
-    engine = transcription.CommandEngine(
-        "slow", ["sh", "-c", "sleep 600 & sleep 600"], timeout_s=0.2
-    )
+    engine = sound.CommandEngine("slow", ["sh", "-c", "sleep 600 & sleep 600"], timeout_s=0.2)
 
-    with pytest.raises(transcription.TranscriptionError, match="was stopped"):
+    with pytest.raises(sound.TranscriptionError, match="was stopped"):
         await engine.transcribe(tmp_path / "a.wav")
 
 
@@ -115,7 +111,7 @@ def test_a_correction_survives_a_second_transcription():
     again = "we met kevan at the harbour and talked about the bode"
 
     assert (
-        transcription.merge(first, corrected, again)
+        sound.merge(first, corrected, again)
         == "we met Kevin at the harbour and talked about the boat"
     )
 
@@ -127,6 +123,6 @@ WORDS = st.lists(st.sampled_from(["a", "b ", "c\n", "d"]), max_size=12).map("".j
 def test_without_corrections_the_second_transcript_stands_and_the_same_one_changes_nothing(
     first: str, other: str
 ):
-    assert transcription.merge(first, first, other) == other
-    assert transcription.merge(first, other, first) == other
-    assert transcription.merge(first, other, other) == other
+    assert sound.merge(first, first, other) == other
+    assert sound.merge(first, other, first) == other
+    assert sound.merge(first, other, other) == other

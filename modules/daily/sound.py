@@ -1,12 +1,14 @@
-"""Transcription: the words of a recording, by an engine that the person chose.
+"""Sound: from a recording to the words of an entry, by an engine that the person chose.
 
 An engine is a command that gets a WAV file and prints what was said. Long silences make engines
 repeat themselves, so they get only the parts with speech, with the extra `[transcribe]`.
+The audio stays in each case.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import importlib.util
 import os
 import re
@@ -14,14 +16,21 @@ import signal
 import sys
 import tempfile
 import wave
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from merge3 import Merge3
 
+from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.modules import StateAccess, VaultAccess
+
+from . import layouts
+from .days import Days
+from .entry import PLACEHOLDER
+from .layouts import Dated
 from .settings import Transcription
 
 _AUDIO: Final = "{audio}"
@@ -116,7 +125,7 @@ def engine_of(settings: Transcription | None) -> CommandEngine | None:
     return CommandEngine(name, settings.command, settings.timeout_s)
 
 
-async def transcribe(engine: CommandEngine, audio: Path) -> str:
+async def transcribe_file(engine: CommandEngine, audio: Path) -> str:
     """What is said, in paragraphs; a silence of more than five seconds is marked. Raises
     TranscriptionError.
 
@@ -239,3 +248,149 @@ def _merged(first: Sequence[str], corrected: Sequence[str], again: Sequence[str]
             kind, corrected
         )
         yield from source[start:end]
+
+
+_UNDONE: Final = ("pending", "transcribing")
+_WAITING = "waiting"
+_KEPT = "transcript/"
+_FOLDER = "Daily/"
+_NO_ENGINE = "No speech engine is set: see `transcription` in the settings of Daily."
+
+
+class Recordings:
+    """`engine`: None where the person chose none, so that recordings wait."""
+
+    def __init__(
+        self, days: Days, vault: VaultAccess, state: StateAccess, engine: CommandEngine | None
+    ) -> None:
+        self.engine = engine
+        self._days, self._vault, self._state = days, vault, state
+        self._turn, self._round = asyncio.Lock(), asyncio.Lock()
+
+    async def add(self, found: Iterable[Dated], *, is_limited: bool) -> list[str]:
+        """Keep in mind those without a transcript, for a caller that `is_limited` those that it may
+        read; the ids of those that can be transcribed now.
+        """
+        new = {
+            dated.id: dated.entry.audio
+            for dated in found
+            if dated.entry.audio
+            and dated.entry.status in _UNDONE
+            and not (is_limited and not await self._vault.exists(f"{_FOLDER}{dated.entry.audio}"))
+        }
+        if new:
+            await self._state.put(_WAITING, {**await self._waiting(), **new})
+        return list(new) if self.engine is not None else []
+
+    async def transcribe_waiting(
+        self, entry_ids: Sequence[str] | None = None
+    ) -> list[tuple[str, TranscriptionError]]:
+        """Transcribe what waits, or only these; what failed. An entry that has another recording by
+        now is left.
+        """
+        failed = []
+        async with self._round:
+            waiting = list(await self._waiting()) if self.engine else []
+            for entry_id in waiting if entry_ids is None else entry_ids:
+                try:
+                    await self._transcribe_if_waiting(entry_id)
+                except NotFoundError:
+                    await self._forget(entry_id)
+                except TranscriptionError as error:
+                    failed.append((entry_id, error))
+        return failed
+
+    async def transcribe(self, entry_id: str) -> Dated:
+        """Write the words of a recording into its entry.
+
+        A first transcript replaces the placeholder, byte for byte; one that is made again keeps
+        what a person changed. TranscriptionError: the engine failed, which the entry then says.
+        """
+        async with self._turn:
+            return await self._transcribe(await self._days.find(entry_id))
+
+    async def words_in(self, data: bytes, name: str) -> str:
+        """The end of `name` says the kind of recording. Raises TranscriptionError."""
+        if self.engine is None:
+            raise TranscriptionError(_NO_ENGINE)
+        async with self._turn:
+            return await _heard(self.engine, data, PurePosixPath(name).suffix)
+
+    async def _transcribe_if_waiting(self, entry_id: str) -> None:
+        async with self._turn:
+            audio = (await self._waiting()).get(entry_id)
+            dated = await self._days.find(entry_id)
+            if audio is None or dated.entry.audio != audio:
+                await self._forget(entry_id)
+            else:
+                await self._transcribe(dated)
+
+    async def _transcribe(self, dated: Dated) -> Dated:
+        if self.engine is None:
+            raise TranscriptionError(_NO_ENGINE)
+        await self._set(dated, status="transcribing")
+        try:
+            data = await self._audio(dated)
+            suffix = PurePosixPath(dated.entry.audio or "").suffix
+            words = await _heard(self.engine, data, suffix)
+        except (TranscriptionError, ParachuteError) as error:
+            await self._set(dated, status="failed")
+            await self._forget(dated.id)
+            raise TranscriptionError(str(error)) from error
+        earlier = await self._earlier(dated)
+        await self._set(
+            dated, lambda body: _with_transcript(body, earlier, words), status="complete"
+        )
+        kept = {
+            "text": words,
+            "engine": self.engine.name,
+            "audio": dated.entry.audio,
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        await self._state.put(_KEPT + dated.entry.key, kept)
+        await self._forget(dated.id)
+        return await self._days.find(dated.id)
+
+    async def _waiting(self) -> dict[str, str]:
+        kept = await self._state.get(_WAITING)
+        return dict(kept) if isinstance(kept, dict) else {}
+
+    async def _forget(self, entry_id: str) -> None:
+        waiting = await self._waiting()
+        waiting.pop(entry_id, None)
+        await self._state.put(_WAITING, waiting)
+
+    async def _earlier(self, dated: Dated) -> str | None:
+        kept = await self._state.get(_KEPT + dated.entry.key)
+        return str(kept["text"]) if isinstance(kept, dict) else None
+
+    async def _audio(self, dated: Dated) -> bytes:
+        if dated.entry.audio is None:
+            raise TranscriptionError("The entry has no recording.")
+        return await self._vault.read_bytes(f"{_FOLDER}{dated.entry.audio}")
+
+    async def _set(
+        self, dated: Dated, body: Callable[[str], str] | None = None, *, status: str
+    ) -> None:
+        def edit(text: str) -> str:
+            if body is None:
+                return layouts.edited(dated, text, status=status)
+            now = layouts.find(dated, text).entry.body
+            return layouts.edited(dated, text, content=body(now), status=status)
+
+        await self._days.rewrite(dated, edit)
+
+
+async def _heard(engine: CommandEngine, data: bytes, suffix: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        audio = Path(folder) / f"recording{suffix}"
+        await asyncio.to_thread(audio.write_bytes, data)
+        return await transcribe_file(engine, audio)
+
+
+def _with_transcript(body: str, earlier: str | None, words: str) -> str:
+    if PLACEHOLDER in body:
+        return body.replace(PLACEHOLDER, words, 1)
+    if earlier is not None:
+        return merge(earlier, body, words)
+    return f"{body}\n\n{words}" if body else words
