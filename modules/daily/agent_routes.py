@@ -103,10 +103,7 @@ class Transcript(TypedDict):
 
 
 class ScheduledAgent(TypedDict):
-    """A scheduled agent, as the web page shows it: `time` is `HH:MM` here, `day` a weekday or null
-    for each day; `approved`: whether it runs as its file is. `text` is that of `file`, or, where
-    there is none (`shipped`), what such a file would begin with.
-    """
+    """`time` is `HH:MM`; `text` is the file's, or what one would begin with (`shipped`)."""
 
     name: str
     title: str
@@ -133,7 +130,6 @@ class AgentRoutes(Module):
     journal_agents: Agents
 
     async def run_scheduled_agent(self, name: str) -> None:
-        """Let an agent work on yesterday, as its schedule says."""
         await self.journal_agents.run(name)
 
     @route("GET", "/agents")

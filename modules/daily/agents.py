@@ -52,9 +52,7 @@ _OFF = frozenset({"false", "no", "off", "0"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalAgent:
-    """`days` is how many days a run looks at, the given one last; `weekday` is 0 for Monday, None
-    for each day. `tools` are all that it may read by.
-    """
+    """`days` is how many days a run looks at, the given one last; `weekday` 0 is Monday."""
 
     name: str
     display_name: str
@@ -74,7 +72,6 @@ class JournalAgent:
 
     @property
     def reads_earlier(self) -> bool:
-        """Whether a run is given more than the entries of its day."""
         return _RECENT in self.tools
 
     @property
@@ -96,7 +93,7 @@ def is_name(name: str) -> bool:
 
 
 def parse_agent(name: str, text: str, *, is_shipped: bool = False) -> JournalAgent:
-    """The agent in a file called `name`.md. What cannot be understood counts as not said."""
+    """What cannot be understood counts as not said."""
     lines = split(text)
     values = front_values(lines)
     schedule, output = front_map(lines, "schedule"), front_map(lines, "output")
@@ -128,7 +125,6 @@ def _text(values: Mapping[str, str | tuple[str, ...]], key: str) -> str:
 
 
 def _tools(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """The first three where none are said."""
     if said is None or said == "":
         return TOOLS[:3]
     names = [one.strip() for one in said.split(",")] if isinstance(said, str) else said
@@ -193,10 +189,6 @@ NamesOf = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 
 
 class Agents:
-    """`entries` gives those of so many days up to one, the oldest first, as agents may see them;
-    `names_of` the names of para-ids.
-    """
-
     def __init__(self, module: Module, entries: Entries, names_of: NamesOf) -> None:
         self._module, self.entries, self._names_of = module, entries, names_of
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -243,7 +235,6 @@ class Agents:
         return await vault.written_by(path) == "person"
 
     async def approve(self, name: str) -> JournalAgent:
-        """Raises NotFoundError."""
         agent = await self.get(name)
         digest = await self._module.vault.digest(f"{FOLDER}{agent.name}.md")
         await self._module.state.put(_APPROVED + agent.name, digest)
@@ -251,13 +242,11 @@ class Agents:
         return agent
 
     async def text_of(self, agent: JournalAgent) -> str:
-        """Its file, or what Daily ships in place of one."""
         if agent.is_shipped:
             return (_SHIPPED / f"{agent.name}.md").read_text("utf-8")
         return await self._module.vault.read(f"{FOLDER}{agent.name}.md")
 
     async def get(self, name: str) -> JournalAgent:
-        """Raises NotFoundError."""
         found: list[Finding] = []
         if is_name(name) and (agent := await self._load(name, found)):
             return agent
@@ -265,9 +254,7 @@ class Agents:
         raise NotFoundError(f"There is no agent {name[:80]} in {FOLDER}{why}.")
 
     async def _load(self, name: str, findings: list[Finding]) -> JournalAgent | None:
-        """What Daily ships takes the place of a missing file. Where a file cannot be read, that
-        does not run by itself, as the person may have meant another.
-        """
+        """Where a file cannot be read, what Daily ships does not run in its place."""
         shipped, path = _SHIPPED / f"{name}.md", f"{FOLDER}{name}.md"
         before = len(findings)
         with reading(path, findings), suppress(NotFoundError):
@@ -284,7 +271,6 @@ class Agents:
         await self._module.state.delete(_STATE + (await self.get(name)).name)
 
     async def plan(self) -> None:
-        """Let each enabled agent run at its time; `findings` says what keeps one from it."""
         schedules, findings = self._module.schedules, list[Finding]()
         enabled: dict[str, JournalAgent] = {}
         for name in await self._names():
@@ -303,7 +289,7 @@ class Agents:
     async def run(
         self, name: str, day: dt.date | None = None, *, force: bool = False
     ) -> AgentOutcome:
-        """Let it work on a day, by default yesterday; `force` also where it has an output."""
+        """By default on yesterday; `force` also where it has an output."""
         agent, today = await self.get(name), dt.datetime.now().astimezone().date()
         day = day or today - dt.timedelta(days=1)
         async with self._turns[name]:
@@ -395,7 +381,6 @@ def _name_of(path: str) -> str:
 
 
 def _split_proposals(words: str) -> tuple[str, dict[str, str]]:
-    """The words without lines such as `New type: recipe - three dishes`, and each reason."""
     found = {one["name"]: (one["why"] or "").strip() for one in _NEW_TYPE.finditer(words)}
     return _NEW_TYPE.sub("", words), found
 

@@ -29,7 +29,6 @@ class Asking:
     """Sessions are kept while the daemon runs, the last 50 of each caller, for that one alone."""
 
     def __init__(self, module: Module, search: Search) -> None:
-        """`search` finds entries by one word, the newest first."""
         self._module, self._search = module, search
         self._sessions: defaultdict[str, OrderedDict[str, list[tuple[str, str]]]]
         self._sessions = defaultdict(OrderedDict)
@@ -37,11 +36,7 @@ class Asking:
     async def answer(
         self, message: str, session_id: str | None, caller: str
     ) -> AsyncIterator[Piece]:
-        """The pieces of an answer: `session`, `entries`, `text`, and `done` or `error`, last.
-
-        NotFoundError before the first piece: this caller (the id of an API key, or "") has no such
-        session.
-        """
+        """`session`, `entries`, `text`, and `done` or `error`. NotFoundError: no such session."""
         sessions = self._sessions[caller]
         if session_id is not None and session_id not in sessions:
             raise NotFoundError(
@@ -72,7 +67,6 @@ class Asking:
         yield {"type": "done", "sessionId": session}
 
     async def _entries(self, message: str) -> list[Dated]:
-        """Those that have most of the words, of which rare ones count most."""
         words = list(dict.fromkeys(_WORD.findall(message.casefold())))[:_MOST_WORDS]
         by_id: dict[str, Dated] = {}
         weights: Counter[str] = Counter()

@@ -47,31 +47,23 @@ _IDS: Final = "Daily/ids.jsonl"
 
 
 class Changes(TypedDict):
-    """What a look at one file found: entries that are new, and entries with another text."""
-
     created: list[Dated]
     updated: list[Dated]
 
 
 @dataclass(frozen=True, slots=True)
 class _Appended:
-    """An entry that was put at the end of a file of these digests, before and after."""
-
     dated: Dated
     before: bytes
     after: bytes
 
 
 class Put(Protocol):
-    """Makes a new file of a text, or with a `base` gives one this text."""
-
     async def __call__(self, path: str, text: str, *, base: str | None = None) -> str: ...
 
 
 class Days:
-    """All entries of the vault. In memory is where each entry is, never its text, so that each
-    caller gets what the vault lets it read, and what it read is known.
-    """
+    """In memory is where each entry is, never its text: each caller gets what it may read."""
 
     def __init__(self, vault: VaultAccess, state: StateAccess) -> None:
         self._vault, self._state = vault, state
@@ -89,9 +81,7 @@ class Days:
         return found + [one for path in sorted(self._findings) for one in self._findings[path]]
 
     async def load(self) -> Changes:
-        """Read every day. What was written while the daemon was off is new, except on the first
-        start.
-        """
+        """What was written while the daemon was off is new, except on the first start."""
         await self._seen.load()
         found = Changes(created=[], updated=[])
         present = await self._paths()
@@ -194,7 +184,6 @@ class Days:
         return self._seen.get(path).keys()
 
     def duplicates(self) -> dict[str, list[str]]:
-        """The ids that stand in more than one file, each with its files."""
         files: defaultdict[str, list[str]] = defaultdict(list)
         for path in sorted(self._seen):
             for mark in filter(has_id, self._seen.get(path)):
@@ -222,7 +211,6 @@ class Days:
     async def some(
         self, number: int, day: str | None = None, *, as_shown: bool = False
     ) -> list[Dated]:
-        """The newest so many, or of a day; with `as_shown`, of those that agents may see."""
         found: list[Dated] = []
         async for one in self.newest(day):
             if len(found) == number:
@@ -258,7 +246,6 @@ class Days:
         raise NotFoundError(f"There is no entry {entry_id}.")
 
     async def again(self, dated: Dated) -> Dated:
-        """The entry as it stands in its file now. Raises NotFoundError."""
         for one in await self._entries(dated.path):
             if one.entry.key == dated.entry.key:
                 return one
@@ -298,7 +285,6 @@ class Days:
         return layouts.day_of(path) or self._days.get(path, UNKNOWN_DAY)
 
     async def _entries(self, path: str) -> tuple[Dated, ...]:
-        """What a file holds; nothing where it is gone, no text, or not the caller's to read."""
         with reading(path, []), suppress(NotFoundError):  # the last look has the finding
             return layouts.read(path, await self._vault.read(path))
         return ()
@@ -311,9 +297,7 @@ class Days:
         layout: Layout,
         put: Put | None = None,
     ) -> Dated:
-        """Write a new entry, in the time zone of `at`, or the daemon's; `put` writes the file,
-        where it is no usual note. EditRefusedError: the file cannot hold a value.
-        """
+        """`put` writes the file, where it is no usual note. EditRefusedError."""
         here = _here(at)
         at = at if at.tzinfo else here
         day, clock = at.date().isoformat(), f"{at:%H:%M}"
@@ -369,7 +353,7 @@ class Days:
         )
 
     async def rewrite(self, dated: Dated, edit: Callable[[str], str]) -> None:
-        """`edit` is called again when somebody else wrote meanwhile. NotFoundError: it is gone."""
+        """`edit` is called again when somebody else wrote meanwhile."""
         async with self._writing:
             await self._change(dated.path, edit)
 
@@ -382,7 +366,6 @@ class Days:
                 await self._vault.delete(dated.path)
 
     async def remove_empty(self, paths: Iterable[str]) -> list[str]:
-        """Remove those files that hold nothing else; which those were."""
         removed = []
         for path in paths:
             async with self._writing:
@@ -417,7 +400,6 @@ class Days:
 
 
 def _here(at: datetime) -> datetime:
-    """With the daemon's time zone, or UTC in a year that has none."""
     bare = at.replace(tzinfo=None)
     with suppress(OverflowError, OSError, ValueError):
         return bare.astimezone()

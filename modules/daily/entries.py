@@ -71,7 +71,6 @@ def compose(entry: Entry, at: datetime) -> str:
 
 
 def file_name(entry: Entry, at: datetime) -> str:
-    """A name that no other device gives to an entry of the same second."""
     return f"{at:%Y-%m-%d-%H-%M-%S}-{entry.key[:6]}.md"
 
 

@@ -30,13 +30,7 @@ class JournalError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One block of a day, or a file of its own.
-
-    `key` is its id without `para:` and module, or `plain_N` for the N-th heading without an id.
-    `created` is `HH:MM` in `zone` (None: the daemon's); `at` is the whole time, where the file says
-    it. `audio` and `image` are paths below `Daily/`, `duration` is in seconds. `lines`: the first,
-    and the one after the last.
-    """
+    """`key` is its id without `para:` and module, or `plain_N`; `created` is `HH:MM` in `zone`."""
 
     key: str = ""
     module: str | None = None
@@ -60,7 +54,6 @@ class Entry:
 
     @property
     def para_id(self) -> str | None:
-        """None for an entry without one."""
         return f"para:{self.module or 'daily'}:{self.key}" if _SHORT.fullmatch(self.key) else None
 
     @property
@@ -192,7 +185,6 @@ def _listed(value: str) -> tuple[str, ...]:
 
 
 def front_map(lines: Sequence[str], key: str) -> Mapping[str, str]:
-    """The texts in the mapping under a key of the frontmatter, written `{a: b}` or over lines."""
     found: dict[str, str] = {}
     is_inside = False
     for line in lines[1 : max(front_end(lines) - 1, 1)]:

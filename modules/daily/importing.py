@@ -28,8 +28,6 @@ _MEDIA = ("photos", "audios", "videos", "pdfAttachments")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """An entry of another journal; `left_out` of its files stay where they are."""
-
     key: str
     source: str
     at: datetime
@@ -40,9 +38,7 @@ class Imported:
 
 
 def read_source(path: str, data: bytes, left_out: list[Finding]) -> list[Imported]:
-    """The entries in a file; `left_out` gets what is none, with the reason. ValueError: no known
-    kind.
-    """
+    """`left_out` gets what is no entry. ValueError: it is of no known kind."""
     text = data.decode("utf-8-sig")
     if path.endswith(".json"):
         return _day_one(path, text, left_out)
@@ -103,9 +99,7 @@ def _day_one_entry(path: str, place: str, entry: object) -> Imported:
 
 
 def _rich_text(entry: Mapping[str, object]) -> str:
-    """The words of an entry without plain text, of whose form only headings and lists are kept:
-    JSON within a text, whose pieces say what kind of line they begin.
-    """
+    """The words of an entry without plain text: JSON within a text."""
     rich = entry.get("richText")
     try:
         document = json.loads(rich) if isinstance(rich, str) and rich else rich
@@ -172,7 +166,6 @@ def _moment(entry: Mapping[str, object]) -> datetime:
 
 
 def _zone(name: object) -> tzinfo | None:
-    """The zone of that name, or of an offset such as `GMT+0200`; None: there is none."""
     if not isinstance(name, str) or not name:
         return None
     if offset := _OFFSET.fullmatch(name):

@@ -31,9 +31,7 @@ _AS_IT_IS = ""  # the import was cut short
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedEntry:
-    """An entry that an import adds, unless it is there already (`is_there`). `origin` is whose text
-    it counts as: `imported`, or `you`.
-    """
+    """`origin` is whose text it counts as: `imported`, or `you`."""
 
     id: str
     day: str
@@ -45,14 +43,7 @@ class PlannedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import would do, or did, as `summary` says: `import_id` undoes it, where it added
-    something, and so does `parachute undo RUN` with the `run`.
-
-    Each entry is `added`, `already_there`, or one of `problems`, which says why it was left out, as
-    it does of a file; `warnings` are about entries that are not left out. `unknown` is how many
-    files of each kind (`.png`) hold no entries that are known; `media` how many pictures and
-    recordings stay where they are.
-    """
+    """What an import would do, or did; `unknown` are files by kind, `media` stay where they are."""
 
     entries: list[PlannedEntry]
     added: int
@@ -75,8 +66,6 @@ class UndoneImport:
 
 
 class Imports:
-    """`look` is called with each path that was written."""
-
     def __init__(
         self, module: Module, days: Days, layout: Layout, look: Callable[[str], Awaitable[None]]
     ) -> None:
@@ -84,10 +73,7 @@ class Imports:
         self._turn = asyncio.Lock()
 
     async def run(self, source: str, *, is_dry: bool, is_own: bool) -> ImportReport:
-        """Import a file or a folder, or only plan it; `is_own`: as the person's own words.
-
-        NotFoundError: there is nothing. What cannot be imported is in the report.
-        """
+        """`is_own`: as the person's own words. What cannot be imported is in the report."""
         async with self._turn:
             paths = await self._paths(source)
             unknown = Counter(_kind(path) for path in paths if not is_known(path))
@@ -156,7 +142,6 @@ class Imports:
             await state.put(_STATE + import_id, {"marks": marks, "files": files})
 
     async def undo(self, import_id: str) -> UndoneImport:
-        """Remove what an import added, where it is unchanged. Raises NotFoundError."""
         async with self._turn:
             made = await self._module.state.get(_STATE + import_id)
             if not isinstance(made, dict):
@@ -349,7 +334,6 @@ def as_markdown(entries: Sequence[Dated]) -> str:
 
 
 def as_html(entries: Sequence[Dated]) -> str:
-    """The same as a page that loads nothing."""
     parts = []
     for day, ones in groupby(entries, key=lambda one: one.day):
         parts.append(f"<h1>{day}</h1>")

@@ -56,7 +56,6 @@ class Journal:
         return "".join(self.lines[self.front : first]).strip()
 
     def find(self, key: str) -> Entry:
-        """By an id in any spelling, or `plain_N`. Raises JournalError."""
         wanted = short_id(key)
         for entry in self.entries:
             if entry.key == wanted:
@@ -91,9 +90,7 @@ def parse(text: str) -> Journal:
 
 
 def append(text: str, entry: Entry) -> str:
-    """The day with one more block at its end. JournalError: a field cannot be written, or the key
-    is there.
-    """
+    """JournalError: a field cannot be written, or the key is there."""
     if entry.key in text.lower() and any(one.key == entry.key for one in parse(text).entries):
         raise JournalError(f"This journal has an entry {entry.key} already.")
     lines = split(text)  # no more of a long day is read than has to be
@@ -107,7 +104,6 @@ def append(text: str, entry: Entry) -> str:
 
 
 def replace_body(text: str, key: str, body: str) -> str:
-    """Raises JournalError."""
     journal = parse(text)
     start, end = journal.find(key).lines
     ending = line_end(text)
@@ -179,9 +175,7 @@ def is_empty(text: str) -> bool:
 
 
 def _named(line: str, known: Collection[str]) -> re.Match[str] | None:
-    """A word of eight letters is an id only where the frontmatter knows it: `# para:planning the
-    week` is a title.
-    """
+    """`# para:planning the week` is a title: the frontmatter knows no such id."""
     found = _HEADING.fullmatch(line)
     if found and len(found["id"]) == _DOUBTFUL and found["id"].lower() not in known:
         return None
@@ -244,7 +238,6 @@ def _body(block: Sequence[str]) -> str:
 
 
 def _metadata(front: Sequence[str]) -> Iterator[tuple[str, dict[str, str] | str]]:
-    """The entries of the frontmatter by short id: their fields, or the one value of an old file."""
     for key, start, end in _keyed(front):
         first = KEY.fullmatch(bare(front[start]))
         value = plain(first["value"] or "") if first else ""
@@ -260,7 +253,6 @@ def _metadata(front: Sequence[str]) -> Iterator[tuple[str, dict[str, str] | str]
 
 
 def _keyed(front: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """The keys below `entries:` or `assets:`: short id, first line, line after the last."""
     inside = False
     started: tuple[str, int, int] | None = None
     for number, line in enumerate(front):
@@ -320,7 +312,6 @@ def _fields_at(journal: Journal, key: str) -> tuple[int, int] | None:
 
 
 def _with_metadata(journal: Journal, fields: Sequence[str], ending: str) -> str:
-    """The text with these lines directly below `entries:`, which is made where it is missing."""
     lines = list(journal.lines)
     if not journal.front:
         mark = leading_marks(lines[0] if lines else "")

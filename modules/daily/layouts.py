@@ -28,11 +28,7 @@ _FILE = re.compile(rf"{ENTRIES}(?P<name>[^/]+)\.md")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dated:
-    """An entry with its file and its day, in the entry's own time zone.
-
-    `mark` names it in its file: its id, or its title and how many before it have the same. `shown`
-    is what agents may see of it; None: all of it is private.
-    """
+    """`mark` names it in its file; `shown` is what agents may see of it, None: nothing."""
 
     entry: Entry
     path: str
@@ -42,9 +38,7 @@ class Dated:
 
     @property
     def id(self) -> str:
-        """Its para-id, or what its file calls it, or the day with its place there and what it says,
-        so that no edit meets another entry.
-        """
+        """Where it has none, of its place and text, so that no edit meets another entry."""
         if self.entry.para_id:
             return self.entry.para_id
         if found := _FILE.fullmatch(self.path):
@@ -137,7 +131,6 @@ def edited(
     title: str | None = None,
     status: str | None = None,
 ) -> str:
-    """JournalError: the file has not that entry."""
     key = dated.entry.key
     if day_of(dated.path):
         text = text if content is None else journal.replace_body(text, key, content)
@@ -149,7 +142,6 @@ def edited(
 
 
 def find(dated: Dated, text: str) -> Dated:
-    """Raises JournalError."""
     for one in read(dated.path, text):
         if one.mark == dated.mark:
             return one
@@ -157,7 +149,6 @@ def find(dated: Dated, text: str) -> Dated:
 
 
 def in_order(found: list[Dated]) -> list[Dated]:
-    """The entries of one day by their time. In a journal, the order of the file holds."""
     latest = ""
     placed: list[tuple[str, Dated]] = []
     for one in found:

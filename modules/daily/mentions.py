@@ -23,16 +23,11 @@ _ATTEMPTS = 4
 
 
 class Mentions:
-    """Keeps `mentions` of each file of entries, by asking Brain while there is one.
-
-    `_linked` is what was written for each entry, so that it can be taken out again; `_asked` what
-    was suggested; `_due` the entries that Brain could not be asked about yet.
-    """
+    """`_linked` is what was written, `_asked` suggested, `_due` not yet brought up to date."""
 
     def __init__(
         self, module: Module, read: Callable[[str], Awaitable[Sequence[Dated] | None]]
     ) -> None:
-        """`read` returns all entries of a file, or None where the caller sees a part of it."""
         self._module, self._read = module, read
         self._linked: ByPath[list[str]] = ByPath(module.state, "linked/")
         self._asked: ByPath[list[str]] = ByPath(module.state, "asked/")
@@ -48,9 +43,7 @@ class Mentions:
         return list(dict.fromkeys((*dated.entry.mentions, *linked)))
 
     async def follow(self, path: str, changed: Sequence[Dated], present: Collection[str]) -> None:
-        """`changed` are entries with a new text, `present` the marks of all in the file. What fails
-        here is logged, and done by `follow_due`.
-        """
+        """What fails here is logged, and done by `follow_due`."""
         if changed:
             marks = {dated.mark: True for dated in changed}
             self._due.put(path, {**self._due.get(path), **marks})
@@ -58,7 +51,6 @@ class Mentions:
         await self._due.save()
 
     async def follow_due(self) -> None:
-        """Bring up to date what could not be while Brain was not there, or did not answer."""
         for path in [*self._due]:
             await self._bring_up(path)
         await self._due.save()
@@ -98,7 +90,6 @@ class Mentions:
         present: Iterable[str],
         due: Collection[str],
     ) -> None:
-        """`entries` are those that are due, and maybe others; `present` the marks of all."""
         before = self._linked.get(path)
         after = {mark: before.get(mark, []) for mark in present}
         likely: dict[str, list[Mapping[str, Any]]] = {}
@@ -121,7 +112,6 @@ class Mentions:
             await self._suggest(path, name, rows, wanted)
 
     async def _write(self, path: str, found: Sequence[str], taken_out: set[str]) -> list[str]:
-        """Put these into `mentions`, and take those out; returns what stands there then."""
         for attempt in range(_ATTEMPTS):
             try:
                 base = await self._module.vault.digest(path)

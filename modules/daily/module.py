@@ -67,8 +67,6 @@ NewId = Annotated[str, Field(pattern=r"^[a-z0-9]{12}$")]
 
 
 class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
-    """The journal: its routes, tools, events, commands and the JournalInterface."""
-
     Settings = DailySettings
     settings: DailySettings
 

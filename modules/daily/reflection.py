@@ -28,8 +28,6 @@ _SHORTEST = 2  # words of a question; "Really?" asks nothing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mentioned:
-    """An entry, as a loop names it; `day` is YYYY-MM-DD."""
-
     id: str
     path: str
     day: str
@@ -105,9 +103,6 @@ OFFLINE_NOTE = "*Made without a model, from the entries' own words.*"
 
 
 def quoted_entries(entries: Sequence[Dated], longest: int = 20_000) -> str:
-    """The entries as a prompt shows them, each with the number that it is cited by; nothing
-    private.
-    """
     return "\n\n".join(
         f"[e{number}] {one.day} {one.shown.title}\n{one.shown.body[:longest]}"
         for number, one in enumerate(entries, 1)
@@ -131,9 +126,7 @@ def linked(words: str, entries: Sequence[Dated]) -> str:
 
 
 def cited(words: str, entries: Sequence[Dated]) -> str:
-    """The words with links for numbers, without claims that cite no entry. Headings stay, and what
-    stands below the one that names a question.
-    """
+    """The words with links for numbers, without claims that cite no entry."""
     kept: list[str] = []
     is_question = False
     for line in words.strip().splitlines():
@@ -156,9 +149,7 @@ def has_claims(text: str) -> bool:
 
 
 def reflect(entries: Sequence[Dated], loops: Sequence[OpenLoop], names: Mapping[str, str]) -> str:
-    """What the entries say, without a model; of `loops`, the oldest first, the first is asked
-    about.
-    """
+    """Of `loops`, the oldest first, the first is asked about."""
     happened = [f"- {first_of(one)} {link_to(one)}" for one in entries if one.entry.body.strip()]
     people = list(_people(entries, names))[:_MOST_NAMES]
     waiting = [f"- {loop.text} {_opened(loop)}" for loop in loops]

@@ -19,11 +19,7 @@ Moment: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time
 
 
 class EntryMetadata(BaseModel):
-    """What a client may say of an entry besides its text; other names are ignored.
-
-    `audio` and `image` are paths below `Daily/`, `duration` is in seconds. What is
-    `private` is shown to no agent.
-    """
+    """`audio` and `image` are paths below `Daily/`; agents see nothing that is `private`."""
 
     type: Kind = "text"
     audio: str | None = None

@@ -52,18 +52,14 @@ class TranscriptionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandEngine:
-    """A program that prints what it heard; `{audio}` in `words` is the recording, which else comes
-    last.
-    """
+    """`{audio}` in `words` is the recording, which else comes last."""
 
     name: str
     words: Sequence[str]
     timeout_s: float = 3600
 
     async def transcribe(self, audio: Path) -> str:
-        """All that it started is stopped after `timeout_s` or when cancelled. Raises
-        TranscriptionError.
-        """
+        """All that it started is stopped at its end. Raises TranscriptionError."""
         words = [word.replace(_AUDIO, str(audio)) for word in self.words]
         if not any(_AUDIO in word for word in self.words):
             words.append(str(audio))
@@ -106,7 +102,6 @@ class CommandEngine:
 
 
 async def _read(stream: asyncio.StreamReader | None) -> str:
-    """To the end, of which a little more than what is allowed is kept."""
     kept = bytearray()
     while stream is not None and (piece := await stream.read(1 << 16)):
         if len(kept) <= _MOST_BYTES:
@@ -126,11 +121,7 @@ def engine_of(settings: Transcription | None) -> CommandEngine | None:
 
 
 async def transcribe_file(engine: CommandEngine, audio: Path) -> str:
-    """What is said, in paragraphs; a silence of more than five seconds is marked. Raises
-    TranscriptionError.
-
-    Without the extra that detects speech, the engine gets the recording as it is.
-    """
+    """Without the extra that detects speech, the engine gets the recording as it is."""
     if not can_detect():
         return await engine.transcribe(audio)
     try:
@@ -258,8 +249,6 @@ _NO_ENGINE = "No speech engine is set: see `transcription` in the settings of Da
 
 
 class Recordings:
-    """`engine`: None where the person chose none, so that recordings wait."""
-
     def __init__(
         self, days: Days, vault: VaultAccess, state: StateAccess, engine: CommandEngine | None
     ) -> None:
@@ -268,9 +257,7 @@ class Recordings:
         self._turn, self._round = asyncio.Lock(), asyncio.Lock()
 
     async def add(self, found: Iterable[Dated], *, is_limited: bool) -> list[str]:
-        """Keep in mind those without a transcript, for a caller that `is_limited` those that it may
-        read; the ids of those that can be transcribed now.
-        """
+        """The ids of those that can be transcribed now."""
         new = {
             dated.id: dated.entry.audio
             for dated in found
@@ -285,9 +272,7 @@ class Recordings:
     async def transcribe_waiting(
         self, entry_ids: Sequence[str] | None = None
     ) -> list[tuple[str, TranscriptionError]]:
-        """Transcribe what waits, or only these; what failed. An entry that has another recording by
-        now is left.
-        """
+        """What failed. An entry that has another recording by now is left."""
         failed = []
         async with self._round:
             waiting = list(await self._waiting()) if self.engine else []
@@ -301,11 +286,7 @@ class Recordings:
         return failed
 
     async def transcribe(self, entry_id: str) -> Dated:
-        """Write the words of a recording into its entry.
-
-        A first transcript replaces the placeholder, byte for byte; one that is made again keeps
-        what a person changed. TranscriptionError: the engine failed, which the entry then says.
-        """
+        """What a person changed in an earlier transcript stays. Raises TranscriptionError."""
         async with self._turn:
             return await self._transcribe(await self._days.find(entry_id))
 

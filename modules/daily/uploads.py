@@ -65,9 +65,7 @@ Start = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
-    """A file that an entry can name. `path` is relative to `Daily/`, as entries have it; `size` is
-    in bytes.
-    """
+    """`path` is relative to `Daily/`, as entries have it; `size` is in bytes."""
 
     path: str
     size: int
@@ -76,9 +74,7 @@ class Asset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """An upload. `offset`: how many bytes are on the disk; `size`: how many it will have, if that
-    was said; `asset`: the file that it became, once it is complete.
-    """
+    """`offset` bytes of `size` are on the disk; `asset` is the file that it became."""
 
     id: str
     type: AssetType
@@ -91,8 +87,6 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """`at` is when it started or ended, in seconds since 1970."""
-
     upload: Upload
     caller: str
     at: float
@@ -102,9 +96,7 @@ class _Record:
 
 
 class Uploads:
-    """`caller` is the id of the API key that asks, or "". All raise NotFoundError and
-    EditRefusedError.
-    """
+    """`caller` is the id of the API key that asks, or ""."""
 
     def __init__(self, folder: Path, vault: VaultAccess, state: StateAccess) -> None:
         self._folder, self._vault, self._state = folder / "uploads", vault, state
@@ -174,9 +166,7 @@ class Uploads:
             return await self.get(upload_id, caller)
 
     async def complete(self, upload_id: str, sha256: str | None, caller: str) -> Asset:
-        """Make it a file of the vault; asked again within a day, the answer is the same. Where
-        length, hash or content is not what was said, it is still there.
-        """
+        """Asked again within a day, the answer is the same."""
         await self.get(upload_id, caller)
         async with self._locks[upload_id]:
             upload = await self.get(upload_id, caller)
