@@ -57,9 +57,7 @@ _SCHEMA: Final[Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundEntity:
-    """An entity, or another note, which has no type. `path` is empty where the provider has none;
-    `passage` is markdown as it stands in the file.
-    """
+    """`path` is empty where the provider has none; `passage` is markdown of the file."""
 
     name: str
     type: str
@@ -81,9 +79,7 @@ class BrainAccess:
         self._provider = provider
 
     async def find(self, query: str, limit: int = 5) -> list[FoundEntity]:
-        """What fits a query, the best first. Conversations are left out before they are read: a
-        stranger's text in one would taint a turn to which it does not belong.
-        """
+        """Conversations are left out before they are read: a stranger's text there would taint."""
         recalled = await self._call(
             "recall", query, num_results=limit, exclude=FOLDER, only_matches=True
         )
@@ -94,7 +90,6 @@ class BrainAccess:
         return [one for one in found if not one.path.startswith(FOLDER)]
 
     async def answers(self, text: str) -> bool:
-        """Whether it has what clearly answers that text."""
         recalled = await self._call(
             "recall",
             text,
@@ -112,7 +107,6 @@ class BrainAccess:
         )
 
     async def named_in(self, text: str, least: float) -> list[FoundEntity]:
-        """The entities that a text names, by names and aliases, at least that surely (0 to 1)."""
         found = _entities(await self._call("suggest", text, min_confidence=least))
         return [one for one in found if one.confidence >= least]
 
@@ -129,7 +123,6 @@ class BrainAccess:
         return same[0] if len(same) == 1 else None
 
     async def is_empty(self) -> bool:
-        """Whether it knows nothing, as far as it says."""
         types = await self._call("types")
         counts = [field_of(one, "entity_count") for one in types or ()]
         if counts and all(isinstance(one, int) for one in counts):
@@ -143,13 +136,11 @@ class BrainAccess:
         return [text for one in listed if (text := _text(one, "text"))]
 
     async def types(self) -> dict[str, str]:
-        """The types of its entities, with their folders."""
         rows = await self._call("types")
         listed = rows if isinstance(rows, list | tuple) else ()
         return {_text(one, "name"): _text(one, "folder") for one in listed if _text(one, "name")}
 
     async def upsert(self, entity_type: str, data: Mapping[str, object]) -> Mapping[str, object]:
-        """Write an entity. Raises what the provider raises."""
         answer = await self._provider.upsert_entity(entity_type, dict(data))
         return answer if isinstance(answer, Mapping) else {}
 
@@ -262,7 +253,6 @@ def read_verdict(answer: object) -> Verdict | None:
 
 
 async def judge_by_words(brain: BrainAccess, message: str) -> Verdict:
-    """A judgment by the names and aliases that the message holds, else by all of its words."""
     if _ABOUT_BRAIN.search(message):
         return Verdict(judgment="step_back")
     text = message[:_MOST_MESSAGE]

@@ -47,8 +47,6 @@ _NOTES: Final = "\n### Journal entries and other notes, from the same queries"
 
 
 class Bridge:
-    """`limit_s` is how long `enrich` may take."""
-
     def __init__(self, module: Module, sessions: Sessions) -> None:
         self._module, self._sessions = module, sessions
         self._pending: OrderedDict[str, Mapping[str, object]] = OrderedDict()
@@ -62,10 +60,7 @@ class Bridge:
     async def enrich(
         self, session: Session, message: str, *, is_preview: bool = False
     ) -> tuple[str, int]:
-        """What to tell the agent before it answers, and of how many entities; never raises.
-
-        A preview leaves nothing behind and asks no model.
-        """
+        """A text and of how many entities; never raises. A preview leaves nothing behind."""
         if not is_preview:
             self._pending.pop(session.id, None)  # of a turn that failed
         if is_short(message):
@@ -82,7 +77,6 @@ class Bridge:
     async def log_turn(
         self, session_id: str, turn_number: int, stored: Sequence[Mapping[str, object]] = ()
     ) -> None:
-        """Record what the turn loaded, or what it stored. Raises what `Sessions` raises."""
         loaded = self._pending.pop(session_id, None)
         new = [] if loaded is None else [{**loaded, "turn_number": turn_number}]
         new += [{**one, "turn_number": turn_number} for one in stored]
@@ -135,9 +129,7 @@ class Bridge:
 def as_context(
     found: Sequence[tuple[str, Sequence[FoundEntity]]],
 ) -> tuple[str, list[FoundEntity]]:
-    """The results of each query as text of at most 1,500 tokens, each once, with its path; notes
-    that are no entities come last. Empty where nothing was found.
-    """
+    """At most 1,500 tokens, each result once; notes that are no entities come last."""
     groups = [
         (f'\n### From query: "{_line(query)}"', [one for one in results if one.is_entity])
         for query, results in found

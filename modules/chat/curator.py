@@ -60,9 +60,7 @@ _LONGEST_ACTIVITY: Final = 500
 async def add_to_context(
     module: Module, session: Session, file_path: str, heading: str, content: str
 ) -> dict[str, str]:
-    """Add to a section of a context file of the session's folders, as a run that `parachute undo`
-    takes back; or suggest that, where a stranger's text led to it. EditRefusedError: another file.
-    """
+    """Add to a section of a context file of the session's folders, or suggest that."""
     asked, files = file_path.strip().strip("/"), await context_files(module, session)
     meant = [one for one in files if asked in {one, one.rpartition("/")[0]}]
     if len(meant) != 1:
@@ -102,8 +100,6 @@ async def context_files(module: Module, session: Session) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A question and its answer; `question_id` is by what it is logged once."""
-
     number: int
     question: str
     answer: str
@@ -150,7 +146,6 @@ def is_due(number: int) -> bool:
 
 
 def prompt_of(session: Session, exchange: Exchange) -> str:
-    """What the curator is shown of an exchange."""
     title = f'"{_line(session.title)}"' if session.title else "none yet"
     if session.title_source == "user":
         title += " (set by the person: do not call update_title)"
@@ -187,7 +182,6 @@ class Curator:
             self._module.log.exception("a conversation's curator failed")
 
     async def messages(self, session_id: str) -> list[CuratorMessage]:
-        """What was said in its own session. NotFoundError: it has not run yet."""
         session = await self._sessions.get(session_id)  # for a caller who may read it
         held: Any = await self._module.state.get(_STATE + session.id)
         if not held:
@@ -217,7 +211,6 @@ class Curator:
         return {"status": "ok"}
 
     async def settle(self, session_id: str) -> None:
-        """Write what the tools of a run could not. Raises what `Sessions` raises."""
         fields = self._waiting.pop(session_id, None)
         if fields is None:
             return
@@ -236,7 +229,6 @@ class Curator:
         return {"status": "ok" if is_new else "logged already"}
 
     async def log_exchange(self, session: Session, exchange: Exchange, summary: str) -> bool:
-        """Log an exchange, unless it is logged."""
         key = _LOGGED + session.id
         async with self._logging:
             logged: Any = await self._module.state.get(key, [])
@@ -258,9 +250,7 @@ class Curator:
             run.did(tool, **arguments)
 
     async def _change(self, session_id: str, fields: Fields) -> None:
-        """A run that has read a stranger's text writes nothing more itself: what it says of its own
-        conversation waits for `settle`.
-        """
+        """What a run that has read a stranger's text says waits for `settle`."""
         if not self._module.current_call.is_strangers or self._module.current_call.run is None:
             await self._sessions.change(session_id, **fields)
             return
@@ -306,7 +296,6 @@ class Curator:
         await self._module.state.put(_STATE + session.id, [*held, *said][-_MOST_KEPT:])
 
     async def _ask(self, session: Session, prompt: str) -> tuple[str, str | None]:
-        """Its last words, and its session: another one where the earlier one cannot go on."""
         try:
             return await self._run_agent(session, prompt, session.curator_session_id)
         except ParachuteError:

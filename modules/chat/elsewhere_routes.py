@@ -71,8 +71,6 @@ class ClaudeCodeProject(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """`document` is what an import takes, `found` what that would make of it."""
-
     file: Path
     document: dict[str, Any]
     found: Imported
@@ -110,14 +108,12 @@ class Transcript:
 
 
 def _newest(project: str | None = None) -> list[ClaudeCodeSession]:
-    """The latest, of all projects or of one, by its path or its encoded name."""
     names = None if project is None else {project, _NOT_PLAIN.sub("-", project.rstrip("/"))}
     files = [one for one in _files() if names is None or one.parent.name in names]
     return [one.session for one in filter(None, map(_read, files[:_MOST]))]
 
 
 def _projects() -> list[ClaudeCodeProject]:
-    """All, the last used first."""
     by_name: dict[str, list[Path]] = {}
     for file in _files():
         by_name.setdefault(file.parent.name, []).append(file)
@@ -138,7 +134,6 @@ def _get(session_id: str) -> Transcript:
 
 
 def _files() -> list[Path]:
-    """The newest first, without links."""
     found = (
         one
         for one in (Path.home() / ".claude/projects").glob("*/*.jsonl")
@@ -239,7 +234,6 @@ class ElsewhereRoutes(ImportRoutes):
         )
 
     async def _ask(self, read: Callable[..., Result], *about: str | None) -> Result:
-        """ActRefusedError: the caller is another than the person at this machine."""
         call = self.current_call
         if call.key or call.is_limited or call.run is not None:
             raise ActRefusedError(_ELSEWHERE)

@@ -181,10 +181,7 @@ def _claude(messages: Sequence[object]) -> _Reading:
 
 
 def _claude_code_messages(events: Sequence[Mapping[str, object]]) -> Iterator[Message]:
-    """What was said, without side chains, what programs answered, and what no person typed.
-
-    The CLI writes an answer in several events; those that follow one another are one message.
-    """
+    """Events of the CLI that follow one another are one message."""
     place, role, at = "", "", None
     texts: list[str] = []
     tools: list[ToolUse] = []
@@ -235,7 +232,6 @@ def _role(value: object) -> Role | None:
 
 
 def _parts(parts: object) -> str:
-    """Texts are joined; a picture leaves a word."""
     if not isinstance(parts, list):
         raise ExportError("its content is neither a text nor a list of parts")
     texts = []
@@ -260,9 +256,7 @@ def _time(value: object) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSession:
-    """A conversation of an export; `is_there`: it was imported before. `origin` is whose text it
-    counts as: `imported`, or `you`.
-    """
+    """`origin` is whose text it counts as: `imported`, or `you`."""
 
     id: str
     title: str
@@ -274,11 +268,7 @@ class PlannedSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import did, or, with `dry_run`, would do. `parachute undo RUN` takes `run` back.
-
-    Each conversation is imported, skipped since it is there already, or one of the `errors`.
-    `warnings` are messages that were left out of imported ones.
-    """
+    """With `dry_run`, what it would do. `warnings` are messages of imported ones, left out."""
 
     total_conversations: int
     imported_count: int

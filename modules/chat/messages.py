@@ -53,8 +53,6 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """`at` is ISO 8601 in UTC, `meta` what else is kept of it: JSON values by name."""
-
     id: str
     role: Role
     content: str
@@ -73,8 +71,6 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of the file: a message, or, with a `problem`, what cannot be read."""
-
     raw: str
     message: Message | None
     problem: str | None = None
@@ -82,8 +78,6 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """All before the first message, and the parts that follow."""
-
     head: str
     parts: tuple[Part, ...]
 
@@ -101,7 +95,6 @@ def new_message_id() -> str:
 
 
 def read_conversation(text: str, body_start: int = 0) -> Conversation:
-    """The messages of a file's text, whose frontmatter ends at `body_start`."""
     marks = list(_MARK.finditer(text, body_start))
     first = marks[0].start() if marks else len(text)
     older = list(_OLDER.finditer(text, body_start, first))
@@ -127,7 +120,6 @@ def append_messages(text: str, messages: Iterable[Message]) -> str:
 
 
 def compose_message(message: Message) -> str:
-    """A message as it stands in a file. Blank lines around its text are left out."""
     content = _plain(message.content)
     said: dict[str, object] = {"id": message.id, "role": message.role}
     if message.at is not None:
@@ -194,7 +186,6 @@ def _counted(raw: str, message: Message, taken: set[str]) -> Part:
 
 
 def _read_mark(mark: str) -> Mapping[str, object] | str:
-    """What the comment says, or what is wrong with it."""
     found = _WHOLE_MARK.match(mark)
     try:
         said = json.loads(found[1]) if found else None
@@ -225,7 +216,6 @@ def _tools(said: object) -> Iterable[ToolUse]:
 
 
 def _short(values: Mapping[str, object]) -> dict[str, object]:
-    """The arguments, with long texts cut: the run's record has all of them."""
     found: dict[str, object] = {}
     for name, value in values.items():
         text = value if isinstance(value, str) else json.dumps(value, default=str)

@@ -25,8 +25,6 @@ class ChatModule(
     TurnRoutes,
     WorkspaceRoutes,
 ):
-    """The conversations: their files, routes, events and the ConversationInterface."""
-
     Settings = ChatSettings
 
     async def on_enable(self) -> None:

@@ -66,7 +66,6 @@ def title_from(message: str) -> str | None:
 
 
 def summary_from(questions: Sequence[str], answer: str) -> str | None:
-    """What a person asked first and last, and how the last answer begins."""
     asked = [one for one in map(first_sentence, questions) if one]
     if not asked:
         return None
@@ -83,14 +82,12 @@ def first_sentence(text: str) -> str:
 
 
 def plain_lines(text: str) -> list[str]:
-    """The lines of markdown that have words, without its marks."""
     text = _LINK.sub(lambda link: link[1] or link[2] or "", _COMMENT.sub(" ", text))
     lines = (" ".join(_MARKS.sub("", line).split()) for line in text.splitlines())
     return [line for line in lines if re.search(r"\w", line)]
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many characters, cut between words."""
     if len(text) <= most:
         return text
     kept = text[: most - 1]
@@ -99,8 +96,6 @@ def shortened(text: str, most: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What a note says; `facts` are those of an entity."""
-
     title: str
     path: str
     text: str
@@ -111,7 +106,6 @@ class Passage:
 async def answer_from_notes(
     module: Module, message: str, reach: Sequence[str] | None
 ) -> tuple[str, list[str]]:
-    """What the notes within `reach` (patterns; None: all) say of a message, and which it quotes."""
     found = await _passages(module, message, reach)
     if not found:
         nothing = _NOT_READ if reach == () else _NOTHING
@@ -140,9 +134,7 @@ def remembered(stored: Sequence[StoredFact]) -> str:
 
 
 def account_of(messages: Sequence[Message], stored: Sequence[StoredFact] = ()) -> str:
-    """What the agents of a conversation did, by the records of their runs: a model would tell what
-    it believes.
-    """
+    """By the records of runs: a model would tell what it believes."""
     lines: list[str] = []
     for one in messages:
         run = one.meta.get("run")
@@ -172,7 +164,6 @@ def account_of(messages: Sequence[Message], stored: Sequence[StoredFact] = ()) -
 
 
 def _said_in(passage: Passage) -> str:
-    """Its words, and the facts of an entity that these lack."""
     facts = _short("; ".join(one for one in passage.facts if one not in passage.text))
     return "; ".join(
         filter(None, [_short(passage.text).rstrip(".") if facts else _short(passage.text), facts])
@@ -241,16 +232,13 @@ async def _searched(module: Module, message: str, starts: tuple[str, ...]) -> li
 
 
 def _matching(snippet: str) -> str:
-    """The lines of a search's snippet that have a word that was looked for; a heading only where
-    there is no other.
-    """
+    """A heading only where no other line has a word that was looked for."""
     lines = [line for line in snippet.splitlines() if line.strip()]
     marked = [line for line in lines if _TAG.search(line) and not line.lstrip().startswith("#")]
     return html.unescape(_TAG.sub("", "\n".join(marked or lines)))
 
 
 async def _cleaned(module: Module, passage: Passage, message: str) -> Passage:
-    """The passage without markup, ids and frontmatter, below the title that it stands under."""
     try:
         note = await module.vault.note(passage.path)
     except ParachuteError:  # it was removed meanwhile, or has no text
@@ -283,7 +271,6 @@ def _best_entry(lines: list[str], message: str) -> list[str]:
 
 
 def _title_above(note: Note, lines: list[str]) -> str:
-    """In a note of several entries, the title of that with the first of these lines."""
     entries = [one for one in note.sections if one.level == 1]
     said = next((one.strip() for one in lines if one.strip() and not _is_heading(one)), "")
     at = note.text.find(said, note.body_start) if said and len(entries) > 1 else -1
@@ -292,9 +279,7 @@ def _title_above(note: Note, lines: list[str]) -> str:
 
 
 def words_of(text: str, title: str) -> str:
-    """The words of a passage in one line, without headings where there is other text, and without
-    its title.
-    """
+    """In one line, without headings where there is other text, and without its title."""
     lines = text.splitlines()
     prose = [one for one in lines if not _is_heading(one)]
     words = _plain("\n".join(prose)) or _plain("\n".join(lines))

@@ -55,9 +55,7 @@ ChatName: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """`capabilities` are the most that its agent may do, `usual` those where the session names
-    none.
-    """
+    """`capabilities` are the most, `usual` those where the session names none."""
 
     name: ModeName
     agent: str
@@ -70,7 +68,6 @@ class Mode:
         return "sandboxed" if self.name == "sandboxed" else "direct"
 
     def folders(self, folder: str, context_folders: Sequence[str]) -> tuple[str, ...] | None:
-        """What an agent reaches where the session names no folders; None: all of the vault."""
         if self.name in {"trusted", "maintenance"}:
             return None
         if self.name == "workspace":
@@ -126,15 +123,12 @@ MAINTENANCE_ENDED: Final = "The maintenance agent is gone from this conversation
 
 
 def maintenance_words(message: str) -> str | None:
-    """What a message says to the maintenance agent: `off`, a question or nothing; None: it is not
-    for it.
-    """
+    """`off`, a question or nothing; None: the message is not for it."""
     first, _, rest = message.strip().partition(" ")
     return rest.strip() if first == MAINTENANCE_COMMAND else None
 
 
 def mode_of(name: str | None) -> Mode:
-    """ActRefusedError: there is none."""
     found = MODES.get(name or "default")
     if found is None:
         raise ActRefusedError(f"{str(name)[:80]!r} is not a mode; choose one of {', '.join(MODES)}")
@@ -153,9 +147,7 @@ def trust_level_of(text: str | None) -> TrustLevel | None:
 
 
 def mode_for(level: TrustLevel | None, mode: Mode) -> Mode:
-    """The mode of a turn whose request names a trust level. ActRefusedError: it asks for more than
-    the session has.
-    """
+    """ActRefusedError: the level asks for more than the session has."""
     if level is None or level == mode.trust_level:
         return mode
     if level == "sandboxed":
@@ -173,13 +165,7 @@ def narrowing_of(
     folder: str,
     context_folders: Sequence[str],
 ) -> AgentNarrowing:
-    """The bounds of a run: the session's own, and never more than the mode's.
-
-    A session with folders of its own has no MCP server that it does not name, since a server was
-    approved for the whole vault; where it names its tools, it keeps of those of conversations only
-    what is about itself. ActRefusedError: something cannot be read, or may not be given; nothing is
-    guessed.
-    """
+    """The session's own bounds, and never more than the mode's. ActRefusedError."""
     said = permissions or SessionPermissions(capabilities=mode.usual)
     folders: Sequence[str] | None = said.allowed_folders
     if folders is None:
@@ -199,7 +185,6 @@ def narrowing_of(
 
 
 def reading_too(narrowing: AgentNarrowing, paths: Sequence[str]) -> AgentNarrowing:
-    """The same with the files that the person sent along."""
     if narrowing.read is None or "read" not in (narrowing.capabilities or ()):
         return narrowing
     exact = [path for path in paths if _WILD.isdisjoint(path)]
@@ -207,9 +192,6 @@ def reading_too(narrowing: AgentNarrowing, paths: Sequence[str]) -> AgentNarrowi
 
 
 def reads_by(permissions: SessionPermissions | None, module: str) -> bool:
-    """Whether a session may have what that module (`brain` or `daily`) reads: it names no tools, or
-    one that reads.
-    """
     tools = None if permissions is None else permissions.allowed_mcps
     return tools is None or not _READING[module].isdisjoint(tools)
 
@@ -239,7 +221,6 @@ def within_workspace(
 
 
 def named_in(capabilities: Mapping[str, str | Sequence[str]], kind: str) -> tuple[str, ...] | None:
-    """What a workspace's capabilities leave of a kind; None: all."""
     said = capabilities.get(kind, "all")
     if isinstance(said, str):
         return None if said == "all" else ()
@@ -262,7 +243,6 @@ def capabilities_of(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def described(narrowing: AgentNarrowing) -> str:
-    """What the prompt says of the limits."""
     reads, writes = _listed(narrowing.read), _listed(narrowing.write)
     lines = ["## What you may reach", ""]
     if narrowing.read == ():
@@ -313,16 +293,13 @@ _NOTHING: Final = ChatLimit(SessionPermissions(allowed_folders=(), allowed_mcps=
 
 
 class SharedChats:
-    """The limits of chats, as the module that connects them says: a session's file says only to
-    which chat it belongs. Where no module says anything, a group may read nothing.
-    """
+    """Where no module says what a chat may do, a group may read nothing."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._limits: dict[ChatName, ChatLimit | None] = {}
 
     def set(self, chats: Iterable[Mapping[str, Any]]) -> None:
-        """One without `permissions` has no limit."""
         for chat in chats:
             said = chat["permissions"]
             limit = None if said is None else ChatLimit(permissions_of(said), chat["mode"])
@@ -342,9 +319,7 @@ class SharedChats:
         return limited
 
     def limited(self, session: Session, chat: ChatName | None = None) -> Session:
-        """The session with nothing that its chat, or the named one, does not allow; itself where
-        that has no limit. What brings other notes or conversations into a prompt is left out.
-        """
+        """Itself where its chat has no limit; what brings other notes in is left out."""
         limit = self._limit(session, chat)
         if limit is None:
             return session

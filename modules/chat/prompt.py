@@ -63,9 +63,7 @@ _CONTINUED: Final = 12_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptPart:
-    """`path` is the note that it is from, `modified` when that changed (ISO 8601), `count` how many
-    things it tells of.
-    """
+    """`modified` is ISO 8601, `count` how many things it tells of."""
 
     kind: Kind
     text: str
@@ -79,7 +77,7 @@ class PromptPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedPrompt:
-    """`text` is the system prompt, `with_message` what goes ahead of the message."""
+    """`text` is the system prompt, `with_message` goes ahead of the message."""
 
     text: str
     with_message: str
@@ -102,7 +100,6 @@ class ComposedPrompt:
         return bool(self.left_out) or any(one.is_cut for one in self.parts)
 
     def rows(self) -> list[dict[str, object]]:
-        """Its parts as they are shown, each with its share of the prompt between 0 and 1."""
         whole = max(1, sum(len(one.text) for one in self.parts))
         return [
             {
@@ -125,9 +122,7 @@ def tokens_in(text: str) -> int:
 
 
 def compose(parts: Iterable[PromptPart], most_tokens: int = MOST_TOKENS) -> ComposedPrompt:
-    """The prompt of these parts. Over the budget those of `_CUT_FIRST` give way, the last of a kind
-    first.
-    """
+    """Over the budget those of `_CUT_FIRST` give way, the last of a kind first."""
     kept = [one for one in parts if one.text.strip()]
     excess = sum(tokens_in(one.text) for one in kept) - most_tokens
     left_out: list[PromptPart] = []
@@ -152,7 +147,6 @@ def compose(parts: Iterable[PromptPart], most_tokens: int = MOST_TOKENS) -> Comp
 
 
 def _shortened(part: PromptPart, tokens: int) -> PromptPart | None:
-    """Its beginning, or None where too little would be left."""
     if tokens < _LEAST:
         return None
     raw = part.text.encode("utf-8", "surrogatepass")[: tokens * PER_TOKEN]
@@ -187,12 +181,7 @@ class Resuming:
     async def plan(
         self, asked: TurnRequest, session: Session, mode: Mode, earlier: list[Message]
     ) -> tuple[Resumption, str]:
-        """How this turn goes on after the `earlier` messages, and these as text.
-
-        A transcript counts only if it was made of exactly these messages, in the same mode and
-        folder and with the same permissions: it holds what tools have answered, which the text does
-        not.
-        """
+        """A transcript counts only if it was made of these messages with these bounds."""
         if asked.recovery == "fresh_start":
             return Resumption(), ""
         history = await self._history(session, earlier)
@@ -214,9 +203,7 @@ class Resuming:
         return resumption, history.text
 
     async def keep(self, session: Session, mode: Mode, transcript: str | None) -> None:
-        """Remember the transcript of all that the session holds now. It is a cache, and its loss no
-        error.
-        """
+        """It is a cache, and its loss no error."""
         try:
             if transcript is None:
                 await self._module.state.delete(_key(session))
@@ -253,15 +240,12 @@ def _key(session: Session) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierMessages:
-    """`count` of them are in the text, of about `tokens`."""
-
     text: str = ""
     count: int = 0
     tokens: int = 0
 
 
 def history_of(messages: Sequence[Message], most_tokens: int = MOST_EARLIER) -> EarlierMessages:
-    """The newest messages that fit, the oldest of them first; a long one is cut in its middle."""
     kept: list[str] = []
     left = most_tokens
     for one in reversed(messages):

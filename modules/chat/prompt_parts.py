@@ -63,8 +63,6 @@ Gathered = Awaitable[list[PromptPart]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentNote:
-    """What a note says of an agent; without a `model` or `tools`, those of the conversation."""
-
     name: str
     text: str
     path: str
@@ -74,8 +72,6 @@ class AgentNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOrder:
-    """What a prompt is to be made of."""
-
     session: Session
     mode: Mode
     narrowing: AgentNarrowing
@@ -108,7 +104,6 @@ class PromptParts:
         *,
         is_preview: bool = False,
     ) -> tuple[PromptOrder, ComposedPrompt]:
-        """What a message is asked with. NotFoundError, ActRefusedError: of its agent."""
         folder = (session.working_directory or "").strip("/")
         limits = await self._workspace_limits(session)
         agent = await self._agent(request, session, folder, limits)
@@ -186,7 +181,6 @@ class PromptParts:
         folder: str,
         limits: Mapping[str, str | list[str]],
     ) -> AgentNote | None:
-        """The agent that the request names, the message's first word, or the session."""
         if request.is_shared:
             return None
         name = request.agent or session.agent
@@ -216,9 +210,7 @@ class PromptParts:
             return {}
 
     async def _find_agent(self, name: str, folder: str = "") -> AgentNote:
-        """The agent of that name, in the working folder or in the vault, or at that path.
-        ActRefusedError: a stranger may have written the note.
-        """
+        """ActRefusedError: a stranger may have written the note."""
         path = name if name.endswith(".md") else None
         if path is None and "/" not in name:
             for place in _agent_folders(folder):
@@ -283,15 +275,12 @@ class PromptParts:
         ]
 
     async def _contexts(self, order: PromptOrder) -> list[PromptPart]:
-        """The context file of each folder, or the note that is named."""
         names = dict.fromkeys(order.session.context_folders)
         found = [await self._first("context", context_paths(name)) for name in names]
         return [one for one in found if one is not None]
 
     async def _working_folder(self, order: PromptOrder) -> list[PromptPart]:
-        """CLAUDE.md of the working folder; for a trusted agent of the folders above it, too. A
-        session with folders of its own has none of others.
-        """
+        """For a trusted agent also of the folders above it."""
         if order.mode.name == "default":
             return []
         folders = [order.folder]
@@ -330,7 +319,6 @@ class PromptParts:
         return parts
 
     async def _from_brain(self, order: PromptOrder) -> list[PromptPart]:
-        """What Brain finds for the message."""
         settings, call = self._module.settings, self._module.current_call
         is_on = isinstance(settings, ChatSettings) and settings.brain_context
         if not (is_on and reads_by(order.session.permissions, "brain")):
@@ -376,7 +364,6 @@ class PromptParts:
         return None
 
     async def _within(self, parts: Gathered, what: str) -> list[PromptPart]:
-        """These parts, or none where they take too long or cannot be read."""
         found: list[Finding] = []
         with reading(what, found):
             async with asyncio.timeout(self.limit_s):
@@ -401,7 +388,6 @@ def _agent_folders(folder: str) -> list[str]:
 
 
 def name_in(path: str, folder: str) -> str | None:
-    """The name by which that agent is chosen in the working folder; None: by its path alone."""
     place, _, file = path.rpartition("/")
     return file.removesuffix(".md") if place in _agent_folders(folder) else None
 
@@ -436,7 +422,6 @@ def _entry_part(entry: object) -> PromptPart:
 
 
 def context_paths(name: str) -> list[str]:
-    """Where the context file of a folder may be; a note that is named is itself."""
     folder = name.strip("/")
     if folder.endswith(".md"):
         return [folder]

@@ -34,9 +34,7 @@ _NAMESPACE = uuid.UUID("6d0c9a6e-4f1c-5b52-9d0e-0c8a3f6c7b11")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPermissions:
-    """What a session's agent may use. None in `allowed_folders` and `allowed_mcps` is all, an empty
-    one none.
-    """
+    """None is all, an empty list none."""
 
     allowed_folders: tuple[str, ...] | None = None
     allowed_mcps: tuple[str, ...] | None = None
@@ -54,11 +52,10 @@ class LinkedBot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A conversation. Times are ISO 8601 in UTC.
+    """Times are ISO 8601 in UTC.
 
     `continued_from` is the session that it goes on from, `parent_id` the one whose agent made it,
-    `history` the `chain_digest` of its messages, `metadata` what apps keep of it, `forks` the edits
-    of earlier messages that later ones followed.
+    `history` the `chain_digest` of its messages, `forks` are edits of earlier messages.
     """
 
     id: str
@@ -137,9 +134,7 @@ def now() -> str:
 
 
 def iso_time(value: object) -> str | None:
-    """A time as ISO 8601 in UTC, without a zone the machine's; None: it cannot be read, or has no
-    day here.
-    """
+    """In UTC; None: it cannot be read, or has no day here."""
     try:
         at = datetime.fromisoformat(str(value).strip()).astimezone(UTC)
         at.astimezone()
@@ -158,21 +153,17 @@ def file_name(title: str | None, day: str, number: int = 1) -> str:
 
 
 def day_of(created_at: str) -> str:
-    """The local day of a time."""
     return datetime.fromisoformat(created_at).astimezone().date().isoformat()
 
 
 def name_says(path: str, session: Session) -> str | None:
-    """The title that a file's name says, where it is not the session's own: who renames the file
-    renames the session.
-    """
+    """What a file's name says in place of the title: who renames it renames the session."""
     rest = _undated(path)
     names = session.title, untitled(session.para_id)
     return None if not rest or any(is_named(path, one) for one in names) else rest
 
 
 def is_named(path: str, title: str | None) -> bool:
-    """Whether a file has that title's name, of which a number may tell twins apart."""
     rest = _undated(path)
     own, twin = (file_name(title, "", number).removesuffix(".md").strip() for number in (1, 2))
     return own in {rest, _unnumbered(rest)} or _unnumbered(rest) == _unnumbered(twin)
@@ -185,9 +176,7 @@ def is_named_by_us(path: str, session: Session) -> bool:
 
 
 def untitled(para_id: str) -> str:
-    """What a session is called before it has a title: as no other ever is, so that the history of
-    that name is its own.
-    """
+    """As no other session ever is called, so that this name's history is its own."""
     return f"{UNTITLED} {para_id[-6:]}"
 
 
@@ -208,7 +197,6 @@ def read_session(
     history: str,
     modified: datetime,
 ) -> tuple[Session, list[str]]:
-    """The session of a file, and what is wrong with it."""
     problems = list(conversation.problems)
     messages = conversation.messages
     values: dict[str, Any] = {}
@@ -358,7 +346,6 @@ def _removed(keys: Iterable[str], present: Mapping[str, object]) -> list[NoteEdi
 
 
 def _list(value: object) -> tuple[str, ...] | None:
-    """A list of texts, also where it is one text with commas; None: it is neither."""
     if value is None:
         return ()
     if isinstance(value, str):

@@ -41,8 +41,6 @@ _FENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """Why a file is left as it is."""
-
     why: str
     can_append: bool
 
@@ -80,7 +78,6 @@ class SessionFiles:
         return self._locks.setdefault(session_id, asyncio.Lock())
 
     async def path_of(self, session_id: str) -> str:
-        """The file of the session with that id or para-id. NotFoundError."""
         for path in self.index.paths_of(session_id):
             if await self._vault.exists(path):
                 return path
@@ -131,7 +128,6 @@ class SessionFiles:
         await self.keep(kept)
 
     async def look(self, path: str, digest: str | None = None, *, by_person: bool = True) -> None:
-        """That file may have changed; `digest` names its content, where it is known."""
         if not is_session_path(path):
             return
         known = self.index.digest_of(path)
@@ -193,7 +189,6 @@ class SessionFiles:
         await asyncio.to_thread(lambda: self.index.put(list(map(_entry, shown))))
 
     async def follow(self, path: str) -> Session:
-        """Read a file again after a write of our own."""
         file = await self.read_at(path)
         await self.keep([file])
         return file.session
@@ -228,9 +223,7 @@ def is_session_path(path: str) -> bool:
 
 
 def appended(file: SessionFile, text: str, digest: str) -> SessionFile | None:
-    """The file after `text`, whose beginning is the old one, was written; None: `digest` says that
-    something else stands there.
-    """
+    """The file once `text` is written; None: `digest` says that something else stands there."""
     if hashlib.sha256(text.encode()).hexdigest() != digest:
         return None
     changed: dict[str, Any] = {"text": text, "digest": digest, "modified": datetime.now(UTC)}

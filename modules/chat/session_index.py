@@ -55,8 +55,6 @@ _DECODED: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is put into the index; `body` are the words that a search finds."""
-
     session: Session
     digest: str
     problems: Sequence[str]
@@ -108,7 +106,6 @@ class SessionIndex:
             )
 
     def was_anothers(self, path: str, session_id: str) -> bool:
-        """Whether the file of another session had that name: its history is of that one."""
         asked = "SELECT 1 FROM former_names WHERE path = ? AND id != ?"
         return bool(self._rows(asked, [path, session_id]))
 
@@ -120,16 +117,12 @@ class SessionIndex:
         return str(rows[0][0]) if rows else None
 
     def is_without_edits(self, path: str, digest: str) -> bool:
-        """Whether a file was read last with that digest, and no message was edited or removed since
-        the last fork.
-        """
+        """Whether no message was edited or removed since the last fork."""
         found = self._rows("SELECT digest, edited FROM sessions WHERE path = ?", [path])
         return bool(found) and tuple(found[0]) == (digest, "{}")
 
     def known_messages(self, path: str) -> dict[str, str]:
-        """Digests by id of the messages that were read last, and those of before edits that are in
-        no fork yet.
-        """
+        """Digests by id; of a message that was edited since the last fork the first one."""
         for number, edited in self._rows(
             "SELECT number, edited FROM sessions WHERE path = ?", [path]
         ):
@@ -162,7 +155,6 @@ class SessionIndex:
         return {path: json.loads(problems) for path, problems in rows}
 
     def duplicates(self) -> dict[str, list[str]]:
-        """The ids that several files have, with their paths."""
         found: dict[str, list[str]] = {}
         for session_id, path in self._rows(
             "SELECT id, path FROM sessions WHERE id IN "
@@ -192,9 +184,7 @@ class SessionIndex:
         after: tuple[str, str] | None = None,
         limit: int = 50,
     ) -> list[Session]:
-        """Those after `after` (time, id); None is any. Of several files with one id, the first
-        counts.
-        """
+        """Those after `after` (time, id). Of several files with one id, the first counts."""
         first, last = after or (None, None)
         conditions: dict[str, list[object]] = {
             "archived = ?": [archived],

@@ -313,14 +313,12 @@ def _permissions(said: Permissions) -> SessionPermissions:
 
 
 def _like(session: Session, title: str | None) -> Fields:
-    """What a session has from the one that it comes from."""
     fields = {name: getattr(session, name) for name in _INHERITED}
     fields["title_source"] = "user" if title else session.title_source
     return {**fields, "title": title or session.title}
 
 
 def _segments(messages: list[Message]) -> list[list[Message]]:
-    """The messages, cut before each summary."""
     parts: list[list[Message]] = [[]]
     for one in messages:
         if one.meta.get("is_compact_summary") is True and parts[-1]:

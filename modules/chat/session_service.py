@@ -95,9 +95,7 @@ class SessionList(TypedDict):
 
 
 class SessionRuns(TypedDict):
-    """The runs of a conversation, the newest first, and its file. `recorded` are those that are
-    known without what the file says.
-    """
+    """`recorded` are those that are known without what the file says."""
 
     path: str
     runs: list[str]
@@ -164,8 +162,6 @@ def message_shape(session_id: str, message: Message) -> AppMessage:
 
 
 class SessionService(Module):
-    """What all routes and tools of Chat have; `on_enable` makes it."""
-
     settings: ChatSettings
     sessions: Sessions
     shared_chats: SharedChats
@@ -178,7 +174,6 @@ class SessionService(Module):
     @event("file.created")
     @event("file.modified")
     async def on_changed(self, path: str, data: dict[str, object]) -> None:
-        """A note is new, or changed."""
         digest = data.get("digest")
         await self.sessions.files.look(
             path, str(digest) if digest else None, by_person=not data.get("run")
@@ -187,12 +182,10 @@ class SessionService(Module):
 
     @event("file.deleted")
     async def on_deleted(self, path: str) -> None:
-        """A note is gone."""
         await self.sessions.files.look(path)
 
     @event("file.moved")
     async def on_moved(self, path: str, data: dict[str, object]) -> None:
-        """A note has another name."""
         source = str(data.get("from", ""))
         by_person = not data.get("run")
         await self.sessions.files.follow_move(source, path, by_person=by_person)

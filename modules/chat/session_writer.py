@@ -66,7 +66,7 @@ _MOST_BYTES: Final = 4 << 20
 
 
 class TitleProtectedError(EditRefusedError):
-    """The person gave this session its title; it is not overwritten."""
+    """The person gave this session its title."""
 
 
 class SessionWriter:
@@ -77,7 +77,6 @@ class SessionWriter:
         self._making = set[str]()  # else those that are made at once try each name in turn
 
     async def create(self, fields: Fields, messages: Sequence[Message], write: NewFile) -> Session:
-        """Make a file with these fields, `title` and `created_at` among them."""
         lines = [
             f"{edit.key}: {_yaml(edit.value)}\n"
             for edit in edits_of(fields, {})
@@ -140,8 +139,6 @@ class SessionWriter:
         await _repeated(write, _APPEND_ATTEMPTS)
 
     async def change(self, session_id: str, fields: Fields) -> Session:
-        """Raises TitleProtectedError."""
-
         async def write() -> SessionFile:
             file = await self._files.read(session_id)
             refuse_change(file)
@@ -183,9 +180,7 @@ class SessionWriter:
         await _repeated(write)
 
     async def _allowed(self, file: SessionFile, fields: Fields) -> Fields:
-        """Raises TitleProtectedError where the title is the person's, also one that was typed into
-        the file a moment ago, or is the file's name.
-        """
+        """A title that is the person's, also one typed a moment ago, is not overwritten."""
         if "title" not in fields or fields["title_source"] == "user":
             return fields
         by_hand = self._files.title_by_hand(file)
@@ -220,7 +215,6 @@ class SessionWriter:
         return session
 
     async def _fork(self, file: SessionFile) -> list[NoteEdit]:
-        """What records that earlier messages are not those that were there."""
         if file.is_shortened or file.defect is not None:
             return []
         index, path = self._files.index, file.note.path
@@ -294,10 +288,7 @@ class LoggedMessage:
 
 
 class AppendLog:
-    """One durable line a message, whatever the length of its file, which is written whole.
-
-    Of 4 MB or more, the log is written again without what is done.
-    """
+    """One durable line a message, whatever the length of its file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -306,7 +297,6 @@ class AppendLog:
         self._file: int | None = None
 
     def load(self) -> dict[str, list[LoggedMessage]]:
-        """What is not in its file; a last line that was cut short is left out."""
         found: dict[str, list[LoggedMessage]] = {}
         try:
             lines = self._path.read_bytes().split(b"\n")
@@ -418,7 +408,6 @@ class UnwrittenMessages:
                 await self.write(session_id, ())
 
     async def write(self, session_id: str, messages: Sequence[LoggedMessage]) -> None:
-        """Put messages into the file, after those that waited. Those that are refused wait."""
         waiting = self._waiting.setdefault(session_id, _Waiting())
         waiting.messages += messages
         try:
@@ -447,7 +436,6 @@ class UnwrittenMessages:
         await self.log.done(session_id, messages if only is None else [only])
 
     def error_of(self, session_id: str, message: Message) -> ParachuteError | None:
-        """Why that message waits; None: it does not."""
         waiting = self._waiting.get(session_id)
         if waiting is None or all(one.message is not message for one in waiting.messages):
             return None

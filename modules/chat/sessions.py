@@ -57,7 +57,6 @@ class Sessions:
         self._loaded = asyncio.Event()
 
     async def load(self) -> None:
-        """Read what changed meanwhile, and write what a crash left; what is asked waits for it."""
         try:
             await self.files.load()
             await self._unwritten.load()
@@ -81,10 +80,7 @@ class Sessions:
         write: NewFile | None = None,
         **fields: Any,  # noqa: ANN401  of `Session`
     ) -> Session:
-        """Make a session; `write` makes its file, where that is no usual note.
-
-        ConflictError: its `id` is taken. EditRefusedError: of a value.
-        """
+        """`write` makes the file, where that is no usual note. ConflictError: the `id` is taken."""
         await self._loaded.wait()
         session_id = fields.get("id") or str(uuid.uuid4())
         if await asyncio.to_thread(self._index.paths_of, session_id):
@@ -116,7 +112,6 @@ class Sessions:
         return (await self.read(session_id)).session
 
     async def read(self, session_id: str) -> SessionFile:
-        """The session's file as it is now, with all that was appended."""
         await self._loaded.wait()
         path = await self.path_of(session_id)
         indexed = self._index.get_session(path)
@@ -138,10 +133,7 @@ class Sessions:
         return self._unwritten.last(session_id) is not None
 
     async def append(self, session_id: str, message: Message) -> None:
-        """Put a message at the end: on the disk when this returns, and once in the file.
-
-        A caller who reaches only a part of the vault waits for the file. Raises what refuses it.
-        """
+        """It is on the disk when this returns; a caller with limited paths waits for the file."""
         await self._loaded.wait()
         call = self._module.current_call
         path = await self.path_of(session_id)
@@ -177,14 +169,12 @@ class Sessions:
             await asyncio.wait(writers)
 
     async def unwritten(self, session_id: str) -> Message | None:
-        """Try again what the file has refused; the last message that it still refuses."""
         await self._loaded.wait()
         await self.settle(session_id)
         await self._unwritten.retry(session_id)
         return self._unwritten.last(session_id)
 
     async def ensure_written(self, session_id: str, message: Message) -> None:
-        """Wait until a message stands in the file. Raises what its file refuses it for."""
         await self.settle(session_id)
         error = self._unwritten.error_of(session_id, message)
         if isinstance(error, EditRefusedError):
@@ -201,13 +191,10 @@ class Sessions:
             await self._unwritten.retry(session.id)
 
     async def check_can_change(self, session_id: str) -> None:
-        """EditRefusedError: a person has to mend the file first."""
         refuse_change(await self.read(session_id))
 
     async def change(self, session_id: str, **fields: Any) -> Session:  # noqa: ANN401  the same
-        """None takes a field out; a `title` needs its `title_source`. Raises TitleProtectedError,
-        and EditRefusedError for a value.
-        """
+        """None takes a field out; a `title` needs its `title_source`. EditRefusedError."""
         if "title" in fields and "title_source" not in fields:
             raise EditRefusedError("say by `title_source` who gives the title: ai or user")
         for name, value in fields.items():
@@ -217,7 +204,6 @@ class Sessions:
             return await self._writer.change(file.session.id, fields)
 
     async def change_message(self, session_id: str, message_id: str, content: str | None) -> None:
-        """Give a message another text, or take it out. EditRefusedError."""
         file = await self.read(session_id)
         async with self.files.lock(file.session.id):
             await self._writer.change_message(file.session.id, message_id, content)
@@ -241,9 +227,7 @@ class Sessions:
         limit: int = 50,
         cursor: str | None = None,
     ) -> tuple[list[Session], str | None]:
-        """The newest first, and the cursor of those that follow. `search` and `topic` are words of
-        title, summary, tags and messages. EditRefusedError: of the cursor.
-        """
+        """`search` and `topic` are words of title, summary, tags and messages."""
         await self._loaded.wait()
         newest = partial(
             self._index.newest,
@@ -259,7 +243,6 @@ class Sessions:
         return found[:limit], None if last is None else f"{last.updated_at} {last.id}"
 
     async def count(self) -> tuple[int, int, int]:
-        """Sessions, archived ones among them, and messages."""
         await self._loaded.wait()
         return await asyncio.to_thread(self._index.counts)
 
@@ -323,10 +306,7 @@ class Sessions:
         return self.files.lock(session_id if listed is None else listed.id)
 
     async def _flush(self, session_id: str, batch: _Batch) -> None:
-        """Write a batch into the file, after those before it.
-
-        It waits a moment for more, the longer the longer the last write of that file took.
-        """
+        """It waits a moment for more, the longer the longer the last write of that file took."""
         pause = _PAUSE_S + _SHARE * self._spans.get(session_id, 0.0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(pause, _LONGEST_PAUSE_S)):
@@ -343,9 +323,7 @@ class Sessions:
                 self._spans[session_id] = time.monotonic() - started
 
     async def _written(self, session_id: str, batch: _Batch, message: Message) -> None:
-        """Wait until the message is in the file. Where that refuses it, it is not kept, since no
-        other caller may write it on behalf of one who may not.
-        """
+        """What the file refuses is not kept: no other caller may write it for this one."""
         batch.is_wanted.set()
         if batch.writer is not None:
             await asyncio.wait([batch.writer])

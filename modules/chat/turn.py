@@ -59,16 +59,9 @@ class _Piece:
 
 
 class TurnStream:
-    """The events of one session: those of its present turn, and of the one before.
-
-    A reader who comes back names its last event, and is sent what followed. Where that is no longer
-    kept, or was another daemon's, an event `reset` comes first.
-    """
+    """Those of its present turn, and of the one before, for any number of readers."""
 
     def __init__(self, ping_s: float = _PING_S, most: int = _MOST_KEPT) -> None:
-        """`ping_s`: after so many seconds without an event a reader is sent a `ping`; `most`: so
-        many events are kept.
-        """
         self._ping_s, self._most = ping_s, most
         self._life = secrets.token_hex(4)
         self._kept: deque[Event | _Piece] = deque()
@@ -87,7 +80,6 @@ class TurnStream:
         return f"{self._life}-{self._count}"
 
     def begin(self) -> None:
-        """RuntimeError: another goes on."""
         if self._is_active:
             raise RuntimeError("a turn goes on")
         while self._dropped < self._turn_at:
@@ -97,9 +89,7 @@ class TurnStream:
         self._is_active = True
 
     def send(self, event: Event | str) -> None:
-        """Send an event, or a text as the agent says it. One of `LAST_EVENTS` ends the turn, and
-        what is sent after it is dropped.
-        """
+        """One of `LAST_EVENTS` ends the turn; what is sent after it is dropped."""
         if not self._is_active or event == "":
             return
         if isinstance(event, str):
@@ -117,9 +107,7 @@ class TurnStream:
     async def read(
         self, after: str | None = None, *, follow: bool = False
     ) -> AsyncIterator[ServerEvent]:
-        """The events after that id, of the present turn or else the last: until a turn has ended,
-        or, with `follow`, for ever.
-        """
+        """Until a turn has ended, or, with `follow`, for ever."""
         place = self._place_of(after)
         if place is None:
             yield _RESET
@@ -142,9 +130,7 @@ class TurnStream:
                 yield _PING
 
     async def batch(self, after: str | None, wait_s: float) -> tuple[list[Event], str]:
-        """What follows that event, up to the end of a turn, and the last id. Where there is nothing
-        yet and a turn goes on, it waits so long.
-        """
+        """Up to the end of a turn; where there is nothing yet and a turn goes on, it waits."""
         found: list[Event] = []
         place = self._place_of(after)
         if place is None or place < self._dropped:
@@ -164,9 +150,7 @@ class TurnStream:
         return self._dropped + len(self._kept)
 
     def _next(self, place: int) -> tuple[Event, int, float]:
-        """The event at that place, the next place, and how long its reader pauses. Pieces of one
-        text that wait are one event.
-        """
+        """The event, the next place, and how long its reader pauses."""
         found = self._kept[place - self._dropped]
         place += 1
         if not isinstance(found, _Piece):
@@ -195,7 +179,6 @@ class TurnStream:
         self._dropped += 1
 
     def _place_of(self, after: str | None) -> int | None:
-        """None: it is not known."""
         if not after:
             return max(self._turn_at, self._dropped)
         life, _, number = after.partition("-")
@@ -221,8 +204,7 @@ class TurnRequest:
     `before` goes ahead of the message for this turn only. `is_again`: the message stands in the
     session already. `is_typed`: a person wrote it here, so it may be a command. `is_shared`:
     several people see the answer, so neither its words nor its fields choose an agent, a skill or a
-    command. `chat` is where the answer is shown, if the session does not say so. `decided` is what
-    was asked before a restart, and the answer.
+    command. `decided` is what was asked before a restart, and the answer.
     """
 
     message: str
@@ -249,8 +231,6 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTurn:
-    """The session as it is after a turn, the messages of the exchange and its number."""
-
     session: Session
     question: Message
     answer: Message
@@ -260,9 +240,7 @@ class EndedTurn:
 
 @dataclass(slots=True)
 class Turn:
-    """A turn that goes on. `messages` are those of its session, as it began; `waits_for_file`: the
-    file may refuse the question, and then no model is asked.
-    """
+    """`waits_for_file`: the file may refuse the question, and then no model is asked."""
 
     request: TurnRequest
     stream: TurnStream
@@ -324,7 +302,6 @@ class RunSessions:
         return [run for run, one in self._sessions.items() if one.session_id == session_id]
 
     async def get(self, run: str | None) -> RunSession | None:
-        """None: it works for none, or is not a run."""
         if run is None:
             return None
         try:

@@ -51,9 +51,7 @@ _BETWEEN = "\n\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuestion:
-    """A question, or a request to use a `tool`. `id` is the run's, `request_id` the app's;
-    `patterns` may be allowed for the rest of the conversation.
-    """
+    """`id` is the run's, `request_id` the app's."""
 
     id: str
     request_id: str
@@ -77,9 +75,7 @@ class OpenQuestion:
         return {"pattern": pattern} if chosen != pattern and pattern in self.patterns else "deny"
 
     def words_for(self, decision: object) -> str:
-        """The words of the option for `allow`, `deny` or `{"pattern": ...}`. NotFoundError: it is a
-        question. ActRefusedError: it has no such pattern.
-        """
+        """ActRefusedError: it has no such pattern."""
         if self.tool is None:
             raise NotFoundError(f"{self.request_id[:80]!r} is a question, not a permission request")
         if isinstance(decision, Mapping):
@@ -92,7 +88,6 @@ class OpenQuestion:
         return ALLOW if decision == "allow" else DENY
 
     def as_message(self, answers: object) -> str:
-        """The answer as a message, for an agent that no longer waits for it."""
         said = answers if isinstance(answers, Mapping) else {}
         lines = [
             f"You asked: {one['question']}\nMy answer: {_text(said.get(one['question'], answers))}"
@@ -132,7 +127,6 @@ class OpenQuestions:
         await self._put(session_id, asked.request_id, asked)
 
     async def all(self, session_id: str) -> list[OpenQuestion]:
-        """The oldest first."""
         found = await self._state.get(_key(session_id), [])
         return [
             OpenQuestion(
@@ -146,7 +140,6 @@ class OpenQuestions:
         ]
 
     async def get(self, session_id: str, request_id: str) -> OpenQuestion:
-        """NotFoundError."""
         for one in await self.all(session_id):
             if one.request_id == request_id:
                 return one
@@ -170,7 +163,6 @@ class OpenQuestions:
 def permission_question(
     tool: str, arguments: Mapping[str, object], patterns: tuple[str, ...]
 ) -> dict[str, object]:
-    """A permission request as a question with options, which is what the app can show."""
     begins = tool == _BEGIN
     listed = ", ".join(f"{name}: {value}" for name, value in arguments.items())
     question = f"May the agent use {tool}? {listed[:_LONGEST_SHOWN]}"
@@ -204,11 +196,7 @@ def _key(session_id: str) -> str:
 
 @dataclass(slots=True)
 class TurnSteps:
-    """Reads the steps of one turn as events and as texts, and keeps what its message is made of.
-
-    `text` is all that the agent said, `questions` what it asked, by the app's ids, `context_tokens`
-    how full its window is.
-    """
+    """`questions` are by the app's ids, `context_tokens` how full the window is."""
 
     session_id: str
     text: str = ""
@@ -243,7 +231,6 @@ class TurnSteps:
         return found
 
     def end_thought(self) -> list[Event | str]:
-        """What it has thought since the last event, as one."""
         thought, self._thought = self._thought, ""
         return [{"type": "thinking", "content": thought}] if thought.strip() else []
 
@@ -310,7 +297,6 @@ class TurnSteps:
 
 
 def _question_of(said: Mapping[str, object]) -> dict[str, object]:
-    """A question in the exact fields that the app casts."""
     options = said.get("options")
     return {
         "question": str(said.get("question") or ""),
@@ -334,9 +320,7 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """How a turn goes on: by the model's own `transcript`, by `injected` messages as text, or from
-    the beginning. `is_lost`: the transcript was asked for and was not there.
-    """
+    """`is_lost`: the transcript was asked for and was not there."""
 
     transcript: str | None = None
     injected: int = 0

@@ -78,9 +78,6 @@ class TurnWork:
         self._resuming = Resuming(module, sessions)
 
     async def answer(self, turn: Turn, created: Created) -> EndedTurn:
-        """Do all of it; what is said meanwhile goes into the turn's stream. Raises what ended it
-        otherwise.
-        """
         session = await self._open(turn, created)
         limited = await self._chats.hold(session, turn.request.chat)
         if limited is not session:
@@ -105,7 +102,6 @@ class TurnWork:
         return await self._finish(turn, order, result)
 
     async def _open(self, turn: Turn, created: Created) -> Session:
-        """The turn's session, with what the request says of it from now on."""
         asked, session = turn.request, turn.session
         if session is None:
             session = await self._create(turn)
@@ -154,7 +150,6 @@ class TurnWork:
         )
 
     async def _save_files(self, turn: Turn) -> list[str]:
-        """The message's files in the vault; what recordings say is part of the message."""
         send = turn.stream.send
         files = await _each(
             (
@@ -176,7 +171,6 @@ class TurnWork:
         return files
 
     async def _save_file(self, one: Mapping[str, Any], place: int) -> str:
-        """Its path in the vault. ValueError."""
         data, name = one.get("base64Data"), str(one.get("fileName") or "file")
         if place >= _MOST:
             raise ValueError(f"a message has at most {_MOST} files")
@@ -201,7 +195,6 @@ class TurnWork:
         return path
 
     async def _transcribe(self, path: str) -> str:
-        """What a recording says, by the journal's transcription. ValueError."""
         journal: Any = self._module.get_interface("JournalInterface")
         if journal is None:
             raise ValueError("no module that transcribes is there; install Daily")
@@ -214,9 +207,7 @@ class TurnWork:
     async def _ask(
         self, turn: Turn, session: Session, files: Sequence[str]
     ) -> tuple[Message, list[Message]]:
-        """The question in the session, and the messages before it. One that got no answer, such as
-        before a crash, is not put there twice.
-        """
+        """A question that got no answer, such as before a crash, is not put there twice."""
         text, earlier = turn.request.message.strip(), turn.messages
         last = next((at for at in reversed(range(len(earlier))) if earlier[at].role == "user"), -1)
         is_open = last == len(earlier) - 1 and earlier and earlier[last].content.strip() == text
@@ -240,7 +231,6 @@ class TurnWork:
     async def _account(
         self, turn: Turn, session: Session, earlier: Sequence[Message]
     ) -> Words | None:
-        """`What did you do?`"""
         if not asks_for_account(turn.request.message):
             return None
         stored = self.write_back.of_session(session.id)
@@ -260,7 +250,6 @@ class TurnWork:
         return None
 
     async def _without_model(self, turn: Turn, order: PromptOrder, question: Message) -> Words:
-        """What was remembered, or what those notes say that the session may read."""
         session, said = order.session, turn.request.message
         kept = await self.write_back.keep(session, turn.number, said, "")
         meta: dict[str, object] = {"without_model": True, "stored": [one.id for one in kept]}
@@ -426,7 +415,6 @@ class TurnWork:
         return answer
 
     async def _ensure_asked(self, turn: Turn) -> None:
-        """Raises what the session's file refuses the question for."""
         if turn.question is not None:
             await self._sessions.ensure_written(turn.session_id or "", turn.question)
 
@@ -446,7 +434,6 @@ def _is_recording(path: str) -> bool:
 async def _each(
     works: Iterable[tuple[str, Awaitable[str]]], warn: Callable[[Finding], None]
 ) -> list[str]:
-    """What these come to, without those that fail."""
     found, findings = list[str](), list[Finding]()
     for name, work in works:
         with reading(name[:200], findings):

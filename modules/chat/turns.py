@@ -47,8 +47,6 @@ class QueueFullError(ParachuteError):
 
 
 class Turns:
-    """`followers` are called after each turn that went to its end, beside each other."""
-
     def __init__(self, module: Module, sessions: Sessions, chats: SharedChats) -> None:
         self._module, self._sessions, self._chats = module, sessions, chats
         self.followers: list[Follower] = []
@@ -68,10 +66,7 @@ class Turns:
         return session_id in self._active
 
     async def start(self, request: TurnRequest) -> TurnStream:
-        """Start a turn, or follow the one in which the message's id was said; it goes on unread.
-
-        NotFoundError: no such session. ConflictError: a turn goes on there.
-        """
+        """Or follow the turn in which that message was said. ConflictError: another goes on."""
         message_id = request.message_id
         if message_id is None:
             return (await self._begin(request)).stream
@@ -90,9 +85,7 @@ class Turns:
             return turn.stream
 
     async def _said(self, request: TurnRequest) -> TurnStream | None:
-        """The events of the turn in which the request's message was said, as the session's file has
-        it, so that a restart forgets nothing; None: it was not said.
-        """
+        """From the session's file, so that a restart forgets nothing; None: it was not said."""
         if request.session_id is None:
             return None
         session, messages = await self._sessions.get_with_messages(request.session_id)
@@ -111,7 +104,6 @@ class Turns:
         return turn.stream
 
     async def ask(self, request: TurnRequest) -> EndedTurn:
-        """Do a whole turn. Raises what `start` raises, and what ended the turn otherwise."""
         turn = await self._begin(request)
         async for _event in turn.stream.read(turn.stream.last_id):
             pass
@@ -122,7 +114,6 @@ class Turns:
         return turn.ended
 
     async def forget(self, session_id: str) -> None:
-        """The session is gone."""
         turn = self._active.get(session_id)
         if turn is not None:
             turn.is_aborted = True
@@ -171,9 +162,7 @@ class Turns:
         return turn
 
     async def follow(self, session_id: str) -> TurnStream:
-        """The events of a session's turns. After a restart a question without an answer is shown as
-        cut off.
-        """
+        """After a restart a question without an answer is shown as cut off."""
         session, messages = await self._sessions.get_with_messages(session_id)
         if session.id in self._streams:
             return self._streams[session.id]
@@ -189,10 +178,6 @@ class Turns:
         return stream
 
     async def ask_again(self, session_id: str) -> TurnStream:
-        """Ask the last question again: one that got no answer, or not yet a model's.
-
-        NotFoundError: there is none.
-        """
         session, messages = await self._sessions.get_with_messages(session_id)
         last = next((one for one in reversed(messages) if one.role == "user"), None)
         if last is None:
@@ -202,16 +187,12 @@ class Turns:
         )
 
     async def abort(self, session_id: str) -> None:
-        """Stop the turn; what came so far stays, marked. NotFoundError: none goes on."""
         turn = self._turn_of(session_id)
         turn.is_aborted = True
         await _stop(turn)
 
     async def inject(self, session_id: str, text: str) -> None:
-        """Say something to the agent while it works.
-
-        NotFoundError: no turn goes on, or its agent listens no longer. QueueFullError.
-        """
+        """NotFoundError: no agent works, or it listens no longer. QueueFullError."""
         turn = self._turn_of(session_id)
         if turn.run is None:
             raise QueueFullError("the agent has not started yet; try again in a moment")
@@ -228,9 +209,7 @@ class Turns:
             await asyncio.wait([turn.task])
 
     async def answer(self, session_id: str, request_id: str, answers: object) -> None:
-        """Answer what the agent asked by the words of its options; a question that an earlier
-        daemon left open begins a turn. NotFoundError: no such question.
-        """
+        """A question that an earlier daemon left open begins a turn. NotFoundError."""
         session_id = (await self._sessions.get(session_id)).id
         asked = await self.work.questions.get(session_id, request_id)
         turn = self._active.get(session_id)
@@ -248,7 +227,6 @@ class Turns:
         turn.stream.send({"type": "answered", "requestId": request_id})
 
     async def decide(self, session_id: str, request_id: str, decision: object) -> None:
-        """Grant or deny a permission request: `allow`, `deny` or a `pattern` of its own."""
         session_id = (await self._sessions.get(session_id)).id
         asked = await self.work.questions.get(session_id, request_id)
         await self.answer(session_id, request_id, asked.words_for(decision))
@@ -361,9 +339,7 @@ class Turns:
 
 
 class Messenger:
-    """What an agent sends leaves when its own turn has ended, on behalf of the person who asked for
-    that turn: the rights of the agent's run end with it.
-    """
+    """What an agent sends leaves when its own turn has ended."""
 
     def __init__(self, module: Module, turns: Turns) -> None:
         self._module, self._turns = module, turns
@@ -374,9 +350,7 @@ class Messenger:
         await self._turns.start(TurnRequest(message=text, session_id=target.id))
 
     def send_from(self, source: Session, target: Session, text: str) -> None:
-        """Send when the source's turn has ended. ActRefusedError: the target may do other things
-        than the source, or too many messages led to each other.
-        """
+        """ActRefusedError: the target may do other things, or too many led to each other."""
         if target.id == source.id:
             raise EditRefusedError("This is that conversation: answer here instead.")
         if (target.mode, target.permissions) != (source.mode, source.permissions):
@@ -409,7 +383,6 @@ class Messenger:
                 )
 
     async def _deliver(self, target: str, text: str, hops: int) -> None:
-        """A turn of the target; its agent is told at once where it is at work and listens."""
         for _ in range(_MOST_TRIES):
             try:
                 await self._turns.start(TurnRequest(message=text, session_id=target))
@@ -425,7 +398,6 @@ class Messenger:
 
 
 def _done(turn: Turn, ended: EndedTurn) -> Event:
-    """The last event of a turn that went well."""
     session = ended.session
     return {
         "type": "done",
@@ -448,7 +420,6 @@ def _done(turn: Turn, ended: EndedTurn) -> Event:
 def _replay(
     stream: TurnStream, session: Session, resumption: Resumption, asked: str, said: str
 ) -> None:
-    """A turn of before, as its events."""
     stream.begin()
     stream.send(session_event(session, resumption))
     stream.send({"type": "user_message", "content": asked})

@@ -37,9 +37,7 @@ Capabilities = Annotated[dict[str, str | list[str]], Field(max_length=10)]
 
 
 class WorkspaceRow(TypedDict):
-    """A workspace, in the fields of the app. A session that begins in it has its model, its working
-    directory and its trust level.
-    """
+    """A session that begins in it has its model, working directory and trust level."""
 
     name: str
     slug: str
@@ -76,7 +74,6 @@ class WorkspaceRoutes(Module):
         return {"workspaces": sorted(found, key=lambda one: (one["name"].casefold(), one["slug"]))}
 
     async def workspaces(self) -> tuple[list[WorkspaceRow], list[Finding]]:
-        """All that can be read, and why notes of their folder are none."""
         rows, findings = list[WorkspaceRow](), list[Finding]()
         paths = await self.vault.list(f"{FOLDER}/*.md")
         for path in (one for one in paths if not is_conflict_copy(one)):

@@ -65,13 +65,11 @@ class Fact:
 
     @property
     def key(self) -> str:
-        """What names it, however it is spelled."""
         plain = " ".join(re.findall(r"\w+", f"{self.name} {self.text}".casefold()))
         return blake2b(plain.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 async def find_facts(module: Module, brain: BrainAccess, question: str, answer: str) -> list[Fact]:
-    """What an exchange established. Raises what `Module.ask` raises."""
     if is_short(question):
         return []
     if not module.has_model:
@@ -89,7 +87,6 @@ async def find_facts(module: Module, brain: BrainAccess, question: str, answer: 
 
 
 async def facts_by_words(brain: BrainAccess, message: str) -> list[Fact]:
-    """What a person asks to be remembered of one entity that they name."""
     found = _REMEMBER.match(message)
     text = one_line(found[1].partition("\n\n")[0], _LONGEST_FACT) if found else ""
     named = {one.name: one for one in await brain.named_in(text, 0.0)} if text else {}
@@ -100,7 +97,6 @@ async def facts_by_words(brain: BrainAccess, message: str) -> list[Fact]:
 
 
 def read_facts(answer: object, types: Mapping[str, str]) -> list[Fact]:
-    """The facts of a model's answer, without those of unknown types."""
     said = answer.get("facts") if isinstance(answer, Mapping) else None
     found: dict[str, Fact] = {}
     for one in said if isinstance(said, list) else ():
@@ -115,19 +111,13 @@ def read_facts(answer: object, types: Mapping[str, str]) -> list[Fact]:
 
 
 def one_line(text: str, most: int) -> str:
-    """The text as one line, without headings, comments or links."""
     plain = " ".join(re.sub(r"[\x00-\x1f\x7f]|<!--|-->", " ", text).split())
     return plain.lstrip("#>-*+ ").replace("[[", "").replace("]]", "")[:most].strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFact:
-    """A fact and what became of it: `kept` and `undone` where it was written, `waiting`, `approved`
-    and `rejected` where it was suggested.
-
-    `created` says that its entity was made for it, `digest` what the file then held, `run` what
-    `parachute undo` takes, `suggestion` its id in `Suggestions/`.
-    """
+    """`waiting`, `approved` and `rejected` were suggested; `digest` is of a new entity's file."""
 
     id: str
     session_id: str
@@ -146,8 +136,6 @@ class StoredFact:
 
 
 class WriteBack:
-    """`limit_s` is how long `keep` may take."""
-
     def __init__(self, module: Module) -> None:
         self._module = module
         self.limit_s = _LIMIT_S
@@ -172,9 +160,7 @@ class WriteBack:
     async def keep(
         self, session: Session, number: int, question: str, answer: str
     ) -> list[StoredFact]:
-        """Find what an exchange established, and write or suggest it, in time, where there is Brain
-        and the setting is on. It never raises.
-        """
+        """Find what an exchange established, and write or suggest it. It never raises."""
         brain, settings = brain_of(self._module), self._module.settings
         stored: list[StoredFact] = []
         if brain is None or not (isinstance(settings, ChatSettings) and settings.write_back):
