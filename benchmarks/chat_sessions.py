@@ -121,8 +121,7 @@ async def _chat(vault: Path) -> AsyncIterator[ModuleHarness]:
 
 
 def _sessions(chat: ModuleHarness) -> Any:  # noqa: ANN401  the module's code is loaded by it
-    running: Any = chat._host  # noqa: SLF001
-    return running._module.sessions  # noqa: SLF001  what other files of the module call
+    return chat.instance.sessions  # what other files of the module call
 
 
 def _id(number: int) -> str:

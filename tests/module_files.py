@@ -13,6 +13,10 @@ def brain_file(name: str) -> ModuleType:
     return _module_file("brain", name)
 
 
+def chat_file(name: str) -> ModuleType:
+    return _module_file("chat", name)
+
+
 def daily_file(name: str) -> ModuleType:
     return _module_file("daily", name)
 

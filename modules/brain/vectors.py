@@ -75,7 +75,7 @@ class Embedder:
         self._tokenizer = tokenizers.Tokenizer.from_file(str(folder / _TOKENIZER))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self._weights = _read_tensor(self.numpy, folder / _WEIGHTS, _TENSOR)
+        self._weights = read_tensor(self.numpy, folder / _WEIGHTS, _TENSOR)
         self._lock = threading.Lock()
         self._places: dict[str, int] = {}  # of words that were looked up, in `_sums`
         self._sums = self.numpy.empty((_MOST_WORDS, _DIMENSIONS), self.numpy.float32)
@@ -208,7 +208,7 @@ def _prose(text: str) -> str:
     return _LINK.sub(r"\1\2", _NAMES.sub("", text)).strip()
 
 
-def _read_tensor(numpy: Any, path: Path, name: str) -> Array:  # noqa: ANN401  a library as a value
+def read_tensor(numpy: Any, path: Path, name: str) -> Array:  # noqa: ANN401  a library as a value
     """One tensor of a safetensors file, mapped into memory: 8 bytes of length, JSON, data."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")

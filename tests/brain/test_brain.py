@@ -62,10 +62,10 @@ async def test_one_new_name_that_comes_many_times_at_once_is_one_entity(
     assert [one.name for one in (tmp_path / "Brain/entities").rglob("bo*")] == ["bo-ek.md"] * 2
 
 
-async def test_what_would_make_an_entity_while_it_is_made_is_refused_and_holds_up_nothing(
+async def test_an_entity_that_is_being_made_is_not_made_a_second_time(
     empty_brain, monkeypatch: pytest.MonkeyPatch
 ):
-    writer = empty_brain._host._module.brain.writer
+    writer = empty_brain.instance.brain.writer
     monkeypatch.setattr(writer, "limit_s", 0.01)
     add = writer.store.add
 
@@ -369,7 +369,7 @@ async def test_what_an_entity_is_related_to_follows_the_files(small_brain, tmp_p
     assert "para:brain:kimkimkimkim" in {edge["target"] for edge in graph["edges"]}
 
 
-async def test_entities_of_all_types_are_listed_by_a_part_of_a_name_and_twins_in_pairs(
+async def test_entities_are_listed_by_a_part_of_a_name_and_twins_in_pairs(
     tmp_path: Path,
 ):
     write(tmp_path, "Brain/entities/people/lee-kim.md", "---\naliases: [Kimmy]\n---\n# Lee Kim\n")

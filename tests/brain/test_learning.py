@@ -50,7 +50,7 @@ async def test_an_alias_that_comes_later_links_earlier_entries_too(tmp_path: Pat
         assert (tmp_path / DAY).read_text() == linked
 
 
-async def test_an_entry_that_less_surely_names_it_gets_a_suggestion_whose_answer_counts(
+async def test_an_entry_that_may_name_it_gets_a_suggestion_whose_answer_counts(
     tmp_path: Path,
 ):
     write(tmp_path, DAY, "# Noon\n\nThen met Tara-Lou.\n")
@@ -187,7 +187,7 @@ async def test_a_person_and_a_topic_without_a_file_are_suggested_once(small_brai
     assert made.endswith("type: person\n---\n\n# Zuzana Prokop\n")
 
 
-async def test_an_entry_that_two_events_tell_of_at_once_has_its_names_suggested_once(small_brain):
+async def test_two_events_about_one_entry_suggest_its_names_once(small_brain):
     api = small_brain.interface("BrainInterface")
     text = "Met with Zuzana Prokop."
     both = (api.detect_mentions(DAY, text, f"para:daily:{one}") for one in ("abc", "bcd"))

@@ -101,7 +101,7 @@ def test_a_longer_name_hides_those_within_it():
         "NET",
     ],
 )
-def test_it_is_not_a_mention_in_code_links_comments_frontmatter_addresses_or_other_words(text: str):
+def test_a_name_in_code_links_addresses_or_other_words_is_no_mention(text: str):
     assert found(text) == []
 
 
@@ -132,13 +132,11 @@ def test_it_is_not_a_mention_in_code_links_comments_frontmatter_addresses_or_oth
         ("`not closed, Kim", "Kim"),
     ],
 )
-def test_it_is_one_beside_punctuation_in_any_case_and_with_accents_put_together_or_not(
-    text: str, wanted: str
-):
+def test_punctuation_case_and_composed_accents_make_no_difference(text: str, wanted: str):
     assert [one for _key, one in found(text)] == [wanted]
 
 
-def test_words_that_only_meet_across_a_sentence_a_paragraph_or_code_are_no_name():
+def test_words_on_both_sides_of_a_sentence_end_or_code_are_no_name():
     for text in ("Kim. Lee", "Kim\n\nLee", "Kim `x` Lee", "Kim, Lee"):
         assert [one for _key, one in found(text)] == ["Kim"]
 
@@ -205,7 +203,7 @@ def test_an_alias_that_two_share_is_linked_to_neither():
     assert all(one.confidence < 0.5 for one in names.scan("Met with Kevin about it."))
 
 
-def test_words_near_it_that_belong_to_it_make_it_surer_and_decide_between_namesakes():
+def test_words_near_a_name_make_it_surer_and_decide_between_namesakes():
     names = mentions.MentionIndex()
     names.put("a", ["Kim Lee", "Kim"], "person", context=["tomato garden"])
     names.put("b", ["Kim Day", "Kim"], "person", context=["sailing boat"])
@@ -226,13 +224,13 @@ def test_a_first_name_is_surer_where_the_full_name_stands_in_the_same_text():
     assert again.confidence > alone
 
 
-def test_where_single_words_count_in_capitals_only_small_letters_are_no_mention():
+def test_small_letters_are_no_mention_where_only_capitals_count():
     names = index(("kim", ["Kim"], "person"), is_capitalised_only=True)
 
     assert found("kim and Kim", names) == [("kim", "Kim")]
 
 
-def test_what_was_refused_is_not_asked_again_and_what_was_accepted_is_surer():
+def test_a_refused_mention_is_not_asked_again_an_accepted_one_is_surer():
     history = mentions.MentionHistory()
     names = mentions.MentionIndex(history)
     names.put("kim", ["Kim"], "person")
@@ -250,7 +248,7 @@ def test_what_was_refused_is_not_asked_again_and_what_was_accepted_is_surer():
     assert found("and Kim", names) == [("kim", "Kim")]
 
 
-def test_answers_about_names_written_alike_count_for_others_too_and_survive_as_json():
+def test_answers_count_for_names_written_alike_and_survive_as_json():
     names = index(("kim", ["Kim"], "person"), ("lou", ["Lou"], "person"))
     (asked,) = names.scan("and Kim")
     for _number in range(8):
@@ -340,7 +338,7 @@ TEXTS = st.lists(PARTS, max_size=30).map("".join) | st.text(max_size=80)
 
 @given(TEXTS)
 @example("Ren\u00e9 M\u00fcller\r\n\r\n    Kim\r\n\x0bKim")
-def test_places_always_give_the_text_back_and_do_not_overlap_but_between_namesakes(text: str):
+def test_places_give_the_text_back_and_only_namesakes_overlap(text: str):
     scanned = PEOPLE.scan(text)
 
     spans = sorted({(one.start, one.end) for one in scanned})

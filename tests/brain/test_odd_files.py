@@ -177,7 +177,7 @@ async def test_what_cannot_be_suggested_of_a_contradiction_is_left_to_the_doctor
     assert [one for one in caplog.records if one.levelname == "WARNING"] == []
 
 
-async def test_a_value_that_holds_since_the_first_day_of_all_ends_the_other_one_on_that_day(
+async def test_a_value_since_the_first_day_of_all_ends_the_other_on_that_day(
     empty_brain, tmp_path: Path
 ):
     write(tmp_path, KIM, "## Facts\n\n- Role: Baker\n- Role: Smith (since 0001-01-01)\n")

@@ -172,7 +172,7 @@ def test_common_words_decide_among_what_rare_ones_find(filled):
     assert len(index.search("who likes tea", limit=5)) == 5
 
 
-def test_it_is_kept_in_its_file_and_one_that_is_damaged_or_of_another_version_begins_again(
+def test_the_file_keeps_the_index_and_a_damaged_or_other_one_begins_again(
     tmp_path: Path,
 ):
     path = tmp_path / "recall.db"
@@ -199,7 +199,8 @@ def test_it_is_kept_in_its_file_and_one_that_is_damaged_or_of_another_version_be
 
 def test_damage_that_is_found_later_is_an_error_of_its_own(tmp_path: Path):
     index = recall.RecallIndex(tmp_path / "recall.db")
-    index._database.execute("DROP TABLE texts")
+    with closing(sqlite3.connect(tmp_path / "recall.db")) as other:
+        other.execute("DROP TABLE texts")
 
     with pytest.raises(recall.RecallDamagedError):
         index.search("chess")

@@ -17,7 +17,7 @@ async def recalled(module: ModuleHarness, question: str) -> list[str]:
     return [one["path"] for one in found["results"] if one["is_match"]]
 
 
-async def test_a_journal_answers_too_and_an_entity_that_knows_as_much_comes_first(tmp_path: Path):
+async def test_a_journal_answers_too_after_an_entity_that_says_as_much(tmp_path: Path):
     write(tmp_path, DAY, "# Noon\n\nPlanted marigolds behind the shed.\n")
     write(tmp_path, "Brain/shed.md", "# Shed\n\nMarigolds behind the shed.\n")
     write(tmp_path, "Suggestions/s.md", "Marigolds behind the shed.\n")
@@ -39,7 +39,7 @@ async def test_a_journal_answers_too_and_an_entity_that_knows_as_much_comes_firs
         assert await recalled(module, "tulips") == []
 
 
-async def test_nothing_that_matched_is_distinguished_from_what_is_only_the_nearest(tmp_path: Path):
+async def test_what_matched_no_word_is_marked_as_only_the_nearest(tmp_path: Path):
     write(tmp_path, DAY, "# Noon\n\nPlanted marigolds.\n")
     async with brain(tmp_path) as module:
         found = await module.request("GET", "/recall", query={"query": "zeppelins"})

@@ -82,7 +82,7 @@ def test_what_has_nothing_to_do_with_the_question_is_not_even_the_nearest(index)
 
 
 @needs_model
-def test_what_was_put_again_has_the_meaning_of_its_new_text_once_it_is_made(index):
+def test_a_changed_note_has_the_meaning_of_its_new_text(index):
     index.search("Who fixes bikes?")
     index.put("kim", "Kim Lee", [], "Makes loaves in an oven.")
     index.remove("noa")
@@ -154,7 +154,7 @@ def test_weights_of_another_model_are_refused(tmp_path: Path):
     numpy = pytest.importorskip("numpy")
 
     with pytest.raises(ValueError, match="another model"):
-        vectors._read_tensor(numpy, tmp_path / "w", "embedding.weight")
+        vectors.read_tensor(numpy, tmp_path / "w", "embedding.weight")
 
 
 @given(

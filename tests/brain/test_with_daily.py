@@ -14,9 +14,7 @@ DAY = "Daily/journals/2026-02-24.md"
 ENTRY = "# Noon\n\nHad lunch with Kim Lee and [[Lou Day|her]], not `[[Bo Berg]]`.\n"
 
 
-async def test_an_entry_typed_in_an_editor_is_linked_to_whom_it_names_or_links_to(
-    live: Live, vault: Path
-):
+async def test_an_entry_typed_in_an_editor_is_linked_to_what_it_names(live: Live, vault: Path):
     people = {
         name: f"Brain/entities/people/{name}.md" for name in ("kim-lee", "lou-day", "bo-berg")
     }

@@ -21,7 +21,7 @@ async def running_chat(vault: Path, **options: Any) -> AsyncIterator[ModuleHarne
     What gives up after seconds, so that no turn waits for it, has a minute: a busy machine is slow.
     """
     async with running_module(bundled_folder("modules") / "chat", vault=vault, **options) as module:
-        inside = module._host._module
+        inside = module.instance
         for one in (inside.bridge, inside.write_back, inside.turns.work.parts):
             assert one.limit_s > 0
             one.limit_s = _PATIENCE_S
@@ -31,11 +31,11 @@ async def running_chat(vault: Path, **options: Any) -> AsyncIterator[ModuleHarne
 @asynccontextmanager
 async def restarted(module: ModuleHarness) -> AsyncIterator[Path]:
     """The module's data folder; when the block ends the module is enabled once more."""
-    running = module._host
-    before = running._module.sessions
-    yield module._services.data_folder
-    await running._module.on_enable()
-    before._index.close()
+    chat = module.instance
+    before = chat.sessions
+    yield chat.data_folder
+    await chat.on_enable()
+    before.files.index.close()
 
 
 def conversations(module: ModuleHarness) -> Any:
@@ -59,7 +59,7 @@ def files(vault: Path) -> list[str]:
 
 def sessions_of(module: ModuleHarness) -> Any:
     """Its `Sessions`, for what is no route; call it inside `acting_as_owner`."""
-    return module._host._module.sessions
+    return module.instance.sessions
 
 
 def acting_as_owner() -> Any:

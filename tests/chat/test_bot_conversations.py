@@ -24,7 +24,7 @@ async def linked(chat: ModuleHarness, title: str = "Matrix: direct message") -> 
     return found
 
 
-async def test_a_session_of_a_chat_keeps_its_title_until_the_curator_finds_a_better_one(
+async def test_a_chats_session_keeps_its_title_until_the_curator_has_one(
     chat: ModuleHarness, vault: Path
 ):
     made = await linked(chat)
@@ -155,7 +155,7 @@ async def test_what_an_agent_of_a_group_begins_elsewhere_may_no_more(vault: Path
         await chat.request("PATCH", f"/{made['id']}", body={"permissions": {"capabilities": []}})
         await by_a_module(chat, made["id"])
         (run,) = [name for name, one in runs.runs.items() if one.agent == "chat"]
-        inside = chat._host._module
+        inside = chat.instance
         with acting(Caller(chain=WorkChain(run=run))):
             child = await inside.create_child("A child")
             with pytest.raises(ActRefusedError, match="other things than you"):
@@ -210,7 +210,7 @@ async def test_a_turn_is_followed_by_its_events_and_said_once(vault: Path):
 async def test_many_that_begin_at_once_with_one_title_try_each_name_once(
     chat: ModuleHarness, monkeypatch: pytest.MonkeyPatch
 ):
-    vault, tried = sessions_of(chat)._vault, []
+    vault, tried = chat.instance.vault, []
 
     async def create(path: str, text: str) -> None:
         tried.append(path)

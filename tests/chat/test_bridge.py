@@ -150,7 +150,7 @@ async def test_without_a_model_in_time_the_words_decide(vault: Path):
         assert "Grows beans." not in runs.started[1].options["context"]
 
 
-async def test_a_fact_is_added_to_the_entity_that_it_is_about_and_can_be_taken_back(vault: Path):
+async def test_a_fact_is_added_to_its_entity_and_can_be_taken_back(vault: Path):
     judge = judging(
         [], [fact("Kim Lee", "Moves to Basel in May."), fact("Kim Lee", "lives in bern")]
     )
@@ -219,7 +219,7 @@ async def test_a_brain_that_fails_or_is_silent_adds_nothing_and_fails_no_turn(
     judge = judging(["x"], [fact("Kim Lee", "Moves to Basel in May.")])
     options = {"interfaces": {"BrainInterface": Broken()}}
     async with scripted_chat(vault, words("Yes."), judge, **options) as (module, runs):
-        inside = module._host._module
+        inside = module.instance
         for one in (inside.bridge, inside.write_back, inside.turns.work.parts) * is_silent:
             one.limit_s = 0.01
         for message in ("What does Kim Lee like to grow?", "By the way: Kim moves in May."):

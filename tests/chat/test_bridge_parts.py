@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import AgentFailedError
-from tests.chat.loading import chat_file
+from tests.module_files import chat_file
 
 access, bridge = chat_file("brain_access"), chat_file("bridge")
 facts_file = chat_file("write_back")
@@ -89,7 +89,7 @@ def found(number: int, text: str = "x") -> object:
     return access.FoundEntity(name=name, type="topic", description=text, path=f"{number}.md")
 
 
-def test_what_was_found_is_reported_with_its_query_and_path_each_entity_once():
+def test_each_entity_is_reported_once_with_its_query_and_path():
     text, shown = bridge.as_context(
         [("beans", [found(1), found(2)]), ("kim", [found(2), found(3)])]
     )

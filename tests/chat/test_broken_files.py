@@ -17,8 +17,8 @@ from tests.chat.chat_of import (
     sessions_of,
     texts,
 )
-from tests.chat.loading import chat_file
 from tests.chat.scripted_runs import ask, kinds, only, scripted_chat, words
+from tests.module_files import chat_file
 
 FOLDER = "Chat/sessions"
 CLOSING = "\n---\n\n<!-- message"
@@ -35,7 +35,7 @@ async def edited(chat: ModuleHarness, vault: Path, old: str, new: str) -> Path:
     return path
 
 
-async def test_a_message_is_kept_until_the_frontmatter_is_closed_and_no_model_is_asked(
+async def test_a_message_is_kept_until_the_frontmatter_is_closed(
     vault: Path,
 ):
     async with scripted_chat(vault, words("In the sun.")) as (chat, runs):
@@ -85,7 +85,7 @@ async def test_a_broken_file_gets_its_messages_and_is_otherwise_left_alone(
         assert kinds(await ask(chat, "And the peas?", made))[-1] == "done"
         exchange = chat_file("curator").Exchange(number=1, question="Beans?", answer="In May.")
         with acting_as_owner():
-            await chat._host._module.curator.observe(made, exchange)
+            await chat.instance.curator.observe(made, exchange)
 
         assert files(vault) == [path.name]
         assert path.read_text().startswith(before)
@@ -112,7 +112,7 @@ async def test_an_example_of_a_conflict_in_a_message_is_none(vault: Path):
         await chat.request("PATCH", f"/{made}", body={"title": "Beans"})
 
 
-async def test_messages_and_lines_that_an_editor_appends_meanwhile_are_all_in_the_file(
+async def test_messages_and_an_editors_lines_are_all_in_the_file(
     vault: Path, monkeypatch: pytest.MonkeyPatch
 ):
     async with running_chat(vault) as chat:

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from parachuted.errors import AgentUnavailableError, EditRefusedError, NotFoundError
 from parachuted.testing import ModuleHarness
-from tests.chat.chat_of import conversations, running_chat, session
+from tests.chat.chat_of import acting_as_owner, conversations, running_chat, session
 from tests.chat.talks import eventually, talk
+from tests.module_files import chat_file
+
+
+class UnavailableAgent:
+    """In place of `Module.agent`: it does something, and then no model can be asked."""
+
+    def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
+        self._work = work
+
+    def __call__(self, _name: str) -> UnavailableAgent:
+        return self
+
+    async def start(self, *_asked: object, **_options: object) -> None:
+        await self._work()
+        raise AgentUnavailableError("the model could not be reached")
 
 
 async def test_without_a_model_it_gives_title_and_summary_from_the_words(vault: Path):
@@ -46,16 +62,11 @@ async def test_a_title_that_the_person_gave_stays(vault: Path):
         assert "update_title" not in found["curatorLastRun"]["actions"]
 
 
-async def test_a_title_that_an_agent_gave_meanwhile_is_not_replaced_by_plain_rules(vault: Path):
+async def test_plain_rules_do_not_replace_a_title_that_an_agent_gave(vault: Path):
     async with running_chat(vault) as chat:
         made = await talk(chat, vault, ["When do the beans go out?", "In May."])
-        curator = chat._host._module.curator
-
-        async def fail_after_the_agent_set_a_title(*_given: object) -> None:
-            await curator.set_title(made, "The plan")
-            raise AgentUnavailableError("the model could not be reached")
-
-        curator._ask = fail_after_the_agent_set_a_title
+        give_title = partial(chat.instance.curator.set_title, made, "The plan")
+        chat.instance.agent = UnavailableAgent(give_title)
         await chat.request("POST", f"/{made}/curator/trigger")
         await eventually(lambda: chat.request("GET", f"/{made}/curator/messages"))
 
@@ -63,31 +74,23 @@ async def test_a_title_that_an_agent_gave_meanwhile_is_not_replaced_by_plain_rul
 
 
 async def test_runs_of_one_session_follow_each_other(vault: Path):
-    async with running_chat(vault, has_model=False) as chat:
+    exchange = chat_file("curator").Exchange(number=1, question="Beans?", answer="In May.")
+    async with running_chat(vault) as chat:
         made = await talk(chat, vault, ["When do the beans go out?", "In May."])
-        curator = chat._host._module.curator  # what its turns call
         at_work, most = 0, 0
 
-        async def observe(*_given: object) -> None:
+        async def work() -> None:
             nonlocal at_work, most
             at_work += 1
             most = max(most, at_work)
             await asyncio.sleep(0)
             at_work -= 1
 
-        async def unasked(*_given: object) -> None:
-            await asyncio.sleep(0)
-
-        curator._observe = observe
-        curator._sessions = SimpleNamespace(check_can_change=unasked, get=unasked)
-
-        async def twice() -> None:
-            await curator.observe(made, None)
-            await curator.observe(made, None)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(5):
-                group.create_task(twice())
+        chat.instance.agent = UnavailableAgent(work)
+        with acting_as_owner():
+            async with asyncio.TaskGroup() as group:
+                for _ in range(4):
+                    group.create_task(chat.instance.curator.observe(made, exchange))
 
     assert most == 1
 

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from tests.chat.loading import chat_file
+from tests.module_files import chat_file
 
 curator, no_model, session = chat_file("curator"), chat_file("no_model"), chat_file("session")
-routes, messages = chat_file("curator_routes"), chat_file("messages")
+routes, messages = chat_file("session_tools"), chat_file("messages")
 
 
 def test_it_runs_after_exchanges_1_3_5_and_then_every_tenth():

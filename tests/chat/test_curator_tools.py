@@ -88,7 +88,7 @@ async def test_its_tools_write_the_session_that_it_observes_and_no_other(live: L
 
 
 @pytest.mark.parametrize("source", ["default", "user"])
-async def test_it_is_offered_its_own_tools_and_no_title_where_the_person_gave_one(
+async def test_it_has_its_own_tools_and_no_title_where_the_person_gave_one(
     live: Live, vault: Path, source: str
 ):
     backend = ScriptedBackend([say("nothing to add")])

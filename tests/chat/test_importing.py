@@ -17,8 +17,8 @@ from parachuted.modules.results import to_json
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import files, running_chat, session
 from tests.chat.exports import CHATGPT, CLAUDE
-from tests.chat.loading import chat_file
 from tests.chat.test_session_contract import decode_session
+from tests.module_files import chat_file
 from tests.odd_json import with_odd_members
 
 importing = chat_file("importing")
@@ -170,7 +170,7 @@ async def test_an_odd_branch_costs_nothing_of_what_stands_beside_it(
     assert found["messages"][-1]["content"].startswith("<!-- message")
 
 
-async def test_messages_that_cannot_be_read_are_named_and_one_id_twice_costs_no_words(
+async def test_unreadable_messages_are_named_and_a_repeated_id_loses_no_words(
     chat: ModuleHarness,
 ):
     said = {"uuid": "same", "sender": "human", "text": "One."}
@@ -217,7 +217,7 @@ _ODD_ONES = st.lists(
 
 @settings(max_examples=10, deadline=None)
 @given(_ODD_ONES)
-def test_whatever_an_export_holds_its_good_conversations_are_imported_and_all_are_counted(
+def test_good_conversations_are_imported_and_all_are_counted(
     odd: list[object],
 ):
     good = [

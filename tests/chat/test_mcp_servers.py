@@ -47,7 +47,7 @@ def rows_hold(answer: dict) -> dict:
     return {one["name"]: one for one in answer["servers"]}
 
 
-async def test_an_approved_server_s_tools_are_called_bounded_and_what_they_say_is_a_stranger_s(
+async def test_an_approved_servers_tools_are_bounded_and_their_answers_strangers(
     talking, vault: Path, engine: Mapping[str, str]
 ):
     (vault / "sums_server.py").write_bytes(SCRIPT.read_bytes())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.chat.loading import chat_file
+from tests.module_files import chat_file
 
 messages = chat_file("messages")
 

@@ -11,7 +11,7 @@ from tests.chat.scripted_runs import ask, scripted_chat, words
 from tests.chat.talks import eventually
 
 
-async def test_a_message_to_an_agent_that_does_not_listen_is_answered_after_its_turn(vault: Path):
+async def test_a_message_to_an_agent_at_work_is_answered_after_its_turn(vault: Path):
     held = asyncio.Event()
 
     def script(prompt, _options):
@@ -25,7 +25,7 @@ async def test_a_message_to_an_agent_that_does_not_listen_is_answered_after_its_
         source, target = [
             (await conversations(module).create(title))["id"] for title in ("One", "Two")
         ]
-        inside, sessions = module._host._module, sessions_of(module)
+        inside, sessions = module.instance, sessions_of(module)
         async with asyncio.TaskGroup() as group:
             group.create_task(ask(module, "Slowly please", target))
             await eventually(lambda: _started(runs))

@@ -11,8 +11,8 @@ from parachuted.errors import ModuleFailedError, ParachuteError, StorageFailedEr
 from parachuted.testing import ModuleHarness
 from parachuted.vault import printable
 from tests.chat.chat_of import acting_as_owner
-from tests.chat.loading import chat_file
 from tests.chat.scripted_runs import ask, kinds, scripted_chat, words
+from tests.module_files import chat_file
 from tests.odd_files import KINDS, ODD, changed, mistakes_in, put, put_names, state_of
 
 RENAMED = "Chat/sessions/2026-02-25 Odd.md"  # a person named it, so its title is written into it
@@ -137,7 +137,7 @@ async def test_notes_of_any_name_keep_no_other_one_from_being_read(
     assert changed(files) == []
 
 
-async def test_the_doctor_names_each_file_that_cannot_be_read_and_none_when_it_is_mended(
+async def test_the_doctor_names_each_unreadable_file_until_it_is_mended(
     vault: Path,
 ):
     read = {path for path in PLACES if path.startswith(("Chat/sessions", "Chat/workspaces"))}
@@ -161,7 +161,7 @@ async def test_what_a_prompt_and_a_curator_go_without_is_in_the_log(
         assert kinds(turn)[-1] == "done"
         exchange = chat_file("curator").Exchange(number=1, question="Beans?", answer="In May.")
         with acting_as_owner():
-            await chat._host._module.curator.observe(turn[-1]["sessionId"], exchange)
+            await chat.instance.curator.observe(turn[-1]["sessionId"], exchange)
     said = [one.getMessage() for one in caplog.records]
     assert "a prompt lacks a part" in said
     assert "a curator goes without its instructions" in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import ActRefusedError
-from tests.chat.loading import chat_file
+from tests.module_files import chat_file
 
 permissions, session = chat_file("permissions"), chat_file("session")
 Bounds, OWN = session.SessionPermissions, permissions.SESSION_TOOLS
@@ -34,7 +34,7 @@ def test_null_is_all_tools_and_an_empty_list_none():
     assert narrowed(Bounds(allowed_mcps=("brain-search",))).tools == (*OWN, "brain-search")
 
 
-def test_a_session_with_folders_of_its_own_has_the_mcp_servers_that_it_names():
+def test_a_session_with_folders_has_only_the_mcp_servers_that_it_names():
     assert narrowed(Bounds(allowed_mcps=None)).mcps is None
     own = ("Projects",)
     assert narrowed(Bounds(allowed_folders=own)).mcps == ()
@@ -42,7 +42,7 @@ def test_a_session_with_folders_of_its_own_has_the_mcp_servers_that_it_names():
     assert narrowed(Bounds(allowed_folders=own, allowed_mcps=("sums",))).mcps == ("sums",)
 
 
-def test_the_folders_of_a_session_take_the_place_of_its_modes_even_where_they_are_none():
+def test_a_sessions_folders_take_the_place_of_its_modes():
     assert narrowed(Bounds(allowed_folders=("Brain/",))).read == ("Brain/**",)
     assert narrowed(Bounds(allowed_folders=()), mode="trusted").read == ()
 
@@ -103,7 +103,7 @@ def test_a_request_may_narrow_trust_and_never_widen_it():
         permissions.mode_of("god")
 
 
-def test_an_agent_that_names_its_tools_has_no_others_and_never_more_than_the_session():
+def test_an_agent_that_names_its_tools_has_no_others():
     writer = narrowed(Bounds(capabilities=("Read", "Write"), allowed_mcps=None))
     mine = permissions.within_agent(writer, ("Read", "brain-search"))
     assert (mine.read, mine.write) == (("Areas/tea/**",), ())

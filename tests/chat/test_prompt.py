@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.chat.loading import chat_file
+from tests.module_files import chat_file
 
 prompt, messages = chat_file("prompt"), chat_file("messages")
 PromptPart = prompt.PromptPart
@@ -75,7 +75,7 @@ def test_what_is_quoted_never_exceeds_the_budget(parts, budget):
     assert made.text == prompt.compose(given_parts, budget).text
 
 
-def test_what_was_said_before_goes_in_oldest_first_and_says_what_is_left_out():
+def test_earlier_messages_come_oldest_first_and_name_what_is_left_out():
     found = prompt.history_of(said("first " * 400, "second", "third"), most_tokens=200)
     assert found.count == 3 or "left out" in found.text
     assert found.text.index("second") < found.text.index("third")

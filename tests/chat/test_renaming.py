@@ -24,14 +24,15 @@ async def _curated(
     """
     made = (await conversations(chat).create())["id"]
     sessions = sessions_of(chat)
-    move = sessions._vault.move
+    vault = chat.instance.vault
+    move = vault.move
 
     async def moved(source: str, target: str) -> str:
         digest = await move(source, target)
         await meanwhile(source, target)
         return str(digest)
 
-    monkeypatch.setattr(type(sessions._vault), "move", lambda _vault, *names: moved(*names))
+    monkeypatch.setattr(type(vault), "move", lambda _vault, *names: moved(*names))
     with acting_as_owner():
         await sessions.change(made, title=_TITLE, title_source="ai")
     return str(made)

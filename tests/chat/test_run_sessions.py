@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.chat.loading import chat_file
+from tests.module_files import chat_file
 
 run_sessions = chat_file("turn")
 
 
-async def test_a_run_that_calls_a_tool_while_it_starts_waits_until_its_session_is_known():
+async def test_a_tool_call_of_a_starting_run_waits_for_its_session():
     sessions = run_sessions.RunSessions()
     with sessions.starting():
         asked = asyncio.create_task(sessions.get("r1"))  # noqa: TID251  awaited below

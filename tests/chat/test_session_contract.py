@@ -9,7 +9,7 @@ from typing import Any
 from parachuted.testing import ModuleHarness
 from tests.chat.app_decoder import decode
 from tests.chat.chat_of import acting_as_owner, conversations, sessions_of
-from tests.chat.loading import chat_file
+from tests.module_files import chat_file
 
 # a name that ends with ? may be null; s text, t time, i integer, b boolean, o object
 SESSION = (

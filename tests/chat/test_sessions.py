@@ -118,9 +118,7 @@ async def test_an_edited_message_is_followed_and_the_fork_recorded(
     assert ids[1] in fork
 
 
-async def test_an_edit_that_the_daemon_has_seen_before_the_next_message_is_a_fork_once(
-    chat: ModuleHarness, vault: Path
-):
+async def test_an_edit_before_the_next_message_is_one_fork(chat: ModuleHarness, vault: Path):
     made = await _made(chat, "Beans", "Plant beans", "Second")
     (first, _) = (await session(chat, made))["messages"]
     path = await _edited(chat, vault, "Plant beans", "Plant peas")

@@ -13,7 +13,7 @@ WEEKLY = AgentSkill(name="weekly", description="The week", path=".skills/weekly/
 SLY = AgentSkill(name="sly", description="Obey", path=".skills/sly.md", is_strangers=True)
 
 
-async def test_the_metadata_name_the_skills_of_the_vault_and_the_servers_left_to_the_session(vault):
+async def test_the_metadata_name_the_vaults_skills_and_the_sessions_servers(vault):
     async with scripted_chat(vault, words("Yes.")) as (module, runs):
         runs.skills, runs.servers = {WEEKLY: "Ask."}, ("github", "sums")
         events = await ask(module, "Dig.")

@@ -83,7 +83,7 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
         assert kept["status"] == "undone"
 
 
-async def test_a_stranger_whom_the_agent_read_names_its_conversation_and_only_suggests_facts(
+async def test_a_strangers_text_titles_the_conversation_but_only_suggests_facts(
     live: Live, vault: Path
 ):
     async def reads(job: Job) -> object:

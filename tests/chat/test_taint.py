@@ -28,9 +28,7 @@ def writes_once(request: RecordedRequest) -> Sequence[Block]:
     return [use("write_note", path=f"Projects/n{len(said)}.md", text="Written.")]
 
 
-async def test_a_strangers_entity_or_skill_limits_the_turn_whose_prompt_it_enters_and_no_other(
-    talking, vault: Path
-):
+async def test_a_strangers_entity_or_skill_limits_only_the_turn_that_reads_it(talking, vault: Path):
     save(vault, ZED, "---\ntype: person\norigin: imported\n---\n# Zed Zorn\n\nLikes walnuts.\n")
     save(vault, ".skills/tidy.md", "Tidy the shelves.\n")
     save(vault, ".skills/sly.md", "---\norigin: imported\n---\nTidy as I say.\n")

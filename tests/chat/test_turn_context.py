@@ -35,7 +35,7 @@ class Journal:
         return [{"content": "It rained.", "created_at": "2026-11-22T10:00:00Z"}][:limit]
 
 
-async def test_contexts_brain_and_the_journal_go_into_the_prompt_and_are_reported(vault):
+async def test_contexts_brain_and_journal_go_into_the_prompt_and_are_reported(vault):
     write(vault, "Projects/garden/AGENTS.md", "# Garden\n\nTwo beds.\n")
     write(vault, "Inbox/AGENTS.md", "# Inbox\n\nBuy now!\n")
     write(vault, "Brain/entities/lena.md", "# Lena\n")
@@ -68,7 +68,7 @@ async def test_contexts_brain_and_the_journal_go_into_the_prompt_and_are_reporte
 
 
 @pytest.mark.parametrize("tool", ["brain-search", "daily-today", "daily-create"])
-async def test_a_session_that_names_its_tools_is_read_what_these_read_and_no_more(vault, tool):
+async def test_a_session_that_names_its_tools_is_told_what_these_read(vault, tool):
     write(vault, "Brain/entities/lena.md", "# Lena\n\nLikes beans.\n")
     write(vault, "Garden/beans.md", "# Beans\n\nSouth bed.\n")
     given = {"BrainInterface": Brain(), "JournalInterface": Journal()}
@@ -282,7 +282,7 @@ async def test_without_a_model_brain_is_asked_first(vault):
         assert "Likes beans. ([[Brain/entities/lena|Lena]])" in said
 
 
-async def test_what_it_did_is_distinguished_from_the_records_and_not_by_the_model(vault):
+async def test_what_an_agent_did_is_answered_from_the_records(vault):
     script = [
         AgentToolUse(id="t1", tool="write_note", arguments={"path": "Garden/a.md"}),
         AgentToolCall(id="t1", tool="write_note", answer="refused", is_error=True),

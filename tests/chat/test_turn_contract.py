@@ -17,8 +17,8 @@ from parachuted.modules import AgentSession
 from tests.chat.app_decoder import decode
 from tests.chat.chat_of import acting_as_owner, conversations, sessions_of
 from tests.chat.exports import CHATGPT
-from tests.chat.loading import chat_file
 from tests.chat.scripted_runs import ask, kinds, only, scripted_chat, until, words
+from tests.module_files import chat_file
 
 
 def texts(found: object) -> list[str]:
@@ -27,7 +27,7 @@ def texts(found: object) -> list[str]:
     return found
 
 
-async def test_the_tools_and_the_model_of_a_turn_are_events_as_the_app_decodes_them(vault):
+async def test_tools_and_model_of_a_turn_are_events_that_the_app_decodes(vault):
     begun = AgentSession(
         session_id="cli", is_resumed=False, tools=("read_note", "AskUserQuestion"), model="model-a"
     )
@@ -81,7 +81,7 @@ SEGMENT = (
 )
 
 
-async def test_a_transcript_is_as_the_app_decodes_it_whole_or_since_the_last_summary(chat):
+async def test_the_app_decodes_a_transcript_whole_or_since_the_last_summary(chat):
     code = chat_file("messages")
     made = str((await conversations(chat).create("Beans"))["id"])
     with acting_as_owner():
@@ -178,7 +178,7 @@ def transcribed(project: str, name: str, *said: str) -> None:
     file.write_text("".join(f"{json.dumps(one)}\n" for one in lines) + '{"type": "us')
 
 
-async def test_claude_codes_sessions_are_listed_and_adopted_as_the_app_decodes_them(chat):
+async def test_the_app_decodes_claude_codes_sessions_and_adopts_them(chat):
     for path in ("recent", "projects", "sessions"):
         (found,) = (await chat.request("GET", f"/api/claude-code/{path}")).values()
         assert found == []

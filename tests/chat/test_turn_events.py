@@ -28,7 +28,7 @@ from parachuted.modules import (
     AgentUsage,
 )
 from tests.chat.app_decoder import decoded
-from tests.chat.loading import chat_file
+from tests.module_files import chat_file
 
 turn_events, turn_stream = chat_file("turn_events"), chat_file("turn")
 
@@ -58,7 +58,7 @@ async def events(stream):
     return [decoded(one.data) async for one in stream.read()][:-1]
 
 
-async def test_a_text_is_sent_whole_with_what_is_new_of_it_and_begins_again_after_a_tool():
+async def test_a_text_is_sent_whole_with_its_delta_and_begins_after_a_tool():
     _, stream = read(
         [
             AgentTextDelta(text="I will "),
@@ -104,7 +104,7 @@ async def test_what_is_thought_is_one_event():
     assert found[0]["content"] == "hmm"
 
 
-async def test_a_question_comes_in_the_fields_that_the_app_casts_whatever_the_model_wrote():
+async def test_a_question_has_the_fields_that_the_app_casts():
     asked = {
         "question": "Which?",
         "options": [{"label": "A"}, "B", {"label": 3, "description": None}],
@@ -123,7 +123,7 @@ async def test_a_question_comes_in_the_fields_that_the_app_casts_whatever_the_mo
     assert reader.questions["s1-q-t9"].id == "t9"
 
 
-async def test_a_permission_request_is_a_question_too_and_its_options_say_what_is_allowed():
+async def test_a_permission_request_is_a_question_with_what_it_allows():
     reader, stream = read(
         [
             AgentPermissionRequest(

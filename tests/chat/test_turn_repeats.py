@@ -18,7 +18,7 @@ def questions(vault):
     return sum(path.read_text().count('"role": "user"') for path in files)
 
 
-async def test_a_message_that_begins_a_conversation_is_said_once_however_often_it_is_sent(vault):
+async def test_a_first_message_is_said_once_however_often_it_is_sent(vault):
     async with scripted_chat(vault, words("On the left bed.")) as (module, _):
         first, second = await asyncio.gather(
             *(ask(module, "Where are the beans?", messageId=ID) for _ in range(2))
@@ -53,7 +53,7 @@ async def test_in_a_conversation_each_message_is_said_once_and_in_its_order(vaul
         ]
 
 
-async def test_a_turn_that_goes_on_is_followed_by_the_key_alone_that_sent_its_message(vault):
+async def test_only_the_key_that_sent_a_message_follows_its_turn(vault):
     goes_on = asyncio.Event()
     script = [*words("My secret."), goes_on]
     async with scripted_chat(vault, script) as (module, runs), asyncio.TaskGroup() as group:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from tests.chat.loading import chat_file
+from tests.module_files import chat_file
 
 turn_stream = chat_file("turn")
 TurnStream = turn_stream.TurnStream
@@ -38,7 +38,7 @@ async def test_nothing_is_sent_after_the_end_of_a_turn():
     assert [one.data["type"] for one in await collect(stream)] == ["done"]
 
 
-async def test_a_text_of_one_letter_events_is_kept_once_and_a_late_reader_gets_it_as_one():
+async def test_a_late_reader_gets_a_text_of_many_pieces_as_one_event():
     stream = TurnStream()
     stream.begin()
     for _ in range(5_000):
@@ -49,7 +49,7 @@ async def test_a_text_of_one_letter_events_is_kept_once_and_a_late_reader_gets_i
     assert done.data == DONE
 
 
-async def test_an_id_of_another_daemon_or_one_no_longer_kept_is_answered_with_a_reset():
+async def test_an_id_that_is_not_known_is_answered_with_a_reset():
     stream = TurnStream(most=3)
     stream.begin()
     for number in range(6):

@@ -72,11 +72,11 @@ async def test_a_new_chat_has_all_events_of_the_app_in_their_order(vault):
         assert [one["role"] for one in stored] == ["user", "assistant"]
 
 
-async def test_the_question_is_on_the_disk_before_the_model_is_asked_and_in_the_file_once(vault):
+async def test_the_question_is_on_the_disk_before_the_model_is_asked(vault):
     seen = []
 
     def script(_prompt, _options):
-        log = module._services.data_folder / "appends.jsonl"
+        log = module.instance.data_folder / "appends.jsonl"
         seen.append(files(vault) + log.read_text())
         return words("Yes, on the left bed.")
 
@@ -87,7 +87,7 @@ async def test_the_question_is_on_the_disk_before_the_model_is_asked_and_in_the_
     assert files(vault).count("Yes, on the left bed.") == 1
 
 
-async def test_a_file_that_refuses_the_question_meanwhile_ends_the_turn_and_both_are_kept(vault):
+async def test_a_file_that_refuses_the_question_ends_the_turn_and_loses_nothing(vault):
     def script(_prompt, _options):
         (path,) = (vault / "Chat/sessions").iterdir()
         path.write_bytes(b"\xff\xfe no text")
@@ -103,7 +103,7 @@ async def test_a_file_that_refuses_the_question_meanwhile_ends_the_turn_and_both
         assert "2 messages are" in str(await module.doctor())
 
 
-async def test_a_turn_goes_on_without_its_client_and_others_follow_it_from_where_they_were(vault):
+async def test_a_turn_goes_on_without_its_client_and_others_follow_it(vault):
     wait = asyncio.Event()
     script = [AgentTextDelta(text="Be"), wait, AgentTextDelta(text="ans"), AgentTextDelta(text="!")]
     async with scripted_chat(vault, script) as (module, runs):
@@ -234,7 +234,7 @@ async def test_a_permission_is_granted_or_denied_with_its_patterns(vault, decisi
         assert {"permission_request", "user_question"} <= set(kinds(reading.result()))
 
 
-async def test_a_permission_answered_after_a_restart_holds_for_the_turn_that_goes_on(vault):
+async def test_a_permission_answered_after_a_restart_holds_for_the_next_turn(vault):
     request = AgentPermissionRequest(
         id="p1", tool="Write", arguments={"path": "Garden/a.md"}, patterns=("Garden/**",)
     )
@@ -245,7 +245,7 @@ async def test_a_permission_answered_after_a_restart_holds_for_the_turn_that_goe
             async with asyncio.timeout(60):
                 while not (await module.request("GET", path))["pending"]:
                     await asyncio.sleep(0)
-            await module._host._module.on_disable()
+            await module.instance.on_disable()
         again = replace(request, id="p2")
         runs.script = [again, replace(request, id="p3"), *words("Done.")]
         async with restarted(module):
@@ -262,7 +262,7 @@ async def test_a_permission_answered_after_a_restart_holds_for_the_turn_that_goe
 
 async def test_what_goes_on_after_a_turn_ends_before_the_sessions_are_closed(vault):
     async with scripted_chat(vault, words("Yes.")) as (module, _runs):
-        chat, at_work, left = module._host._module, asyncio.Event(), []
+        chat, at_work, left = module.instance, asyncio.Event(), []
 
         async def follow(_ended):
             at_work.set()

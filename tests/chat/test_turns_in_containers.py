@@ -31,7 +31,7 @@ class Model:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
-async def test_a_conversation_with_a_shell_works_in_a_container_and_goes_on_there(
+async def test_a_conversation_with_a_shell_works_in_a_container(
     engine: Mapping[str, str], home: Path, vault: Path
 ):
     (vault / "Work").mkdir()
@@ -94,7 +94,7 @@ async def test_a_conversation_with_a_shell_works_in_a_container_and_goes_on_ther
         assert (vault / "Work/plan.md").read_text() == "# Plan\n\n- one\n"
 
 
-async def test_a_turn_that_is_stopped_in_its_container_ends_and_the_next_one_goes_on(
+async def test_a_turn_stopped_in_its_container_ends_and_the_next_goes_on(
     engine: Mapping[str, str], home: Path, vault: Path
 ):
     (vault / "Work").mkdir()
@@ -125,7 +125,7 @@ async def test_a_turn_that_is_stopped_in_its_container_ends_and_the_next_one_goe
         assert (found[-1]["type"], found[-1]["response"]) == ("done", "I am here.")
 
 
-async def test_a_session_without_the_capability_has_no_shell_and_needs_no_container(
+async def test_a_session_without_the_capability_has_no_shell_and_no_container(
     engine: Mapping[str, str], home: Path, vault: Path
 ):
     (vault / "Work").mkdir()

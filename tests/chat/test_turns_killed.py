@@ -104,9 +104,7 @@ class KillableDaemon:
         return found
 
 
-async def test_every_acknowledged_message_is_in_the_file_once_and_the_conversation_goes_on(
-    vault, home, torture
-):
+async def test_after_a_kill_every_acknowledged_message_is_in_the_file_once(vault, home, torture):
     chance, model = random.Random(7), Model()  # noqa: S311  which moment
     acknowledged: list[str] = []
     async with ScriptedMessages([model] * 100_000) as api:

@@ -191,7 +191,7 @@ def asks_once(asked: list[str]):
     return model
 
 
-async def test_a_question_is_answered_after_a_restart_and_the_conversation_goes_on(talking):
+async def test_a_question_is_answered_after_a_restart(talking):
     asked: list[str] = []
     async with ScriptedMessages([asks_once(asked)] * 100) as api:
         async with talking(api) as daemon_rig, asyncio.TaskGroup() as group:

@@ -47,7 +47,7 @@ async def answers(job: Job) -> object:
     return (use("update_context", file_path=job.watcher, section="Current Focus", content=content),)
 
 
-async def test_a_conversation_is_taken_back_with_its_entities_and_later_edits_stay(
+async def test_undoing_a_conversation_removes_its_entities_and_keeps_later_edits(
     live: Live, home: Path, vault: Path
 ):
     kim = "---\ntype: person\n---\n# Kim Lee\n\nGrows beans.\n\n## Facts\n- Is kind\n"

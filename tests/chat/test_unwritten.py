@@ -23,7 +23,7 @@ from tests.chat.chat_of import (
     sessions_of,
     texts,
 )
-from tests.chat.loading import chat_file
+from tests.module_files import chat_file
 
 FOLDER = "Chat/sessions"
 
@@ -108,9 +108,7 @@ async def test_a_strangers_words_count_as_theirs_after_a_crash(chat: ModuleHarne
     assert "\norigin: stranger\n" in (vault / FOLDER / files(vault)[0]).read_text()
 
 
-async def test_a_strangers_words_count_as_theirs_when_anothers_message_brings_them(
-    chat: ModuleHarness, vault: Path
-):
+async def test_a_strangers_words_stay_theirs_in_anothers_message(chat: ModuleHarness, vault: Path):
     made = await made_with(chat, "One")
     with unreadable(vault):
         bots = Caller()

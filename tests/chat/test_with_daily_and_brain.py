@@ -93,7 +93,7 @@ async def test_what_is_to_be_remembered_is_acknowledged_and_is_of_the_session(va
         assert runs["runs"] == [kept["run"]]
 
 
-async def test_answers_without_a_model_are_clean_words_with_the_facts_and_their_own_title(
+async def test_answers_without_a_model_are_clean_words_with_facts_and_titles(
     vault: Path,
 ):
     kim = "# Kim Lee\n\nGrows beans.\n\n- - A neighbour\n\n---\n\n## Facts\n- Lives in Bern\n"

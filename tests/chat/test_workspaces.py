@@ -70,7 +70,7 @@ async def test_what_is_not_a_workspace_is_refused_with_its_reason(vault):
         assert (events[-1]["type"], runs.started) == ("typed_error", [])
 
 
-async def test_what_a_workspace_leaves_of_servers_skills_and_agents_is_all_that_there_is(vault):
+async def test_a_workspace_limits_servers_skills_and_agents(vault):
     (vault / ".agents").mkdir()
     for name in ("digger", "sower"):
         (vault / f".agents/{name}.md").write_text(f"You are the {name}.\n")

@@ -80,7 +80,7 @@ def test_when_an_agent_runs(schedule: str, cron: str):
     assert parse_agent("a", f"---\nschedule: {schedule}\n---\nx").cron == cron
 
 
-async def test_what_an_agent_says_is_written_with_links_and_without_what_cites_nothing(
+async def test_an_agents_words_are_written_with_links_if_they_cite_an_entry(
     tmp_path: Path,
 ):
     words = (
@@ -178,7 +178,7 @@ async def test_a_private_entry_is_in_no_prompt(tmp_path: Path):
         assert "Secret" not in await module.tool("read_journal", day="2026-02-24")
 
 
-async def test_a_day_is_done_once_unless_it_is_forced_and_one_without_entries_never(
+async def test_a_day_is_done_once_unless_forced_and_never_without_entries(
     tmp_path: Path,
 ):
     async with daily(tmp_path, answers=lambda _agent, _prompt: "- x [e1]") as module:
@@ -217,7 +217,7 @@ async def test_a_run_that_fails_says_why_and_writes_nothing(tmp_path: Path):
         assert not (tmp_path / REFLECTION).exists()
 
 
-async def test_the_app_lists_agents_those_of_the_vault_and_those_that_are_shipped(tmp_path: Path):
+async def test_the_app_lists_the_vaults_agents_and_those_that_are_shipped(tmp_path: Path):
     (tmp_path / "Daily/.agents").mkdir(parents=True)
     (tmp_path / "Daily/.agents/sums.md").write_text("Add up.\n")
     (tmp_path / "Daily/.agents/weekly-review.md").write_text("---\nschedule: '04:00'\n---\nMine.\n")
@@ -251,7 +251,7 @@ async def test_what_a_person_wrote_into_an_output_is_not_written_over(tmp_path: 
         assert (tmp_path / REFLECTION).read_text() == "My own.\n"
 
 
-async def test_an_agent_is_picked_up_when_its_file_is_saved_and_works_on_yesterday(tmp_path: Path):
+async def test_a_saved_agent_is_picked_up_and_works_on_yesterday(tmp_path: Path):
     yesterday = datetime.now().astimezone() - timedelta(days=1)
     folder = tmp_path / "Daily/.agents"
     folder.mkdir(parents=True)
@@ -336,7 +336,7 @@ async def test_an_agent_reads_what_the_sessions_of_the_last_days_were_about(tmp_
                 await module.tool(tool, **wrong)
 
 
-async def test_an_agent_reads_the_journal_and_the_chat_log_of_a_day_and_writes_its_output(
+async def test_an_agent_reads_journal_and_chat_log_of_a_day_and_writes(
     tmp_path: Path,
 ):
     save(tmp_path / "Daily/.agents/sums.md", "Add up.\n")
@@ -413,9 +413,7 @@ async def test_an_agent_is_given_what_its_tools_name_and_no_more(
         assert step["error"] is (reached == "nothing")
 
 
-async def test_agents_are_listed_with_their_days_their_files_and_whether_they_run(
-    live: Live, vault: Path
-):
+async def test_agents_are_listed_with_days_files_and_whether_they_run(live: Live, vault: Path):
     async with live() as daemon_rig:
         await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
         path = "/api/notes/Daily/.agents/mine.md"

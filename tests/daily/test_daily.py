@@ -223,7 +223,7 @@ async def test_a_person_writes_shows_and_finds_entries_on_the_command_line(tmp_p
     assert "Sowed the beans." in (tmp_path / made["path"]).read_text()
 
 
-async def test_the_doctor_names_an_entry_of_two_files_and_an_agent_that_cannot_run(tmp_path: Path):
+async def test_the_doctor_names_twin_entries_and_agents_that_cannot_run(tmp_path: Path):
     async with daily(tmp_path) as module:
         entry_id = await write(module, "Met Kim.")
         copy = "Daily/journals/2026-02-25.md"

@@ -187,7 +187,7 @@ async def test_an_entry_that_cannot_be_written_is_reported_and_the_others_go_on(
         assert blocked.exists()
 
 
-async def test_undoing_an_import_leaves_no_empty_day_and_takes_no_day_of_a_persons(tmp_path: Path):
+async def test_undoing_an_import_removes_empty_days_and_no_persons_day(tmp_path: Path):
     put(tmp_path, "Journal.json", json.dumps(DAY_ONE))
     own = tmp_path / "Daily/journals/2026-02-26.md"
     own.parent.mkdir(parents=True)
@@ -319,9 +319,7 @@ _RICH = {
     st.lists(st.one_of(with_odd_members(_FULL), with_odd_members(_RICH)), min_size=10, max_size=20),
     with_odd_members(DAY_ONE),
 )
-def test_whatever_an_export_holds_its_good_entries_are_imported_and_all_are_counted(
-    odd: list[object], other: object
-):
+def test_good_entries_are_imported_and_all_are_counted(odd: list[object], other: object):
     good = [_FULL | {"uuid": f"good{number}", "text": f"Good {number}."} for number in range(3)]
     entries = [good[0], *odd[:5], good[1], *odd[5:], good[2]]
 

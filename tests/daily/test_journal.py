@@ -74,7 +74,7 @@ def others(text: str, *, but: str = "") -> list[tuple[str, str]]:
     return [(e.key, e.body) for e in journal.parse(text).entries if e.key != but]
 
 
-def test_a_day_of_the_app_is_read_with_its_fields_and_with_what_a_person_typed():
+def test_a_day_of_the_app_is_read_with_fields_and_typed_entries():
     day = journal.parse(DAY)
     voice, command_line, planned = day.entries
 

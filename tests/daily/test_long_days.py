@@ -18,7 +18,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Any:
     """How many lines of journals a module has parsed since it was asked last."""
 
     def count_from(module: ModuleHarness) -> list[int]:
-        package = type(module._host._module).__module__.rpartition(".")[0]
+        package = type(module.instance).__module__.rpartition(".")[0]
         journal = sys.modules[f"{package}.journal"]
         lines, parse = [0], journal.parse
 

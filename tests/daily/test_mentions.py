@@ -123,7 +123,7 @@ async def test_without_brain_or_with_one_that_fails_the_entry_is_kept(tmp_path: 
         assert module.problem is None
 
 
-async def test_what_a_remaining_entry_names_stays_though_it_was_linked_for_a_removed_one(
+async def test_a_link_stays_while_a_remaining_entry_names_it(
     tmp_path: Path,
 ):
     (tmp_path / "Daily/journals").mkdir(parents=True)

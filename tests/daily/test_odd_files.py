@@ -162,7 +162,7 @@ async def test_notes_of_any_name_keep_no_other_one_from_being_read(
     assert changed(files) == []
 
 
-async def test_the_doctor_names_each_file_that_cannot_be_read_and_none_when_it_is_mended(
+async def test_the_doctor_names_each_unreadable_file_until_it_is_mended(
     tmp_path: Path,
 ):
     write_good(tmp_path)

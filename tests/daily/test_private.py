@@ -53,7 +53,7 @@ async def test_a_private_section_is_left_out_of_its_entry(tmp_path: Path):
         assert "Knee." in page["entries"][1]["snippet"]
 
 
-async def test_an_entry_with_a_line_of_private_tags_is_left_out_and_its_loop_is_not_carried(
+async def test_an_entry_with_private_tags_and_its_loop_are_left_out(
     tmp_path: Path,
 ):
     (tmp_path / "Daily/journals").mkdir(parents=True)

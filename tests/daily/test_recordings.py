@@ -41,9 +41,7 @@ async def voice_entry(module: ModuleHarness, content: str = "") -> str:
     return str(answer["id"])
 
 
-async def test_a_recording_waits_for_an_engine_and_its_words_replace_the_placeholder(
-    vault: Path, tmp_path: Path
-):
+async def test_a_recording_waits_for_an_engine_and_gets_its_words(vault: Path, tmp_path: Path):
     async with daily(vault) as module:
         entry_id = await voice_entry(module)
         waiting = (vault / DAY).read_text()

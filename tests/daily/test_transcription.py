@@ -120,9 +120,7 @@ WORDS = st.lists(st.sampled_from(["a", "b ", "c\n", "d"]), max_size=12).map("".j
 
 
 @given(WORDS, WORDS)
-def test_without_corrections_the_second_transcript_stands_and_the_same_one_changes_nothing(
-    first: str, other: str
-):
+def test_without_corrections_the_second_transcript_stands(first: str, other: str):
     assert sound.merge(first, first, other) == other
     assert sound.merge(first, other, first) == other
     assert sound.merge(first, other, other) == other

@@ -72,7 +72,7 @@ async def test_an_upload_is_there_for_the_key_that_began_it_and_no_other(journal
     assert (tmp_path / "Daily" / asset["path"]).read_bytes() == PNG
 
 
-async def test_what_became_of_an_upload_outlives_the_module_and_is_forgotten_in_time(
+async def test_an_uploads_answer_outlives_the_module_for_a_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     async with daily(tmp_path) as module:
@@ -155,7 +155,7 @@ async def test_a_file_of_more_than_200_mb_is_refused_before_its_first_byte(journ
     await begin(journal, size=200 << 20)
 
 
-async def test_too_many_open_uploads_of_one_key_are_refused_and_the_oldest_is_named(journal):
+async def test_too_many_open_uploads_are_refused_and_the_oldest_is_named(journal):
     phone = journal.with_key("k_phone")
     started = [await begin(phone) for _ in range(50)]
     with pytest.raises(EditRefusedError, match=f"The oldest is {started[0]}, of 2026-02-24T12"):

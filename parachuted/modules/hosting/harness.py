@@ -28,7 +28,7 @@ from parachuted.modules.agent_runs import AgentResources, AgentStep, RunAccess
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.exchange import ModuleExchange
-from parachuted.modules.hosting.host import HandlerCall, ModuleHost
+from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
 from parachuted.modules.hosting.module_agents import ModuleAgents
@@ -71,7 +71,7 @@ class ModuleHarness:
     """
 
     def __init__(
-        self, host: ModuleHost, services: _HarnessServices, asking: Caller | None = None
+        self, host: InProcessHost, services: _HarnessServices, asking: Caller | None = None
     ) -> None:
         self._host, self._services = host, services
         self._asking = asking or Caller(request=WorkRequest(by="person"))
@@ -90,6 +90,11 @@ class ModuleHarness:
             request=WorkRequest(by="person", key=key_id), grant=CallerGrant(grant, grant)
         )
         return ModuleHarness(self._host, self._services, asking)
+
+    @property
+    def instance(self) -> Any:  # noqa: ANN401  a class of the module's own
+        """The module's own object, for what no route, tool or event reaches."""
+        return self._host.instance
 
     @property
     def problem(self) -> str | None:

@@ -67,7 +67,7 @@ class InProcessHost(ModuleHost):
         self._tasks = ModuleTasks()
         self._problems: dict[str, str] = {}
         self._handlers: dict[str, tuple[Callable[..., object], HandlerArguments]] = {}
-        self._module: Module | None = None
+        self.instance: Module | None = None
         self._interfaces: Mapping[str, object] = {}
         self._is_enabled = False
 
@@ -84,7 +84,7 @@ class InProcessHost(ModuleHost):
             read_settings(cls.Settings, self._approved.config)
             making = _awaited(cls, self._services)
             made = await self._run("the constructor", making, limit_s, context)
-            self._module = module = cast("Module", made)
+            self.instance = module = cast("Module", made)
             spawned_by(module).failed = lambda error: self._note(
                 "in the background", traceback_of(error)
             )
@@ -98,7 +98,7 @@ class InProcessHost(ModuleHost):
             raise
 
     async def stop(self) -> None:
-        module, self._module, self._interfaces = self._module, None, {}
+        module, self.instance, self._interfaces = self.instance, None, {}
         if module is not None:
             if self._is_enabled:
                 self._is_enabled = False
@@ -178,12 +178,12 @@ class InProcessHost(ModuleHost):
         return cls, declared
 
     def _handler(self, name: str) -> tuple[Callable[..., object], HandlerArguments]:
-        if self._module is None:
+        if self.instance is None:
             raise ModuleFailedError(
                 f"the module {self.name} is not running; `parachute modules status` says why"
             )
         if name not in self._handlers:
-            function = resolve_handler(self._module, name)
+            function = resolve_handler(self.instance, name)
             self._handlers[name] = function, HandlerArguments(function)
         return self._handlers[name]
 
