@@ -22,6 +22,7 @@ from parachuted.modules import (
     SetKey,
     VaultAccess,
     reading,
+    retry_on_conflict,
 )
 
 from .entity import Entity, Json
@@ -30,7 +31,6 @@ from .type_file import EntityType
 from .words import new_para_id, slug
 
 ENTITIES: Final = "Brain/entities/"
-_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,20 +115,16 @@ class EntityStore:
 
     async def change(self, path: str, decide: Callable[[Note], NoteRevision]) -> bool:
         """Whether anything changed. Upon others' edits meanwhile it is decided again."""
-        left = _ATTEMPTS
-        while True:
+
+        async def write() -> bool:
             note = await self._vault.note(path)
-            edits = _edits(note, decide(note))
-            try:
-                if edits:
-                    await self._vault.edit(path, edits, base=note.digest)
-            except ConflictError:
-                left -= 1
-                if not left:
-                    raise
-            else:
-                await self.loader.look(path)
-                return bool(edits)
+            if edits := _edits(note, decide(note)):
+                await self._vault.edit(path, edits, base=note.digest)
+            return bool(edits)
+
+        is_changed = await retry_on_conflict(write)
+        await self.loader.look(path)
+        return is_changed
 
     async def linking(self, path: str) -> list[Note]:
         rows = await self._vault.backlinks(path)
@@ -142,24 +138,18 @@ class EntityStore:
         return run
 
     async def rewrite(self, path: str, edit: Callable[[str], str]) -> None:
-        for attempt in range(_ATTEMPTS):
+        async def write() -> None:
             try:
-                base: str | None = await self._vault.digest(path)
+                base = await self._vault.digest(path)
                 text = await self._vault.read(path)
             except NotFoundError:
-                base, text = None, ""
-            new = edit(text)
-            try:
-                if base is None:
-                    await self._vault.create(path, new)
-                elif new != text:
-                    await self._vault.write(path, new, base=base)
-            except ConflictError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                await self.loader.look(path)
+                await self._vault.create(path, edit(""))
                 return
+            if (new := edit(text)) != text:
+                await self._vault.write(path, new, base=base)
+
+        await retry_on_conflict(write)
+        await self.loader.look(path)
 
     async def delete(self, path: str) -> None:
         await self._vault.delete(path)

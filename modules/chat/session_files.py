@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from parachuted.errors import ActRefusedError, ConflictError, NotFoundError
+from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules import (
     Finding,
     Note,
@@ -22,6 +22,7 @@ from parachuted.modules import (
     is_shortened,
     read_each,
     reading,
+    retry_on_conflict,
     visible_to_agents,
 )
 
@@ -29,7 +30,6 @@ from .messages import Conversation, Message, chain_digest, read_conversation
 from .session import FOLDER, Session, name_says, read_session
 from .session_index import Entry, SessionIndex
 
-_ATTEMPTS: Final = 8
 _AT_ONCE: Final = 100
 _OPENED = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _KEY = re.compile(r"[\"']?[A-Za-z_][\w .-]*[\"']?[ \t]*:(?:\s|\Z)")
@@ -208,12 +208,13 @@ class SessionFiles:
             title = name_says(path, file.session)
         if title is not None and not file.is_shortened and file.defect is None:
             edits = [SetKey("title", title), SetKey("title_source", "user")]
+
+            async def write() -> None:
+                base = await self._vault.digest(path)
+                await self._vault.edit(path, edits, base=base)
+
             with self._reading(path):
-                for _attempt in range(_ATTEMPTS):
-                    with contextlib.suppress(ConflictError):
-                        await self._vault.edit(path, edits, base=file.note.digest)
-                        break
-                    file = await self.read_at(path)
+                await retry_on_conflict(write)
                 file = await self.read_at(path)
         await self.keep([file])
 

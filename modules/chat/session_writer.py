@@ -12,10 +12,9 @@ import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from parachuted.errors import (
     ActRefusedError,
@@ -33,6 +32,7 @@ from parachuted.modules import (
     ReplaceSpan,
     SetKey,
     VaultAccess,
+    retry_on_conflict,
 )
 
 from .messages import Message, ToolUse, append_messages, compose_message, one_line_json
@@ -50,9 +50,7 @@ from .session import (
 )
 from .session_files import SessionFile, SessionFiles, appended
 
-_ATTEMPTS: Final = 8
 _APPEND_ATTEMPTS: Final = 40  # others may write at the end of the file all the time
-_LONGEST_PAUSE_S: Final = 0.2
 _MOST_TWINS: Final = 1_000
 _MOST_FORKS: Final = 50
 _LINKS = re.compile(r"(?:\n\n!\[\[[^\]\n]+\]\])+\Z")
@@ -60,7 +58,6 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[ ._/-][A-Za-z0-9]+)*")
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
-Result = TypeVar("Result")
 NewFile: TypeAlias = Callable[[str, str], Awaitable[str]]
 _MOST_BYTES: Final = 4 << 20
 
@@ -136,7 +133,7 @@ class SessionWriter:
             else:
                 await self._files.keep([known])
 
-        await _repeated(write, _APPEND_ATTEMPTS)
+        await retry_on_conflict(write, _APPEND_ATTEMPTS)
 
     async def change(self, session_id: str, fields: Fields) -> Session:
         async def write() -> SessionFile:
@@ -149,7 +146,7 @@ class SessionWriter:
                 await self._vault.edit(file.note.path, edits, base=file.note.digest)
             return file
 
-        file = await _repeated(write)
+        file = await retry_on_conflict(write)
         session = await self._files.follow(file.note.path)
         is_ours = is_named_by_us(file.note.path, file.session)
         return await self._renamed(session) if "title" in fields and is_ours else session
@@ -177,7 +174,7 @@ class SessionWriter:
             await self._vault.write(file.note.path, whole, base=file.note.digest)
             await self._files.follow(file.note.path)
 
-        await _repeated(write)
+        await retry_on_conflict(write)
 
     async def _allowed(self, file: SessionFile, fields: Fields) -> Fields:
         """A title that is the person's, also one typed a moment ago, is not overwritten."""
@@ -229,15 +226,6 @@ class SessionWriter:
         fork = {"at": now(), "changed": changed, "removed": removed}
         forks = [*file.session.forks, fork][-_MOST_FORKS:]
         return [SetKey("forks", one_line_json(forks))]
-
-
-async def _repeated(write: Callable[[], Awaitable[Result]], attempts: int = _ATTEMPTS) -> Result:
-    """What that returns, once no one else writes in between. ConflictError."""
-    for attempt in range(attempts - 1):
-        with suppress(ConflictError):
-            return await write()
-        await asyncio.sleep(min(attempt / 100, _LONGEST_PAUSE_S))
-    return await write()
 
 
 def identity(file: SessionFile) -> list[NoteEdit]:

@@ -32,6 +32,7 @@ from parachuted.modules import (
     VaultAccess,
     is_shortened,
     reading,
+    retry_on_conflict,
     visible_to_agents,
 )
 
@@ -40,7 +41,6 @@ from .by_path import ByPath
 from .entry import KEY_LENGTH, KEY_LETTERS, Entry, JournalError, short_id
 from .layouts import ENTRIES, JOURNALS, UNKNOWN_DAY, Dated, Layout, has_id
 
-_ATTEMPTS: Final = 8
 _MOST_HITS = 200
 _BASELINE = "baseline"
 _IDS: Final = "Daily/ids.jsonl"
@@ -376,18 +376,15 @@ class Days:
         return removed
 
     async def _change(self, path: str, edit: Callable[[str], str], put: Put | None = None) -> None:
-        for attempt in range(_ATTEMPTS):
+        async def write() -> None:
             base = await self._vault.digest(path)
             text = await self._vault.read(path)  # what came since the base is merged with itself
-            try:
-                await (put or self._put)(path, edit(text), base=base)
-            except ConflictError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            except JournalError as error:
-                raise NotFoundError(str(error)) from error
-            else:
-                return
+            await (put or self._put)(path, edit(text), base=base)
+
+        try:
+            await retry_on_conflict(write)
+        except JournalError as error:
+            raise NotFoundError(str(error)) from error
 
     def present(self, keys: Collection[str]) -> set[str]:
         return {key for key in keys if self._seen.path_of(key) is not None}

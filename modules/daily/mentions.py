@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from parachuted.errors import ConflictError, NotFoundError, ParachuteError
-from parachuted.modules import Module, RemoveKey, SetKey
+from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.modules import Module, RemoveKey, SetKey, retry_on_conflict
 
 from .by_path import ByPath
 from .entry import front_values, split
@@ -19,7 +19,6 @@ from .layouts import Dated
 KEY = "mentions"
 _SURE = 0.8
 _LIKELY = 0.5
-_ATTEMPTS = 4
 
 
 class Mentions:
@@ -112,24 +111,22 @@ class Mentions:
             await self._suggest(path, name, rows, wanted)
 
     async def _write(self, path: str, found: Sequence[str], taken_out: set[str]) -> list[str]:
-        for attempt in range(_ATTEMPTS):
+        vault = self._module.vault
+
+        async def write() -> list[str]:
             try:
-                base = await self._module.vault.digest(path)
-                there = _listed(await self._module.vault.read(path))
+                base = await vault.digest(path)
+                there = _listed(await vault.read(path))
             except NotFoundError:  # and so is what it mentioned
                 return []
             kept = (one for one in there if one not in taken_out)
             wanted = list(dict.fromkeys((*kept, *found)))
-            edit = SetKey(KEY, wanted) if wanted else RemoveKey(KEY)
-            try:
-                if wanted != there:
-                    await self._module.vault.edit(path, [edit], base=base)
-            except ConflictError:  # a person changed `mentions` meanwhile
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                return wanted
-        raise AssertionError
+            if wanted != there:
+                edit = SetKey(KEY, wanted) if wanted else RemoveKey(KEY)
+                await vault.edit(path, [edit], base=base)
+            return wanted
+
+        return await retry_on_conflict(write)
 
     async def _suggest(
         self, path: str, name: str, rows: Sequence[Mapping[str, Any]], there: Sequence[str]

@@ -49,6 +49,7 @@ from parachuted.modules.results import HookResult as HookResult
 from parachuted.modules.results import Response as Response
 from parachuted.modules.results import read_each as read_each
 from parachuted.modules.results import reading as reading
+from parachuted.modules.results import retry_on_conflict as retry_on_conflict
 from parachuted.modules.scheduling import Schedules as Schedules
 from parachuted.modules.scheduling import ScheduleStatus as ScheduleStatus
 from parachuted.modules.services import ActivityAccess as ActivityAccess

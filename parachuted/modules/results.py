@@ -1,14 +1,17 @@
-"""What a handler returns, as plain JSON; and how to read item by item what may hold anything."""
+"""What a handler returns, as plain JSON; how to read item by item what may hold anything, and to
+write where others write.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date, time
 from enum import Enum
@@ -16,7 +19,7 @@ from pathlib import PurePath
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
-from parachuted.errors import ModuleFailedError, ParachuteError
+from parachuted.errors import ConflictError, ModuleFailedError, ParachuteError
 from parachuted.texts.json_limits import MOST_DEPTH
 from parachuted.texts.times import moment_text
 
@@ -27,6 +30,7 @@ Value = TypeVar("Value")
 _Where: TypeAlias = "tuple[_Where, object] | None"
 
 _LARGEST = 2**63
+_LONGEST_PAUSE_S = 0.2
 _EXPECTED = (ParachuteError, ValueError, OverflowError, RecursionError, OSError)
 MOST_BYTES = 16 << 20
 _MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,80}(; ?charset=[a-zA-Z0-9-]{1,40})?")
@@ -273,6 +277,18 @@ def reading(path: str, findings: list[Finding], line: int | None = None) -> Iter
             logging.getLogger(__name__).exception("%s could not be read", path)
             said = f"it could not be read, by a mistake of the module: {said} (see its log)"
         findings.append(Finding(path=path, line=_line_of(error) or line, problem=said))
+
+
+async def retry_on_conflict(write: Callable[[], Awaitable[Value]], attempts: int = 8) -> Value:
+    """What `write`, which reads and then writes, returns once no one else writes in between.
+
+    Raises ConflictError after so many attempts.
+    """
+    for attempt in range(attempts - 1):
+        with suppress(ConflictError):
+            return await write()
+        await asyncio.sleep(min(attempt / 100, _LONGEST_PAUSE_S))
+    return await write()
 
 
 def _said(error: Exception) -> str:

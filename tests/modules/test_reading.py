@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as some
 
-from parachuted.errors import EditRefusedError
-from parachuted.modules import Finding, read_each, reading
+from parachuted.errors import ConflictError, EditRefusedError
+from parachuted.modules import Finding, read_each, reading, retry_on_conflict
 
 GOOD = b"7"
 
@@ -98,3 +98,19 @@ def test_of_any_bytes_each_is_a_value_or_a_finding(
 
     assert len(values) + len(findings) == len(items)
     assert all(one.problem and (one.line is None or one.line > 0) for one in findings)
+
+
+async def test_a_write_is_tried_again_while_others_write_and_then_refused():
+    left = 2
+
+    async def write() -> str:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise ConflictError("changed", base=b"", ours=b"", theirs=b"")
+        return "written"
+
+    assert await retry_on_conflict(write) == "written"
+    left = 3
+    with pytest.raises(ConflictError):
+        await retry_on_conflict(write, 3)
