@@ -27,7 +27,7 @@ from .entity import Entity, Json, last_day
 from .entity_index import CERTAIN, Match, find_problems, find_twins
 from .graph import Direction
 from .loader import Change, Loader, View, is_entity
-from .mentioning import MentionFinder, Suggest, Suggestions
+from .mentioning import MentionFinder, Suggest
 from .recall_index import RecallIndex
 from .store import EntityStore
 from .writing import Writer
@@ -60,10 +60,7 @@ class Brain:
         self.loader = Loader(vault, view, self._tell)
         self.store = EntityStore(vault, self.loader, view)
         self.writer = Writer(self.store)
-        self.mentions = MentionFinder(self.store, self.writer, state, publish, suggest)
-        self._suggestions = Suggestions(
-            vault, state, suggest, self.store, self.writer, self.mentions
-        )
+        self.mentions = MentionFinder(vault, self.store, self.writer, state, publish, suggest)
 
     async def load(self) -> None:
         await self.mentions.load(self._view.index.mentions)
@@ -177,7 +174,7 @@ class Brain:
         """
         found = await self.mentions.detect(path, text, entry_id)
         if entry_id is not None:
-            await self._suggestions.offer_new(path, text)
+            await self.mentions.offer_new(path, text)
         return found
 
     @interface("BrainInterface")
@@ -196,10 +193,10 @@ class Brain:
             names = self.loader.pop_new_names(path)
             entity = (await self.store.view()).index.at(path) if names else None
             if entity is not None:
-                await self._suggestions.offer_links(entity, names)
+                await self.mentions.offer_links(entity, names)
         with reading(path, findings), suppress(NotFoundError):
             if is_entity(path):
-                await self._suggestions.offer_end(path)
+                await self.mentions.offer_end(path)
         return findings
 
     @interface("BrainInterface")

@@ -30,6 +30,26 @@ _ACCEPTED: Final = frozenset({"approved", "modified"})
 SUGGESTED_FROM: Final = 0.5
 _ANNOUNCED: Final = "mentions/"
 _EXCERPT: Final = 300  # characters
+_ASKED: Final = "unknown_names"
+_MOST_ASKED: Final = 2_000
+_MOST: Final = 3  # of one entry
+_SHORTEST: Final = 3
+_WORD: Final = r"[^\W\d_](?:[\w-]|['\u2019](?![sS]\b))*"
+_PERSON: Final = re.compile(
+    r"\b(?i:met(?: up)?(?: with)?|(?:lunch|dinner|breakfast|coffee|tea|talked|spoke|meeting|walk) "
+    r"with|talked to|spoke to|called|phoned|emailed|thanked|visited|asked|told) "
+    rf"({_WORD}(?: {_WORD}){{0,2}})"
+)
+_TOPIC: Final = re.compile(
+    r"\b(?i:learn(?:ing|ed)? about|studying|(?:module|course|workshop|talk|book|lesson) "
+    rf"(?:on|about)) ({_WORD}(?: {_WORD}){{1,2}})(?=[.,;:!?\n)]|\Z)"
+)
+_SECTION: Final = "facts"
+_OFFERED_ENDS: Final = "contradiction/"
+_ENTRIES: Final = "Daily/"
+_DAYS: Final = 90
+_MOST_EARLIER: Final = 20  # entries for one entity
+_DAY_IN_PATH = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 Suggest = Callable[..., Awaitable[str]]
 
@@ -37,14 +57,16 @@ Suggest = Callable[..., Awaitable[str]]
 class MentionFinder:
     def __init__(
         self,
+        vault: VaultAccess,
         store: EntityStore,
         writer: Writer,
         state: StateAccess,
         publish: Callable[..., None],
         suggest: Suggest,
     ) -> None:
-        self._store, self._writer, self._state = store, writer, state
+        self._vault, self._store, self._writer, self._state = vault, store, writer, state
         self._publish, self._suggest = publish, suggest
+        self._one_at_a_time = asyncio.Lock()  # of two that begin together, both would suggest
 
     async def suggest(self, text: str, least: float = 0.0) -> list[MentionRow]:
         return [row_of(mention, entity) for mention, entity in await self._mentions(text, least)]
@@ -187,60 +209,6 @@ class MentionFinder:
         held = await self._state.get(key)
         return dict(held) if isinstance(held, dict) else {}
 
-
-def row_of(mention: Mention, entity: Entity) -> MentionRow:
-    return MentionRow(
-        para_id=entity.key,
-        name=entity.name,
-        type=entity.type,
-        start=mention.start,
-        end=mention.end,
-        text=mention.text,
-        confidence=mention.confidence,
-        why=[reason for reason, weight in mention.why if weight],
-    )
-
-
-def mentions_of(note: Note) -> list[str]:
-    return texts_in(note.frontmatter.get("mentions"))
-
-
-_ASKED: Final = "unknown_names"
-_MOST_ASKED: Final = 2_000
-_MOST: Final = 3  # of one entry
-_SHORTEST: Final = 3
-_WORD: Final = r"[^\W\d_](?:[\w-]|['\u2019](?![sS]\b))*"
-_PERSON: Final = re.compile(
-    r"\b(?i:met(?: up)?(?: with)?|(?:lunch|dinner|breakfast|coffee|tea|talked|spoke|meeting|walk) "
-    r"with|talked to|spoke to|called|phoned|emailed|thanked|visited|asked|told) "
-    rf"({_WORD}(?: {_WORD}){{0,2}})"
-)
-_TOPIC: Final = re.compile(
-    r"\b(?i:learn(?:ing|ed)? about|studying|(?:module|course|workshop|talk|book|lesson) "
-    rf"(?:on|about)) ({_WORD}(?: {_WORD}){{1,2}})(?=[.,;:!?\n)]|\Z)"
-)
-_SECTION: Final = "facts"
-_OFFERED_ENDS: Final = "contradiction/"
-_ENTRIES: Final = "Daily/"
-_DAYS: Final = 90
-_MOST_EARLIER: Final = 20  # entries for one entity
-_DAY_IN_PATH = re.compile(r"\d{4}-\d{2}-\d{2}")
-
-
-class Suggestions:
-    def __init__(
-        self,
-        vault: VaultAccess,
-        state: StateAccess,
-        suggest: Suggest,
-        store: EntityStore,
-        writer: Writer,
-        mentions: MentionFinder,
-    ) -> None:
-        self._vault, self._state, self._suggest = vault, state, suggest
-        self._store, self._writer, self._mentions = store, writer, mentions
-        self._one_at_a_time = asyncio.Lock()  # of two that begin together, both would suggest
-
     async def offer_new(self, path: str, text: str) -> None:
         if new := dict(names_in(text)):
             async with self._one_at_a_time:
@@ -318,7 +286,7 @@ class Suggestions:
         ):
             return
         text = without_private(note)[note.body_start :]
-        best = await self._mentions.surest(text, entity)
+        best = await self.surest(text, entity)
         if best is None or best.confidence < SUGGESTED_FROM:
             return
         para_id = await self._writer.id_of(entity.path)
@@ -327,7 +295,24 @@ class Suggestions:
         if best.confidence > LINKED_FROM:
             await self._writer.link(note.path, para_id)
         else:
-            await self._mentions.suggest_link(note, para_id, best)
+            await self.suggest_link(note, para_id, best)
+
+
+def row_of(mention: Mention, entity: Entity) -> MentionRow:
+    return MentionRow(
+        para_id=entity.key,
+        name=entity.name,
+        type=entity.type,
+        start=mention.start,
+        end=mention.end,
+        text=mention.text,
+        confidence=mention.confidence,
+        why=[reason for reason, weight in mention.why if weight],
+    )
+
+
+def mentions_of(note: Note) -> list[str]:
+    return texts_in(note.frontmatter.get("mentions"))
 
 
 def names_in(text: str) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Final
+from typing import Final, cast
 
 from typing_extensions import TypedDict
 
@@ -281,16 +281,8 @@ def type_shown(kind: EntityType, count: int) -> TypeShown:
 
 
 def _field(field: TypeField) -> FieldShown:
-    shown = FieldShown(name=field.name, type=field.type, required=field.required)
-    if field.values:
-        shown["values"] = list(field.values)
-    if field.link_type:
-        shown["link_type"] = field.link_type
-    if field.items:
-        shown["items"] = field.items
-    if field.description:
-        shown["description"] = field.description
-    return shown
+    said = {name: value for name, value in asdict(field).items() if value not in (None, ())}
+    return cast("FieldShown", said)
 
 
 def _typed(value: Json, field: TypeField | None) -> Json:
