@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
 from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
@@ -32,8 +33,33 @@ _LONGEST_SLUG: Final = 60
 _KINDS: Final = ("mcps", "skills", "agents", "plugins")
 _ALL: Final = "all"
 
+Name = Annotated[str, Field(min_length=1, max_length=200)]
 Words = Annotated[str, Field(max_length=2_000)]
 Capabilities = Annotated[dict[str, str | list[str]], Field(max_length=10)]
+
+
+def _spellings(name: str) -> AliasChoices:
+    return AliasChoices(name, to_camel(name))
+
+
+class WorkspaceChange(BaseModel):
+    """What is left out stays; an empty text takes a value out."""
+
+    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_spellings))
+
+    name: Name | None = None
+    description: Words | None = None
+    default_trust_level: Words | None = None
+    working_directory: Words | None = None
+    model: Words | None = None
+    capabilities: Capabilities | None = None
+
+
+class NewWorkspace(WorkspaceChange):
+    """A workspace to be made."""
+
+    name: Name
+    default_trust_level: Words | None = "direct"
 
 
 class WorkspaceRow(TypedDict):
@@ -81,31 +107,16 @@ class WorkspaceRoutes(Module):
                 rows.append(await find_workspace(self, path.rpartition("/")[2].removesuffix(".md")))
         return rows, findings
 
-    @route("POST", "/", prefix=_PREFIX, tolerant=True)
-    async def create_workspace(
-        self,
-        name: Annotated[str, Field(min_length=1, max_length=200)],
-        description: Words = "",
-        default_trust_level: Words = "direct",
-        working_directory: Words | None = None,
-        model: Words | None = None,
-        capabilities: Capabilities | None = None,
-    ) -> WorkspaceAnswer:
+    @route("POST", "/", prefix=_PREFIX)
+    async def create_workspace(self, body: NewWorkspace) -> WorkspaceAnswer:
         """Make a workspace. Its slug, by which sessions name it, is made of its name."""
-        slug = _NO_SLUG.sub("-", name.casefold()).strip("-")[:_LONGEST_SLUG].strip("-")
+        slug = _NO_SLUG.sub("-", body.name.casefold()).strip("-")[:_LONGEST_SLUG].strip("-")
         if not slug:
             raise EditRefusedError("the name needs a letter from a to z, or a digit")
-        values = {
-            "name": name,
-            "description": description,
-            "default_trust_level": default_trust_level,
-            "working_directory": working_directory,
-            "model": model,
-            "capabilities": capabilities,
-        }
-        edits = _edits(values, {})
         lines = [
-            f"{one.key}: {json.dumps(one.value)}\n" for one in edits if isinstance(one, SetKey)
+            f"{one.key}: {json.dumps(one.value)}\n"
+            for one in _edits(body, {})
+            if isinstance(one, SetKey)
         ]
         await self.vault.create(_path(slug), f"---\n{''.join(lines)}---\n")
         return {"workspace": await find_workspace(self, slug)}
@@ -115,30 +126,12 @@ class WorkspaceRoutes(Module):
         """One workspace."""
         return {"workspace": await find_workspace(self, slug)}
 
-    @route("PUT", "/{slug}", prefix=_PREFIX, tolerant=True)
-    async def change_workspace(
-        self,
-        slug: str,
-        name: Annotated[str, Field(min_length=1, max_length=200)] | None = None,
-        description: Words | None = None,
-        default_trust_level: Words | None = None,
-        working_directory: Words | None = None,
-        model: Words | None = None,
-        capabilities: Capabilities | None = None,
-    ) -> WorkspaceAnswer:
+    @route("PUT", "/{slug}", prefix=_PREFIX)
+    async def change_workspace(self, slug: str, body: WorkspaceChange) -> WorkspaceAnswer:
         """Change a workspace; what is left out stays, and an empty text takes a value out."""
         await find_workspace(self, slug)
         note = await self.vault.note(_path(slug))
-        values = {
-            "name": name,
-            "description": description,
-            "default_trust_level": default_trust_level,
-            "working_directory": working_directory,
-            "model": model,
-            "capabilities": capabilities,
-        }
-        edits = _edits(values, note.frontmatter)
-        if edits:
+        if edits := _edits(body, note.frontmatter):
             await self.vault.edit(note.path, edits, base=note.digest)
         return {"workspace": await find_workspace(self, slug)}
 
@@ -183,19 +176,16 @@ def _capabilities(value: object) -> dict[str, str | list[str]]:
     return found
 
 
-def _edits(values: Mapping[str, object], present: Mapping[str, object]) -> list[NoteEdit]:
-    """What writes these values; None leaves one as it is. ActRefusedError, EditRefusedError."""
-    level = values["default_trust_level"]
-    given = {**values}
-    if level:
-        given["default_trust_level"] = trust_level_of(str(level))
-    if values["capabilities"] is not None:
-        _check(values["capabilities"])
-        given["capabilities"] = json.dumps(values["capabilities"], ensure_ascii=False)
+def _edits(change: WorkspaceChange, present: Mapping[str, object]) -> list[NoteEdit]:
+    """ActRefusedError, EditRefusedError."""
+    values = change.model_dump(exclude_none=True)
+    if level := change.default_trust_level:
+        values["default_trust_level"] = trust_level_of(level)
+    if change.capabilities is not None:
+        _check(change.capabilities)
+        values["capabilities"] = json.dumps(change.capabilities, ensure_ascii=False)
     edits: list[NoteEdit] = []
-    for key, value in given.items():
-        if value is None:
-            continue
+    for key, value in values.items():
         text = " ".join(str(value).split())
         if text:
             edits.append(SetKey(key, text))
@@ -204,8 +194,8 @@ def _edits(values: Mapping[str, object], present: Mapping[str, object]) -> list[
     return edits
 
 
-def _check(capabilities: object) -> None:
-    for kind, one in capabilities.items() if isinstance(capabilities, dict) else ():
+def _check(capabilities: Mapping[str, str | list[str]]) -> None:
+    for kind, one in capabilities.items():
         if kind not in _KINDS or (isinstance(one, str) and one not in {_ALL, "none"}):
             raise EditRefusedError(
                 f"capabilities names {', '.join(_KINDS)}, each as all, none or a list of names"

@@ -38,7 +38,7 @@ async def test_a_conversation_begins_with_what_its_workspace_says(vault):
         assert run.options["working_directory"] == "Projects/garden"
         session = await module.request("GET", f"/{only(events, 'done')['sessionId']}")
         assert session["workspaceId"] == "my-garden"
-        body = {"default_trust_level": "sandboxed", "model": ""}
+        body = {"defaultTrustLevel": "sandboxed", "model": "", "unknown": 1}
         changed = (await module.request("PUT", f"{_AT}/my-garden", body=body))["workspace"]
         assert (changed["default_trust_level"], changed["model"]) == ("sandboxed", None)
         assert changed["working_directory"] == "Projects/garden"
