@@ -132,7 +132,7 @@ class AgentRunner:
         """Without a container, all work without folders beside the vault, some without a shell."""
         grant, who = self.grant(request), request.definition.who
         within = replace(grant, outside=(), native=(), bash=False)
-        if self._is_offline:
+        if self.is_offline:
             if request.input is not None:  # nothing is done then
                 return GrantHere(grant=within)
             needs = f"{who} needs a model, and there is none; see `parachute auth status`"
@@ -157,7 +157,7 @@ class AgentRunner:
         )
 
     @property
-    def _is_offline(self) -> bool:
+    def is_offline(self) -> bool:
         return self._parts.services.backend.name == "offline"
 
     def _check(self, request: RunRequest, obstacle: str | None) -> None:
@@ -168,7 +168,7 @@ class AgentRunner:
         if objection is not None:
             raise ActRefusedError(f"{request.definition.who} does not begin: {objection}")
         if obstacle is not None:
-            raise (AgentUnavailableError if self._is_offline else ActRefusedError)(obstacle)
+            raise (AgentUnavailableError if self.is_offline else ActRefusedError)(obstacle)
 
     def _objection(self, request: RunRequest) -> str | None:
         definition, session, taints = request.definition, request.session, self._parts.guards.taints

@@ -80,7 +80,7 @@ class ModuleAgents:
 
     @property
     def has_model(self) -> bool:
-        return self._runs.services.backend.name != "offline"
+        return not self._runs.is_offline
 
     async def run(
         self, agent: str, prompt: str, options: Mapping[str, object], caller: Caller
