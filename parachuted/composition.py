@@ -69,8 +69,8 @@ from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
 from parachuted.runs.curator import Curator, CuratorSessions
 from parachuted.runs.granted_vault import GrantedVaults
-from parachuted.runs.requested_run import AgentSandboxes, RunParts
-from parachuted.runs.run import RunServices
+from parachuted.runs.requested_run import AgentSandboxes
+from parachuted.runs.run import RunParts
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
 from parachuted.runs.task_reviews import RunRecovery, TaskReviews
@@ -128,8 +128,7 @@ class AgentParts:
     active_runs: ActiveRuns
     budget: Budget
     permissions: PermissionRequests
-    run_hooks: RunHooks
-    run_services: RunServices
+    run_parts: RunParts
     worker: Worker
     recovery: RunRecovery
 
@@ -313,27 +312,33 @@ def build_agents(
         runs_per_cause=limit.runs_per_cause,
     )
     budget = Budget(counts, watched.history, state, vault.elapsed.moment)
-    run_hooks = RunHooks(vault.store, bus, hooks, vault.strangers, causes.root_of)
+    taints = SessionTaints(state, clock)
+    permissions = PermissionRequests(
+        bus, clock, settings.agent.ask_s, never=state.table("permissions")
+    )
     active_runs = ActiveRuns()
-    services = RunServices(
+    parts = RunParts(
         backend=chosen.backend,
         model=chosen.model,
         accounts=RunAccounts(watched.history, watched.objects, causes),
         active_runs=active_runs,
-        bus=bus,
-        clock=clock,
-        audit=vault.audit,
+        vaults=vault.granted,
+        hooks=RunHooks(vault.store, bus, hooks, vault.strangers, causes.root_of),
+        guards=RunGuards(
+            taints=taints,
+            suggestions=vault.suggestions,
+            permissions=permissions,
+            answer_s=settings.conversation.ask_s,
+        ),
     )
     reviews = TaskReviews(
         state=state, pending=loop.reviews, queue=loop.queue, index=index, clock=clock
     )
     curator = Curator(
-        services=services,
-        hooks=run_hooks,
-        vaults=vault.granted,
+        parts=parts,
         watches=loop.watches,
         reviews=reviews,
-        sessions=CuratorSessions(state, SessionTaints(state, clock), chosen.backend.name),
+        sessions=CuratorSessions(state, taints, chosen.backend.name),
         undo=vault.undo,
         limits=limits_of_run(settings),
     )
@@ -341,11 +346,8 @@ def build_agents(
         chosen=chosen,
         active_runs=active_runs,
         budget=budget,
-        permissions=PermissionRequests(
-            bus, clock, settings.agent.ask_s, never=state.table("permissions")
-        ),
-        run_hooks=run_hooks,
-        run_services=services,
+        permissions=permissions,
+        run_parts=parts,
         worker=Worker(
             state=state,
             queue=loop.queue,
@@ -490,23 +492,12 @@ def _make_runner(
             private=(watched.home,),
             own_folders=own_folders,
         )
-    parts = RunParts(
-        services=agents.run_services,
-        vaults=vault.granted,
-        hooks=agents.run_hooks,
-        guards=RunGuards(
-            taints=SessionTaints(watched.state, watched.clock),
-            suggestions=vault.suggestions,
-            permissions=agents.permissions,
-            answer_s=watched.settings.conversation.ask_s,
-        ),
-        boxes=boxes,
-    )
     skills = AgentSkills(watched.root, user_home, vault.strangers)
     return AgentRunner(
-        parts,
+        agents.run_parts,
         _make_admission(watched.settings, agents),
         AgentBriefing(skills, tools, contexts),
+        boxes,
     )
 
 

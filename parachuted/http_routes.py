@@ -70,7 +70,7 @@ class HttpRoutes:
         sources = mcp.ClientSources(
             vaults=vault.granted,
             suggestions=vault.suggestions,
-            hooks=self._agents.run_hooks,
+            hooks=self._agents.run_parts.hooks,
             holds=authenticator.holds,
             clock=watched.clock,
         )

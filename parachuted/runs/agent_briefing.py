@@ -70,8 +70,8 @@ class AgentBriefing:
         request, config = run.request, run.request.definition.config
         if request.is_strangers:
             run.taint.read("the prompt")
-        if request.session is not None and run.guards.taints is not None:
-            run.guards.taints.recall(request.session, run.taint)
+        if request.session is not None and run.parts.guards.taints is not None:
+            run.parts.guards.taints.recall(request.session, run.taint)
         prompt = await self._prompt(run)
         skills = await self.skills.find(config, request.options.folder, run.bounds)
         if (named := request.options.narrowing.skills) is not None:
@@ -79,8 +79,8 @@ class AgentBriefing:
         system = await self._system_prompt(run, skills)
         words, files = await self._attachments(run)
         tools = await self.tools.of_run(run, skills)
-        run.brief(prompt, system, tools, request.limits, written=run.written, model=config.model)
-        held = partial(run.services.active_runs.hold, run.active)
+        run.brief(prompt, system, tools, request.limits, model=config.model)
+        held = partial(run.parts.active_runs.hold, run.active)
         run.job = replace(
             run.job,
             prompt=f"{words}{prompt}",
@@ -175,7 +175,7 @@ class AgentTools:
             *(definition.tools(run.taint) if definition.tools else ()),
         ]
         if request.input is not None:
-            tools.append(question_tool(request.input, run.stepped, run.guards.answer_s))
+            tools.append(question_tool(request.input, run.stepped, run.parts.guards.answer_s))
         if run.suggestions is not None and request.may_read:
             suggesting = replace(run.suggestions.run, read=notes.seen.digests)
             tools.append(suggestion_tool(run.suggestions, suggesting))
@@ -221,7 +221,7 @@ class AgentTools:
 
 
 def _orchestrating_tools(run: RequestedRun) -> tuple[Tool, ...]:
-    config, suggestions = run.request.definition.config, run.guards.suggestions
+    config, suggestions = run.request.definition.config, run.parts.guards.suggestions
     if not config.orchestrates or not isinstance(suggestions, Suggestions):
         return ()
     scope = OrchestratorScope(

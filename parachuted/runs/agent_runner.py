@@ -13,7 +13,8 @@ from parachuted.agents.job import AgentResult, RunLimits, Tool
 from parachuted.errors import ActRefusedError, AgentUnavailableError
 from parachuted.runs.agent_briefing import AgentBriefing
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.requested_run import RequestedRun, RunParts
+from parachuted.runs.requested_run import AgentSandboxes, RequestedRun
+from parachuted.runs.run import RunParts
 from parachuted.runs.run_request import AgentDefinition, RunRequest
 from parachuted.tasks import Budget, Task
 from parachuted.vault import printable
@@ -80,19 +81,27 @@ class GrantHere:
 
 
 class AgentRunner:
-    def __init__(self, parts: RunParts, admission: RunAdmission, briefing: AgentBriefing) -> None:
-        self.admission, self.briefing, self._parts = admission, briefing, parts
+    """Without `boxes` no agent has a shell."""
+
+    def __init__(
+        self,
+        parts: RunParts,
+        admission: RunAdmission,
+        briefing: AgentBriefing,
+        boxes: AgentSandboxes | None = None,
+    ) -> None:
+        self.admission, self.briefing, self._parts, self._boxes = admission, briefing, parts, boxes
 
     async def run(self, request: RunRequest) -> AgentResult:
         """Raises ActRefusedError for what may not be, AgentUnavailableError when it could not begin
         and cost nothing, AgentStoppedError when it was ended, AgentFailedError when it did not end
         well.
         """
-        asked, definition = self._parts.services.active_runs.moment, request.definition
+        asked, definition = self._parts.active_runs.moment, request.definition
         here = await self.here(request)
         self._check(request, here.obstacle)
         async with self.admission.room(request):
-            run = RequestedRun(request, here.grant, self._parts)
+            run = RequestedRun(request, here.grant, self._parts, self._boxes)
             run.missing = here.missing
             if definition.config.requires_explicit_approval and not await run.may_begin():
                 raise ActRefusedError(
@@ -105,9 +114,9 @@ class AgentRunner:
 
     def end_process(self, run: str) -> None:
         """End the process that was kept after that run, if one was, and the session with it."""
-        services, sessions = self._parts.services, self._parts.hooks.sessions
-        services.active_runs.end("its conversation ended", lambda working: working.run == run)
-        sessions.close(run)
+        parts = self._parts
+        parts.active_runs.end("its conversation ended", lambda working: working.run == run)
+        parts.hooks.sessions.close(run)
 
     def grant(self, request: RunRequest) -> Grant:
         """Within what its module, its caller, and the agent that asks for it may."""
@@ -139,8 +148,7 @@ class AgentRunner:
             return GrantHere(grant=grant, obstacle=needs)
         problem = None
         if grant.needs_container:
-            boxes = self._parts.boxes
-            problem = _NO_BOXES if boxes is None else await boxes.problem()
+            problem = _NO_BOXES if self._boxes is None else await self._boxes.problem()
         if problem is None:
             return GrantHere(grant=grant)
         shell = ["a shell"] if grant.bash else []
@@ -158,7 +166,7 @@ class AgentRunner:
 
     @property
     def is_offline(self) -> bool:
-        return self._parts.services.backend.name == "offline"
+        return self._parts.backend.name == "offline"
 
     def _check(self, request: RunRequest, obstacle: str | None) -> None:
         request.caller.check()

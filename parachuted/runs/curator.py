@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parachuted.access.caller import Caller, WorkChain, WorkRequest
-from parachuted.access.grant import CallerGrant, Grant, curator_grant
+from parachuted.access.grant import Grant, curator_grant
 from parachuted.access.private_text import without_private
 from parachuted.access.strangers import SessionTaints, Taint
 from parachuted.agents.digest import find_generated
@@ -37,11 +37,9 @@ from parachuted.history.run_account import NAME, RunAccount
 from parachuted.history.undo import Undo
 from parachuted.hooks import event_data
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.context_tools import ContextTools
-from parachuted.runs.granted_vault import GrantedVaults
-from parachuted.runs.run import Run, RunServices
+from parachuted.runs.run import Run, RunParts
 from parachuted.runs.run_guard import RunGuard
 from parachuted.runs.task_reviews import TaskReviews
 from parachuted.state import StateStore
@@ -50,7 +48,6 @@ from parachuted.vault import (
     Author,
     ObjectStore,
     VaultPath,
-    WriteResult,
     changed_units,
     diff_of,
     meaning,
@@ -188,9 +185,7 @@ _NOT_WATCHED = "no longer watched"
 
 @dataclass(frozen=True, kw_only=True)
 class Curator:
-    services: RunServices
-    hooks: RunHooks
-    vaults: GrantedVaults
+    parts: RunParts
     watches: WatchRegistry
     reviews: TaskReviews
     sessions: CuratorSessions
@@ -199,7 +194,7 @@ class Curator:
 
     async def perform(self, task: Task) -> RunOutcome:
         """Raises AgentUnavailableError, StorageFailedError or OSError: to be tried later."""
-        asked = self.services.active_runs.moment
+        asked = self.parts.active_runs.moment
         await asyncio.to_thread(self._refuse_conflict, VaultPath(task.watcher))
         looked = await self.reviews.look(task.watcher)
         run = await asyncio.to_thread(self._prepare, task, looked)
@@ -211,7 +206,7 @@ class Curator:
     def _refuse_conflict(self, watcher: VaultPath) -> None:
         """Conflict markers in the watcher's own note are a person's to resolve."""
         with contextlib.suppress(NotFoundError, PathRefusedError):
-            line = conflict_line(self.vaults.store.read(watcher).data)
+            line = conflict_line(self.parts.vaults.store.read(watcher).data)
             if line is not None:
                 raise AgentUnavailableError(
                     f"{printable(watcher)} has conflict markers (line {line}); resolve them, and "
@@ -219,7 +214,7 @@ class Curator:
                 )
 
     def _prepare(self, task: Task, looked: Sequence[PendingChange]) -> CuratorRun:
-        store, watcher = self.vaults.store, VaultPath(task.watcher)
+        store, watcher = self.parts.vaults.store, VaultPath(task.watcher)
         hides = store.root.ignore.hides
         reviews = [
             review
@@ -247,14 +242,7 @@ class Curator:
         session = self.sessions.recall(task.watcher, run.taint)
         self._read_differences(run.taint, reviews)
         prompt = prompt_for(watcher, _own_text(tools, watcher), changes)
-        run.brief(
-            prompt,
-            SYSTEM_PROMPT,
-            tools.tools(),
-            self.limits,
-            written=run.written,
-            changes=changes,
-        )
+        run.brief(prompt, SYSTEM_PROMPT, tools.tools(), self.limits, changes=changes)
         run.job = replace(
             run.job,
             session_id=session,
@@ -270,12 +258,12 @@ class Curator:
         )
 
     def _modified(self, path: str) -> int:
-        entry = self.vaults.index.get(path)
+        entry = self.parts.vaults.index.get(path)
         return entry.mtime_ns if entry is not None else 0
 
     def _generated(self, own: VaultPath) -> tuple[str, ...] | None:
         """The lines of the generated section as a run left them, where it was edited since."""
-        store = self.vaults.store
+        store = self.parts.vaults.store
         try:
             present = find_generated(parse_note(store.read(own).data))
         except ParachuteError:  # the agent will get the same message
@@ -293,7 +281,7 @@ class Curator:
 
     def _read_differences(self, taint: Taint, reviews: Sequence[PendingChange]) -> None:
         """What its prompt shows it has read before it begins."""
-        strangers, objects = self.vaults.strangers, self.vaults.store.objects
+        strangers, objects = self.parts.vaults.strangers, self.parts.vaults.store.objects
         for review in reviews:
             if review.source and strangers.is_place(review.source):
                 taint.read(review.source)
@@ -323,33 +311,24 @@ class CuratorRun(Run):
     def __init__(
         self, curator: Curator, task: Task, looked: Sequence[PendingChange], grant: Grant
     ) -> None:
-        self.taint, self.written = Taint(), list[WriteResult]()
         run = str(task.run)
-        caller = Caller(
+        self._caller = Caller(
             causes=task.causes,
             request=WorkRequest(by="event", entry="bubble"),
             chain=WorkChain(run=run, depth=1),
         )
-        hooks = AgentHooks(
-            curator.hooks,
-            run,
+        super().__init__(
+            curator.parts,
+            task,
             NAME,
-            self.taint,
-            cause=curator.hooks.cause_of(task, NAME),
-            caller=lambda: caller,
+            author=Author(by=NAME, run=run, causes=task.causes),
+            guard=RunGuard(grant=grant, taint=Taint()),
+            bounds=ModuleBounds(who="this task", reads=grant.reads, writes=grant.writes),
         )
-        super().__init__(curator.services, hooks, task, NAME)
-        self._curator, self._looked, self._grant = curator, looked, grant
-        self.vault = curator.vaults.of_run(
-            ModuleBounds(who="this task", reads=grant.reads, writes=grant.writes),
-            Author(by=NAME, run=run, causes=task.causes),
-            run=RunGuard(grant=grant, taint=self.taint),
-            caller=lambda: caller,
-            wrote=self.written.append,
-        )
+        self._curator, self._looked = curator, looked
 
-    def reach(self) -> CallerGrant:
-        return CallerGrant(self._grant.reads, self._grant.writes)
+    def caller(self) -> Caller:
+        return self._caller
 
     async def work(self) -> RunOutcome:
         """Raises AgentUnavailableError and AgentStoppedError where it is to be tried again."""
@@ -379,7 +358,7 @@ class CuratorRun(Run):
     async def settle(self, outcome: RunOutcome, error: BaseException | None) -> bool:
         """What was reviewed is closed, unless the run failed; what is tried again is taken back."""
         if error is None:
-            await self._until_stored(self._close, outcome, self.services.clock())
+            await self._until_stored(self._close, outcome, self.parts.clock())
             return True
         if not isinstance(error, AgentUnavailableError) or self.account.written:
             self._curator.sessions.drop(self.task.watcher, self.taint)
@@ -422,9 +401,9 @@ class CuratorRun(Run):
                 await asyncio.sleep(_STORAGE_CHECK_S)
 
     async def _close(self, outcome: RunOutcome, at: datetime) -> None:
-        store, account = self._curator.vaults.store, self.account
+        store, account = self.parts.vaults.store, self.account
         await store.notice([written.path for written in account.written if written.changed])
-        await asyncio.to_thread(self.services.accounts.close, account, outcome, at)
+        await asyncio.to_thread(self.parts.accounts.close, account, outcome, at)
         self._curator.sessions.keep(account, self.taint)
         is_failed = outcome.result == "failed"
         await self._curator.reviews.close(self.task, self._looked, failed=is_failed)
@@ -438,11 +417,11 @@ class CuratorRun(Run):
                     "some text of a run that was ended stays",
                     extra={"run": self.id, "path": printable(note.path)},
                 )
-        store = self._curator.vaults.store
+        store = self.parts.vaults.store
         await store.notice([note.path for note in reverted if note.changed])
         self.account.written = ()
         await self._curator.reviews.settle(self._looked, failed=True)
-        await asyncio.to_thread(self.services.accounts.wait, self.account, reason)
+        await asyncio.to_thread(self.parts.accounts.wait, self.account, reason)
 
 
 class CuratorSessions:

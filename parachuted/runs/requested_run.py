@@ -34,18 +34,16 @@ from parachuted.agents.sandbox.proxy import Proxy, open_proxy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import StorageFailedError, storage_errors
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.agent_tools import ServerToolCalls
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.checkout import Checkout, CheckoutResult
-from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.outside_folders import OutsideCopies, copy_outside
-from parachuted.runs.run import Run, RunServices
-from parachuted.runs.run_guard import NativeGate, RunGuard, RunGuards, RunSuggestions
+from parachuted.runs.run import Run, RunParts
+from parachuted.runs.run_guard import NativeGate, RunGuard, RunSuggestions
 from parachuted.runs.run_request import CurrentRun, RunRequest
 from parachuted.suggestions import SuggestingRun
 from parachuted.tasks import RunOutcome
-from parachuted.vault import Author, Store, VaultIndex, WriteResult
+from parachuted.vault import Author, Store, VaultIndex
 
 log = logging.getLogger(__name__)
 
@@ -60,17 +58,6 @@ _NEARLY_FULL = 160_000  # tokens: 80 % of the window that models have at least
 _MOST_TOLD = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunParts:
-    """What every requested run works with."""
-
-    services: RunServices
-    vaults: GrantedVaults
-    hooks: RunHooks
-    guards: RunGuards
-    boxes: AgentSandboxes | None = None
-
-
 class RequestedRun(Run):
     """`missing` is what it wanted and cannot have here."""
 
@@ -78,57 +65,54 @@ class RequestedRun(Run):
     missing: str | None = None
     server_calls: ServerToolCalls | None = None
 
-    def __init__(self, request: RunRequest, grant: Grant, parts: RunParts) -> None:
+    def __init__(
+        self,
+        request: RunRequest,
+        grant: Grant,
+        parts: RunParts,
+        boxes: AgentSandboxes | None = None,
+    ) -> None:
         definition, options, caller = request.definition, request.options, request.caller
-        task, guards = request.task(parts.services.clock()), parts.guards
-        self.request, self.grant = request, grant
+        task, agent = request.task(parts.clock()), definition.name
+        self.request, self._boxes, self.sessions = request, boxes, parts.hooks.sessions
         self.entry, self.follower = request.entry, request.follower
-        self.guards, self.sessions, self._boxes = guards, parts.hooks.sessions, parts.boxes
-        self.taint = Taint()
-        self.taint.read_by(caller.taint, "by who asked it")  # the prompt may hold it
-        self.written: list[WriteResult] = []
         self.talks_in = options.conversation_id or request.session or ""
         self._answer, self._has_ended, self._is_nearly_full = "", False, False
         self._within = CurrentRun(
             grant=grant, asker=caller, module=definition.module, may_write=request.may_write
         )
-        hooks = AgentHooks(
-            parts.hooks,
-            str(task.run),
-            definition.name,
-            self.taint,
-            session=options.conversation_id,
-            folder=options.folder or options.about_folder,
-            cause=parts.hooks.cause_of(task, definition.name),
-            caller=self._lent_caller,
-        )
-        super().__init__(parts.services, hooks, task, definition.name)
-        self.author = Author(
-            by=f"module:{self.agent}" if self.module else f"agent:{self.agent}",
-            run=self.id,
-            causes=task.causes,
-            key=caller.request.key if caller.grant.is_limited else "",
-        )
+        taint = Taint()
+        taint.read_by(caller.taint, "by who asked it")  # the prompt may hold it
         self.suggestions: RunSuggestions | None = None
-        if guards.suggestions is not None:
+        if parts.guards.suggestions is not None:
             suggesting = SuggestingRun(
-                agent=self.agent,
+                agent=agent,
                 sees=lambda path: grant.may_read(path) or grant.may_write(path),
                 session=request.session or "",
-                run=self.id,
+                run=str(task.run),
                 causes=task.causes,
-                is_tainted=lambda: bool(self.taint),
+                is_tainted=lambda: bool(taint),
             )
-            self.suggestions = RunSuggestions(sink=guards.suggestions, run=suggesting)
-        self.guard = RunGuard(
-            grant=grant,
-            taint=self.taint,
-            ask=self._ask_person,
-            put_forward=self.suggestions.put_forward if self.suggestions is not None else None,
-        )
-        self.bounds = ModuleBounds.of_agent(definition.who, grant)
-        self.vault = parts.vaults.of_run(
-            self.bounds, self.author, run=self.guard, caller=self.caller, wrote=self.written.append
+            self.suggestions = RunSuggestions(sink=parts.guards.suggestions, run=suggesting)
+        super().__init__(
+            parts,
+            task,
+            agent,
+            author=Author(
+                by=f"module:{agent}" if definition.module else f"agent:{agent}",
+                run=str(task.run),
+                causes=task.causes,
+                key=caller.request.key if caller.grant.is_limited else "",
+            ),
+            guard=RunGuard(
+                grant=grant,
+                taint=taint,
+                ask=self._ask_person,
+                put_forward=self.suggestions.put_forward if self.suggestions else None,
+            ),
+            bounds=ModuleBounds.of_agent(definition.who, grant),
+            session=options.conversation_id,
+            folder=options.folder or options.about_folder,
         )
 
     def caller(self) -> Caller:
@@ -147,15 +131,15 @@ class RequestedRun(Run):
             request=replace(asked.request, is_valid=is_valid),
         )
 
-    def _lent_caller(self) -> Caller:
-        """What a module acts with: a run that read strangers' texts lends what it may write."""
+    def lent_caller(self) -> Caller:
+        """Once it has read strangers' text, it lends what it may still write."""
         own = self.caller()
         return (
             own.restricted_to(CallerGrant(writes=self.grant.tainted_writes)) if self.taint else own
         )
 
     def tool_caller(self) -> Caller:
-        lent, watched = self._lent_caller(), replace(self._within, watch=self.guard)
+        lent, watched = self.lent_caller(), replace(self._within, watch=self.guard)
         return replace(lent, chain=replace(lent.chain, within=watched))
 
     def reach(self) -> CallerGrant:
@@ -206,9 +190,9 @@ class RequestedRun(Run):
         # a run that was ended tells of no session, and may have gone on with one
         sessions = list(dict.fromkeys(filter(None, (self.session, request.session))))
         try:
-            self.guards.end(self.id, sessions, self.taint, self.agent)
+            self.parts.guards.end(self.id, sessions, self.taint, self.agent)
             await run_uninterrupted(
-                self.services.accounts.close, self.account, outcome, self.services.clock()
+                self.parts.accounts.close, self.account, outcome, self.parts.clock()
             )
         except StorageFailedError as refused:  # it counts as started, and the next start ends it
             log.warning(
@@ -256,13 +240,13 @@ class RequestedRun(Run):
         return await self.hooks.compacting(trigger, instructions)
 
     async def _ask_person(self, request: PermissionRequest) -> bool:
-        is_conversation = self.request.input is not None
-        return self.guards.permissions is not None and await self.guards.permissions.ask(
+        is_conversation, guards = self.request.input is not None, self.parts.guards
+        return guards.permissions is not None and await guards.permissions.ask(
             run=self.id,
             session=self.request.session,
             agent=self.agent,
             request=request,
-            wait_s=self.guards.answer_s if is_conversation else None,
+            wait_s=guards.answer_s if is_conversation else None,
             opened=self._show_permission,
         )
 
@@ -271,7 +255,7 @@ class RequestedRun(Run):
         said = self.request.input
         if said is None:
             return
-        said.expect(question.id, lambda value: self.guards.answer(question, value))
+        said.expect(question.id, lambda value: self.parts.guards.answer(question, value))
         tool, argument = _ASKED[question.kind]
         arguments, patterns = {argument: question.what}, question.patterns
         step = PermissionStep(id=question.id, tool=tool, arguments=arguments, patterns=patterns)

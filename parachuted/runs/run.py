@@ -1,4 +1,4 @@
-"""Run: one agent's work, from its grant to its receipt, with its lines in the audit.
+"""Run: one agent's work, from its grant to its receipt.
 
 `Run.perform` is the one life cycle of every agent's run. Kinds differ in how their prompt is built,
 and in what the end settles.
@@ -9,20 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 from parachuted.access.agent_config import module_of_agent
+from parachuted.access.caller import Caller
 from parachuted.access.grant import CallerGrant, Entry
-from parachuted.access.private_text import left_out_of
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
-from parachuted.agents.calling import CUT_SHORT, recorded_as
 from parachuted.agents.job import (
     Backend,
     ChangedNote,
@@ -32,33 +29,39 @@ from parachuted.agents.job import (
     TextStep,
     Tool,
     ToolCallStep,
-    ToolResult,
 )
-from parachuted.audit.chain import AuditEvent, AuditRecorder, EventType, NullAuditRecorder
 from parachuted.errors import AgentFailedError
-from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.runs.agent_hooks import AgentHooks
+from parachuted.runs.agent_hooks import AgentHooks, RunHooks
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVaults
+from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.run_guard import RunGuard, RunGuards
 from parachuted.tasks import RunOutcome, Task
-from parachuted.vault import WriteResult, printable
+from parachuted.vault import Author, WriteResult, printable
 
 log = logging.getLogger(__name__)
 
 _GRACE_S = 30.0
 _MOST_OBJECTIONS = 8
-_SHOWN = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunServices:
+class RunParts:
+    """What every run works with."""
+
     backend: Backend
     accounts: RunAccounts
     active_runs: ActiveRuns
-    bus: Bus
-    clock: Callable[[], datetime]
-    audit: AuditRecorder = field(default_factory=NullAuditRecorder)
+    vaults: GrantedVaults
+    hooks: RunHooks
+    guards: RunGuards
     model: str | None = None
+
+    @property
+    def clock(self) -> Callable[[], datetime]:
+        return self.vaults.store.clock
 
 
 class RunFollower(Protocol):
@@ -77,12 +80,47 @@ class Run(ABC):
     entry: Entry = "bubble"
     follower: RunFollower | None = None
 
-    def __init__(self, services: RunServices, hooks: AgentHooks, task: Task, agent: str) -> None:
-        self.services, self.hooks, self.task = services, hooks, task
+    def __init__(
+        self,
+        parts: RunParts,
+        task: Task,
+        agent: str,
+        *,
+        author: Author,
+        guard: RunGuard,
+        bounds: ModuleBounds,
+        session: str | None = None,
+        folder: str | None = None,
+    ) -> None:
+        """Hooks know it as part of that `session`, a conversation, in that `folder`."""
+        self.parts, self.task, self.author, self.bounds = parts, task, author, bounds
         self.id, self.agent, self.module = str(task.run), agent, module_of_agent(agent)
-        self.audit = RunAudit(services, task, agent)
+        self.guard, self.grant, self.taint = guard, guard.grant, guard.taint
+        self.written: list[WriteResult] = []
+        self.hooks = AgentHooks(
+            parts.hooks,
+            self.id,
+            agent,
+            self.taint,
+            session=session,
+            folder=folder,
+            cause=parts.hooks.cause_of(task, agent),
+            caller=self.lent_caller,
+        )
+        self.audit = RunAudit(parts.vaults.audit, parts.clock, parts.backend.name, task, agent)
+        self.vault = parts.vaults.of_run(
+            bounds, author, run=guard, caller=self.caller, wrote=self.written.append
+        )
         self._words: list[str] = []
         self._last_text = ""
+
+    @abstractmethod
+    def caller(self) -> Caller:
+        """On whose behalf its tools work."""
+
+    def lent_caller(self) -> Caller:
+        """What a module acts with that takes part by a hook."""
+        return self.caller()
 
     def brief(
         self,
@@ -91,21 +129,19 @@ class Run(ABC):
         tools: Sequence[Tool],
         limits: RunLimits,
         *,
-        written: Sequence[WriteResult],
         changes: Sequence[ChangedNote] = (),
         model: str | None = None,
     ) -> None:
-        """`written` is what its tools write, as it grows."""
-        now = self.services.clock()
+        now = self.parts.clock()
         self.account = RunAccount(
             task=self.task,
-            backend=self.services.backend.name,
-            model=model or self.services.model,
+            backend=self.parts.backend.name,
+            model=model or self.parts.model,
             started=now,
             changes=changes,
             prompt=prompt,
             system_prompt=system_prompt,
-            written=written,
+            written=self.written,
             agent=self.agent,
         )
         self.job = Job(
@@ -135,12 +171,12 @@ class Run(ABC):
         """
         with place or nullcontext():
             # from here on it counts in budgets, and the next start of the daemon ends it if need be
-            await run_uninterrupted(self.services.accounts.open, self.account)
+            await run_uninterrupted(self.parts.accounts.open, self.account)
         self.tell_follower()
         self.audit.record_start()
         error: BaseException | None = None
         try:
-            outcome = await self.services.active_runs.perform(self.active, self.work(), since=since)
+            outcome = await self.parts.active_runs.perform(self.active, self.work(), since=since)
         except AgentFailedError as failed:
             error, outcome = failed, RunOutcome(result="failed", reason=failed.message)
         except asyncio.CancelledError as cancelled:
@@ -162,8 +198,9 @@ class Run(ABC):
     async def settle(self, outcome: RunOutcome, error: BaseException | None) -> bool:
         """Record the end, after the work's error if any. False: it is tried again."""
 
-    @abstractmethod
-    def reach(self) -> CallerGrant: ...
+    def reach(self) -> CallerGrant:
+        """What it may read and write now."""
+        return CallerGrant(self.grant.reads, self.grant.writes)
 
     def may_go_on(self) -> bool:
         return True
@@ -220,7 +257,7 @@ class Run(ABC):
         try:
             async with (
                 asyncio.timeout(job.limits.timeout_s + _GRACE_S),
-                contextlib.aclosing(self.services.backend.run(job)) as steps,  # type: ignore[type-var]
+                contextlib.aclosing(self.parts.backend.run(job)) as steps,  # type: ignore[type-var]
             ):
                 async for step in steps:
                     self._take(step)
@@ -246,7 +283,7 @@ class Run(ABC):
             self._words.clear()
 
     def _broken(self, why: str) -> AgentFailedError:
-        return AgentFailedError(f"the backend {self.services.backend.name} broke: {why}")
+        return AgentFailedError(f"the backend {self.parts.backend.name} broke: {why}")
 
     def _publish(self, outcome: RunOutcome) -> None:
         account = self.account
@@ -259,98 +296,4 @@ class Run(ABC):
         log.info("run ended", extra={**ended, "agent": account.agent})
         paths = [printable(path) for path in account.net]
         cost = account.cost.cost_usd if account.cost else 0.0
-        self.services.bus.publish("run.finished", **ended, paths=paths, cost_usd=cost)
-
-
-class RunAudit:
-    def __init__(self, services: RunServices, task: Task, agent: str) -> None:
-        self._services, self._task, self._agent = services, task, agent
-        self._module = module_of_agent(agent) or agent
-        self._backend = f"agents.{services.backend.name}"
-        self._calls: Counter[tuple[str, bool]] = Counter()
-        self._started_at = time.perf_counter()
-
-    def record_start(self) -> None:
-        self._record("agent_start", "agents", self._backend, self._task.watcher)
-
-    def record_end(self, outcome: RunOutcome) -> None:
-        took = (time.perf_counter() - self._started_at) * 1000
-        error = "the run failed; its record says why" if outcome.result == "failed" else None
-        endpoint = f"{self._backend}: {outcome.result}"
-        self._record("agent_end", "agents", endpoint, self._task.watcher, took=took, error=error)
-
-    def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        return tuple(replace(tool, call=self._counted_call(tool)) for tool in tools)
-
-    def record_refused(self, step: Step) -> None:
-        """A call that no tool has seen: of an unknown name, or with bad arguments."""
-        if not isinstance(step, ToolCallStep):
-            return
-        key = (step.tool, step.result.is_error)
-        if self._calls[key]:
-            self._calls[key] -= 1
-        elif step.result.is_error:
-            self.record_call(step.tool, step.arguments, step.result, 0.0)
-            self._calls[key] -= 1
-
-    def record_call(
-        self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float
-    ) -> None:
-        self._calls[name, result.is_error] += 1
-        path = arguments.get("file_path", arguments.get("path"))
-        recorded, error = recorded_as(name, result)
-        self._record(
-            "mcp_call",
-            self._module,
-            f"{self._module}.{recorded}{left_out_of(result.text)}",
-            *([path[:_SHOWN]] if isinstance(path, str) else []),
-            took=took,
-            error=error,
-        )
-
-    def _counted_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
-        async def call(arguments: Mapping[str, object]) -> ToolResult:
-            started = time.perf_counter()
-            result = CUT_SHORT
-            try:
-                result = await tool.call(arguments)
-            finally:
-                took = (time.perf_counter() - started) * 1000
-                self.record_call(tool.name, arguments, result, took)
-            return result
-
-        return call
-
-    def _record(
-        self,
-        kind: EventType,
-        module: str,
-        endpoint: str,
-        *paths: str,
-        took: float = 0.0,
-        error: str | None = None,
-    ) -> None:
-        self._services.audit.record(
-            AuditEvent(
-                timestamp=self._services.clock(),
-                event_type=kind,
-                source_type="agent",
-                source_id=self._agent,
-                target_module=module,
-                target_endpoint=endpoint,
-                duration_ms=took,
-                success=error is None,
-                error=error,
-                paths=[_printable(path) for path in paths],
-                causes=self._task.causes,
-                run=self._task.run,
-            )
-        )
-
-
-def _printable(path: str) -> str:
-    """A path that an agent named need not be one: half of a character cannot be encoded."""
-    try:
-        return printable(path)
-    except UnicodeEncodeError:
-        return path.encode("utf-8", "backslashreplace").decode()
+        self.parts.hooks.publish("run.finished", **ended, paths=paths, cost_usd=cost)

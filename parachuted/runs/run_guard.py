@@ -28,7 +28,7 @@ from parachuted.agents.permission import (
 )
 from parachuted.errors import ActRefusedError, EditRefusedError
 from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.run import RunAudit
+from parachuted.runs.run_audit import RunAudit
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion
 from parachuted.suggestions.payload import ProposalSink
 from parachuted.vault import NOTE_SUFFIXES, printable

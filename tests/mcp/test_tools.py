@@ -104,7 +104,8 @@ async def test_hooks_are_asked_about_a_call_and_hear_of_it(live: Live, vault: Pa
     save(vault / "a.md", "# A\n")
     async with live() as daemon_rig:
         asker = ScriptedHooks({"tool.before": HookDecision(allowed=False, reason="hands off")})
-        daemon_rig.daemon.agents.run_hooks.asker = asker
+        hooks = daemon_rig.daemon.agents.run_parts.hooks
+        hooks.asker = asker
         async with client(daemon_rig) as peer:
             assert "hands off" in await refused(peer, "write_note", path="b.md", text="# B\n")
             assert not (vault / "b.md").exists()
@@ -112,7 +113,7 @@ async def test_hooks_are_asked_about_a_call_and_hear_of_it(live: Live, vault: Pa
         assert (asked.event, asked.data["tool_name"]) == ("tool.before", "write_note")
         assert asked.data["agent_type"] == "mcp:test"
 
-        daemon_rig.daemon.agents.run_hooks.asker = ScriptedHooks({"tool.after": HookDecision()})
+        hooks.asker = ScriptedHooks({"tool.after": HookDecision()})
         async with client(daemon_rig) as peer:
             await call(peer, "read_note", path="a.md")
         assert [one["tool_name"] for one in daemon_rig.reported("tool.after")] == ["read_note"]

@@ -38,8 +38,8 @@ from parachuted.runs.agent_runner import AgentRunner, RunAdmission
 from parachuted.runs.agent_tools import ModuleTrust, ServerTools
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
-from parachuted.runs.requested_run import AgentSandboxes, RunParts
-from parachuted.runs.run import RunServices
+from parachuted.runs.requested_run import AgentSandboxes
+from parachuted.runs.run import RunParts
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
 from parachuted.search import IndexUpdate
@@ -118,31 +118,23 @@ class AgentsRig:
             runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause
         )
         self.budget = Budget(counts, rig.history, rig.state, rig.clock)
-        self.services = RunServices(
-            backend=backend,
-            accounts=RunAccounts(rig.history, rig.objects, Causes(rig.state)),
-            active_runs=at_work,
-            bus=rig.bus,
-            clock=rig.clock,
-            audit=rig.audit,
-        )
         self.admission = RunAdmission(
             self.budget, LIMITS, is_paused=is_paused, concurrency=concurrency
         )
-        self.guards = RunGuards(**guards)
         parts = RunParts(
-            services=self.services,
+            backend=backend,
+            accounts=RunAccounts(rig.history, rig.objects, Causes(rig.state)),
+            active_runs=at_work,
             vaults=rig.vaults,
             hooks=RunHooks(rig.store, rig.bus, asker),
-            guards=self.guards,
-            boxes=boxes,
+            guards=RunGuards(**guards),
         )
         briefing = AgentBriefing(
             AgentSkills(rig.root, rig.folder / "person", Strangers()),
             AgentTools(ModulesRig(tools, call_tool, standing), servers),
             ContextAssembly(rig.library.index, lambda _path: ()),
         )
-        self.runner = make_runner(parts, self.admission, briefing)
+        self.runner = make_runner(parts, self.admission, briefing, boxes)
 
     def of(self, approved: ApprovedModule) -> ModuleAgents:
         """That module's."""

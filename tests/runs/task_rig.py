@@ -13,7 +13,7 @@ from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import NotFoundError
 from parachuted.hooks import HookDecision, HookEvent, Hooks
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
-from parachuted.runs.run import RunAudit
+from parachuted.runs.run_audit import RunAudit
 from parachuted.tasks import Task
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -57,9 +57,7 @@ def make_task(watcher: str = "w.md") -> Task:
 
 
 def make_audit(recorder: AuditRecorder, watcher: str = "w.md", agent: str = "helper") -> RunAudit:
-    backend = SimpleNamespace(name="scripted")
-    services = SimpleNamespace(audit=recorder, clock=lambda: NOON, backend=backend)
-    return RunAudit(services, make_task(watcher), agent)
+    return RunAudit(recorder, lambda: NOON, "scripted", make_task(watcher), agent)
 
 
 def make_hooks(

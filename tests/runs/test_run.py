@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.grant import CallerGrant
+from parachuted.access.caller import Caller
+from parachuted.access.grant import Grant
+from parachuted.access.strangers import Taint
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Backend, TextStep, Tool, ToolCallStep, ToolResult
@@ -16,14 +18,17 @@ from parachuted.errors import AgentFailedError, AgentStoppedError
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.keys import NOWHERE
-from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.run import Run, RunServices
+from parachuted.runs.agent_hooks import RunHooks
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVaults
+from parachuted.runs.run import Run, RunParts
+from parachuted.runs.run_guard import RunGuard, RunGuards
 from parachuted.state import open_state
 from parachuted.tasks import Causes, RunOutcome
 from parachuted.testing import ScriptedBackend, say, use
-from parachuted.vault import History, ObjectStore
+from parachuted.vault import Author, History, ObjectStore, Store, VaultRoot
 from tests.modules.module_rig import MemoryAudit
-from tests.runs.task_rig import JOB, NOON, make_audit, make_hooks, make_task
+from tests.runs.task_rig import JOB, NOON, make_audit, make_task
 
 TASK = make_task()
 DONE = RunOutcome(result="unchanged", reason="done")
@@ -37,8 +42,16 @@ class SmallRun(Run):
     cancelled = "nobody waits for it"
     is_final = True
 
-    def __init__(self, services: RunServices, hooks: AgentHooks) -> None:
-        super().__init__(services, hooks, TASK, agent="helper")
+    def __init__(self, parts: RunParts) -> None:
+        grant = Grant(agent="helper", reads=NOWHERE, writes=NOWHERE, tainted_writes=NOWHERE)
+        super().__init__(
+            parts,
+            TASK,
+            "helper",
+            author=Author(by="agent:helper"),
+            guard=RunGuard(grant=grant, taint=Taint()),
+            bounds=ModuleBounds.of_agent("the helper agent", grant),
+        )
         self.act: Callable[[], Awaitable[RunOutcome]] = nothing
         self.closed: list[tuple[RunOutcome, BaseException | None]] = []
         self.account = RunAccount(
@@ -59,36 +72,38 @@ class SmallRun(Run):
         self.closed.append((outcome, error))
         return self.is_final
 
-    def reach(self) -> CallerGrant:
-        return CallerGrant(NOWHERE, NOWHERE)
+    def caller(self) -> Caller:
+        return Caller()
 
 
 class RunRig:
     refusal: str | None = None
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.events: list[Event] = []
         self.audited: list[AuditEvent] = []
         self.history, self.objects = History(folder / "history.db"), ObjectStore(folder / "objects")
         self.state = open_state(folder / "state.journal")
         self.bus, self.active_runs = Bus(lambda: NOON), ActiveRuns()
         self.bus.subscribe(self.events.append)
-        self.hooks = make_hooks()
         self.run = self.run_with(ScriptedBackend())
 
     def record(self, event: AuditEvent) -> None:
         self.audited.append(event)
 
     def run_with(self, backend: Backend) -> SmallRun:
-        services = RunServices(
+        root = VaultRoot(self.folder)
+        store = Store(root, self.objects, self.history, lambda: NOON)
+        parts = RunParts(
             backend=backend,
             accounts=RunAccounts(self.history, self.objects, Causes(self.state)),
             active_runs=self.active_runs,
-            bus=self.bus,
-            clock=lambda: NOON,
-            audit=self,
+            vaults=GrantedVaults(store, None, None, self),
+            hooks=RunHooks(store, self.bus),
+            guards=RunGuards(),
         )
-        return SmallRun(services, self.hooks)
+        return SmallRun(parts)
 
     async def perform(self) -> RunOutcome:
         return await self.run.perform(since=self.active_runs.moment)

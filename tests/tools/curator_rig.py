@@ -16,7 +16,8 @@ from parachuted.hooks import Hooks
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.curator import Curator, CuratorSessions
 from parachuted.runs.granted_vault import GrantedVaults
-from parachuted.runs.run import RunServices
+from parachuted.runs.run import RunParts
+from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 from parachuted.tasks import RunOutcome
 from parachuted.testing import ScriptedBackend
@@ -66,17 +67,17 @@ class CuratorRig(ReconcilerRig):
         taints: SessionTaints | None = None,
     ) -> Curator:
         bus = self.bus
-        services = RunServices(
+        strangers = strangers or Strangers()
+        parts = RunParts(
             backend=backend,
             accounts=RunAccounts(self.history, self.objects, self.causes),
             active_runs=self.at_work,
-            bus=bus,
-            clock=self.clock,
+            vaults=GrantedVaults(self.store, self.index, None, strangers=strangers),
+            hooks=RunHooks(self.store, bus, asker, strangers, self.causes.root_of),
+            guards=RunGuards(taints=taints),
         )
         return Curator(
-            services=services,
-            hooks=RunHooks(self.store, bus, asker, strangers, self.causes.root_of),
-            vaults=GrantedVaults(self.store, self.index, None, strangers=strangers or Strangers()),
+            parts=parts,
             watches=self.watches,
             reviews=self.task_reviews,
             sessions=CuratorSessions(self.state, taints, backend.name),
