@@ -445,7 +445,7 @@ def build_modules(
     sources = ModuleContextSources(
         vaults=vault.granted,
         folder=watched.folder,
-        outside=OutsideAccess(user_home=user_home, kept_out=(home, folder), own=own_folders),
+        outside=OutsideAccess(user_home=user_home, excluded=(home, folder), own=own_folders),
         agents_of=agents_of,
         suggestions=vault.suggestions,
         exchange=exchange,

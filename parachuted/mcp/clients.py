@@ -70,7 +70,7 @@ class McpClient:
         self._has_written = False
         suggesting = SuggestingRun(
             agent=self.by,
-            sees=self._sees,
+            sees=self._may_read,
             is_tainted=lambda: bool(self.taint),
             read=self.seen.digests,
         )
@@ -109,7 +109,7 @@ class McpClient:
                     store = self._sources.vaults.store
                     await asyncio.to_thread(act.end, store, act.reason, is_durable=False)
 
-    def _sees(self, path: str) -> bool:
+    def _may_read(self, path: str) -> bool:
         return self.vault.files.bounds.may_read(path)
 
     def _author(self, _call: CallRecord | None) -> Author:

@@ -152,25 +152,25 @@ async def address_of(definition: ServerDefinition) -> AsyncIterator[tuple[Any, A
 async def container_of(
     running: AbstractAsyncContextManager[Container],
 ) -> AsyncIterator[tuple[Any, Any]]:
-    heard, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    write, asked = anyio.create_memory_object_stream[SessionMessage](0)
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def listen() -> None:
-        async with heard:
+        async with incoming:
             while line := await container.stdout.readline():
                 try:
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                 except ValueError:
                     continue  # anything else was printed
-                await heard.send(SessionMessage(message))
+                await incoming.send(SessionMessage(message))
             raise await ended()
 
     async def ended() -> ModuleFailedError:
         return ModuleFailedError(f"it ended with code {await container.wait()}")
 
     async def speak() -> None:
-        async with asked:
-            async for sent in asked:
+        async with outgoing:
+            async for sent in outgoing:
                 text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
                     await container.write(text.encode() + b"\n")

@@ -95,7 +95,7 @@ class McpProtocol:
         self, ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         offered = self._tools.offered(_asked(ctx).client.identity)
-        return types.ListToolsResult(tools=[_definition(tool.shown) for tool in offered])
+        return types.ListToolsResult(tools=[_definition(tool.description) for tool in offered])
 
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
@@ -116,9 +116,9 @@ class McpProtocol:
         """Some notes by path, without strangers' unless the client has read one."""
         client = _asked(ctx).client
         query = NoteQuery(limit=_PAGE, after=params.cursor if params is not None else None)
-        sees = client.vault.files.bounds.may_read
+        may_read = client.vault.files.bounds.may_read
         try:
-            page = await asyncio.to_thread(self._vaults.search.catalogue.notes, query, sees)
+            page = await asyncio.to_thread(self._vaults.search.catalogue.notes, query, may_read)
         except ValueError as error:
             raise MCPError(types.INVALID_PARAMS, "invalid cursor") from error
         resources = [
@@ -163,18 +163,18 @@ class McpProtocol:
         return types.ReadResourceResult(contents=[content])
 
 
-def _definition(shown: ToolDescription) -> types.Tool:
-    is_read_only = shown.capability == "read"
+def _definition(description: ToolDescription) -> types.Tool:
+    is_read_only = description.capability == "read"
     hints = types.ToolAnnotations(
         read_only_hint=is_read_only,
-        destructive_hint=None if is_read_only else shown.is_destructive,
-        idempotent_hint=True if shown.is_idempotent else None,
+        destructive_hint=None if is_read_only else description.is_destructive,
+        idempotent_hint=True if description.is_idempotent else None,
     )
     return types.Tool(
-        name=shown.name,
-        description=shown.description,
-        input_schema=dict(shown.takes),
-        output_schema=dict(shown.answers) or None,
+        name=description.name,
+        description=description.description,
+        input_schema=dict(description.takes),
+        output_schema=dict(description.answers) or None,
         annotations=hints,
     )
 

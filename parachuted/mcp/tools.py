@@ -53,7 +53,7 @@ class ToolCall:
 
     client: McpClient
     api: ApiCall
-    given: Mapping[str, object]
+    arguments: Mapping[str, object]
 
     def touch(self, *paths: str) -> None:
         """Note the paths among the arguments, for the audit."""
@@ -71,9 +71,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedTool:
-    """`checked`: what arguments are checked by, where that says more than the schema shown."""
+    """`checked`: what arguments are checked by, where that says more than the description."""
 
-    shown: ToolDescription
+    description: ToolDescription
     call: Callable[[ToolCall], Awaitable[object]]
     checked: Schema | None = None
 
@@ -86,25 +86,25 @@ class McpTools:
         self._fixed = [
             # all that these do is done by a bounded vault, so keys with paths may call them
             ServedTool(
-                shown=replace(definition, for_path_keys=True),
+                description=replace(definition, for_path_keys=True),
                 call=partial(_call_note_tool, definition),
             )
             for definition in tools_in(NoteTools)
         ]
         self._fixed += [
-            ServedTool(shown=definition, call=partial(_call_method, definition, vault_tools))
+            ServedTool(description=definition, call=partial(_call_method, definition, vault_tools))
             for definition in tools_in(type(vault_tools))
         ]
 
     def offered(self, identity: Identity) -> list[ServedTool]:
         found: dict[str, ServedTool] = {}
         for tool in (*self._fixed, *self._of_modules()):
-            shown = tool.shown
-            grant = identity.grant(shown.module, shown.capability)
+            known = tool.description
+            grant = identity.grant(known.module, known.capability)
             if grant is not None and not identity.is_beyond(
-                grant, for_path_keys=shown.for_path_keys
+                grant, for_path_keys=known.for_path_keys
             ):
-                found.setdefault(shown.name, tool)
+                found.setdefault(known.name, tool)
         return list(found.values())
 
     async def call(
@@ -112,8 +112,8 @@ class McpTools:
     ) -> ToolResult:
         """Whatever is wrong comes back as an error result. Its `response` is the answer."""
         began = time.perf_counter()
-        found = [tool for tool in self.offered(client.identity) if tool.shown.name == name]
-        known = (tool.shown.name for tool in (*self._fixed, *self._of_modules()))
+        found = [tool for tool in self.offered(client.identity) if tool.description.name == name]
+        known = (tool.description.name for tool in (*self._fixed, *self._of_modules()))
         if not found and client.identity.has_paths and name in known:
             return ToolResult.refusal(BEYOND_PATHS)
         result = CUT_SHORT
@@ -156,7 +156,7 @@ class McpTools:
         ]
 
     def _module_tool(self, module: str, spec: ToolSpec, name: str) -> ServedTool:
-        shown = ToolDescription(
+        description = ToolDescription(
             name=name,
             description=spec.description,
             takes=_brief(spec.schema),
@@ -167,7 +167,9 @@ class McpTools:
         )
         checked = {"type": "object", **spec.schema}
         return ServedTool(
-            shown=shown, call=partial(self._call_module, module, spec.name), checked=checked
+            description=description,
+            call=partial(self._call_module, module, spec.name),
+            checked=checked,
         )
 
     async def _call_module(self, module: str, tool: str, call: ToolCall) -> object:
@@ -189,7 +191,7 @@ class McpTools:
             causes=(new_id("c", self._sources.clock()),),
             taint=client.taint,
         )
-        result = await self._modules.call_tool(module, tool, call.given, caller)
+        result = await self._modules.call_tool(module, tool, call.arguments, caller)
         body = result.body if isinstance(result, Response) else result
         if isinstance(result, Response) and result.status >= HTTPStatus.BAD_REQUEST:
             said = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
@@ -199,7 +201,7 @@ class McpTools:
 
 
 async def _call_note_tool(definition: ToolDefinition, call: ToolCall) -> object:
-    client, sent = call.client, call.given
+    client, sent = call.client, call.arguments
     call.touch(*(str(sent[name]) for name in ("path", "to") if name in sent))
     writing = partial(client.writing, request_id=call.api.id)
     tools = NoteTools(vault=client.vault, writing=writing, seen=client.seen)
@@ -207,7 +209,7 @@ async def _call_note_tool(definition: ToolDefinition, call: ToolCall) -> object:
 
 
 async def _call_method(definition: ToolDefinition, owner: object, call: ToolCall) -> object:
-    return await definition.call(owner, call, sent=call.given)
+    return await definition.call(owner, call, sent=call.arguments)
 
 
 def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
@@ -215,34 +217,36 @@ def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
 
     async def called(arguments: Mapping[str, object]) -> ToolResult:
         try:
-            answer = await tool.call(ToolCall(client=client, api=api, given=arguments))
+            answer = await tool.call(ToolCall(client=client, api=api, arguments=arguments))
         except ParachuteError as error:
             return refused(error)
         except web.HTTPException as error:
             return ToolResult.refusal(http_sentence(error))
         except Exception:
-            log.exception("a tool failed", extra={"tool": tool.shown.name, "request_id": api.id})
+            log.exception(
+                "a tool failed", extra={"tool": tool.description.name, "request_id": api.id}
+            )
             return ToolResult.refusal("something unexpected; `parachute logs` has it")
         document = answer if isinstance(answer, Mapping) else {"result": answer}
         return ToolResult(text=json_bytes(document).decode(), response=document)
 
-    shown = tool.shown
+    known = tool.description
     return Tool(
-        name=shown.name,
-        description=shown.description,
-        schema={"additionalProperties": False, **(tool.checked or shown.takes)},
+        name=known.name,
+        description=known.description,
+        schema={"additionalProperties": False, **(tool.checked or known.takes)},
         call=called,
-        server=shown.module,
+        server=known.module,
     )
 
 
 def _brief(schema: Schema) -> Schema:
     """As a model needs it: a call is checked by the whole of it."""
-    kept = {name: value for name, value in schema.items() if name != "additionalProperties"}
+    fields = {name: value for name, value in schema.items() if name != "additionalProperties"}
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
-        kept["properties"] = {name: brief(one) for name, one in properties.items()}
-    return {"type": "object", **kept}
+        fields["properties"] = {name: brief(one) for name, one in properties.items()}
+    return {"type": "object", **fields}
 
 
 def _short(schema: Schema) -> Schema:

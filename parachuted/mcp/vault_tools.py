@@ -68,11 +68,11 @@ class VaultTools:
         events = EventFilter.of_key(call.client.identity)
         changes: dict[str, Mapping[str, object]] = {}
         for event in self._bus.since(number if is_known else 0):
-            heard = event.visible_to(events) if event.event in _CHANGES else None
-            if heard is not None and self._may_be_named(call.client, heard):
-                path = str(heard.data["path"])
+            received = event.visible_to(events) if event.event in _CHANGES else None
+            if received is not None and self._may_be_named(call.client, received):
+                path = str(received.data["path"])
                 changes.pop(path, None)  # the last change is listed last
-                changes[path] = _change(heard)
+                changes[path] = _change(received)
                 if len(changes) == _MOST_CHANGES:
                     latest = event.id
                     break
@@ -161,10 +161,10 @@ class VaultTools:
     async def suggestions(self, call: ToolCall, limit: int = 50) -> Mapping[str, object]:
         listed = await self._suggested.listing("pending", limit=_between(limit))
         found = _document(listed)["suggestions"]
-        shown = [one for one in found if call.client.taint or one["origin"] not in ORIGINS]
+        visible = [one for one in found if call.client.taint or one["origin"] not in ORIGINS]
         return {
-            "suggestions": [_some(one, _SUGGESTION) for one in shown],
-            "left_out": len(found) - len(shown),
+            "suggestions": [_some(one, _SUGGESTION) for one in visible],
+            "left_out": len(found) - len(visible),
         }
 
     @tool(

@@ -95,7 +95,7 @@ class ListedAgent:
 class AgentStatus:
     """An agent that is not a note. `calls`: tools of others; `request`: None for curators."""
 
-    shown: ListedAgent
+    listed: ListedAgent
     grant: Grant
     calls: tuple[str, ...] = ()
     request: RunRequest | None = None
@@ -194,7 +194,7 @@ class AgentListing:
         definition, runs = request.definition, self._agents.runs
         grant, here = runs.grant(request), await runs.here(request)
         tools = [tool.name for tool in (definition.tools(Taint()) if definition.tools else ())]
-        shown = _listed(
+        listed = _listed(
             definition.name,
             definition.config.description or definition.who,
             definition.module,
@@ -209,10 +209,10 @@ class AgentListing:
             grant,
             request,
         )
-        shown = replace(
-            shown, runs_here=here.obstacle is None, problem=here.obstacle or here.missing
+        listed = replace(
+            listed, runs_here=here.obstacle is None, problem=here.obstacle or here.missing
         )
-        return AgentStatus(shown=shown, grant=grant, calls=grant.tools, request=request)
+        return AgentStatus(listed=listed, grant=grant, calls=grant.tools, request=request)
 
     async def all(self) -> list[AgentStatus]:
         """One whose settings are wrong is listed as one that runs nowhere."""
@@ -224,9 +224,9 @@ class AgentListing:
                 continue
             except ParachuteError as error:
                 grant = Grant(agent=name, reads=NOWHERE, writes=NOWHERE, tainted_writes=NOWHERE)
-                shown = _listed(name, "", name.partition("/")[0], [], grant)
-                shown = replace(shown, runs_here=False, problem=error.message)
-                found.append(AgentStatus(shown=shown, grant=grant))
+                listed = _listed(name, "", name.partition("/")[0], [], grant)
+                listed = replace(listed, runs_here=False, problem=error.message)
+                found.append(AgentStatus(listed=listed, grant=grant))
         return found
 
     def seen(self, grant: Grant) -> ReachableFiles:
@@ -257,8 +257,8 @@ class AgentListing:
         watched = {str(path) for one in watchers for path in self._watches.watched_by(one)}
         own, reads = exactly(watchers), exactly([*watchers, *sorted(watched - {*watchers})])
         grant = Grant(agent=CURATOR, reads=reads, writes=own, tainted_writes=own)
-        shown = _listed(CURATOR, _CURATOR_IS, None, list(_OF_CURATOR), grant)
-        return AgentStatus(shown=shown, grant=grant)
+        listed = _listed(CURATOR, _CURATOR_IS, None, list(_OF_CURATOR), grant)
+        return AgentStatus(listed=listed, grant=grant)
 
 
 def _listed(

@@ -151,9 +151,9 @@ class Prompts:
 
 
 def outside(
-    home: Path, *, kept_out: tuple[Path, ...] = (), own: Sequence[str] = ()
+    home: Path, *, excluded: tuple[Path, ...] = (), own: Sequence[str] = ()
 ) -> OutsideAccess:
-    return OutsideAccess(user_home=home, kept_out=kept_out, own=OwnFolders(own, home))
+    return OutsideAccess(user_home=home, excluded=excluded, own=OwnFolders(own, home))
 
 
 class RigExchange:
@@ -219,7 +219,7 @@ class ModuleRig:
         sources = ModuleContextSources(
             vaults=self.vaults,
             folder=self.folder / "state",
-            outside=outside(self.folder / "person", kept_out=(self.vault,)),
+            outside=outside(self.folder / "person", excluded=(self.vault,)),
             agents_of=agents.of,
             suggestions=agents.guards.suggestions,
             exchange=RigExchange(self, interfaces or {}),

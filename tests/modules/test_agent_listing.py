@@ -57,7 +57,7 @@ def listing(
 
 
 async def test_all_agents_are_listed_the_daemons_own_and_those_of_modules(module_rig):
-    known = [one.shown for one in await listing(module_rig).all()]
+    known = [one.listed for one in await listing(module_rig).all()]
 
     assert [one.name for one in known] == [
         "curator",
@@ -93,9 +93,9 @@ async def test_exposure_is_of_the_very_grant(module_rig):
 async def test_a_persons_mistake_in_modules_yaml_shows_as_a_problem_of_that_agent_alone(module_rig):
     known = await listing(module_rig, overrides={"responder": {"paths": 7}}).all()
 
-    (wrong,) = [one for one in known if one.shown.name == "telegram-bot/responder"]
-    assert "modules.yaml" in str(wrong.shown.problem)
-    assert (wrong.grant.may_read("Work/plan.md"), wrong.shown.tools) == (False, [])
+    (wrong,) = [one for one in known if one.listed.name == "telegram-bot/responder"]
+    assert "modules.yaml" in str(wrong.listed.problem)
+    assert (wrong.grant.may_read("Work/plan.md"), wrong.listed.tools) == (False, [])
     assert len(known) == 4
 
 
@@ -107,9 +107,9 @@ async def test_an_agent_that_no_one_has_is_not_found(module_rig):
 
 async def test_without_a_model_no_agent_of_a_module_is_said_to_run_here(module_rig):
     agents = listing(module_rig, backend=OfflineBackend())
-    known = {one.shown.name: one for one in await agents.all()}
+    known = {one.listed.name: one for one in await agents.all()}
 
-    assert {name for name, one in known.items() if one.shown.runs_here} == {"curator"}
-    assert "needs a model" in str(known["telegram-bot/responder"].shown.problem)
+    assert {name for name, one in known.items() if one.listed.runs_here} == {"curator"}
+    assert "needs a model" in str(known["telegram-bot/responder"].listed.problem)
     with pytest.raises(AgentUnavailableError, match="needs a model"):
         await agents._agents.runs.run(known["telegram-bot/responder"].request)

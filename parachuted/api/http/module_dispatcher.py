@@ -31,10 +31,10 @@ from parachuted.modules.hosting.route_table import MatchedRoute
 from parachuted.modules.hosting.status import ModuleFinding
 from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.registry.declaration import (
-    KEPT_PATHS,
+    RESERVED_PATHS,
     ModuleDeclaration,
     RouteSpec,
-    kept_path,
+    reserved_path,
 )
 from parachuted.modules.results import BytesResponse, FileResponse, Response
 from parachuted.vault import VaultPath, new_id
@@ -90,7 +90,7 @@ class ModuleDispatcher:
     def is_starting(self, request: web.Request) -> bool:
         paths = _places(request)
         names = {path.removeprefix(_PREFIX).partition("/")[0] for path in paths}
-        names |= {KEPT_PATHS[kept] for kept in map(kept_path, paths) if kept is not None}
+        names |= {RESERVED_PATHS[place] for place in map(reserved_path, paths) if place is not None}
         return not names.isdisjoint(self._starting())
 
     def _route(self, method: str, found: MatchedRoute) -> Route:
@@ -139,16 +139,16 @@ class ModuleDispatcher:
 
     def _unserved(self, method: str, path: str) -> Route | None:
         """The answer at a place reserved for a module that does not serve it."""
-        kept = kept_path(path)
+        place = reserved_path(path)
         served = {route.prefix for module in self._modules.declared() for route in module.routes}
-        if kept is None or kept in served or KEPT_PATHS[kept] in self._starting():
+        if place is None or place in served or RESERVED_PATHS[place] in self._starting():
             return None
         return Route(
             method=method,
-            path=kept,
-            module=KEPT_PATHS[kept],
+            path=place,
+            module=RESERVED_PATHS[place],
             capability="read",
-            handle=partial(_refuse_unserved, kept),
+            handle=partial(_refuse_unserved, place),
             recorded_as="module_call",
         )
 
@@ -270,9 +270,10 @@ class ModuleDispatcher:
             self._streams.discard(stream)
 
 
-async def _refuse_unserved(kept: str, _call: ApiCall) -> web.StreamResponse:
+async def _refuse_unserved(place: str, _call: ApiCall) -> web.StreamResponse:
+    module = RESERVED_PATHS[place]
     raise web.HTTPNotImplemented(
-        text=f"{kept} is kept for the module {KEPT_PATHS[kept]}, and no module that runs serves it"
+        text=f"{place} is kept for the module {module}, and no module that runs serves it"
     )
 
 

@@ -154,7 +154,7 @@ class AgentRoutes:
     @get("/api/agents", _MODULE, "read", wrapped="agents")
     async def listing(self, call: ApiCall) -> list[ListedAgent]:
         """List the agents: the daemon's and the modules' first, then those that are notes."""
-        own = [_shown(agent.shown, call) for agent in await self._listing.all()]
+        own = [_shown(agent.listed, call) for agent in await self._listing.all()]
         notes = await asyncio.to_thread(self._notes.all)
         return [replace(agent, system_prompt=None) for agent in (*own, *notes)]
 
@@ -164,7 +164,7 @@ class AgentRoutes:
         if name not in self._listing.all_names():
             with suppress(NotFoundError):
                 return await asyncio.to_thread(self._notes.get, name)
-        return _shown((await self._listing.get(name)).shown, call)
+        return _shown((await self._listing.get(name)).listed, call)
 
     @get("/api/agents/audit", _MODULE, "admin")
     async def audit(self) -> AgentAudit:
@@ -176,9 +176,9 @@ class AgentRoutes:
             found.append(
                 AgentExposure(
                     **asdict(exposure),
-                    agent=known.shown.name,
+                    agent=known.listed.name,
                     exposed=exposure.is_whole,
-                    problem=known.shown.problem,
+                    problem=known.listed.problem,
                 )
             )
         found.sort(key=lambda agent: (not agent.exposed, agent.agent))
@@ -222,10 +222,10 @@ class AgentRoutes:
         """Exactly what an agent could see and do."""
         known = await self._listing.get(agent, folder=working_directory)
         return AgentExplanation(
-            agent=known.shown,
+            agent=known.listed,
             files=await asyncio.to_thread(self._listing.seen, known.grant),
-            runs_here=known.shown.runs_here,
-            problem=known.shown.problem,
+            runs_here=known.listed.runs_here,
+            problem=known.listed.problem,
             begins=begins(known),
             always_refused=_REFUSED,
             after_strangers_text=_HELD,

@@ -123,9 +123,9 @@ class EventPublisher:
     def deliver_to(self, inboxes: Iterable[Inbox]) -> None:
         self._inboxes = tuple(inboxes)
         self._unsubscribe()
-        self._unsubscribe = self._bus.subscribe(self._hear) if self._inboxes else lambda: None
+        self._unsubscribe = self._bus.subscribe(self._pass_on) if self._inboxes else lambda: None
 
-    def _hear(self, event: Event) -> None:
+    def _pass_on(self, event: Event) -> None:
         caller = self.caller_of(event)
         for inbox in self._inboxes:
             if event.event in inbox.events:
@@ -265,8 +265,8 @@ class Inbox:
 
     def put(self, event: Event, caller: Caller) -> None:
         """Queue an event that the module may receive. When too many wait, the oldest is dropped."""
-        heard = event.visible_to(self._event_filter)
-        if heard is None or heard.event not in self._specs:
+        received = event.visible_to(self._event_filter)
+        if received is None or received.event not in self._specs:
             return
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.popleft()
@@ -283,8 +283,8 @@ class Inbox:
             ),
         )
         # its own data: what it does to it is not seen elsewhere
-        data = {str(name): to_json(value) for name, value in heard.data.items()}
-        self._waiting.append((heard.event, data, caller))
+        data = {str(name): to_json(value) for name, value in received.data.items()}
+        self._waiting.append((received.event, data, caller))
         self._has_some.set()
 
     async def run(self) -> None:

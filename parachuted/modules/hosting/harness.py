@@ -122,7 +122,7 @@ class ModuleHarness:
         found = routes.find(method, declared.prefix + path) or routes.find(method, path)
         if found is None:
             raise NotFoundError(f"{declared.name} has no route {method} {path}")
-        await self._services.see()
+        await self._services.look()
         parts = RequestParts(
             path=found.path_values,
             query=query or {},
@@ -147,12 +147,12 @@ class ModuleHarness:
         specs = self._host.declared.events
         if not any(spec.event == name for spec in specs):
             raise NotFoundError(f"{self._host.name} does not hear {name}")
-        await self._services.see()
-        heard, shown = self._services.heard(name, data) or ("", {})
+        await self._services.look()
+        received, visible = self._services.received(name, data) or ("", {})
         caller = Caller(request=WorkRequest(by="event"))
         for spec in specs:
-            if spec.event == heard:
-                await self._host.tell(HandlerCall(spec.handler, shown, caller))
+            if spec.event == received:
+                await self._host.tell(HandlerCall(spec.handler, visible, caller))
 
     async def hook(self, name: str, /, **data: object) -> HookResult:
         """Ask its hook of that event, as before an agent's act; an empty result where it says
@@ -162,7 +162,7 @@ class ModuleHarness:
         spec = next((spec for spec in specs if spec.event == name), None)
         if spec is None:
             raise NotFoundError(f"{self._host.name} has no hook of {name}")
-        await self._services.see()
+        await self._services.look()
         return await self._host.ask_hook(spec, data, self._caller())
 
     async def tick(self, name: str) -> None:
@@ -177,7 +177,7 @@ class ModuleHarness:
             found[one.name] = one.method, dict(one.arguments)
         if name not in found:
             raise NotFoundError(f"{self._host.name} has no schedule {name}")
-        await self._services.see()
+        await self._services.look()
         handler, arguments = found[name]
         tick = Caller(request=WorkRequest(by="clock", entry="schedule"))
         await self._host.tell(HandlerCall(handler, arguments, tick))
@@ -195,13 +195,13 @@ class ModuleHarness:
     ) -> object:
         for spec in specs:
             if spec.name == name:
-                await self._services.see()
+                await self._services.look()
                 return await self._host.call(HandlerCall(spec.handler, arguments, self._caller()))
         raise NotFoundError(f"{self._host.name} has no {kind} {name}")
 
     async def doctor(self) -> list[Finding]:
         """What the module reports to `parachute doctor`."""
-        await self._services.see()
+        await self._services.look()
         return await self._host.doctor(self._caller())
 
     def _caller(self) -> Caller:
@@ -251,7 +251,7 @@ async def running_module(
             services = _HarnessServices(approved, vault, Path(private), closing, interfaces or {})
             services.config, services.answers = config or {}, answers
             services.has_model, services.runs = has_model, runs or services.runs
-            await services.see()
+            await services.look()
             host = InProcessHost(
                 approved, services, services.make_run, begin_limit_s=_BEGIN_LIMIT_S
             )
@@ -281,7 +281,7 @@ class _HarnessServices(ModuleContext):
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = []
         audit = ModuleAudit(NullAuditRecorder(), utc_now)
         self.scheduler = ModuleScheduler(utc_now, None, audit)
-        self._seeing = asyncio.Lock()
+        self._looking = asyncio.Lock()
         self.events = _HarnessEvents(Bus(utc_now), audit)
         self.events.declare(approved.manifest)
         root, self._index = VaultRoot(vault), VaultIndex()
@@ -299,7 +299,7 @@ class _HarnessServices(ModuleContext):
             vaults=GrantedVaults(store, self._index, self._search),
             folder=private,
             outside=OutsideAccess(
-                user_home=Path.home(), kept_out=(vault,), own=OwnFolders((), Path.home())
+                user_home=Path.home(), excluded=(vault,), own=OwnFolders((), Path.home())
             ),
             agents_of=lambda _approved: cast(ModuleAgents, _NoAgents()),
             suggestions=None,
@@ -337,19 +337,19 @@ class _HarnessServices(ModuleContext):
             raise ActRefusedError("suggestions are decided on inside `with self.on_behalf_of(...)`")
         return f"{decision} {suggestion_id}"
 
-    def heard(
+    def received(
         self, name: str, data: Mapping[str, object]
     ) -> tuple[str, Mapping[str, object]] | None:
         """The event as the module receives it, which is trusted here."""
         kind = CATALOG.get(name)
-        can_hear = EventFilter.of_module(self.name, self._bounds.reads, has_others=True)
-        return (name, data) if kind is None else can_hear.visible(kind, data)
+        event_filter = EventFilter.of_module(self.name, self._bounds.reads, has_others=True)
+        return (name, data) if kind is None else event_filter.visible(kind, data)
 
-    async def see(self) -> None:
+    async def look(self) -> None:
         """Index the vault's present content, as the daemon would moments after a change. One at a
         time: a scan that began earlier does not put an older state over a newer one.
         """
-        async with self._seeing:
+        async with self._looking:
             scan = await asyncio.to_thread(self._scanner.walk, finished=True)
             for folder in scan.new_folders:
                 self._index.add_folder(folder)
@@ -360,7 +360,7 @@ class _HarnessServices(ModuleContext):
                 await asyncio.to_thread(self._search.settle, _SETTLED_S)
 
     async def _notice(self, _paths: Iterable[str]) -> None:
-        await self.see()
+        await self.look()
 
 
 class _HarnessEvents(EventPublisher):

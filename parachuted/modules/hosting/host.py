@@ -159,7 +159,7 @@ class ModuleHost(ABC):
                 f"doctor of the module {self.name} returned something else than a list of "
                 f"Finding: {error.errors(include_url=False)[0]['msg']}"
             ) from error
-        shown = [
+        findings = [
             replace(
                 finding,
                 problem=_line(finding.problem),
@@ -169,8 +169,8 @@ class ModuleHost(ABC):
             for finding in reported[:_MOST_FINDINGS]
         ]
         if len(reported) > _MOST_FINDINGS:
-            shown.append(Finding(problem=f"and {len(reported) - _MOST_FINDINGS:,} more"))
-        return shown
+            findings.append(Finding(problem=f"and {len(reported) - _MOST_FINDINGS:,} more"))
+        return findings
 
     async def ask_hook(
         self, spec: HookMark, data: Mapping[str, object], caller: Caller

@@ -293,8 +293,8 @@ class _Started:
             self.id.set_result(run)
 
     def stepped(self, step: Step) -> None:
-        if (shown := _step_of(step)) is not None:
-            self.steps.put_nowait(shown)
+        if (known := _step_of(step)) is not None:
+            self.steps.put_nowait(known)
 
     def begin(self, work: Coroutine[None, None, AgentResult], name: str) -> None:
         self.task = asyncio.get_running_loop().create_task(work, name=name)
@@ -421,7 +421,7 @@ class ModuleRuns:
                 started.task.cancel()
 
     def _keep(self, run: str, started: _Started) -> None:
-        ended = [name for name, kept in self._runs.items() if kept.task.done()]
+        ended = [name for name, started in self._runs.items() if started.task.done()]
         for name in ended[: max(0, len(self._runs) + 1 - _MOST_KEPT)]:
             del self._runs[name]
         self._runs[run] = started

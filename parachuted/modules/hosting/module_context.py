@@ -262,8 +262,8 @@ class ModuleContext:
                 f"the module {self.name} may decide on suggestions only for a person, inside "
                 "`with self.on_behalf_of(...)`, and where no stranger's text led to it"
             )
-        seen = self.vault.files.bounds.may_read
-        found = suggestions.get(suggestion_id, sees=lambda path: seen(VaultPath(path)))
+        may_read = self.vault.files.bounds.may_read
+        found = suggestions.get(suggestion_id, sees=lambda path: may_read(VaultPath(path)))
         if any(one.source_agent == f"module:{self.name}" for one in suggestions.parts_of(found)):
             raise ActRefusedError(f"the module {self.name} suggested that itself")
         requester = Requester("person", caller.request.who, caller.request.id)

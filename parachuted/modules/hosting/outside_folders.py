@@ -29,11 +29,11 @@ _MOST_ADVISED = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideAccess:
     """What holds for all modules: `~/` is `user_home`, `own` are the folders that a person said are
-    theirs, and nothing of `kept_out` is read, wherever it lies.
+    theirs, and nothing of `excluded` is read, wherever it lies.
     """
 
     user_home: Path
-    kept_out: tuple[Path, ...] = ()
+    excluded: tuple[Path, ...] = ()
     own: OwnFolders
 
 
@@ -53,7 +53,7 @@ class OutsideFolders:
         self._folders = tuple(outside_path(folder, access.user_home) for folder in folders)
         self._own = access.own
         self._advised = set[str]()
-        self._kept_out = tuple(path.resolve() for path in access.kept_out)
+        self._excluded = tuple(path.resolve() for path in access.excluded)
 
     async def read(self, path: str) -> str:
         """As `FolderAccess.read`, of at most 4 MB of UTF-8."""
@@ -80,13 +80,13 @@ class OutsideFolders:
             wanted = PathGlob(pattern)
         except ValueError as error:
             raise PathRefusedError(str(error)) from error
-        shown = path.rstrip("/")
+        folder_path = path.rstrip("/")
         with _named_errors(path), root.opened_folder(place) as folder:
             found = sorted(
-                f"{shown}/{name}" for name in self._files(folder) if wanted.matches(name)
+                f"{folder_path}/{name}" for name in self._files(folder) if wanted.matches(name)
             )
         if found:
-            self._record(f"names in {printable(path)}", path, shown)
+            self._record(f"names in {printable(path)}", path, folder_path)
         return [printable(name) for name in found]
 
     def _record(self, source: str, path: str, folder: str) -> None:
@@ -102,14 +102,14 @@ class OutsideFolders:
         self._caller().taint.read(f"{source} ({advice})")
 
     def _files(self, folder: int) -> Iterator[str]:
-        kept_out, looked = self._kept_out_ids(), 0
+        excluded, looked = self._excluded_ids(), 0
         for at, folders, files, opened in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
             below = at.removeprefix(".").removeprefix("/")
             folders[:] = [
                 name
                 for name in folders
                 if not is_hidden(name)
-                and _identity(os.stat(name, dir_fd=opened, follow_symlinks=False)) not in kept_out
+                and _identity(os.stat(name, dir_fd=opened, follow_symlinks=False)) not in excluded
             ]
             looked += len(files) + len(folders)
             if looked > _MOST_LOOKED_AT:
@@ -140,18 +140,18 @@ class OutsideFolders:
             raise PathRefusedError(
                 f"{printable(path)} is hidden: nothing that begins with a dot is read"
             )
-        root, kept_out = VaultRoot(Path(folder)), self._kept_out_ids()
+        root, excluded = VaultRoot(Path(folder)), self._excluded_ids()
         if not root.folder.is_dir():
             raise NotFoundError(f"{printable(path)} is not there")
         real = root.folder / place
-        if not kept_out.isdisjoint(filter(None, map(_identity_at, (real, *real.parents)))):
+        if not excluded.isdisjoint(filter(None, map(_identity_at, (real, *real.parents)))):
             raise ActRefusedError(
                 f"{printable(path)} lies in the vault, or where settings and keys are"
             )
         return root, place
 
-    def _kept_out_ids(self) -> frozenset[tuple[int, int]]:
-        return frozenset(filter(None, map(_identity_at, self._kept_out)))
+    def _excluded_ids(self) -> frozenset[tuple[int, int]]:
+        return frozenset(filter(None, map(_identity_at, self._excluded)))
 
 
 def _identity_at(path: Path) -> tuple[int, int] | None:

@@ -370,10 +370,10 @@ class ModuleSchedules:
         caller.
         """
         self._refuse_limited(name)
-        is_tainted, kept = bool(self._caller().checked().taint), dict(arguments)
+        is_tainted, copied = bool(self._caller().checked().taint), dict(arguments)
         try:
             schedule = SetSchedule(
-                name=name, method=method, arguments=kept, timing=timing, is_tainted=is_tainted
+                name=name, method=method, arguments=copied, timing=timing, is_tainted=is_tainted
             )
         except ValidationError as error:
             says = "; ".join(mistakes_in(error))

@@ -88,7 +88,7 @@ def status_of(
         notes += [
             f"modules.yaml narrows {visible(name)[:80]}, and it has no such agent: it has "
             f"{', '.join(agents) or 'none'}"
-            for name in entry.narrowed
+            for name in entry.overridden
             if name not in agents
         ]
         offers |= {"pages": pages, "schedules": tuple(schedules)}

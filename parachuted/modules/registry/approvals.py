@@ -276,8 +276,8 @@ class ModuleApprovals:
             },
         )
         places = [self._copies.place(name, tree).name for tree in (digest, record.tree or digest)]
-        kept = [*places, environment, record.environment, copy.folder.name, PROMPT]
-        self._copies.prune(name, [folder for folder in kept if folder])
+        wanted = [*places, environment, record.environment, copy.folder.name, PROMPT]
+        self._copies.prune(name, [folder for folder in wanted if folder])
 
     def _packages(
         self, record: ModuleRecord, manifest: Manifest
@@ -370,7 +370,7 @@ class ModuleApprovals:
             problem=self._unready.get(name) or record.problem or problem,
             is_dev=record.is_dev,
             notes=unverified(record, tree) if tree and record.trust != "verified" else (),
-            narrowed=tuple(record.agents),
+            overridden=tuple(record.agents),
         )
 
     def _broken(self, name: str, problem: str) -> ModuleEntry:

@@ -92,7 +92,7 @@ def parse_record(name: str, entry: Mapping[str, Any]) -> ModuleRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleEntry:
     """One module as a person is shown it. `found_digest` is what a person names to approve it;
-    `notes` are facts, not problems; `narrowed` are the agents that modules.yaml names.
+    `notes` are facts, not problems; `overridden` are the agents that modules.yaml names.
     """
 
     name: str
@@ -107,7 +107,7 @@ class ModuleEntry:
     problem: str | None = None
     is_dev: bool = False
     notes: tuple[str, ...] = ()
-    narrowed: tuple[str, ...] = ()
+    overridden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ from parachuted.modules.registry.arguments import (
 from parachuted.modules.registry.manifest import Manifest, ManifestHook
 from parachuted.modules.settings import SettingSpec, setting_specs
 
-KEPT_PATHS: Mapping[str, str] = MappingProxyType(
+RESERVED_PATHS: Mapping[str, str] = MappingProxyType(
     {
         "/api/modules/daily/agents": "daily",
         "/api/bots": "bots",
@@ -61,8 +61,8 @@ KEPT_PATHS: Mapping[str, str] = MappingProxyType(
 """The name of the module that may serve each place, and all below it. No other module may."""
 
 
-def kept_path(path: str) -> str | None:
-    return next((kept for kept in KEPT_PATHS if f"{path}/".startswith(f"{kept}/")), None)
+def reserved_path(path: str) -> str | None:
+    return next((place for place in RESERVED_PATHS if f"{path}/".startswith(f"{place}/")), None)
 
 
 _FIELD = re.compile(r"\{[^}]*\}")
@@ -128,8 +128,8 @@ class ModuleDeclaration:
 
     def __post_init__(self) -> None:
         for route in self.routes:
-            if route.prefix and KEPT_PATHS.get(route.prefix) != self.name:
-                own = [path for path, module in KEPT_PATHS.items() if module == self.name]
+            if route.prefix and RESERVED_PATHS.get(route.prefix) != self.name:
+                own = [path for path, module in RESERVED_PATHS.items() if module == self.name]
                 raise ValueError(
                     f"{route.handler}: {route.prefix} is not kept for the module {self.name}; "
                     f"{' and '.join(own) if own else 'nothing outside its own prefix'} is"

@@ -39,8 +39,8 @@ def caller():
 
 @pytest.fixture
 def folders(home, caller):
-    kept_out = (home / "Projects/vault",)
-    access = outside(home, kept_out=kept_out)
+    excluded = (home / "Projects/vault",)
+    access = outside(home, excluded=excluded)
     return OutsideFolders("garden", ["~/Projects"], access, lambda: caller)
 
 
@@ -149,8 +149,8 @@ async def test_a_named_folder_that_is_gone_has_nothing(home, caller):
 async def test_the_vault_is_kept_out_however_a_folder_reaches_it(home, caller):
     (home / "Alias").symlink_to(home / "Projects/vault")
     (home / "Above").symlink_to(home / "Projects")
-    kept_out = (home / "Projects/vault",)
-    access = outside(home, kept_out=kept_out)
+    excluded = (home / "Projects/vault",)
+    access = outside(home, excluded=excluded)
     folders = OutsideFolders("garden", ["~/Alias", "~/Above"], access, lambda: caller)
 
     for path in ("~/Alias/diary.md", "~/Above/vault/diary.md"):

@@ -18,13 +18,13 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules import AgentConfig, Module, event, hook, mcp_tool, route, schedule
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import (
-    KEPT_PATHS,
+    RESERVED_PATHS,
     EventMark,
     ModuleDeclaration,
     RouteSpec,
     ScheduleMark,
     describe,
-    kept_path,
+    reserved_path,
     unlisted,
 )
 from parachuted.modules.registry.manifest import Manifest, read_manifest
@@ -481,9 +481,9 @@ def test_the_declaration_is_known_without_the_web_server():
     ],
 )
 def test_a_place_is_kept_with_all_below_it(path, kept):
-    assert kept_path(path) == kept
+    assert reserved_path(path) == kept
 
 
 def test_no_module_can_take_such_a_place_by_its_name():
-    others = {path.split("/")[2]: module for path, module in KEPT_PATHS.items()}
+    others = {path.split("/")[2]: module for path, module in RESERVED_PATHS.items()}
     assert {name for name, module in others.items() if name != module} <= RESERVED
