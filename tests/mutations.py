@@ -212,7 +212,7 @@ MUTATIONS = (
     Mutation(
         name="MCP: a key with paths is offered every tool",
         file="parachuted/mcp/tools.py",
-        old="grant, for_path_keys=shown.for_path_keys",
+        old="grant, for_path_keys=known.for_path_keys",
         new="grant, for_path_keys=True",
         tests="tests/mcp/test_tools.py",
     ),
