@@ -159,7 +159,7 @@ class HandlerArguments:
             return {}
         named = body if isinstance(body, Mapping) else {}
         if "body" in self._hints:
-            return {name: named[name] for name in named if name in self._hints} | {"body": body}
+            return {"body": body} | {name: named[name] for name in named if name in self._hints}
         if named is not body:
             raise UnfitError("the body should be an object")
         return named

@@ -114,6 +114,7 @@ def problems(name: str, path=None, query=None, body=MISSING) -> list[str]:
         ("webhook", {}, {"secret": "x"}, {"message": {}}, {"message": {}, "secret": "x"}),
         ("whole", {}, {}, {"lat": 1, "lon": 2}, {"body": Place(lat=1, lon=2)}),
         ("anything", {}, {}, [1, 2], {"body": [1, 2]}),
+        ("anything", {}, {}, {"body": "as a tool sends it"}, {"body": "as a tool sends it"}),
         ("untyped", {}, {}, {"a": [1]}, {"a": [1]}),
         ("nothing", {}, {}, {}, {}),
     ],
