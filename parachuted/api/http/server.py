@@ -1,7 +1,7 @@
 """Server: listens, and keeps room for active connections.
 
-aiohttp's handler has no limit for connections, nor for the time that a request's head may take:
-some hundred idle ones take every file descriptor, and no middleware sees them.
+aiohttp's handler has no limit for connections: some hundred idle ones take every file descriptor,
+and no middleware sees them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from parachuted.processes.addresses import BACKLOG, listening_sockets
 
 log = logging.getLogger(__name__)
 
-_SHUTDOWN_S, _LOOK_EVERY_S = 2.0, 1.0
+_SHUTDOWN_S, _HANDSHAKE_S = 2.0, 10.0
 _LINE, _FIELD, _FIELDS, _READ_AHEAD = 16_384, 8_190, 64, 1 << 16
 _NO_REQUEST = (
     "the request is malformed: its method must be one of HTTP's own, each of its lines at most "
@@ -33,15 +33,10 @@ _NO_ROOM = json_bytes(error_body(503, "too many connections; come back later", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """`head_s` and `idle_s`: how long a connection may wait before its first and a later request.
-
-    `ahead`: how many requests may wait for an answer.
-    """
+    """`idle_s`: how long a connection may take to make a request."""
 
     connections: int = 512
-    head_s: float = 10.0
     idle_s: float = 75.0
-    ahead: int = 8
     linger_s: float = 1.0
 
 
@@ -62,8 +57,7 @@ class HttpServer:
         self.most = min(self.limits.connections, max(16, files // 2))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
         self._listening: list[asyncio.Server] = []
-        self.connections: set[_Connection] = set()
-        self._looking: asyncio.TimerHandle | None = None
+        self.connections: dict[_Connection, None] = {}  # the oldest first
 
     async def open(self, host: str, port: int) -> int:
         """Listen; the port. Raises DaemonError when it cannot be used."""
@@ -81,13 +75,11 @@ class HttpServer:
                 sock=listening,
                 backlog=BACKLOG,
                 ssl=tls,
-                ssl_handshake_timeout=None if tls is None else self.limits.head_s,
+                ssl_handshake_timeout=None if tls is None else _HANDSHAKE_S,
             )
             self._listening.append(server)
 
     async def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
         for listening in self._listening:
             listening.close()
         await self._runner.cleanup()
@@ -95,77 +87,55 @@ class HttpServer:
             connection.cut()
 
     def has_room(self) -> bool:
-        """Whether one more fits; the connection that was idle for longest makes room."""
+        """Whether one more fits; the oldest connection that is idle makes room."""
         if len(self.connections) < self.most:
             return True
-        idle = [connection for connection in self.connections if connection.is_idle]
-        if not idle:
+        oldest = next((connection for connection in self.connections if connection.is_idle), None)
+        if oldest is None:
             return False
-        oldest = min(idle, key=lambda connection: connection.idle_since)
-        self.connections.discard(oldest)
+        del self.connections[oldest]
         oldest.cut()
         return True
 
     def _connection(self) -> _Connection:
         if self._runner.server is None:
             raise RuntimeError("the server was not opened")
-        loop = asyncio.get_running_loop()
-        if self._looking is None:  # no timer runs without connections
-            self._looking = loop.call_later(_LOOK_EVERY_S, self._look)
-        return _Connection(self, self._runner.server, loop)
-
-    def _look(self) -> None:
-        loop = asyncio.get_running_loop()
-        for connection in tuple(self.connections):
-            connection.look(loop.time())
-        self._looking = loop.call_later(_LOOK_EVERY_S, self._look) if self.connections else None
+        return _Connection(self, self._runner.server, asyncio.get_running_loop())
 
 
 class _Connection(web.RequestHandler):
-    """aiohttp's connection, counted, and with a time in which it must make a request."""
+    """aiohttp's connection, counted, with errors in the API's one shape."""
 
-    __slots__ = ("_limit_s", "_server", "_wire", "idle_since")
+    __slots__ = ("_server", "_wire")
 
     def __init__(
         self, server: HttpServer, manager: web.Server, loop: asyncio.AbstractEventLoop
     ) -> None:
-        limits = server.limits
         super().__init__(
             manager,
             loop=loop,
-            keepalive_timeout=limits.idle_s,
+            keepalive_timeout=server.limits.idle_s,
             max_line_size=_LINE,
             max_field_size=_FIELD,
             max_headers=_FIELDS,
-            lingering_time=limits.linger_s,
+            lingering_time=server.limits.linger_s,
             read_bufsize=_READ_AHEAD,
             auto_decompress=False,
         )
         self.access_logger, self._logging_enabled = None, False
         self._server = server
         self._wire: asyncio.Transport | None = None
-        self.idle_since, self._limit_s = loop.time(), limits.head_s
 
     @property
     def is_idle(self) -> bool:
         return self._current_request is None and not self._messages
-
-    def look(self, now: float) -> None:
-        """Once a second: cut it when it has stood too long without a whole request."""
-        self._note_request(now)
-        if now - self.idle_since > self._limit_s:
-            self.cut()
-
-    def _note_request(self, now: float) -> None:
-        if not self.is_idle:
-            self.idle_since, self._limit_s = now, self._server.limits.idle_s
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("a connection is a stream")
         if self._server.has_room():
             self._wire = transport
-            self._server.connections.add(self)
+            self._server.connections[self] = None
             super().connection_made(transport)
             return
         head = f"Content-Type: {JSON}\r\nContent-Length: {len(_NO_ROOM)}\r\nConnection: close"
@@ -173,7 +143,7 @@ class _Connection(web.RequestHandler):
         transport.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._server.connections.discard(self)
+        self._server.connections.pop(self, None)
         if self._wire is not None:
             super().connection_lost(exc)
             self._messages.clear()  # what was refused remembers where, and so keeps what was sent
@@ -181,9 +151,6 @@ class _Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         if self._wire is not None:
             super().data_received(data)
-            self._note_request(self._loop.time())  # it may be answered before the next look
-            if len(self._messages) > self._server.limits.ahead:
-                self.cut()
 
     def handle_error(
         self,
@@ -192,7 +159,6 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002
     ) -> web.StreamResponse:
-        """Every error in the API's one shape."""
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.error("a request failed outside its route", exc_info=exc)
         if request.writer.output_size > 0:

@@ -17,7 +17,7 @@ from parachuted.errors import DaemonError
 from tests.api.calls import expect, get, spoken
 from tests.stories.daemon_rig import DaemonRig, Live
 
-QUICK = ServerLimits(connections=24, head_s=0.5)
+QUICK = ServerLimits(connections=24, idle_s=0.5)
 HEAD = b"GET /x HTTP/1.1\r\nHost: localhost\r\n"
 
 
@@ -96,21 +96,6 @@ async def test_a_head_that_comes_a_byte_at_a_time_has_no_longer():
         writer.close()
         assert time.monotonic() - began < 60  # sent whole, it takes 200 s
         await gone(server)
-
-
-async def test_one_that_asks_between_two_looks_is_not_cut():
-    """A fast client's connection is idle whenever it is looked at."""
-    async with serving(ServerLimits(head_s=10, idle_s=75)) as (server, port):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        (connection,) = server.connections
-        opened_at = connection.idle_since
-        for _ in range(2):
-            writer.write(HEAD + b"\r\n")
-            assert (await reader.readuntil(b"\r\n\r\n0")).startswith(b"HTTP/1.1 200 ")
-            connection.look(opened_at + 70)
-        connection.look(opened_at + 200)
-        assert await reader.read() == b""
-        writer.close()
 
 
 @pytest.mark.parametrize(
@@ -200,12 +185,16 @@ async def test_an_answer_that_is_under_way_is_not_cut_to_make_room():
             other.close()
 
 
-async def test_who_asks_far_ahead_of_being_answered_is_cut():
+async def test_who_asks_far_ahead_of_being_answered_is_read_no_further():
     async with serving() as (server, port):
-        assert (
-            await said(port, b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n", *[HEAD + b"\r\n"] * 30_000)
-        ).count(b"HTTP/1.1") <= 1
-        await gone(server)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n" + (HEAD + b"\r\n") * 30_000)
+        await reader.readuntil(b"\r\n\r\n")
+        (connection,) = server.connections
+        while connection._wire.is_reading():
+            await asyncio.sleep(0)
+        assert len(connection._messages) < 100
+        writer.close()
 
 
 async def test_what_is_not_http_gets_one_answer_in_the_one_shape_and_no_line_in_the_log(caplog):
