@@ -145,7 +145,7 @@ def _ask_agent(request: str, options: Namespace) -> Json:
         raise ParachuteError("there is nothing to ask: give the prompt as words, or - for stdin")
     words = {name: vars(options).get(name) for name in ("session", "working_directory")}
     named = {name: value for name, value in words.items() if value is not None}
-    with _questions_shown():
+    with _showing_questions():
         return ask(request, {"prompt": prompt, "entry": "cli", **named}, timeout_s=_LONGEST_S)
 
 
@@ -171,7 +171,7 @@ def _say_ran(ran: Json, session: str | None) -> None:
 
 
 @contextmanager
-def _questions_shown() -> Iterator[None]:
+def _showing_questions() -> Iterator[None]:
     over = threading.Event()
     watching = threading.Thread(target=_show_questions, args=(over,), daemon=True)
     watching.start()

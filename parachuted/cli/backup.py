@@ -115,7 +115,7 @@ class _Archive:
         ):
             for member in chain(self._changed(), self._changed()):
                 _add(tar, *member)
-            with _held(record):
+            with _stopped(record):
                 changed = list(self._changed())
             for member in changed:
                 _add(tar, *member)
@@ -163,7 +163,7 @@ class _Archive:
 
 
 @contextmanager
-def _held(record: dict[str, object] | None) -> Iterator[None]:
+def _stopped(record: dict[str, object] | None) -> Iterator[None]:
     """The daemon is held still, and goes on even if we are killed: the shell's input ends."""
     if record is None:
         yield

@@ -94,8 +94,8 @@ def command(
     """
 
     def declare(run: CommandFunction) -> Command:
-        told = long or " ".join((run.__doc__ or f"{short[0].upper()}{short[1:]}.").split())
-        return Command(name, short, told, arguments, run)
+        about = long or " ".join((run.__doc__ or f"{short[0].upper()}{short[1:]}.").split())
+        return Command(name, short, about, arguments, run)
 
     return declare
 

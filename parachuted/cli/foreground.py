@@ -149,14 +149,14 @@ def _lines_of(event: str, data: Mapping[str, object]) -> Iterator[str]:
     is_over = data.get("problem", "") is None or not data.get("patterns", True)
     if line is not None and not is_over:
         is_all = data.get("paths") == [data.get("watcher")]
-        texts = {"what": _shown(data.get("paths")), **{key: _shown(data[key]) for key in data}}
+        texts = {"what": _joined(data.get("paths")), **{key: _joined(data[key]) for key in data}}
         yield line.format_map({**texts, "what": "all that it watches"} if is_all else texts)
     if event == "watch.declared":
         for problem in (*_texts(data["problems"]), *_texts(data["unmatched"])):
             yield f"problem with what {data['watcher']} watches: {problem}"
 
 
-def _shown(value: object) -> str:
+def _joined(value: object) -> str:
     return ", ".join(_texts(value)) if isinstance(value, list) else str(value)
 
 

@@ -14,7 +14,6 @@ from pydantic import TypeAdapter, ValidationError
 from parachuted.config.settings import Settings, describe_settings, is_loopback, is_open_to_others
 from parachuted.errors import ConfigError
 from parachuted.home_files import (
-    CannotEditError,
     Changes,
     HomeFile,
     YamlNode,
@@ -58,7 +57,7 @@ def set_entry(text: str, key: str, value: str) -> str:
     )
     try:
         return edit_document(text, changes, limit=_LIMIT)
-    except CannotEditError as error:
+    except YamlRejectedError as error:
         raise ConfigError(
             [f"{NAME} allows no change by program ({error}); set {key} in it by hand"]
         ) from error

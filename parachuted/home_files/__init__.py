@@ -3,7 +3,6 @@
 from parachuted.home_files.document import PlainValue, YamlNode, YamlRejectedError, read_document
 from parachuted.home_files.editing import (
     REMOVED,
-    CannotEditError,
     Changes,
     HomeFile,
     edit_document,
@@ -12,7 +11,6 @@ from parachuted.home_files.editing import (
 
 __all__ = [
     "REMOVED",
-    "CannotEditError",
     "Changes",
     "HomeFile",
     "PlainValue",

@@ -39,14 +39,10 @@ _UNDER_KEY = re.compile(
 )
 
 
-class CannotEditError(ValueError):
-    """The text is written in a way that allows no such change by program."""
-
-
 def edit_document(text: str, changes: Changes, *, limit: int) -> str:
     """The text with those values set, or `REMOVED`, by the place of their mapping or list, which is
-    made if missing; a number past the end of a list appends. Raises CannotEditError,
-    YamlRejectedError.
+    made if missing; a number past the end of a list appends. Raises YamlRejectedError, also where
+    the text is written in a way that allows no such change by program.
     """
     root = read_document(text, limit=limit)
     expected = _changed(_as_read(root.plain() if root is not None else None), changes)
@@ -58,10 +54,10 @@ def edit_document(text: str, changes: Changes, *, limit: int) -> str:
         else:
             edited = _edit(plain_text, changes)
         result = read_document(edited, limit=2 * limit + len(edited))
-    except (YamlRejectedError, ValueError) as error:
-        raise CannotEditError(str(error).partition("\n")[0]) from error
+    except ValueError as error:
+        raise YamlRejectedError(str(error).partition("\n")[0]) from error
     if (result.plain() if result is not None else None) != expected:
-        raise CannotEditError("it would mean something else")
+        raise YamlRejectedError("it would mean something else")
     edited = edited.replace("\n", "\r\n") if "\r\n" in text else edited
     return f"{BOM if text.startswith(BOM) else ''}{edited}"
 
@@ -129,7 +125,7 @@ def _changed(document: Any, changes: Changes) -> Any:  # noqa: ANN401
                 _set(target, key, _as_read({}))
             target = target[key]
             if not isinstance(target, list | dict):
-                raise CannotEditError("another value is in its place")
+                raise YamlRejectedError("another value is in its place")
         for key, value in values.items():
             if value is not REMOVED:
                 _set(target, key, _as_read(value))
@@ -162,7 +158,7 @@ def _remove(target: Any, key: str | int) -> None:  # noqa: ANN401
 
 def _keys(target: Any, key: str | int) -> list[Any]:  # noqa: ANN401
     if isinstance(key, int) != isinstance(target, list):
-        raise CannotEditError("another value is in its place")
+        raise YamlRejectedError("another value is in its place")
     return [*range(len(target))] if isinstance(target, list) else [*target]
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from parachuted.errors import NotFoundError, OutdatedError, ParachuteError, UntrustedError
 from parachuted.home_files import (
     REMOVED,
-    CannotEditError,
     Changes,
     HomeFile,
     PlainValue,
@@ -151,7 +150,7 @@ class KeyFile:
             self._file.change(edited)
         except UntrustedFileError as error:
             raise UntrustedError(f"{_NONE}: {error}") from error
-        except CannotEditError as error:
+        except YamlRejectedError as error:
             raise UntrustedError(f"{NAME} cannot be changed: {error}; edit it by hand") from error
 
 
@@ -192,9 +191,9 @@ class KeyRing:
 
     def __init__(self, file: KeyFile, clock: Callable[[], datetime]) -> None:
         self.file, self._clock = file, clock
-        self._held = LoadedKeys()
-        self._kept: list[tuple[bytes, ApiKey]] = []
-        self._lent: list[ApiKey] = []
+        self._loaded = LoadedKeys()
+        self._hashes: list[tuple[bytes, ApiKey]] = []
+        self._temporary: list[ApiKey] = []
         self.problem: str | None = None
         self._mark: object = ()
         self._read_at = 0.0
@@ -204,7 +203,7 @@ class KeyRing:
     @property
     def keys(self) -> tuple[ApiKey, ...]:
         """All of them, the expired too, with the times of their last use."""
-        return self._held.keys
+        return self._loaded.keys
 
     def last_used(self, key: ApiKey) -> datetime | None:
         """When it was last used here, or what the file says."""
@@ -219,25 +218,27 @@ class KeyRing:
             self._read_at = time.monotonic()
         self._mark = mark
         try:
-            self._held = self.file.load()
-            self.problem = "; ".join(self._held.faults) or None
+            self._loaded = self.file.load()
+            self.problem = "; ".join(self._loaded.faults) or None
         except UntrustedError as error:
-            self._held, self.problem = LoadedKeys(), error.message
+            self._loaded, self.problem = LoadedKeys(), error.message
         self._keep()
 
     @contextmanager
     def lent(self, key: ApiKey) -> Iterator[None]:
         """A key that is in no file, and ends with this."""
-        self._lent.append(key)
+        self._temporary.append(key)
         self._keep()
         try:
             yield
         finally:
-            self._lent.remove(key)
+            self._temporary.remove(key)
             self._keep()
 
     def _keep(self) -> None:
-        self._kept = [(key.key_hash.encode(), key) for key in (*self._held.keys, *self._lent)]
+        self._hashes = [
+            (key.key_hash.encode(), key) for key in (*self._loaded.keys, *self._temporary)
+        ]
 
     @property
     def is_unsettled(self) -> bool:
@@ -248,18 +249,18 @@ class KeyRing:
         now = self._clock()
         return any(
             key.expires is not None and now < key.expires <= now + timedelta(seconds=seconds)
-            for key in self._held.keys
+            for key in self._loaded.keys
         )
 
-    def find(self, given: str) -> ApiKey | None:
-        """The key, expired or not. The time it takes does not tell how near `given` was."""
+    def find(self, secret: str) -> ApiKey | None:
+        """The key, expired or not. The time it takes does not tell how near `secret` was."""
         self.look()
-        if len(given) > _LONGEST:
+        if len(secret) > _LONGEST:
             return None
-        wanted = hash_of(given).encode()
+        wanted = hash_of(secret).encode()
         found = None
-        for kept, key in self._kept:
-            if hmac.compare_digest(wanted, kept):
+        for digest, key in self._hashes:
+            if hmac.compare_digest(wanted, digest):
                 found = key
         return found
 
@@ -267,7 +268,7 @@ class KeyRing:
         """The caller with the key of that id; None where there is none, or it has expired."""
         self.look()
         now = self._clock()
-        found = (key for _, key in self._kept if key.id == name and not key.is_over(now))
+        found = (key for _, key in self._hashes if key.id == name and not key.is_over(now))
         return next((key.identity() for key in found), None)
 
     def use(self, key: ApiKey) -> Identity:
@@ -281,13 +282,13 @@ class KeyRing:
         now = self._clock()
         return any(
             key.id == identity.id and key.identity() == identity and not key.is_over(now)
-            for _, key in self._kept
+            for _, key in self._hashes
         )
 
     def flush(self) -> None:
         """Write the times of use. In a thread. Raises UntrustedError and StorageFailedError."""
         used, self._used = self._used, {}
-        known = {key.id for key in self._held.keys}
+        known = {key.id for key in self._loaded.keys}
         try:
             if kept := {name: at for name, at in used.items() if name in known}:
                 self.file.note_uses(kept)

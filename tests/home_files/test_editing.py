@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from parachuted.home_files import (
     REMOVED,
-    CannotEditError,
+    YamlRejectedError,
     edit_document,
     new_document,
     read_document,
@@ -117,5 +117,5 @@ def test_the_comments_of_an_entry_that_goes_stay():
     ],
 )
 def test_a_text_that_allows_no_change_is_refused(before, place, key):
-    with pytest.raises(CannotEditError):
+    with pytest.raises(YamlRejectedError):
         edit_document(before, {place: {key: "x"}}, limit=LIMIT)

@@ -49,12 +49,12 @@ class KeyAuthenticator:
         """Who asks; NOBODY without a key. Raises HTTPUnauthorized, HTTPTooManyRequests,
         HTTPBadRequest.
         """
-        given = _given(request)
-        if given is None:
+        sent = _sent_key(request)
+        if sent is None:
             return self._keyless(is_local=is_from_here(request))
-        if hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token):
+        if hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), self._token):
             return _COMMAND
-        key = self.ring.find(given)
+        key = self.ring.find(sent)
         if key is None:
             raise self.refusal(request, _VALID)
         if key.is_over(self._clock()):
@@ -137,7 +137,7 @@ def _is_loopback(peer: str) -> bool:
     return address is not None and address.is_loopback and not is_mapped
 
 
-def _given(request: web.BaseRequest) -> str | None:
+def _sent_key(request: web.BaseRequest) -> str | None:
     """The one key in the headers. An empty header holds none."""
     headers = request.headers
     if "Authorization" not in headers and "X-API-Key" not in headers:

@@ -44,7 +44,7 @@ _INERT = MappingProxyType(
         "Cache-Control": "private, no-cache",
     }
 )
-_SHOWN = frozenset(
+_DISPLAYED = frozenset(
     {kind.partition(";")[0] for kind in MEDIA_TYPES.values()} | {"application/json", "text/csv"}
 )
 
@@ -109,8 +109,8 @@ class FileAnswers:
 def bytes_answer(data: bytes, content_type: str, filename: str | None) -> web.Response:
     """What a browser could run, or does not know, is only ever sent to be saved."""
     kind = content_type.partition(";")[0]
-    is_shown = kind in _SHOWN and filename is None
-    saved = {} if is_shown else {"Content-Disposition": _saved_as(filename or "download")}
+    is_displayed = kind in _DISPLAYED and filename is None
+    saved = {} if is_displayed else {"Content-Disposition": _saved_as(filename or "download")}
     headers = {**_INERT, "Content-Type": content_type, **saved}
     return web.Response(body=data, headers=headers)
 

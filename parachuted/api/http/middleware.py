@@ -56,7 +56,7 @@ def event_of(
         requester.source_type,
         requester.source_id,
         route.module if route is not None else "",
-        f"{request.method[:_LONG]} {_shown(route.path) if route is not None else '(no such call)'}",
+        _endpoint(request.method[:_LONG], route.path if route is not None else "(no such call)"),
         call.para_ids if call is not None else (),
         took_ms,
         error is None and status < HTTPStatus.BAD_REQUEST,
@@ -77,9 +77,9 @@ def requester_of(request: web.Request, identity: Identity, call_id: str) -> Requ
 
 
 @lru_cache(maxsize=1024)
-def _shown(path: str) -> str:
-    """A route's path without the patterns of its names."""
-    return _NAME.sub(r"{\1}", path)
+def _endpoint(method: str, path: str) -> str:
+    """The call without the patterns of the names in its path."""
+    return f"{method} " + _NAME.sub(r"{\1}", path)
 
 
 def _reason(error: BaseException | None, status: int) -> str | None:

@@ -195,7 +195,7 @@ class ModuleDispatcher:
             return bytes_answer(result.data, result.content_type, result.filename)
         response = result if isinstance(result, Response) else Response(body=result)
         answer = json_answer(
-            _shown(response, call.id), status=response.status, headers=response.headers
+            _body_with_message(response, call.id), status=response.status, headers=response.headers
         )
         # Most name none, and it is cheaper to look at the bytes than at the values.
         if isinstance(answer.body, bytes) and b'"para_id' in answer.body:
@@ -212,9 +212,9 @@ class ModuleDispatcher:
         if approved is None or approved.trust == "untrusted":
             raise web.HTTPForbidden(text="an untrusted module lets no one in without a key")
         secret = await host.call(HandlerCall("route_secret", {"path": spec.path}, caller))
-        shown = request.headers.getall(spec.secret_header, [""])[0]
+        sent = request.headers.getall(spec.secret_header, [""])[0]
         expected = str(secret or "").encode()
-        is_right = hmac.compare_digest(shown.encode("utf-8", "surrogateescape"), expected)
+        is_right = hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), expected)
         if not (expected and is_right):
             raise self._refusal(request, f"a secret is needed in {spec.secret_header}")
 
@@ -284,7 +284,7 @@ def _places(request: web.Request) -> tuple[str, ...]:
     return (path, _PREFIX + path.removeprefix(_LONG_PREFIX)) if is_long else (path,)
 
 
-def _shown(response: Response, request_id: str) -> object:
+def _body_with_message(response: Response, request_id: str) -> object:
     """The body; of an error with the fields that all have, over which the module's go."""
     body = response.body
     if response.status < HTTPStatus.BAD_REQUEST:

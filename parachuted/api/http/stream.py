@@ -169,8 +169,8 @@ class EventStreams:
                 reader.take(frames[reader.filter])
 
     def _frames_for(self, listener: EventFilter, events: Iterable[Event]) -> list[bytes]:
-        heard = (event.visible_to(listener) for event in events)
-        return [self.frame(event) for event in heard if event is not None]
+        allowed = (event.visible_to(listener) for event in events)
+        return [self.frame(event) for event in allowed if event is not None]
 
     def _missed(self, last: str, events: EventFilter) -> list[bytes]:
         """The events since the id `last`; a reset and all known ones when some are forgotten."""

@@ -26,7 +26,7 @@ from parachuted.tasks import Worker
 from parachuted.vault import History, PathText, new_id
 
 _MODULE = "curator"
-_SHOWN, _REASON = 80, 300
+_LONGEST_VALUE, _REASON = 80, 300
 _STOPPED = "a person stopped all agents"
 
 
@@ -166,11 +166,11 @@ def _step(step: dict[str, object]) -> AgentStep:
     if "said" in step:
         return AgentStep(said=str(step["said"]))
     arguments = step.get("arguments")
-    given = arguments.items() if isinstance(arguments, dict) else ()
-    shown = ", ".join(f"{key}={_brief(value)}" for key, value in given)
+    items = arguments.items() if isinstance(arguments, dict) else ()
+    listed = ", ".join(f"{key}={_brief(value)}" for key, value in items)
     is_error = bool(step.get("error"))
     why = _reason(str(step.get("answer") or "")) if is_error else None
-    return AgentStep(called=f"{step['called']}({shown})", error=is_error, why=why)
+    return AgentStep(called=f"{step['called']}({listed})", error=is_error, why=why)
 
 
 def _reason(answer: str) -> str | None:
@@ -182,7 +182,7 @@ def _reason(answer: str) -> str | None:
 
 def _brief(value: object) -> str:
     text = " ".join(str(value).split())
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
 class AnswerPermissionRequest(RequestModel):

@@ -154,7 +154,7 @@ class AgentRoutes:
     @get("/api/agents", _MODULE, "read", wrapped="agents")
     async def listing(self, call: ApiCall) -> list[ListedAgent]:
         """List the agents: the daemon's and the modules' first, then those that are notes."""
-        own = [_shown(agent.listed, call) for agent in await self._listing.all()]
+        own = [_public(agent.listed, call) for agent in await self._listing.all()]
         notes = await asyncio.to_thread(self._notes.all)
         return [replace(agent, system_prompt=None) for agent in (*own, *notes)]
 
@@ -164,7 +164,7 @@ class AgentRoutes:
         if name not in self._listing.all_names():
             with suppress(NotFoundError):
                 return await asyncio.to_thread(self._notes.get, name)
-        return _shown((await self._listing.get(name)).listed, call)
+        return _public((await self._listing.get(name)).listed, call)
 
     @get("/api/agents/audit", _MODULE, "admin")
     async def audit(self) -> AgentAudit:
@@ -293,7 +293,7 @@ class AgentRoutes:
         await asyncio.to_thread(self._store.delete, VaultPath.parse(path), author)
 
 
-def _shown(agent: ListedAgent, call: ApiCall) -> ListedAgent:
+def _public(agent: ListedAgent, call: ApiCall) -> ListedAgent:
     if call.identity.grant(_MODULE, "admin") == EVERYWHERE:
         return agent
     return replace(agent, system_prompt=None, system_prompt_preview=None)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from parachuted.api.http.decorators import get
 from parachuted.api.http.route import ApiCall, FolderParameter, RequestModel, Whole
-from parachuted.api.routes.notes import FOLDER, NAMES, Frontmatter, Shown, note_path, shown
+from parachuted.api.routes.notes import FOLDER, NAMES, Frontmatter, JsonText, json_text, note_path
 from parachuted.search import (
     CatalogueLink,
     CatalogueNote,
@@ -42,11 +42,11 @@ class NoteSummary:
     """As it was last indexed; `hash` is the SHA-256 of its bytes, and its ETag."""
 
     path: VaultPath
-    title: Shown
+    title: JsonText
     modified: Time
     size: int
     hash: str
-    tags: Sequence[Shown]
+    tags: Sequence[JsonText]
     frontmatter: Frontmatter
 
 
@@ -139,8 +139,8 @@ class NoteListingRoutes:
             return
         if not await _ask(lambda: self._catalogue.has_key(key, call.files.sees)):
             raise web.HTTPBadRequest(
-                text=f"sort: no note has {shown(key[:80])!r}; take {', '.join(_ORDERS)} or a key "
-                "of the frontmatter"
+                text=f"sort: no note has {json_text(key[:80])!r}; take {', '.join(_ORDERS)} or a "
+                "key of the frontmatter"
             )
 
     def _backlinks(self, call: ApiCall, path: VaultPath) -> Sequence[CatalogueLink]:
@@ -170,8 +170,8 @@ def _filter(text: str) -> KeyFilter:
         if value in _WORDS:
             return KeyFilter(key=key, op=op, value=_WORDS[value])
     raise web.HTTPBadRequest(
-        text=f"where: {shown(text[:80])!r} is not a condition like status:eq:open, tags:in:a,b or "
-        "due:exists:true"
+        text=f"where: {json_text(text[:80])!r} is not a condition like status:eq:open, "
+        "tags:in:a,b or due:exists:true"
     )
 
 

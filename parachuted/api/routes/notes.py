@@ -41,10 +41,10 @@ FOLDER = "/api/notes/"
 NAMES = {"path": "The note, relative to the vault."}
 Shape: TypeAlias = Literal["raw", "json", "map"]
 _MARKDOWN = frozenset({"text/markdown", "text/plain", "text/x-markdown"})
-_SMALL, _MOST_PARSED, _MOST_BASE = 32 << 10, 10 << 20, 16 << 20
+_SMALL, _MOST_PARSED, _MOST_BASE = 16 << 10, 10 << 20, 16 << 20
 
 
-def shown(text: str) -> str:
+def json_text(text: str) -> str:
     """The text as JSON can hold it: halves of characters show as the replacement character."""
     if text.isascii():
         return text
@@ -53,13 +53,13 @@ def shown(text: str) -> str:
 
 def clean(value: object) -> object:
     if isinstance(value, str):
-        return shown(value)
+        return json_text(value)
     if isinstance(value, Mapping):
-        return {shown(name): clean(item) for name, item in value.items()}
+        return {json_text(name): clean(item) for name, item in value.items()}
     return [clean(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-Shown = Annotated[str, PlainSerializer(shown, return_type=str)]
+JsonText = Annotated[str, PlainSerializer(json_text, return_type=str)]
 Frontmatter = Annotated[Mapping[str, object], PlainSerializer(clean, return_type=dict[str, object])]
 
 
@@ -68,17 +68,17 @@ class SectionAnswer:
     """A heading and the text below it up to the next heading of any level; `path` from the top."""
 
     level: int
-    title: Shown
-    path: Sequence[Shown]
+    title: JsonText
+    path: Sequence[JsonText]
     content: str
 
 
 @dataclass(frozen=True, slots=True)
 class LinkAnswer:
     kind: str
-    target: Shown
-    anchor: Shown | None
-    label: Shown | None
+    target: JsonText
+    anchor: JsonText | None
+    label: JsonText | None
     line: int
 
 
@@ -90,7 +90,7 @@ class NoteAnswer:
     """
 
     path: VaultPath
-    title: Shown
+    title: JsonText
     hash: str
     size: int
     modified: Time
@@ -116,8 +116,8 @@ class HeadingPlace(Place):
     """A section, subsections included; its text begins at `body_start`."""
 
     level: int
-    title: Shown
-    path: Sequence[Shown]
+    title: JsonText
+    path: Sequence[JsonText]
     body_start: int
 
 
@@ -125,7 +125,7 @@ class HeadingPlace(Place):
 class KeyPlace(Place):
     """A top-level key of the frontmatter, with its value's lines."""
 
-    name: Shown
+    name: JsonText
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +339,7 @@ def _served(shape: Shape, path: VaultPath, data: bytes, digest: str, modified: f
     return _Served(digest, make(shape, path, data, digest, modified), JSON)
 
 
-@lru_cache(maxsize=512)  # to parse a note takes ten times as long as to read it
+@lru_cache(maxsize=256)  # to parse a note takes ten times as long as to read it
 def _document(shape: Shape, path: VaultPath, data: bytes, digest: str, modified: float) -> bytes:
     note = parse_note(data)
     if shape == "map":

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 from parachuted.errors import UntrustedError
 from parachuted.home_files import (
     REMOVED,
-    CannotEditError,
     Changes,
     HomeFile,
     YamlNode,
@@ -92,7 +91,7 @@ class ModuleRegistry:
             self._file.change(edited)
         except UntrustedFileError as error:
             raise UntrustedError(f"no module runs: {error}") from error
-        except CannotEditError as error:
+        except YamlRejectedError as error:
             raise UntrustedError(
                 f"{_FILE} cannot be changed: {error}; change it by hand"
             ) from error

@@ -17,6 +17,7 @@ from parachuted.errors import DaemonError
 from tests.api.calls import expect, get, spoken
 from tests.stories.daemon_rig import DaemonRig, Live
 
+FEW = ServerLimits(connections=24)
 QUICK = ServerLimits(connections=24, idle_s=0.5)
 HEAD = b"GET /x HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -34,7 +35,7 @@ async def hang(request: web.Request) -> web.StreamResponse:
 
 
 @contextlib.asynccontextmanager
-async def serving(limits: ServerLimits = QUICK) -> AsyncIterator[tuple[HttpServer, int]]:
+async def serving(limits: ServerLimits = FEW) -> AsyncIterator[tuple[HttpServer, int]]:
     app = web.Application(client_max_size=1 << 24)
     app.add_routes([web.get("/x", answer), web.post("/x", answer), web.get("/hang", hang)])
     server = HttpServer(app, limits)
@@ -78,14 +79,14 @@ async def test_a_port_that_is_taken_is_reported_by_its_number():
 
 
 async def test_a_head_that_does_not_come_to_its_end_is_refused():
-    async with serving() as (server, port):
+    async with serving(QUICK) as (server, port):
         assert await said(port, HEAD) == b""
         assert await said(port) == b""
         await gone(server)
 
 
 async def test_a_head_that_comes_a_byte_at_a_time_has_no_longer():
-    async with serving() as (server, port):
+    async with serving(QUICK) as (server, port):
         _reader, writer = await asyncio.open_connection("127.0.0.1", port)
         began = time.monotonic()
         with contextlib.suppress(ConnectionError):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from parachuted.api.http.answers import json_bytes
-from parachuted.api.routes.notes import NoteAnswer, NoteMap, answer_of, clean, map_of, shown
+from parachuted.api.routes.notes import NoteAnswer, NoteMap, answer_of, clean, json_text, map_of
 from parachuted.texts.times import moment
 from parachuted.vault import VaultPath, digest_of, parse_note
 
@@ -56,7 +56,7 @@ def test_what_json_cannot_hold_is_shown_otherwise():
         "a\ufffd\ufffd\ufffd": ["\ufffd\ufffd\ufffd", {"b": "\ufffd\ufffd\ufffdx"}],
         "n": 5,
     }
-    assert shown("é") == "é"
+    assert json_text("é") == "é"
 
 
 def test_a_time_that_no_calendar_has_is_the_beginning():
