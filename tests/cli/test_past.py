@@ -35,12 +35,7 @@ def test_the_versions_of_a_file_are_a_table(running: CommandLine):
 def test_a_change_of_a_text_that_is_not_known_is_not_counted_in_lines(running: CommandLine):
     first = running.json("history", GARDEN)["versions"][-1]
 
-    assert (first["kind"], first["by"], first["added"], first["removed"]) == (
-        "changed",
-        "person",
-        None,
-        None,
-    )
+    assert first == first | {"kind": "changed", "by": "person", "added": None, "removed": None}
 
 
 def test_the_text_that_a_file_has_is_never_called_gone(running: CommandLine):

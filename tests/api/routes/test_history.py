@@ -21,12 +21,7 @@ async def test_the_versions_of_a_file_are_reported_newest_first(pair, daemon_rig
 
     newest, between, first = answer["versions"]
     assert (answer["path"], answer["count"], answer["since"]) == (ROOT, 3, None)
-    assert (newest["by"], newest["run"], newest["kind"], newest["kept"]) == (
-        "curator",
-        run["id"],
-        "changed",
-        True,
-    )
+    assert newest == newest | {"by": "curator", "run": run["id"], "kind": "changed", "kept": True}
     assert between["run"] == run["id"]
     assert newest["added"] > 0
     assert first == first | {"by": "person", "run": None, "at": None, "kept": True}

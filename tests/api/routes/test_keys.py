@@ -10,19 +10,18 @@ import pytest
 
 from parachuted.config import load_settings
 from parachuted.keys import KeyFile
-from tests.api.calls import ELSEWHERE, call, code, expect, get, key_of, refused
+from tests.api.calls import ELSEWHERE, call, code, expect, get, key_of
 from tests.stories.daemon_rig import DaemonRig, Live
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 READ = {"module": "vault", "capabilities": ["read"]}
 
 
-async def made(daemon_rig: DaemonRig, **body: object) -> dict:
-    status, answer = await call(
-        daemon_rig, "POST", "/api/auth/keys", json={"label": "phone", **body}
-    )
-    assert status == 200, answer
-    return answer
+async def made(
+    daemon_rig: DaemonRig, status: int = 200, *, by: dict[str, str] | None = None, **body: object
+) -> dict:
+    body = {"label": "phone", **body}
+    return await expect(daemon_rig, status, "POST", "/api/auth/keys", json=body, headers=by)
 
 
 def shown(answer: dict) -> dict[str, str]:
@@ -32,13 +31,9 @@ def shown(answer: dict) -> dict[str, str]:
 async def test_a_key_is_made_shown_once_and_works_at_once(daemon_rig: DaemonRig):
     phone = await made(daemon_rig)
     assert re.fullmatch(r"para_[A-Za-z0-9]{32}", phone["key"])
-    assert (phone["label"], phone["name"], phone["last_used_at"], phone["expires_at"]) == (
-        "phone",
-        "phone",
-        None,
-        None,
-    )
-    assert phone["scopes"] == [{"module": "*", "capabilities": ["read", "write"]}]
+    usual = [{"module": "*", "capabilities": ["read", "write"]}]
+    fields = {"label": "phone", "name": "phone", "last_used_at": None, "expires_at": None}
+    assert phone == phone | fields | {"scopes": usual}
     await expect(daemon_rig, 200, "GET", "/api/watches", headers=shown(phone))
     await expect(daemon_rig, 403, "GET", "/api/auth/keys", headers=shown(phone))
     listed = await get(daemon_rig, "/api/auth/keys")
@@ -130,15 +125,8 @@ async def test_a_revoked_key_opens_nothing_any_more(daemon_rig: DaemonRig):
 )
 async def test_a_key_makes_no_key_that_may_do_more(scope, daemon_rig: DaemonRig):
     admin = key_of(daemon_rig, "vault:read", "system:admin")
-    status, message = await refused(
-        daemon_rig,
-        "POST",
-        "/api/auth/keys",
-        json={"label": "x", "scopes": [scope]},
-        headers=admin,
-    )
-
-    assert (status, "no more than itself" in message) == (403, True)
+    answer = await made(daemon_rig, 403, by=admin, scopes=[scope])
+    assert "no more than itself" in answer["message"]
 
 
 async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Live):
@@ -147,32 +135,13 @@ async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Liv
             daemon_rig, "vault:read,write", "system:admin", expires=NOW + timedelta(days=10)
         )
         narrow = {"module": "vault", "capabilities": ["read"], "paths": ["Projects/garden/**"]}
-        _, less = await call(
-            daemon_rig,
-            "POST",
-            "/api/auth/keys",
-            json={"label": "x", "scopes": [narrow]},
-            headers=admin,
-        )
-        _, usual = await call(
-            daemon_rig,
-            "POST",
-            "/api/auth/keys",
-            json={"label": "y", "expires": "2d"},
-            headers=admin,
-        )
-        longer = await refused(
-            daemon_rig,
-            "POST",
-            "/api/auth/keys",
-            json={"label": "z", "expires": "11d"},
-            headers=admin,
-        )
+        less = await made(daemon_rig, by=admin, label="x", scopes=[narrow])
+        usual = await made(daemon_rig, by=admin, label="y", expires="2d")
+        await made(daemon_rig, 403, by=admin, label="z", expires="11d")
 
     assert (less["scopes"], less["expires_at"]) == ([narrow], "2026-03-11T12:00:00Z")
     assert usual["scopes"] == [{"module": "vault", "capabilities": ["read", "write"]}]
     assert usual["expires_at"] == "2026-03-03T12:00:00Z"
-    assert longer[0] == 403
 
 
 async def test_a_key_has_no_power_over_keys_that_may_do_more_and_does_not_hear_of_them(
@@ -180,9 +149,7 @@ async def test_a_key_has_no_power_over_keys_that_may_do_more_and_does_not_hear_o
 ):
     secret = await made(daemon_rig, label="other", scopes=[{**READ, "module": "curator"}])
     admin = key_of(daemon_rig, "vault:read", "system:admin")
-    less = (
-        await call(daemon_rig, "POST", "/api/auth/keys", json={"label": "less"}, headers=admin)
-    )[1]
+    less = await made(daemon_rig, by=admin, label="less")
     listed = (await call(daemon_rig, "GET", "/api/auth/keys", headers=admin))[1]
     assert [one["label"] for one in listed["keys"]] == ["a test's 1", "less"]
     await expect(daemon_rig, 404, "DELETE", f"/api/auth/keys/{secret['id']}", headers=admin)
@@ -197,12 +164,12 @@ async def test_a_name_that_another_key_has_is_refused_also_when_both_come_at_onc
     daemon_rig: DaemonRig,
 ):
     await made(daemon_rig)
-    again = await refused(daemon_rig, "POST", "/api/auth/keys", json={"label": "phone"})
+    again = await made(daemon_rig, 409)
     asked = (call(daemon_rig, "POST", "/api/auth/keys", json={"label": "tablet"}) for _ in range(5))
     statuses = [status for status, _answer in await asyncio.gather(*asked)]
     listed = (await get(daemon_rig, "/api/auth/keys"))["keys"]
 
-    assert again == (409, "there is a key 'phone' already; revoke that one first")
+    assert again["message"] == "there is a key 'phone' already; revoke that one first"
     assert sorted(statuses) == [200, 409, 409, 409, 409]
     assert [one["label"] for one in listed] == ["phone", "tablet"]
 
@@ -214,8 +181,8 @@ async def test_a_file_of_keys_that_is_broken_is_reported_and_not_written_over(
     file.write_text("mine\n")
     file.chmod(0o600)
     assert "keys.yaml should hold" in (await get(daemon_rig, "/api/auth/keys"))["problem"]
-    status, message = await refused(daemon_rig, "POST", "/api/auth/keys", json={"label": "x"})
-    assert (status, str(daemon_rig.daemon.watched.home) in message) == (503, False)
+    answer = await made(daemon_rig, 503)
+    assert str(daemon_rig.daemon.watched.home) not in answer["message"]
     assert file.read_text() == "mine\n"
 
 
@@ -229,22 +196,16 @@ async def test_who_needs_a_key_gets_both_words(daemon_rig: DaemonRig):
     assert (await get(daemon_rig, "/api/auth/settings"))["key_count"] == 1
 
 
+async def mode(daemon_rig: DaemonRig, status: int, by: dict | None = None, **body: object) -> dict:
+    return await expect(daemon_rig, status, "PUT", "/api/auth/settings", json=body, headers=by)
+
+
 async def test_who_needs_a_key_changes_at_once_and_is_kept(home, daemon_rig: DaemonRig):
     admin = key_of(daemon_rig, "*:read,write,admin")
-    status, answer = await call(
-        daemon_rig, "PUT", "/api/auth/settings", json={"auth_mode": "always"}, headers=admin
-    )
-    assert (status, answer["require_auth"]) == (200, "always")
+    assert (await mode(daemon_rig, 200, admin, auth_mode="always"))["require_auth"] == "always"
     await expect(daemon_rig, 401, "GET", "/api/watches")
     assert load_settings(home, {}, {}).auth_mode == "always"
-    await expect(
-        daemon_rig,
-        200,
-        "PUT",
-        "/api/auth/settings",
-        json={"requireAuth": "remote"},
-        headers=admin,
-    )
+    await mode(daemon_rig, 200, admin, requireAuth="remote")
     await expect(daemon_rig, 200, "GET", "/api/watches")
 
 
@@ -259,7 +220,7 @@ async def test_who_needs_a_key_changes_at_once_and_is_kept(home, daemon_rig: Dae
     ],
 )
 async def test_who_needs_a_key_is_nothing_else(home, body, daemon_rig: DaemonRig):
-    await expect(daemon_rig, 400, "PUT", "/api/auth/settings", json=body)
+    await mode(daemon_rig, 400, **body)
     assert not (home / "config.yaml").exists()
 
 
@@ -268,25 +229,12 @@ async def test_a_key_that_may_not_do_everything_does_not_say_who_needs_one(daemo
         key_of(daemon_rig, "system:admin"),
         key_of(daemon_rig, "*:read,write,admin", paths=["**"]),
     ):
-        await expect(
-            daemon_rig,
-            403,
-            "PUT",
-            "/api/auth/settings",
-            json={"auth_mode": "disabled"},
-            headers=admin,
-        )
+        await mode(daemon_rig, 403, admin, auth_mode="disabled")
 
 
 async def test_where_others_may_connect_keys_are_not_given_up(live: Live, home):
     async with live(host="0.0.0.0") as daemon_rig:  # noqa: S104  the point of it
-        await expect(
-            daemon_rig,
-            409,
-            "PUT",
-            "/api/auth/settings",
-            json={"auth_mode": "disabled"},
-            says="may not be disabled",
-        )
+        answer = await mode(daemon_rig, 409, auth_mode="disabled")
+        assert "may not be disabled" in answer["message"]
         assert (await get(daemon_rig, "/api/auth/settings"))["auth_mode"] == "remote"
         assert not (home / "config.yaml").exists()

@@ -1,9 +1,8 @@
-"""A note that is read often is as it is on the disk now, and each text that is read is a base."""
+"""Which notes are read in which form, and each text that is read is a base."""
 
 from __future__ import annotations
 
 import logging
-import os
 
 import aiohttp
 
@@ -21,23 +20,6 @@ async def read(daemon_rig: DaemonRig) -> str:
         session.get(f"{daemon_rig.url}{NOTE}?as=raw") as answer,
     ):
         return await answer.text()
-
-
-async def test_a_note_read_again_is_what_its_file_says_now(live: Live, vault):
-    file = save(vault / "a.md", "# one\n") or vault / "a.md"
-    os.utime(file, (1, 1))
-    async with live() as daemon_rig:
-        assert [await read(daemon_rig) for _ in range(3)] == ["# one\n"] * 3
-        file.write_text("# two\n")
-        os.utime(file, (1, 1))
-        assert await read(daemon_rig) == "# two\n"
-        other = file.with_name("b.txt")
-        other.write_text("# six\n")
-        os.utime(other, (1, 1))
-        other.replace(file)
-        assert await read(daemon_rig) == "# six\n"
-        file.unlink()
-        await expect(daemon_rig, 404, "GET", NOTE)
 
 
 async def test_a_note_that_is_too_large_is_served_raw_alone(live: Live, vault, monkeypatch):

@@ -51,10 +51,7 @@ async def test_the_preview_is_the_prompt_and_what_it_is_made_of(tree: Path, daem
 async def test_an_agent_is_a_note_of_the_vault(tree: Path, daemon_rig: DaemonRig):
     preview = await get(daemon_rig, "/api/prompt/preview?agentPath=Agents/helper.md")
     assert (preview["prompt"], preview["agentName"]) == ("You help.\n", "Helper")
-    assert (preview["promptSource"], preview["promptSourcePath"]) == (
-        "agent",
-        "Agents/helper.md",
-    )
+    assert preview == preview | {"promptSource": "agent", "promptSourcePath": "Agents/helper.md"}
     await expect(daemon_rig, 404, "GET", "/api/prompt/preview?agentPath=Agents/none.md")
     assert await error(daemon_rig, "GET", "/api/prompt/preview?agentPath=Agents") in {
         400,
