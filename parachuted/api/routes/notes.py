@@ -223,10 +223,9 @@ class NoteRoutes:
 
     def _present(self, files: AccessFilter, path: VaultPath, shape: Shape) -> _Served:
         """The text is kept as a base that a later edit may name."""
-        real = files.find(path)
+        real, content = files.read(path)
         if not is_note(real):
             raise unknown(path)
-        content = self._store.root.read(real)
         if len(content.data) <= _MOST_BASE:
             try:
                 self._store.bases.see([(real, content.data)])
