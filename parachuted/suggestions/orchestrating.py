@@ -132,17 +132,8 @@ class Orchestrator:
             "action": {"type": "string", "enum": list(_ACTS)},
             "reasoning": {"type": "string", "description": "Why, for the person."},
         }
-        empty: dict[str, object] = {
-            "type": "object",
-            "properties": {},
-            "additionalProperties": False,
-        }
-        schema: dict[str, object] = {
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        }
+        empty = {"type": "object", "properties": dict[str, object](), "additionalProperties": False}
+        schema = empty | {"properties": properties, "required": list(properties)}
         return (
             Tool(name="list_suggestions", description=LIST, schema=empty, call=self._list),
             Tool(name="resolve_suggestions", description=RESOLVE, schema=schema, call=self._call),

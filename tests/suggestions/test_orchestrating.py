@@ -57,9 +57,8 @@ async def test_it_approves_what_it_could_have_written_itself_and_it_learns_who_d
         "one\n",
     ]
     assert suggestion_rig.suggestions.get(b.id).is_pending
-    assert (
-        suggestion_rig.suggestions.acceptance() == []
-    )  # what an agent decides says nothing of what a person thinks
+    # what an agent decides says nothing of what a person thinks
+    assert suggestion_rig.suggestions.acceptance() == []
 
 
 async def test_it_rejects_with_a_reason_and_only_what_it_could_have_written(suggestion_rig):
