@@ -92,13 +92,13 @@ _ROOT: Final = "Brain/"
 
 def merged(keep: tuple[Entity, Note], other: tuple[Entity, Note]) -> list[NoteEdit]:
     """What the file of `keep` takes over: all that it does not say itself."""
-    (kept, note), (gone, gone_note) = keep, other
+    (main, note), (gone, gone_note) = keep, other
     edits: list[NoteEdit] = [
-        SetKey("aliases", union(kept.aliases, [one for one in gone.names if one != kept.name]))
+        SetKey("aliases", union(main.aliases, [one for one in gone.names if one != main.name]))
     ]
-    if set(gone.tags) - set(kept.tags):
-        edits.append(SetKey("tags", union(kept.tags, gone.tags)))
-    former = [*texts_in(kept.fields.get(FORMER_IDS)), *texts_in(gone.fields.get(FORMER_IDS))]
+    if set(gone.tags) - set(main.tags):
+        edits.append(SetKey("tags", union(main.tags, gone.tags)))
+    former = [*texts_in(main.fields.get(FORMER_IDS)), *texts_in(gone.fields.get(FORMER_IDS))]
     if gone.para_id:
         former.append(gone.para_id)
     if former:

@@ -95,18 +95,18 @@ class Graph:
             near = self.traverse(around, depth=depth, on=on)
             chosen = [around, *(reached.entity for reached in near)]
         wanted = [entity for entity in chosen if type in {None, entity.type} or entity is around]
-        shown = {entity.path: entity for entity in wanted[:limit]}
+        nodes = {entity.path: entity for entity in wanted[:limit]}
         drawn = [
             (entity, sum(1 for _ in self._beside(entity, "both")))
-            async for entity in _paced(shown.values())
+            async for entity in _paced(nodes.values())
         ]
         between = [
             edge
-            for entity in shown.values()
+            for entity in nodes.values()
             for edge in self._edges(entity)
-            if edge.target in shown and edge.holds(on)
+            if edge.target in nodes and edge.holds(on)
         ]
-        return drawn, between, len(wanted) - len(shown)
+        return drawn, between, len(wanted) - len(nodes)
 
     def _beside(self, entity: Entity, direction: Direction) -> Iterator[tuple[Edge, Entity]]:
         if direction != "in":

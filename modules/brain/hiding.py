@@ -41,15 +41,15 @@ def hide(text: str) -> str:
         if stop > done:
             parts += [text[done : max(start, done)], _cover(text[max(start, done) : stop])]
             done = stop
-    shown = "".join([*parts, text[done:]])
-    return _hide_indented(shown) if "\n    " in shown or "\t" in shown else shown
+    visible = "".join([*parts, text[done:]])
+    return _hide_indented(visible) if "\n    " in visible or "\t" in visible else visible
 
 
 def wikilinks(text: str) -> Iterator[tuple[int, int, str]]:
     """Where wikilinks stand that are no code: from which character to which, and their target."""
-    shown = hide(text.replace("[[", "((").replace("]]", "))"))
+    visible = hide(text.replace("[[", "((").replace("]]", "))"))
     for found in _TARGET.finditer(text):
-        if shown[found.start()] != HIDDEN:
+        if visible[found.start()] != HIDDEN:
             yield found.start(), found.end(), found[1].strip()
 
 

@@ -34,7 +34,7 @@ _PROPOSED = "Suggestions/"  # what no person has approved answers no question
 _IS_SAID = re.compile(r"^(?!---|\.\.\.|#|\s*$)", re.MULTILINE)
 _AT_ONCE = 500
 _PAGE = 1_000
-_KEPT = 300  # characters of a text that are kept in memory, for lists
+_PREVIEW = 300  # characters of a text that are kept in memory, for lists
 _KEYS_OF_PRIVATE: Final = ("para_id", "type")  # of an entity that is private as a whole
 
 Change = Literal["created", "updated", "deleted"]
@@ -240,7 +240,7 @@ class Loader:
         found = read_note(note, self._view.types)
         if said := _fault(note):
             self._view.faults[note.path] = Finding(path=note.path, problem=said)
-        self._view.index.put(replace(found, body=found.body[:_KEPT], facts=()))
+        self._view.index.put(replace(found, body=found.body[:_PREVIEW], facts=()))
         return found
 
     async def _keep(self, texts: Sequence[_Text], paths: Iterable[str] = ()) -> None:

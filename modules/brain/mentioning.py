@@ -317,8 +317,8 @@ def mentions_of(note: Note) -> list[str]:
 
 def names_in(text: str) -> Iterator[tuple[str, str]]:
     """Names in the text with the type that the words before them suggest, in order."""
-    shown = hide(text)
-    for found in _PERSON.finditer(shown):
+    visible = hide(text)
+    for found in _PERSON.finditer(visible):
         words: list[str] = []
         for word in found[1].split(" "):
             if not word[0].isupper() or fold_name(word) in ORDINARY:
@@ -326,7 +326,7 @@ def names_in(text: str) -> Iterator[tuple[str, str]]:
             words.append(word)
         if words and len(words[0]) >= _SHORTEST:
             yield " ".join(words), "person"
-    for found in _TOPIC.finditer(shown):
+    for found in _TOPIC.finditer(visible):
         if not any(fold_name(word) in ORDINARY for word in found[1].split(" ")):
             yield found[1], "topic"
 

@@ -236,10 +236,10 @@ class MentionIndex:
 
     def scan(self, text: str) -> list[Mention]:
         """A longer name hides those within it; what a person refused is left out."""
-        shown = hide(text)
-        words = split(shown)
+        visible = hide(text)
+        words = split(visible)
         stems = list(map(singular, words.folded))
-        hits = list(self._hits(shown, words, stems))
+        hits = list(self._hits(visible, words, stems))
         in_full = {name.id for hit in hits for name in hit.names if name.words > 1}
         return [
             mention

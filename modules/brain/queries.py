@@ -63,16 +63,16 @@ def with_query(text: str, new: SavedQuery) -> tuple[str, str]:
         while (found := stem if number == 1 else f"{stem}-{number}") in taken:
             number += 1
         new = new.model_copy(update={"id": found})
-    kept = [new if one.id == new.id else one for one in queries]
-    return _written(kept if new.id in taken else [*kept, new]), new.id
+    others = [new if one.id == new.id else one for one in queries]
+    return _written(others if new.id in taken else [*others, new]), new.id
 
 
 def without_query(text: str, query_id: str) -> str:
     queries = _whole(text)
-    kept = [one for one in queries if one.id != query_id]
-    if len(kept) == len(queries):
+    others = [one for one in queries if one.id != query_id]
+    if len(others) == len(queries):
         raise NotFoundError(f"There is no query {query_id[:80]}.")
-    return _written(kept)
+    return _written(others)
 
 
 def _written(queries: list[SavedQuery]) -> str:

@@ -13,7 +13,7 @@ _MOST_WORDS = 32
 
 
 class QuestionWord(NamedTuple):
-    shown: str
+    text: str
     asked: str
 
 
@@ -22,18 +22,18 @@ def read_question(text: str) -> tuple[QuestionWord, ...]:
     words, ignored = {}, {}
     folded, starts, ends = split(text)
     for number, (word, start, end) in enumerate(zip(folded, starts, ends, strict=True)):
-        shown = text[start:end]
-        if is_spaceless(shown):
+        written = text[start:end]
+        if is_spaceless(written):
             after = text[end : end + 1]
             before = text[start - 1 : start]
             if is_spaceless(after):
-                words[word + after] = QuestionWord(shown + after, f'"{shown} {after}"')
+                words[word + after] = QuestionWord(written + after, f'"{written} {after}"')
             elif not is_spaceless(before):
-                words[word] = QuestionWord(shown, f'"{shown}"')
-        elif word in _STOP and (number == 0 or not shown[0].isupper() or len(shown) == 1):
-            ignored[word] = QuestionWord(shown, f'"{shown}"')
+                words[word] = QuestionWord(written, f'"{written}"')
+        elif word in _STOP and (number == 0 or not written[0].isupper() or len(written) == 1):
+            ignored[word] = QuestionWord(written, f'"{written}"')
         else:
-            words[word] = QuestionWord(shown, f'"{shown}"')
+            words[word] = QuestionWord(written, f'"{written}"')
     return tuple((words or ignored).values())[:_MOST_WORDS]
 
 
@@ -134,7 +134,7 @@ class Stems:
     def __init__(self, terms: Sequence[Term]) -> None:
         self.weights = [term.weight for term in terms]
         self._whole = sum(self.weights) or 1.0
-        self._folded = [fold(term.word.shown) for term in terms]
+        self._folded = [fold(term.word.text) for term in terms]
         self._known: dict[str, int | None] = {}
 
     def share(self, terms: Iterable[int]) -> float:

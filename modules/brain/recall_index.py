@@ -95,7 +95,7 @@ class RecallSearch:
         doubt = 1 - max((one.share for one in found), default=0.0) / _ENOUGH
         near = []
         if vectors is not None and doubt > 0 and only is None:
-            near = vectors.nearest(" ".join(word.shown for word in words), _CANDIDATES)
+            near = vectors.nearest(" ".join(word.text for word in words), _CANDIDATES)
             near = [one for one in near if one.nearness > LEAST_NEAR]
         return [
             self._recalled(one, meaning, score, terms, explain=explain)
@@ -150,29 +150,29 @@ class RecallSearch:
         groups = defaultdict[int, set[int]](set)
         for row, bits in held.items():
             groups[bits].add(row)
-        given = 0
+        count = 0
         for _, bits in sorted(((_weight(terms, bits), bits) for bits in groups), reverse=True):
             group = groups[bits]
-            is_too_many = given + len(group) > most
+            is_too_many = count + len(group) > most
             for row in self._by_rank(_held(terms, bits), group, end) if is_too_many else group:
                 if only is None or only(self._path(row)):
-                    given += 1
+                    count += 1
                     yield row
 
     def _by_rank(self, terms: Iterable[Term], wanted: set[int], end: int) -> Iterator[int]:
         """Those that are called so come first; of very many only the first are ranked."""
         asked = " AND ".join(one.word.asked for one in terms)
-        given: set[int] = set()
+        seen: set[int] = set()
         for match in (f"{{title aliases}} : ({asked})", asked):
             ranked_rows = self._database.execute(
                 "SELECT bm25(texts, ?, ?, 1.0), rowid FROM texts WHERE texts MATCH ? AND rowid < ?"
                 " LIMIT ?",
                 (_NAME, _NAME, match, end, _MOST_ORDERED),
             ).fetchall()
-            found = [row for _, row in sorted(ranked_rows) if row in wanted and row not in given]
+            found = [row for _, row in sorted(ranked_rows) if row in wanted and row not in seen]
             yield from found
-            given.update(found)
-        yield from sorted(wanted - given)
+            seen.update(found)
+        yield from sorted(wanted - seen)
 
     def _path(self, row: int) -> str:
         found = self._database.execute("SELECT path FROM notes WHERE id = ?", (row,))
@@ -205,7 +205,7 @@ class RecallSearch:
                 "SELECT body FROM texts WHERE rowid = ?", (found.row,)
             ).fetchone()[0]
             text = join(body[near.start : near.stop]).strip()
-        why = why_of(found, near, [term.word.shown for term in terms]) if explain else ""
+        why = why_of(found, near, [term.word.text for term in terms]) if explain else ""
         return Recalled(path, title, text, round(score, 3), bool(found.terms), why)
 
 

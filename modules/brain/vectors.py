@@ -108,7 +108,7 @@ class VectorTable:
 
     def __init__(self, database: sqlite3.Connection, embedder: Embedder) -> None:
         self._database, self._embedder, self._numpy = database, embedder, embedder.numpy
-        self._kept: _Rows | None = None
+        self._rows: _Rows | None = None
 
     def make(self, notes: Sequence[tuple[int, str, str]]) -> dict[int, list[Passage]]:
         places, texts = [], []
@@ -130,20 +130,20 @@ class VectorTable:
             "INSERT INTO passages (note, start, stop, scale, vector) VALUES (?, ?, ?, ?, ?)",
             ((note, *one) for one in made),
         )
-        if self._kept is not None:
-            self._kept.add([(note, *one) for one in made])
+        if self._rows is not None:
+            self._rows.add([(note, *one) for one in made])
 
     def forget(self, note: int) -> None:
-        if self._kept is not None:
-            self._kept.remove(note)
+        if self._rows is not None:
+            self._rows.remove(note)
 
     def reset(self) -> None:
-        self._kept = None
+        self._rows = None
 
     def nearest(self, question: str, most: int) -> list[Near]:
-        if self._kept is None:
-            self._kept = self._load()
-        numpy, rows = self._numpy, self._kept
+        if self._rows is None:
+            self._rows = self._load()
+        numpy, rows = self._numpy, self._rows
         asked = self._embedder.embed([question])[0]
         if not len(rows) or not asked.any():
             return []

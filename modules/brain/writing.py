@@ -112,33 +112,33 @@ class Writer:
         return Linked(path=source.path, para_id=target.key, linked=linked)
 
     async def merge(self, keep: str, other: str) -> Merged:
-        kept = await self.store.read(await self.store.find(keep))
+        main = await self.store.read(await self.store.find(keep))
         gone = await self.store.read(await self.store.find(other))
-        if kept.path == gone.path:
+        if main.path == gone.path:
             raise EditRefusedError("an entity is not merged with itself")
-        target = await self._target(kept)
+        target = await self._target(main)
         changes: list[NoteChange] = []
         for note in await self.store.linking(gone.path):
-            change = relinked(note, gone.path, kept.path, target)
-            if change is not None and note.path not in {kept.path, gone.path}:
+            change = relinked(note, gone.path, main.path, target)
+            if change is not None and note.path not in {main.path, gone.path}:
                 changes.append(change)
-        note, gone_note = await self.store.note(kept.path), await self.store.note(gone.path)
+        note, gone_note = await self.store.note(main.path), await self.store.note(gone.path)
         if has_private(note) or has_private(gone_note):
             raise EditRefusedError("One of the two has a private part: join the files by hand.")
-        kept, gone = await self.store.entity_of(note), await self.store.entity_of(gone_note)
-        own = relinked(note, gone.path, kept.path, target)
-        edits = merged((kept, note), (gone, gone_note))
-        if not kept.para_id:
+        main, gone = await self.store.entity_of(note), await self.store.entity_of(gone_note)
+        own = relinked(note, gone.path, main.path, target)
+        edits = merged((main, note), (gone, gone_note))
+        if not main.para_id:
             edits.append(SetKey(_ID, self.store.new_id()))
         run = await self.store.change_all(
             [
-                NoteChange(kept.path, [*edits, *(own.edits or () if own else ())], note.digest),
+                NoteChange(main.path, [*edits, *(own.edits or () if own else ())], note.digest),
                 *changes,
                 NoteChange(gone.path, None),
             ],
-            reason=f"merged {gone.name} into {kept.name}",
+            reason=f"merged {gone.name} into {main.name}",
         )
-        found = await self.store.find(kept.path)
+        found = await self.store.find(main.path)
         return Merged(
             entity_id=found.key,
             path=found.path,

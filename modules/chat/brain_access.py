@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 from parachuted.errors import ParachuteError
 from parachuted.modules import Module
 
-from .session import FOLDER
+from .session import FOLDER, one_line
 
 INTERFACE: Final = "BrainInterface"
 _STRONG: Final = 0.6  # of `recall`, whose scores are 0 to 1
@@ -221,8 +221,8 @@ async def judge_by_model(
 ) -> Verdict | None:
     """None: it gave none in time. `ask` is `Module.ask`, `loaded` are earlier queries."""
     prompt = (
-        f"Summary of the conversation so far: {_plain(summary, _MOST_SUMMARY) or 'none'}\n"
-        f"Queries of earlier turns: {_plain('; '.join(loaded), _MOST_SUMMARY) or 'none'}\n\n"
+        f"Summary of the conversation so far: {one_line(summary)[:_MOST_SUMMARY] or 'none'}\n"
+        f"Queries of earlier turns: {one_line('; '.join(loaded))[:_MOST_SUMMARY] or 'none'}\n\n"
         f"The message:\n{message[:_MOST_MESSAGE]}"
     )
     try:
@@ -245,7 +245,7 @@ def read_verdict(answer: object) -> Verdict | None:
         return Verdict(judgment="pass_through", by="model")
     texts = said if isinstance(said, list | tuple) else ()
     queries = dict.fromkeys(
-        plain for one in texts if isinstance(one, str) and (plain := _plain(one, _MOST_QUERY))
+        plain for one in texts if isinstance(one, str) and (plain := one_line(one)[:_MOST_QUERY])
     )
     if judgment != "enrich" or not queries:
         return None
@@ -260,9 +260,5 @@ async def judge_by_words(brain: BrainAccess, message: str) -> Verdict:
     if named:
         return Verdict(judgment="enrich", queries=tuple(named)[:MOST_QUERIES])
     if await brain.answers(text):
-        return Verdict(judgment="enrich", queries=(_plain(text, _MOST_QUERY),))
+        return Verdict(judgment="enrich", queries=(one_line(text)[:_MOST_QUERY],))
     return Verdict(judgment="pass_through")
-
-
-def _plain(text: str, most: int) -> str:
-    return " ".join(text.split())[:most]

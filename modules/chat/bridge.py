@@ -24,7 +24,7 @@ from .brain_access import (
     judge_by_words,
 )
 from .no_model import words_of
-from .session import Session
+from .session import Session, one_line
 from .sessions import Sessions
 
 _MOST_TOKENS: Final = 1_500
@@ -96,7 +96,7 @@ class Bridge:
             extra={"judgment": verdict.judgment, "by": verdict.by, "queries": verdict.queries},
         )
         found = await asyncio.gather(*(brain.find(one, _RESULTS) for one in verdict.queries))
-        text, shown = as_context(list(zip(verdict.queries, found, strict=True)))
+        text, entities = as_context(list(zip(verdict.queries, found, strict=True)))
         if verdict.judgment == "step_back":
             text = _STEP_BACK
         if text and not is_preview:
@@ -104,12 +104,12 @@ class Bridge:
                 "query": " | ".join(verdict.queries),
                 "type": verdict.judgment,
                 "turn_number": session.message_count // 2 + 1,
-                "loaded": list(dict.fromkeys(one.path for one in shown if one.path)),
+                "loaded": list(dict.fromkeys(one.path for one in entities if one.path)),
             }
             self._pending[session.id] = entry  # until the exchange is done
             while len(self._pending) > _MOST_PENDING:
                 self._pending.popitem(last=False)
-        return text, sum(one.is_entity for one in shown)
+        return text, sum(one.is_entity for one in entities)
 
     async def _judge(
         self, brain: BrainAccess, session: Session, message: str, *, may_ask: bool
@@ -131,13 +131,13 @@ def as_context(
 ) -> tuple[str, list[FoundEntity]]:
     """At most 1,500 tokens, each result once; notes that are no entities come last."""
     groups = [
-        (f'\n### From query: "{_line(query)}"', [one for one in results if one.is_entity])
+        (f'\n### From query: "{one_line(query)}"', [one for one in results if one.is_entity])
         for query, results in found
     ]
     groups.append(
         (_NOTES, [one for _query, results in found for one in results if not one.is_entity])
     )
-    lines, shown, seen = [_HEAD], list[FoundEntity](), set[str]()
+    lines, entities, seen = [_HEAD], list[FoundEntity](), set[str]()
     left = _MOST_TOKENS * _BYTES_PER_TOKEN - len(_HEAD.encode()) - 100  # the last line
     for head, results in groups:
         for one in results:
@@ -151,26 +151,22 @@ def as_context(
             lines.append(line)
             left -= size
             seen.add(one.path or one.name)
-            shown.append(one)
-    if not shown:
+            entities.append(one)
+    if not entities:
         return "", []
-    queries = sum(any(one in shown for one in results) for _query, results in found)
+    queries = sum(any(one in entities for one in results) for _query, results in found)
     lines.append(
-        f"\n_Context loaded: {_count(len(shown), 'result')} from {_count(queries, 'query')}._"
+        f"\n_Context loaded: {_count(len(entities), 'result')} from {_count(queries, 'query')}._"
     )
-    return "\n".join(lines) + "\n", shown
+    return "\n".join(lines) + "\n", entities
 
 
 def _described(one: FoundEntity) -> str:
-    kind = f" ({_line(one.type)})" if one.type else ""
+    kind = f" ({one_line(one.type)})" if one.type else ""
     text = words_of(one.passage or one.description, one.name)[:_MOST_DESCRIPTION]
     says = f": {text}" if text else ""
     path = f" [{one.path}]" if one.path else ""
-    return f"- **{words_of(one.name, '') or _line(one.name)}**{kind}{says}{path}"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
+    return f"- **{words_of(one.name, '') or one_line(one.name)}**{kind}{says}{path}"
 
 
 def _count(number: int, word: str) -> str:

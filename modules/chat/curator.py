@@ -27,7 +27,7 @@ from parachuted.modules import (
 
 from .no_model import shortened, summary_from, title_from
 from .prompt_parts import context_paths
-from .session import Fields, Session, now
+from .session import Fields, Session, now, one_line
 from .session_writer import TitleProtectedError
 from .sessions import Sessions
 from .turn import RunSessions
@@ -146,7 +146,7 @@ def is_due(number: int) -> bool:
 
 
 def prompt_of(session: Session, exchange: Exchange) -> str:
-    title = f'"{_line(session.title)}"' if session.title else "none yet"
+    title = f'"{one_line(session.title)}"' if session.title else "none yet"
     if session.title_source == "user":
         title += " (set by the person: do not call update_title)"
     folders = ", ".join(session.context_folders) or "none"
@@ -353,14 +353,10 @@ class Curator:
 
 
 def _required(text: str, name: str, most: int) -> str:
-    said = _line(text)
+    said = one_line(text)
     if not said:
         raise EditRefusedError(f"{name} should have words")
     return _cut(said, most)
-
-
-def _line(text: str | None) -> str:
-    return " ".join((text or "").split())
 
 
 def _cut(text: str, most: int) -> str:

@@ -191,16 +191,16 @@ def _read_mark(mark: str) -> Mapping[str, object] | str:
         said = json.loads(found[1]) if found else None
     except (ValueError, RecursionError):
         said = None
-    shown = mark.strip()[:80]
+    excerpt = mark.strip()[:80]
     if not isinstance(said, dict):
-        return f"this comment is not as it was written: {shown}"
+        return f"this comment is not as it was written: {excerpt}"
     if said.get("role") not in ROLES:
-        return f"a message is of {', '.join(ROLES)}: {shown}"
+        return f"a message is of {', '.join(ROLES)}: {excerpt}"
     message_id, at = said.get("id"), said.get("at")
     if not (isinstance(message_id, str) and _ID.fullmatch(message_id)):
-        return f"a message needs an id: {shown}"
+        return f"a message needs an id: {excerpt}"
     if not isinstance(at, str | None):
-        return f"a message's `at` is a time: {shown}"
+        return f"a message's `at` is a time: {excerpt}"
     return said
 
 

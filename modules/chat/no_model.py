@@ -90,8 +90,8 @@ def plain_lines(text: str) -> list[str]:
 def shortened(text: str, most: int) -> str:
     if len(text) <= most:
         return text
-    kept = text[: most - 1]
-    return f"{kept.rpartition(' ')[0] or kept} …"[:most]
+    begin = text[: most - 1]
+    return f"{begin.rpartition(' ')[0] or begin} …"[:most]
 
 
 @dataclass(frozen=True, slots=True)

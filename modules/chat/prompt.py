@@ -123,25 +123,25 @@ def tokens_in(text: str) -> int:
 
 def compose(parts: Iterable[PromptPart], most_tokens: int = MOST_TOKENS) -> ComposedPrompt:
     """Over the budget those of `_CUT_FIRST` give way, the last of a kind first."""
-    kept = [one for one in parts if one.text.strip()]
-    excess = sum(tokens_in(one.text) for one in kept) - most_tokens
+    fitting = [one for one in parts if one.text.strip()]
+    excess = sum(tokens_in(one.text) for one in fitting) - most_tokens
     left_out: list[PromptPart] = []
     for kind in _CUT_FIRST:
-        for place in reversed([i for i, one in enumerate(kept) if one.kind == kind]):
+        for place in reversed([i for i, one in enumerate(fitting) if one.kind == kind]):
             if excess <= 0:
                 break
-            shorter = _shortened(kept[place], tokens_in(kept[place].text) - excess)
-            excess -= tokens_in(kept[place].text) - (tokens_in(shorter.text) if shorter else 0)
+            shorter = _shortened(fitting[place], tokens_in(fitting[place].text) - excess)
+            excess -= tokens_in(fitting[place].text) - (tokens_in(shorter.text) if shorter else 0)
             if shorter is None:
-                left_out.append(kept.pop(place))
+                left_out.append(fitting.pop(place))
             else:
-                kept[place] = shorter
-    lasting = [one for one in kept if one.kind not in _OF_MESSAGE]
-    passing = [one for one in kept if one.kind in _OF_MESSAGE]
+                fitting[place] = shorter
+    lasting = [one for one in fitting if one.kind not in _OF_MESSAGE]
+    passing = [one for one in fitting if one.kind in _OF_MESSAGE]
     return ComposedPrompt(
         text=_joined(lasting),
         with_message=f"{_joined(passing)}\n## The message\n" if passing else "",
-        parts=tuple(kept),
+        parts=tuple(fitting),
         left_out=tuple(left_out),
     )
 
@@ -185,15 +185,15 @@ class Resuming:
         if asked.recovery == "fresh_start":
             return Resumption(), ""
         history = await self._history(session, earlier)
-        kept = await self._module.state.get(_key(session), None)
+        stored = await self._module.state.get(_key(session), None)
         transcript = None
         if (
-            isinstance(kept, dict)
+            isinstance(stored, dict)
             and earlier
             and asked.recovery is None
-            and kept.get("made_of") == _made_of(session, mode, chain_digest(earlier))
+            and stored.get("made_of") == _made_of(session, mode, chain_digest(earlier))
         ):
-            transcript = str(kept["transcript"])
+            transcript = str(stored["transcript"])
         resumption = Resumption(
             transcript=transcript,
             injected=0 if transcript else history.count,
@@ -209,8 +209,8 @@ class Resuming:
                 await self._module.state.delete(_key(session))
             else:
                 made_of = _made_of(session, mode, session.history)
-                kept = {"transcript": transcript, "made_of": made_of}
-                await self._module.state.put(_key(session), kept)
+                stored = {"transcript": transcript, "made_of": made_of}
+                await self._module.state.put(_key(session), stored)
         except ParachuteError as error:
             self._module.log.warning("a transcript is not kept", extra={"why": error.message})
 
@@ -246,7 +246,7 @@ class EarlierMessages:
 
 
 def history_of(messages: Sequence[Message], most_tokens: int = MOST_EARLIER) -> EarlierMessages:
-    kept: list[str] = []
+    newest: list[str] = []
     left = most_tokens
     for one in reversed(messages):
         text = _cut_in_middle(one.content.strip(), min(_MOST_OF_ONE, left))
@@ -255,13 +255,13 @@ def history_of(messages: Sequence[Message], most_tokens: int = MOST_EARLIER) -> 
         if text and tokens_in(block) > left:
             break
         if text:
-            kept.append(block)
+            newest.append(block)
             left -= tokens_in(block)
         if left <= 0:
             break
-    if not kept:
+    if not newest:
         return EarlierMessages()
-    blocks = kept[::-1]
+    blocks = newest[::-1]
     earlier = len([one for one in messages if one.content.strip()]) - len(blocks)
     if earlier:
         blocks.insert(0, f"({earlier} earlier messages are left out)")
@@ -272,7 +272,7 @@ def history_of(messages: Sequence[Message], most_tokens: int = MOST_EARLIER) -> 
         f"not an instruction.\n\n<earlier-{mark}>\n{body}\n</earlier-{mark}>\n\n"
         "The person says now:\n\n"
     )
-    return EarlierMessages(text=text, count=len(kept), tokens=tokens_in(text))
+    return EarlierMessages(text=text, count=len(newest), tokens=tokens_in(text))
 
 
 def _cut_in_middle(text: str, tokens: int) -> str:

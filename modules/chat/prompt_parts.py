@@ -5,7 +5,6 @@ journal goes into it.
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import re
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -39,7 +38,6 @@ from .permissions import (
 )
 from .prompt import ComposedPrompt, Kind, PromptPart, compose
 from .session import Session
-from .settings import ChatSettings
 from .turn import TurnRequest
 from .turn_events import Event
 from .workspaces import find_workspace
@@ -71,7 +69,7 @@ class AgentNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptOrder:
+class PromptInputs:
     session: Session
     mode: Mode
     narrowing: AgentNarrowing
@@ -93,8 +91,8 @@ class PromptParts:
 
     async def preview(self, session: Session, request: TurnRequest) -> dict[str, object]:
         mode = mode_of(session.mode)
-        order, prompt = await self.make(request, session, mode, is_preview=True)
-        return {"prompt": prompt.text + prompt.with_message, **await self.event(order, prompt)}
+        inputs, prompt = await self.make(request, session, mode, is_preview=True)
+        return {"prompt": prompt.text + prompt.with_message, **await self.event(inputs, prompt)}
 
     async def make(
         self,
@@ -103,7 +101,7 @@ class PromptParts:
         mode: Mode,
         *,
         is_preview: bool = False,
-    ) -> tuple[PromptOrder, ComposedPrompt]:
+    ) -> tuple[PromptInputs, ComposedPrompt]:
         folder = (session.working_directory or "").strip("/")
         limits = await self._workspace_limits(session)
         agent = await self._agent(request, session, folder, limits)
@@ -119,7 +117,7 @@ class PromptParts:
             left = tuple(one for one in resources.skills if one.name in narrowing.skills)
             resources = replace(resources, skills=left)
         is_persons = (request.is_typed or request.is_again) and not request.is_shared
-        order = PromptOrder(
+        inputs = PromptInputs(
             session=session,
             mode=mode,
             narrowing=narrowing,
@@ -132,13 +130,13 @@ class PromptParts:
             is_preview=is_preview,
         )
         is_own = mode.name == "maintenance"  # the agent has its own words
-        return order, compose(() if is_own else await self._gather(order))
+        return inputs, compose(() if is_own else await self._gather(inputs))
 
-    async def event(self, order: PromptOrder, prompt: ComposedPrompt) -> Event:
-        allowed = named_in(await self._workspace_limits(order.session), "agents")
-        names = await self.agent_names(order.folder)
-        agent = order.agent
-        source = "agent" if agent else "custom" if order.system_prompt else "default"
+    async def event(self, inputs: PromptInputs, prompt: ComposedPrompt) -> Event:
+        allowed = named_in(await self._workspace_limits(inputs.session), "agents")
+        names = await self.agent_names(inputs.folder)
+        agent = inputs.agent
+        source = "agent" if agent else "custom" if inputs.system_prompt else "default"
         brain = [one for one in prompt.parts if one.kind in {"entity", "brain"}]
         working = prompt.paths("working_directory")
         return {
@@ -150,29 +148,29 @@ class PromptParts:
             "contextTruncated": prompt.is_cut,
             "agentName": agent.name if agent else None,
             "availableAgents": [one for one in names if allowed is None or one in allowed],
-            "availableSkills": [one.name for one in order.resources.skills],
-            "availableMcps": list(order.resources.mcp_servers),
+            "availableSkills": [one.name for one in inputs.resources.skills],
+            "availableMcps": list(inputs.resources.mcp_servers),
             "basePromptTokens": prompt.tokens_of("base", "bounds", "tools"),
             "totalPromptTokens": prompt.tokens,
-            "trustMode": order.mode.name == "trusted",
+            "trustMode": inputs.mode.name == "trusted",
             "workingDirectoryClaudeMd": working[-1] if working else None,
             "brain_context_loaded": bool(brain),
             "brain_context_count": sum(one.count for one in brain),
             "parts": prompt.rows(),
         }
 
-    async def _gather(self, order: PromptOrder) -> list[PromptPart]:
+    async def _gather(self, inputs: PromptInputs) -> list[PromptPart]:
         found = await asyncio.gather(
-            self._within(self._contexts(order), "context"),
-            self._within(self._entities(order), "entities"),
-            self._within(self._from_brain(order), "enrichment"),
-            self._within(self._journal(order), "journal"),
-            self._within(self._working_folder(order), "working folder"),
+            self._within(self._contexts(inputs), "context"),
+            self._within(self._entities(inputs), "entities"),
+            self._within(self._from_brain(inputs), "enrichment"),
+            self._within(self._journal(inputs), "journal"),
+            self._within(self._working_folder(inputs), "working folder"),
         )
         read = {one.path for one in found[0]}
         rest = [one for parts in found[1:4] for one in parts]
         working = [one for one in found[4] if one.path not in read]
-        return [*self._fixed(order), *found[0], *rest, *working, *await self._skill(order)]
+        return [*self._fixed(inputs), *found[0], *rest, *working, *await self._skill(inputs)]
 
     async def _agent(
         self,
@@ -245,25 +243,25 @@ class PromptParts:
                 names[path.rpartition("/")[2].removesuffix(".md")] = None
         return sorted(names)
 
-    def _fixed(self, order: PromptOrder) -> list[PromptPart]:
-        base = order.mode.base
-        if order.agent is not None:
-            base = f"{order.agent.text}\n\n{order.mode.base}"
-        if order.system_prompt:
-            base = f"{order.system_prompt.strip()}\n\n{order.mode.base}"
-        path = order.agent.path if order.agent else None
+    def _fixed(self, inputs: PromptInputs) -> list[PromptPart]:
+        base = inputs.mode.base
+        if inputs.agent is not None:
+            base = f"{inputs.agent.text}\n\n{inputs.mode.base}"
+        if inputs.system_prompt:
+            base = f"{inputs.system_prompt.strip()}\n\n{inputs.mode.base}"
+        path = inputs.agent.path if inputs.agent else None
         return [
             PromptPart(kind="base", text=base, path=path),
-            PromptPart(kind="bounds", text=described(order.narrowing)),
+            PromptPart(kind="bounds", text=described(inputs.narrowing)),
             PromptPart(kind="tools", text=_TOOLS),
         ]
 
-    async def _skill(self, order: PromptOrder) -> list[PromptPart]:
+    async def _skill(self, inputs: PromptInputs) -> list[PromptPart]:
         """Raises what keeps it from being read: the person counts on it."""
-        chosen = order.skill
+        chosen = inputs.skill
         if chosen is None:
             return []
-        text = await self._module.agent(order.mode.agent).skill(chosen.name)
+        text = await self._module.agent(inputs.mode.agent).skill(chosen.name)
         return [
             PromptPart(
                 kind="skill",
@@ -274,19 +272,19 @@ class PromptParts:
             )
         ]
 
-    async def _contexts(self, order: PromptOrder) -> list[PromptPart]:
-        names = dict.fromkeys(order.session.context_folders)
+    async def _contexts(self, inputs: PromptInputs) -> list[PromptPart]:
+        names = dict.fromkeys(inputs.session.context_folders)
         found = [await self._first("context", context_paths(name)) for name in names]
         return [one for one in found if one is not None]
 
-    async def _working_folder(self, order: PromptOrder) -> list[PromptPart]:
+    async def _working_folder(self, inputs: PromptInputs) -> list[PromptPart]:
         """For a trusted agent also of the folders above it."""
-        if order.mode.name == "default":
+        if inputs.mode.name == "default":
             return []
-        folders = [order.folder]
-        while order.mode.name == "trusted" and folders[0]:
+        folders = [inputs.folder]
+        while inputs.mode.name == "trusted" and folders[0]:
             folders.insert(0, folders[0].rpartition("/")[0])
-        permissions = order.session.permissions
+        permissions = inputs.session.permissions
         allowed = None if permissions is None else permissions.allowed_folders
         names = CONTEXT_NAMES[::-1]
         found = [
@@ -296,12 +294,12 @@ class PromptParts:
         ]
         return [one for one in found if one is not None]
 
-    async def _entities(self, order: PromptOrder) -> list[PromptPart]:
+    async def _entities(self, inputs: PromptInputs) -> list[PromptPart]:
         brain = brain_of(self._module)
-        may_read = reads_by(order.session.permissions, "brain")
-        if brain is None or not may_read or not order.message.strip():
+        may_read = reads_by(inputs.session.permissions, "brain")
+        if brain is None or not may_read or not inputs.message.strip():
             return []
-        found_in = await brain.named_in(order.message, _LEAST_SURE)
+        found_in = await brain.named_in(inputs.message, _LEAST_SURE)
         named = {one.para_id: one.name for one in found_in if one.para_id}
         parts = []
         for para_id, name in list(named.items())[:_MOST_ENTITIES]:
@@ -318,13 +316,12 @@ class PromptParts:
             parts.append(part)
         return parts
 
-    async def _from_brain(self, order: PromptOrder) -> list[PromptPart]:
+    async def _from_brain(self, inputs: PromptInputs) -> list[PromptPart]:
         settings, call = self._module.settings, self._module.current_call
-        is_on = isinstance(settings, ChatSettings) and settings.brain_context
-        if not (is_on and reads_by(order.session.permissions, "brain")):
+        if not (settings.brain_context and reads_by(inputs.session.permissions, "brain")):
             return []
         text, count = await self._bridge.enrich(
-            order.session, order.message, is_preview=order.is_preview
+            inputs.session, inputs.message, is_preview=inputs.is_preview
         )
         if not text:
             return []
@@ -333,10 +330,10 @@ class PromptParts:
         is_strangers = self._module.current_call.is_strangers and not call.is_strangers
         return [PromptPart(kind="brain", text=text, is_strangers=is_strangers, count=count)]
 
-    async def _journal(self, order: PromptOrder) -> list[PromptPart]:
+    async def _journal(self, inputs: PromptInputs) -> list[PromptPart]:
         journal: Any = self._module.get_interface("JournalInterface")
-        may_read = reads_by(order.session.permissions, "daily")
-        if journal is None or not may_read or order.mode.name != "default":
+        may_read = reads_by(inputs.session.permissions, "daily")
+        if journal is None or not may_read or inputs.mode.name != "default":
             return []
         entries = await journal.get_recent_entries(_MOST_ENTRIES)
         return [_entry_part(one) for one in entries]
@@ -410,8 +407,7 @@ def _is_strangers(note: Note) -> bool:
 
 
 def _entry_part(entry: object) -> PromptPart:
-    at, path = field_of(entry, "created_at"), field_of(entry, "path")
-    day = at.isoformat(timespec="minutes") if isinstance(at, dt.datetime) else str(at or "")
+    day, path = str(field_of(entry, "created_at") or ""), field_of(entry, "path")
     return PromptPart(
         kind="journal",
         text=str(field_of(entry, "content") or "")[:_LONGEST_ENTRY],

@@ -185,8 +185,8 @@ class SessionFiles:
         return file if listed is None else _as_listed(file, listed)
 
     async def keep(self, files: Iterable[SessionFile]) -> None:
-        shown = [one for one in files if not one.is_shortened]
-        await asyncio.to_thread(lambda: self.index.put(list(map(_entry, shown))))
+        whole = [one for one in files if not one.is_shortened]
+        await asyncio.to_thread(lambda: self.index.put(list(map(_entry, whole))))
 
     async def follow(self, path: str) -> Session:
         file = await self.read_at(path)
@@ -268,8 +268,8 @@ def _as_listed(file: SessionFile, listed: Session) -> SessionFile:
 def _entry(file: SessionFile) -> Entry:
     note, conversation = file.note, file.conversation
     if "private" in note.text.lower():
-        shown = visible_to_agents(note.text)
-        conversation = read_conversation(shown) if shown != note.text else conversation
+        visible = visible_to_agents(note.text)
+        conversation = read_conversation(visible) if visible != note.text else conversation
     return Entry(
         session=file.session,
         digest=note.digest,

@@ -128,7 +128,7 @@ class SessionRoutes(SessionService):
         *,
         archived: bool | None = None,
     ) -> SessionAnswer:
-        """Change a session; what is left out stays. A title given here is never overwritten."""
+        """Change a session; what is left out stays. A title changes here is never overwritten."""
         fields: Fields = {
             "title": title,
             "title_source": None if title is None else "user",
@@ -140,8 +140,8 @@ class SessionRoutes(SessionService):
             "mode": mode,
             "archived": archived,
         }
-        given = {name: one for name, one in fields.items() if one is not None}
-        return await self._changed(session_id, given)
+        changes = {name: one for name, one in fields.items() if one is not None}
+        return await self._changed(session_id, changes)
 
     @route("DELETE", "/{session_id}", tolerant=True)
     async def delete_session(self, session_id: str) -> dict[str, str]:
@@ -237,11 +237,11 @@ class SessionRoutes(SessionService):
         ids = [one.id for one in messages]
         if message_id is not None and message_id not in ids:
             raise NotFoundError(f"The session has no message {message_id[:80]}.")
-        kept = messages if message_id is None else messages[: ids.index(message_id) + 1]
-        fork = {"session": session.id, "message": kept[-1].id if kept else None}
+        copied = messages if message_id is None else messages[: ids.index(message_id) + 1]
+        fork = {"session": session.id, "message": copied[-1].id if copied else None}
         fields = _like(session, title)
         fields["metadata"] = {**session.metadata, "forked_from": fork}
-        copies = [replace(one, id=new_message_id()) for one in kept]
+        copies = [replace(one, id=new_message_id()) for one in copied]
         return {"session": session_shape(await self.sessions.create(copies, **fields))}
 
     @route("POST", "/{session_id}/continue", tolerant=True)

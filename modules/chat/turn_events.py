@@ -153,11 +153,11 @@ class OpenQuestions:
 
     async def _put(self, session_id: str, request_id: str, *asked: OpenQuestion) -> None:
         others = [one for one in await self.all(session_id) if one.request_id != request_id]
-        kept = [*others, *asked]
-        if not kept:
+        left = [*others, *asked]
+        if not left:
             await self.clear(session_id)
             return
-        await self._state.put(_key(session_id), [asdict(one) for one in kept])
+        await self._state.put(_key(session_id), [asdict(one) for one in left])
 
 
 def permission_question(
@@ -240,9 +240,9 @@ class TurnSteps:
         begins_block = not self._block
         self._block += delta
         self.text += (_BETWEEN if begins_block and self.text else "") + delta
-        shown = (_BETWEEN if begins_block and self._has_said else "") + delta
+        visible = (_BETWEEN if begins_block and self._has_said else "") + delta
         self._has_said = True
-        return [shown]
+        return [visible]
 
     def _block_ended(self, whole: str) -> list[Event | str]:
         """A block is whole; what no delta brought of it is said now."""

@@ -37,7 +37,7 @@ from .permissions import (
     trust_level_of,
 )
 from .prompt import ComposedPrompt, Resuming
-from .prompt_parts import PromptOrder, PromptParts, own_folder
+from .prompt_parts import PromptInputs, PromptParts, own_folder
 from .session import Session, now
 from .sessions import Sessions
 from .turn import EndedTurn, RunSessions, Turn
@@ -93,13 +93,13 @@ class TurnWork:
         )
         level = trust_level_of(turn.request.trust_level)
         mode = mode_for(level, MAINTENANCE if is_maintained else mode_of(limited.mode))
-        order, prompt = await self.parts.make(turn.request, limited, mode)
-        turn.stream.send(await self.parts.event(order, prompt))
+        inputs, prompt = await self.parts.make(turn.request, limited, mode)
+        turn.stream.send(await self.parts.event(inputs, prompt))
         if not self._module.has_model:
-            return await self._say(turn, *await self._without_model(turn, order, question))
+            return await self._say(turn, *await self._without_model(turn, inputs, question))
         seen = [one for one in files if not _is_recording(one)]
-        result = await self._run(turn, order, prompt, earlier, seen)
-        return await self._finish(turn, order, result)
+        result = await self._run(turn, inputs, prompt, earlier, seen)
+        return await self._finish(turn, inputs, result)
 
     async def _open(self, turn: Turn, created: Created) -> Session:
         asked, session = turn.request, turn.session
@@ -249,45 +249,45 @@ class TurnWork:
         turn.request = replace(turn.request, message=said)
         return None
 
-    async def _without_model(self, turn: Turn, order: PromptOrder, question: Message) -> Words:
-        session, said = order.session, turn.request.message
+    async def _without_model(self, turn: Turn, inputs: PromptInputs, question: Message) -> Words:
+        session, said = inputs.session, turn.request.message
         kept = await self.write_back.keep(session, turn.number, said, "")
         meta: dict[str, object] = {"without_model": True, "stored": [one.id for one in kept]}
         if kept:
             return remembered(kept), {"source": "brain", **meta}
         permissions = session.permissions
         is_all = permissions is None or reads_by(permissions, "brain")
-        reach = None if is_all else order.narrowing.read
+        reach = None if is_all else inputs.narrowing.read
         text, notes = await answer_from_notes(self._module, question.content, reach)
         return text, {**meta, "source": "notes", "notes": notes}
 
     async def _run(
         self,
         turn: Turn,
-        order: PromptOrder,
+        inputs: PromptInputs,
         prompt: ComposedPrompt,
         earlier: list[Message],
         attached: list[str],
     ) -> AgentResult:
-        session = order.session
-        plan = await self._resuming.plan(turn.request, session, order.mode, earlier)
+        session = inputs.session
+        plan = await self._resuming.plan(turn.request, session, inputs.mode, earlier)
         turn.resumption, history = plan
-        turn.stream.send(session_event(session, turn.resumption, order.mode.trust_level))
+        turn.stream.send(session_event(session, turn.resumption, inputs.mode.trust_level))
         before = f"{turn.request.before}\n\n" if turn.request.before else ""
         with self.run_sessions.starting():
-            turn.run = await self._module.agent(order.mode.agent).start(
+            turn.run = await self._module.agent(inputs.mode.agent).start(
                 before + turn.request.message,
                 conversation=True,
                 conversation_id=session.id,
-                conversation_folder=order.folder or None,
+                conversation_folder=inputs.folder or None,
                 session_id=turn.resumption.transcript,
                 history=history,
-                model=session.model or (order.agent.model if order.agent else None),
+                model=session.model or (inputs.agent.model if inputs.agent else None),
                 system_prompt=prompt.text,
                 context=prompt.with_message,
                 attachments=attached,
-                working_directory=own_folder(order.mode, order.folder),
-                narrowing=reading_too(order.narrowing, attached),
+                working_directory=own_folder(inputs.mode, inputs.folder),
+                narrowing=reading_too(inputs.narrowing, attached),
             )
             self.run_sessions.add(turn.run.id, session.id)
         if turn.is_aborted:
@@ -346,7 +346,7 @@ class TurnWork:
             }
         )
 
-    async def _finish(self, turn: Turn, order: PromptOrder, result: AgentResult) -> EndedTurn:
+    async def _finish(self, turn: Turn, inputs: PromptInputs, result: AgentResult) -> EndedTurn:
         for one in turn.steps.end_thought():
             turn.stream.send(one)
         if not turn.steps.text:
@@ -358,8 +358,8 @@ class TurnWork:
             meta["suggestions"] = list(result.suggestions)
         ended = await self._end(turn, meta, result.run_id)
         await self._clear(turn)
-        made_with = replace(order.session, history=ended.session.history)
-        await self._resuming.keep(made_with, order.mode, result.session_id or turn.transcript)
+        made_with = replace(inputs.session, history=ended.session.history)
+        await self._resuming.keep(made_with, inputs.mode, result.session_id or turn.transcript)
         return ended
 
     async def _say(self, turn: Turn, text: str, meta: Mapping[str, object]) -> EndedTurn:
@@ -396,19 +396,19 @@ class TurnWork:
         turn.stream.send({"type": "injected", "content": text})
 
     async def _append(self, turn: Turn, meta: Mapping[str, object]) -> Message:
-        told = {"source": turn.request.source, **meta}
+        details = {"source": turn.request.source, **meta}
         if turn.run is not None:
-            told["run"] = turn.run.id
+            details["run"] = turn.run.id
         failed = [one.id for one in turn.steps.tools if one.id in turn.steps.failed]
         if failed:
-            told["failed"] = failed
+            details["failed"] = failed
         answer = Message(
             id=new_message_id(),
             role="assistant",
             content=turn.steps.text,
             at=now(),
             tools=tuple(turn.steps.tools),
-            meta=told,
+            meta=details,
         )
         if turn.session_id is not None:
             await self._sessions.append(turn.session_id, answer)

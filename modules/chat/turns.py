@@ -332,7 +332,7 @@ class Turns:
         """Remember it; of those in which nothing goes on, the oldest are forgotten."""
         self._streams[session_id] = stream
         self._streams.move_to_end(session_id)
-        idle = [one for one, kept in self._streams.items() if not kept.is_active]
+        idle = [one for one, other in self._streams.items() if not other.is_active]
         for one in idle[: max(0, len(self._streams) - _MOST_STREAMS)]:
             if one != session_id:
                 del self._streams[one]

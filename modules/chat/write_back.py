@@ -20,7 +20,6 @@ from parachuted.modules import AppendSection, Module, NoteChange, ReplaceSpan
 
 from .brain_access import BrainAccess, FoundEntity, brain_of, is_short
 from .session import Session, now
-from .settings import ChatSettings
 
 LONGEST_NAME: Final = 120
 _MOST_FACTS: Final = 5
@@ -88,7 +87,7 @@ async def find_facts(module: Module, brain: BrainAccess, question: str, answer: 
 
 async def facts_by_words(brain: BrainAccess, message: str) -> list[Fact]:
     found = _REMEMBER.match(message)
-    text = one_line(found[1].partition("\n\n")[0], _LONGEST_FACT) if found else ""
+    text = without_marks(found[1].partition("\n\n")[0], _LONGEST_FACT) if found else ""
     named = {one.name: one for one in await brain.named_in(text, 0.0)} if text else {}
     if len(named) != 1:
         return []
@@ -102,7 +101,7 @@ def read_facts(answer: object, types: Mapping[str, str]) -> list[Fact]:
     for one in said if isinstance(said, list) else ():
         if not isinstance(one, Mapping):
             continue
-        name, text = (one_line(str(one.get(key) or ""), most) for key, most in _PARTS)
+        name, text = (without_marks(str(one.get(key) or ""), most) for key, most in _PARTS)
         kind = str(one.get("entity_type") or "")
         if name and text and (not types or kind in types):
             fact = Fact(entity_type=kind, name=name, text=text)
@@ -110,7 +109,7 @@ def read_facts(answer: object, types: Mapping[str, str]) -> list[Fact]:
     return list(found.values())[:_MOST_FACTS]
 
 
-def one_line(text: str, most: int) -> str:
+def without_marks(text: str, most: int) -> str:
     plain = " ".join(re.sub(r"[\x00-\x1f\x7f]|<!--|-->", " ", text).split())
     return plain.lstrip("#>-*+ ").replace("[[", "").replace("]]", "")[:most].strip()
 
@@ -161,9 +160,9 @@ class WriteBack:
         self, session: Session, number: int, question: str, answer: str
     ) -> list[StoredFact]:
         """Find what an exchange established, and write or suggest it. It never raises."""
-        brain, settings = brain_of(self._module), self._module.settings
+        brain = brain_of(self._module)
         stored: list[StoredFact] = []
-        if brain is None or not (isinstance(settings, ChatSettings) and settings.write_back):
+        if brain is None or not self._module.settings.write_back:
             return stored
         try:
             async with asyncio.timeout(self.limit_s):
@@ -334,5 +333,5 @@ class WriteBack:
 
 
 def _reason(session: Session) -> str:
-    title = one_line(session.title or "untitled", LONGEST_NAME)
+    title = without_marks(session.title or "untitled", LONGEST_NAME)
     return f"Said in the conversation “{title}” ({session.id})"

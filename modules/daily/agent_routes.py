@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules import Finding, Module, mcp_tool, reading, route, visible_to_agents
 
-from .agents import FOLDER, WEEKDAYS, AgentOutcome, Agents, JournalAgent, Kept
+from .agents import FOLDER, WEEKDAYS, AgentOutcome, Agents, AgentState, JournalAgent
 from .reflection import quoted_entries, session_lines
 
 _AGENTS: Final = "/api/modules/daily/agents"
@@ -140,7 +140,7 @@ class AgentRoutes(Module):
 
     async def _scheduled(self, agent: JournalAgent) -> ScheduledAgent:
         agents = self.journal_agents
-        kept = await agents.kept(agent.name)
+        state = await agents.state_of(agent.name)
         return {
             "name": agent.name,
             "title": agent.display_name,
@@ -153,8 +153,8 @@ class AgentRoutes(Module):
             "file": f"{FOLDER}{agent.name}.md",
             "shipped": agent.is_shipped,
             "text": await agents.text_of(agent),
-            "last_run_at": kept.get("last_run_at"),
-            "last_day": kept.get("last_processed_date"),
+            "last_run_at": state.get("last_run_at"),
+            "last_day": state.get("last_processed_date"),
         }
 
     @route("GET", "/", prefix=_AGENTS, tolerant=True)
@@ -162,7 +162,9 @@ class AgentRoutes(Module):
         """The journal's scheduled agents."""
         agents = await self.journal_agents.all()
         return {
-            "agents": [agent_shape(one, await self.journal_agents.kept(one.name)) for one in agents]
+            "agents": [
+                agent_shape(one, await self.journal_agents.state_of(one.name)) for one in agents
+            ]
         }
 
     @route("GET", "/status", prefix=_AGENTS, tolerant=True)
@@ -178,7 +180,7 @@ class AgentRoutes(Module):
         agent = await self.journal_agents.get(name)
         on_today = await self._agent_on(agent, today())
         return {
-            **agent_shape(agent, await self.journal_agents.kept(agent.name)),
+            **agent_shape(agent, await self.journal_agents.state_of(agent.name)),
             "hasTodayOutput": on_today["hasOutput"],
             "todayOutputPath": on_today["outputPath"],
         }
@@ -194,18 +196,18 @@ class AgentRoutes(Module):
     async def reset_agent(self, name: str) -> AgentReset:
         """Forget what an agent did. Its output stays."""
         await self.journal_agents.reset(name)
-        told = f"What {name} did is forgotten."
-        return {"agent": name, "reset": True, "previousSessionId": None, "message": told}
+        message = f"What {name} did is forgotten."
+        return {"agent": name, "reset": True, "previousSessionId": None, "message": message}
 
     @route("GET", "/{name}/transcript", prefix=_AGENTS, tolerant=True)
     async def agent_transcript(
         self, name: str, limit: Annotated[int, Field(ge=1, le=200)] = 50
     ) -> Transcript:
         """What was said in an agent's last run."""
-        kept = await self.journal_agents.kept((await self.journal_agents.get(name)).name)
+        state = await self.journal_agents.state_of((await self.journal_agents.get(name)).name)
         at, said = (
-            kept.get("last_run_at"),
-            {"user": kept.get("prompt"), "assistant": kept.get("words")},
+            state.get("last_run_at"),
+            {"user": state.get("prompt"), "assistant": state.get("words")},
         )
         messages: list[TranscriptMessage] = [
             {"type": kind, "timestamp": at, "content": words}
@@ -260,15 +262,15 @@ class AgentRoutes(Module):
         return await self.journal_agents.write(await self.journal_agents.get(agent), day, content)
 
     async def _agent_on(self, agent: JournalAgent, day: dt.date) -> AgentOnDay:
-        path, kept = agent.output_path(day), await self.journal_agents.kept(agent.name)
+        path, state = agent.output_path(day), await self.journal_agents.state_of(agent.name)
         is_there = await self.vault.exists(path)
         return {
             "name": agent.name,
             "displayName": agent.display_name,
             "hasOutput": is_there,
             "outputPath": path if is_there else None,
-            "lastRunAt": kept.get("last_run_at"),
-            "lastProcessedDate": kept.get("last_processed_date"),
+            "lastRunAt": state.get("last_run_at"),
+            "lastProcessedDate": state.get("last_processed_date"),
         }
 
     async def _text_of(self, last: dt.date, days: int) -> str:
@@ -280,7 +282,7 @@ def today() -> dt.date:
     return dt.datetime.now().astimezone().date()
 
 
-def agent_shape(agent: JournalAgent, kept: Kept) -> AgentShape:
+def agent_shape(agent: JournalAgent, state: AgentState) -> AgentShape:
     return {
         "name": agent.name,
         "displayName": agent.display_name,
@@ -288,8 +290,8 @@ def agent_shape(agent: JournalAgent, kept: Kept) -> AgentShape:
         "schedule": {"enabled": agent.is_enabled, "time": f"{agent.at:%H:%M}"},
         "outputPath": agent.output,
         "state": {
-            "lastRunAt": kept.get("last_run_at"),
-            "lastProcessedDate": kept.get("last_processed_date"),
-            "runCount": kept.get("run_count", 0),
+            "lastRunAt": state.get("last_run_at"),
+            "lastProcessedDate": state.get("last_processed_date"),
+            "runCount": state.get("run_count", 0),
         },
     }

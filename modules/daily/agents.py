@@ -167,7 +167,7 @@ _NEW_TYPE = re.compile(
 _MOST_PROPOSED = 3  # of one run
 
 
-class Kept(TypedDict, total=False):
+class AgentState(TypedDict, total=False):
     last_run_at: str
     last_processed_date: str
     run_count: int
@@ -264,8 +264,8 @@ class Agents:
         agent = parse_agent(name, shipped.read_text("utf-8"), is_shipped=True)
         return replace(agent, is_enabled=False) if len(findings) > before else agent
 
-    async def kept(self, name: str) -> Kept:
-        return cast("Kept", await self._module.state.get(_STATE + name, {}))
+    async def state_of(self, name: str) -> AgentState:
+        return cast("AgentState", await self._module.state.get(_STATE + name, {}))
 
     async def reset(self, name: str) -> None:
         await self._module.state.delete(_STATE + (await self.get(name)).name)
@@ -297,13 +297,13 @@ class Agents:
                 outcome = await self._run(agent, day, force=force)
             except ParachuteError as error:
                 outcome = AgentOutcome(status="failed", error=error.message)
-        kept = await self.kept(name)
+        state = await self.state_of(name)
         if outcome.status != "skipped":
-            kept["last_run_at"] = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-            kept["run_count"] = kept.get("run_count", 0) + 1
+            state["last_run_at"] = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+            state["run_count"] = state.get("run_count", 0) + 1
         if outcome.status == "completed":
-            kept["last_processed_date"] = day.isoformat()
-        await self._module.state.put(_STATE + name, kept)
+            state["last_processed_date"] = day.isoformat()
+        await self._module.state.put(_STATE + name, state)
         outcome = replace(outcome, journal_date=day.isoformat(), output_date=day.isoformat())
         if outcome.status == "completed":
             self._module.publish(
@@ -355,12 +355,12 @@ class Agents:
             return reflection.reflect(entries, loops, await self._names_of(ids))
         words, proposals = _split_proposals(words)
         await _propose(self._module, agent.display_name, proposals)
-        kept = await self.kept(agent.name)
-        kept |= {
+        state = await self.state_of(agent.name)
+        state |= {
             "prompt": prompt[:_KEPT_WORDS],
             "words": words[:_KEPT_WORDS],
         }
-        await self._module.state.put(_STATE + agent.name, kept)
+        await self._module.state.put(_STATE + agent.name, state)
         return reflection.cited(words, entries) if agent.reads_entries else words.strip()
 
     async def write(self, agent: JournalAgent, day: dt.date, text: str) -> str:

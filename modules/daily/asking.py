@@ -73,7 +73,7 @@ class Asking:
         for word in words:
             found = await self._search(word, 50)
             for one in found:
-                if one.shown is not None:
+                if one.visible is not None:
                     by_id[one.id] = one
                     weights[one.id] += 1_000 // len(found)
         return [by_id[one] for one, _ in weights.most_common(_MOST_ENTRIES)]

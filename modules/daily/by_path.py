@@ -35,8 +35,8 @@ class ByPath(Generic[Value]):
                 continue
             bucket = key.removeprefix(self._prefix).partition("-")[0]
             self._stored[bucket] += 1
-            kept = cast("dict[str, Mapping[str, Value]]", await self._state.get(key))
-            for path, values in kept.items():
+            stored = cast("dict[str, Mapping[str, Value]]", await self._state.get(key))
+            for path, values in stored.items():
                 self._set(path, {**self.get(path), **values})
 
     async def save(self) -> None:

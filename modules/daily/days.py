@@ -209,13 +209,13 @@ class Days:
         return found[::-1]
 
     async def some(
-        self, number: int, day: str | None = None, *, as_shown: bool = False
+        self, number: int, day: str | None = None, *, for_agents: bool = False
     ) -> list[Dated]:
         found: list[Dated] = []
         async for one in self.newest(day):
             if len(found) == number:
                 break
-            if one.shown or not as_shown:
+            if one.visible or not for_agents:
                 found.append(one)
         return found
 
@@ -262,14 +262,14 @@ class Days:
                 return dated
         return None
 
-    async def search(self, query: str, limit: int, *, as_shown: bool = False) -> list[Dated]:
-        """The newest entries that hold all of these words; `as_shown`: in what agents may see."""
+    async def search(self, query: str, limit: int, *, for_agents: bool = False) -> list[Dated]:
+        """The newest entries that hold all of these words; `for_agents`: in what they may see."""
         words = query.casefold().split()
         found: list[Dated] = []
         for path in {hit.path for hit in await self._vault.search(query, _MOST_HITS)}:
             if layouts.owns(path):
                 found += await self._entries(path)
-        texts = [(one, one.shown if as_shown else one.entry) for one in found]
+        texts = [(one, one.visible if for_agents else one.entry) for one in found]
         found = [one for one, entry in texts if entry and _holds(entry, words)]
         by_day: defaultdict[str, list[Dated]] = defaultdict(list)
         for one in sorted(found, key=lambda one: (one.path, one.entry.lines)):
@@ -319,8 +319,8 @@ class Days:
                 await (put or self._put)(path, entries.compose(entry, at))
         except JournalError as error:
             raise EditRefusedError(str(error)) from error
-        shown = None if entry.is_private else entry
-        return Dated(entry=entry, path=path, day=day, mark=entry.key, shown=shown)
+        visible = None if entry.is_private else entry
+        return Dated(entry=entry, path=path, day=day, mark=entry.key, visible=visible)
 
     async def _append(self, day: str, entry: Entry, put: Put) -> str:
         path = layouts.journal_path(day)

@@ -41,7 +41,7 @@ def parse(text: str, name: str) -> Entry:
         value = values.get(key, ())
         return (value,) if isinstance(value, str) else value
 
-    given = said("entry_id") or said("para_id")
+    entry_id = said("entry_id") or said("para_id")
     at = _time(said("created_at")) or _time(said("date")) or _time_in(name)
     body = "".join(lines[front_end(lines) :]).lstrip(MARK).strip("\r\n").rstrip()
     audio, image = said("audio") or None, said("image") or None
@@ -49,9 +49,9 @@ def parse(text: str, name: str) -> Entry:
     clock = f"{at:%H:%M}" if at else ""
     guess = "voice" if audio else "photo" if image else "linked" if first_link(body) else "text"
     return Entry(
-        key=short_id(given) if given else f"plain_{name}",
-        module="daily" if is_id(given) else None,
-        title=said("title") or (clock if given and clock else name),
+        key=short_id(entry_id) if entry_id else f"plain_{name}",
+        module="daily" if is_id(entry_id) else None,
+        title=said("title") or (clock if entry_id and clock else name),
         body=body,
         kind=said("type") or guess,
         created=clock,
@@ -79,9 +79,9 @@ def replace_body(text: str, body: str) -> str:
     front = front_end(lines)
     old, ending = "".join(lines[front:]), line_end(text)
     mark = "" if front else leading_marks(old)
-    kept = old.removeprefix(mark)
-    before = kept[: len(kept) - len(kept.lstrip("\r\n"))] or (ending if front else "")
-    after = kept[len(kept.rstrip()) :] if kept.strip() else ""
+    rest = old.removeprefix(mark)
+    before = rest[: len(rest) - len(rest.lstrip("\r\n"))] or (ending if front else "")
+    after = rest[len(rest.rstrip()) :] if rest.strip() else ""
     new = body.replace("\r\n", "\n").strip("\n").rstrip().replace("\n", ending)
     return "".join(lines[:front]) + mark + before + new + (after or ending)
 

@@ -34,7 +34,7 @@ class Dated:
     path: str
     day: str
     mark: str
-    shown: Entry | None
+    visible: Entry | None
 
     @property
     def id(self) -> str:
@@ -89,8 +89,8 @@ def read(path: str, text: str) -> tuple[Dated, ...]:
     visible = visible_to_agents(text)
     if visible is text:
         return found
-    shown = {one.mark: one.entry for one in _read(path, visible)}
-    return tuple(replace(one, shown=shown.get(one.mark)) for one in found)
+    by_mark = {one.mark: one.entry for one in _read(path, visible)}
+    return tuple(replace(one, visible=by_mark.get(one.mark)) for one in found)
 
 
 def _read(path: str, text: str) -> tuple[Dated, ...]:
@@ -108,7 +108,7 @@ def _read(path: str, text: str) -> tuple[Dated, ...]:
         mark = entry.key
         if entry.is_typed:
             mark = f"{_TYPED}{titles[entry.title]} {_short(entry.title)}"
-        dated.append(Dated(entry=entry, path=path, day=day, mark=mark, shown=entry))
+        dated.append(Dated(entry=entry, path=path, day=day, mark=mark, visible=entry))
     return tuple(dated)
 
 

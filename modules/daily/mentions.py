@@ -119,8 +119,8 @@ class Mentions:
                 there = _listed(await vault.read(path))
             except NotFoundError:  # and so is what it mentioned
                 return []
-            kept = (one for one in there if one not in taken_out)
-            wanted = list(dict.fromkeys((*kept, *found)))
+            others = (one for one in there if one not in taken_out)
+            wanted = list(dict.fromkeys((*others, *found)))
             if wanted != there:
                 edit = SetKey(KEY, wanted) if wanted else RemoveKey(KEY)
                 await vault.edit(path, [edit], base=base)
@@ -149,7 +149,7 @@ class Mentions:
 
 
 def _text(dated: Dated) -> str:
-    entry = dated.shown
+    entry = dated.visible
     if entry is None:
         return ""
     return entry.body if entry.title == entry.created else f"{entry.title}\n\n{entry.body}"

@@ -81,7 +81,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         self.journal_agents = Agents(self, self._visible, self._names_of)
         self._imports = Imports(self, self._days, self.settings.layout, self._look)
         self._creating = asyncio.Lock()
-        self._asking = Asking(self, partial(self._days.search, as_shown=True))
+        self._asking = Asking(self, partial(self._days.search, for_agents=True))
         await self.journal_agents.plan()
         await self._mentions.load()
         changes = await self._days.load()
@@ -218,8 +218,10 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     @mcp_tool("daily-loops")
     async def open_loops(self, days: DayCount = 90) -> list[OpenLoop]:
         """Open tasks and questions of the last days."""
-        shown = [replace(one, entry=one.shown) for one in await self._since(days) if one.shown]
-        return [loop for loop in loops_in(shown) if loop.closed_by is None]
+        visible = [
+            replace(one, entry=one.visible) for one in await self._since(days) if one.visible
+        ]
+        return [loop for loop in loops_in(visible) if loop.closed_by is None]
 
     @route("POST", "/entries/{entry_id}/transcribe", timeout_s=600)
     async def transcribe_entry(self, entry_id: str) -> WholeEntry:
@@ -282,7 +284,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     @interface("JournalInterface")
     async def search(self, query: str, limit: int = 10) -> list[WholeEntry]:
         """Find journal entries by words."""
-        return self._shown(await self._days.search(query, limit, as_shown=True))
+        return self._shown(await self._days.search(query, limit, for_agents=True))
 
     @mcp_tool("daily-today")
     async def today(self) -> list[WholeEntry]:
@@ -325,14 +327,14 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     @interface("JournalInterface")
     async def get_recent_entries(self, limit: int = 10) -> list[WholeEntry]:
         """The newest entries."""
-        return self._shown(await self._days.some(limit, as_shown=True))
+        return self._shown(await self._days.some(limit, for_agents=True))
 
     async def _visible(self, last: dt.date, days: int) -> list[Dated]:
         found = await self._days.between(last - dt.timedelta(days=days - 1), last)
         return [
-            replace(one, entry=replace(one.shown, mentions=tuple(self._mentions.of(one))))
+            replace(one, entry=replace(one.visible, mentions=tuple(self._mentions.of(one))))
             for one in found
-            if one.shown
+            if one.visible
         ]
 
     async def _names_of(self, para_ids: Sequence[str]) -> dict[str, str]:
@@ -421,9 +423,9 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         return whole_of(one, self._mentions.of(one))
 
     def _shown(self, found: Sequence[Dated]) -> list[WholeEntry]:
-        return [self._whole(replace(one, entry=one.shown)) for one in found if one.shown]
+        return [self._whole(replace(one, entry=one.visible)) for one in found if one.visible]
 
 
 def _facts(one: Dated) -> dict[str, str]:
-    content = one.shown.body if one.shown else ""  # who hears it may be an agent
+    content = one.visible.body if one.visible else ""  # who hears it may be an agent
     return {"entry_id": one.id, "entry_path": one.path, "content": content}

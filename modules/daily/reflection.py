@@ -104,9 +104,9 @@ OFFLINE_NOTE = "*Made without a model, from the entries' own words.*"
 
 def quoted_entries(entries: Sequence[Dated], longest: int = 20_000) -> str:
     return "\n\n".join(
-        f"[e{number}] {one.day} {one.shown.title}\n{one.shown.body[:longest]}"
+        f"[e{number}] {one.day} {one.visible.title}\n{one.visible.body[:longest]}"
         for number, one in enumerate(entries, 1)
-        if one.shown
+        if one.visible
     )
 
 
@@ -127,21 +127,21 @@ def linked(words: str, entries: Sequence[Dated]) -> str:
 
 def cited(words: str, entries: Sequence[Dated]) -> str:
     """The words with links for numbers, without claims that cite no entry."""
-    kept: list[str] = []
+    lines: list[str] = []
     is_question = False
     for line in words.strip().splitlines():
         if line.lstrip().startswith("#"):
             is_question = _QUESTION.fullmatch(line.strip()) is not None
-            kept.append(line.strip())
+            lines.append(line.strip())
             continue
         numbers = [int(number) for number in _CITED.findall(line)]
         found = [entries[number - 1] for number in numbers if 0 < number <= len(entries)]
         text = _CITED.sub("", line).rstrip()
         if found:
-            kept.append(f"{text} {' '.join(dict.fromkeys(map(link_to, found)))}")
+            lines.append(f"{text} {' '.join(dict.fromkeys(map(link_to, found)))}")
         elif not text.strip() or is_question:
-            kept.append(text)
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+            lines.append(text)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
 def has_claims(text: str) -> bool:
@@ -206,7 +206,7 @@ def _people(entries: Sequence[Dated], names: Mapping[str, str]) -> Iterator[str]
 
 
 def first_of(one: Dated) -> str:
-    text = " ".join((one.shown or one.entry).body.split()).lstrip("#>-*+ ")
+    text = " ".join((one.visible or one.entry).body.split()).lstrip("#>-*+ ")
     found = _SENTENCE.match(text)
     sentence = found[1] if found else text
     return sentence if len(sentence) <= _LONGEST else sentence[:_LONGEST].rsplit(" ", 1)[0] + " …"

@@ -134,7 +134,7 @@ def whole_of(one: Dated, links: list[str]) -> WholeEntry:
         "duration": entry.duration,
         "status": entry.status,
         "link": entry.link,
-        "private": True if one.shown is None else None,
+        "private": True if one.visible is None else None,
     }
     return WholeEntry(
         id=one.id,

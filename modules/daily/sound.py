@@ -102,11 +102,11 @@ class CommandEngine:
 
 
 async def _read(stream: asyncio.StreamReader | None) -> str:
-    kept = bytearray()
+    data = bytearray()
     while stream is not None and (piece := await stream.read(1 << 16)):
-        if len(kept) <= _MOST_BYTES:
-            kept += piece
-    return kept.decode(errors="replace")
+        if len(data) <= _MOST_BYTES:
+            data += piece
+    return data.decode(errors="replace")
 
 
 def engine_of(settings: Transcription | None) -> CommandEngine | None:
@@ -243,7 +243,7 @@ def _merged(first: Sequence[str], corrected: Sequence[str], again: Sequence[str]
 
 _UNDONE: Final = ("pending", "transcribing")
 _WAITING = "waiting"
-_KEPT = "transcript/"
+_TRANSCRIPT = "transcript/"
 _FOLDER = "Daily/"
 _NO_ENGINE = "No speech engine is set: see `transcription` in the settings of Daily."
 
@@ -295,7 +295,7 @@ class Recordings:
         if self.engine is None:
             raise TranscriptionError(_NO_ENGINE)
         async with self._turn:
-            return await _heard(self.engine, data, PurePosixPath(name).suffix)
+            return await _words_of(self.engine, data, PurePosixPath(name).suffix)
 
     async def _transcribe_if_waiting(self, entry_id: str) -> None:
         async with self._turn:
@@ -313,7 +313,7 @@ class Recordings:
         try:
             data = await self._audio(dated)
             suffix = PurePosixPath(dated.entry.audio or "").suffix
-            words = await _heard(self.engine, data, suffix)
+            words = await _words_of(self.engine, data, suffix)
         except (TranscriptionError, ParachuteError) as error:
             await self._set(dated, status="failed")
             await self._forget(dated.id)
@@ -322,19 +322,19 @@ class Recordings:
         await self._set(
             dated, lambda body: _with_transcript(body, earlier, words), status="complete"
         )
-        kept = {
+        stored = {
             "text": words,
             "engine": self.engine.name,
             "audio": dated.entry.audio,
             "sha256": hashlib.sha256(data).hexdigest(),
         }
-        await self._state.put(_KEPT + dated.entry.key, kept)
+        await self._state.put(_TRANSCRIPT + dated.entry.key, stored)
         await self._forget(dated.id)
         return await self._days.find(dated.id)
 
     async def _waiting(self) -> dict[str, str]:
-        kept = await self._state.get(_WAITING)
-        return dict(kept) if isinstance(kept, dict) else {}
+        stored = await self._state.get(_WAITING)
+        return dict(stored) if isinstance(stored, dict) else {}
 
     async def _forget(self, entry_id: str) -> None:
         waiting = await self._waiting()
@@ -342,8 +342,8 @@ class Recordings:
         await self._state.put(_WAITING, waiting)
 
     async def _earlier(self, dated: Dated) -> str | None:
-        kept = await self._state.get(_KEPT + dated.entry.key)
-        return str(kept["text"]) if isinstance(kept, dict) else None
+        stored = await self._state.get(_TRANSCRIPT + dated.entry.key)
+        return str(stored["text"]) if isinstance(stored, dict) else None
 
     async def _audio(self, dated: Dated) -> bytes:
         if dated.entry.audio is None:
@@ -362,7 +362,7 @@ class Recordings:
         await self._days.rewrite(dated, edit)
 
 
-async def _heard(engine: CommandEngine, data: bytes, suffix: str) -> str:
+async def _words_of(engine: CommandEngine, data: bytes, suffix: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         audio = Path(folder) / f"recording{suffix}"
         await asyncio.to_thread(audio.write_bytes, data)

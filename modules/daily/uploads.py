@@ -52,7 +52,7 @@ _SIGNS: Final = {
     },
 }
 
-_KEPT = "upload/"
+_STATE = "upload/"
 _ID = re.compile(r"[0-9a-f]{24}")
 _PIECE: Final = 1 << 20
 _OLDEST_S: Final = 7 * 24 * 3600
@@ -91,7 +91,7 @@ class _Record:
     caller: str
     at: float
 
-    def kept(self) -> dict[str, object]:
+    def to_state(self) -> dict[str, object]:
         return {**asdict(self.upload), "caller": self.caller, "at": self.at}
 
 
@@ -105,9 +105,11 @@ class Uploads:
 
     async def load(self) -> None:
         for key in await self._state.keys():
-            if key.startswith(_KEPT):
-                kept = await self._state.get(key)
-                self._records[key.removeprefix(_KEPT)] = _record_of(cast("Mapping[str, Any]", kept))
+            if key.startswith(_STATE):
+                stored = await self._state.get(key)
+                self._records[key.removeprefix(_STATE)] = _record_of(
+                    cast("Mapping[str, Any]", stored)
+                )
         await self._forget_old()
 
     async def begin(
@@ -213,7 +215,7 @@ class Uploads:
 
     async def _put(self, record: _Record) -> None:
         self._records[record.upload.id] = record
-        await self._state.put(_KEPT + record.upload.id, record.kept())
+        await self._state.put(_STATE + record.upload.id, record.to_state())
 
     async def _forget_old(self) -> None:
         now = time.time()
@@ -231,7 +233,7 @@ class Uploads:
     async def _remove(self, upload_id: str) -> None:
         (self._folder / upload_id).unlink(missing_ok=True)
         self._records.pop(upload_id, None)
-        await self._state.delete(_KEPT + upload_id)
+        await self._state.delete(_STATE + upload_id)
         self._locks.pop(upload_id, None)
 
     def _make(self, name: str) -> None:
@@ -266,8 +268,8 @@ def _check_hash(digest: str, said: str | None) -> None:
         raise EditRefusedError(f"The upload's SHA-256 is {digest}: upload it again.")
 
 
-def _record_of(kept: Mapping[str, Any]) -> _Record:
-    rest = dict(kept)
+def _record_of(stored: Mapping[str, Any]) -> _Record:
+    rest = dict(stored)
     caller, at = rest.pop("caller", ""), rest.pop("at", None) or rest.pop("begun")
     made = rest.pop("asset", None)
     asset = Asset(**made) if made else None
@@ -283,7 +285,7 @@ def _suffix_of(asset: AssetType, name: str) -> str:
     return suffix
 
 
-async def _keep(vault: VaultAccess, upload: Upload, kept: Path) -> Asset:
+async def _keep(vault: VaultAccess, upload: Upload, file: Path) -> Asset:
     at = datetime.fromisoformat(upload.created_at)
     stem = f"assets/{at:%Y-%m-%d}/{at:%H%M%S}_{upload.type}"
     for number in range(1, _MOST_NAMES):
@@ -291,7 +293,7 @@ async def _keep(vault: VaultAccess, upload: Upload, kept: Path) -> Asset:
         if await vault.exists(f"Daily/{path}"):
             continue
         try:
-            made = await vault.upload(f"Daily/{path}", _pieces(kept))
+            made = await vault.upload(f"Daily/{path}", _pieces(file))
         except ConflictError:
             continue
         return Asset(path=path, size=made.size, sha256=made.digest)

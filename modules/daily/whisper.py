@@ -14,8 +14,8 @@ def main(model: str, audio: str) -> None:
     except ImportError:
         sys.exit("faster-whisper is missing: pip install 'parachuted[transcribe]'")
     whisper = WhisperModel(model, device="cpu", compute_type="int8", local_files_only=True)
-    heard, _ = whisper.transcribe(audio, condition_on_previous_text=False)
-    sys.stdout.write(" ".join(segment.text.strip() for segment in heard))
+    segments, _ = whisper.transcribe(audio, condition_on_previous_text=False)
+    sys.stdout.write(" ".join(segment.text.strip() for segment in segments))
 
 
 if __name__ == "__main__":

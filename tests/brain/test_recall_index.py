@@ -64,7 +64,7 @@ def test_a_question_finds_its_answer_in_any_form_of_its_words(index, question: s
 def test_words_that_say_nothing_are_left_out():
     words = ranking.read_question("Where did Kim live?")
 
-    assert [word.shown for word in words] == ["Kim", "live"]
+    assert [word.text for word in words] == ["Kim", "live"]
 
 
 def test_a_question_of_such_words_alone_is_asked_as_it_is(filled):
