@@ -96,12 +96,11 @@ class VaultTools:
             within = call.within("vault", "read")
             chain = _document(await self._contexts.chain(within, (folder,)))
             return {"files": [_some(one, _CONTEXT) for one in chain["files"]]}
-        found = _document(await self._contexts.folders())["folders"]
         return {
             "folders": [
-                one["path"]
-                for one in found
-                if call.client.taint or not self._is_strangers(one["context_file"])
+                found.path
+                for found in await self._contexts.folders()
+                if call.client.taint or not self._is_strangers(found.context_file)
             ]
         }
 
