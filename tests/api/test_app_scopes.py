@@ -47,8 +47,11 @@ OVERRIDES = (
 
 def routes_of(daemon_rig: DaemonRig) -> list[Route]:
     app = daemon_rig.daemon.http.make_app()
-    found = {id(route.handler.__self__): route.handler.__self__ for route in app.router.routes()}
-    return sorted(found.values(), key=lambda route: (route.path, route.method))
+    found = [declared for route in app.router.routes() for declared in route.handler.args]
+    return sorted(
+        {id(declared): declared for declared in found}.values(),
+        key=lambda route: (route.path, route.method),
+    )
 
 
 def filled(route: Route, path: str, name: str = "none") -> str:

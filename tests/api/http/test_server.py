@@ -112,7 +112,7 @@ async def test_a_head_that_comes_a_byte_at_a_time_has_no_longer():
     ids=["many long", "countless", "long", "endless"],
 )
 async def test_a_head_too_large_is_refused_whatever_makes_it_so(head):
-    async with serving() as (server, port):
+    async with serving(QUICK) as (server, port):
         answered = await said(port, HEAD, head)
         assert not answered or answered.split(b" ")[1] in {b"400", b"431"}
         await gone(server)
