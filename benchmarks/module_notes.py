@@ -19,13 +19,13 @@ from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.search import Search
 from parachuted.vault import (
-    History,
     IgnoreRules,
     ObjectStore,
     Scanner,
     Store,
     VaultIndex,
     VaultRoot,
+    WriteJournal,
 )
 
 _NOTES = 10_000
@@ -45,7 +45,7 @@ def module_notes(folder: Path) -> Iterator[Figure]:
     for seen in scan.seen:
         index.set(seen.path, seen.new)
     search = Search(folder / "search.db", root, index, lambda *_said: None)
-    objects, history = ObjectStore(folder / "objects"), History(folder / "history.db")
+    objects, history = ObjectStore(folder / "objects"), WriteJournal(folder / "history.db")
     store = Store(root, objects, history, lambda: datetime.now(UTC))
     search.indexer.start()
     search.settle(_SETTLED_S)

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.events.changes import ON_DISK, PERSON, Change
-from parachuted.vault import BRINGS_BACK, Author, History, Requester, Write, printable
+from parachuted.vault import BRINGS_BACK, Author, Requester, Write, WriteJournal, printable
 
 _REMEMBERED = 8192
 _SOON_S = 10.0
@@ -33,7 +33,7 @@ class WriteAudit:
                 self._ours.popitem(last=False)
         self._record(write, is_late=False)
 
-    def catch_up(self, history: History, after: int) -> int:
+    def catch_up(self, history: WriteJournal, after: int) -> int:
         """Record what a killed daemon could not. StorageFailedError."""
         owed = history.done_after(after)
         for write in owed:

@@ -15,7 +15,6 @@ from parachuted.errors import StorageFailedError
 from parachuted.vault import (
     BRINGS_BACK,
     Author,
-    History,
     IndexEntry,
     IndexSnapshot,
     PathDifference,
@@ -23,6 +22,7 @@ from parachuted.vault import (
     VaultIndex,
     VaultPath,
     Write,
+    WriteJournal,
     new_id,
 )
 
@@ -144,7 +144,7 @@ class ChangeCommitter:
         self,
         index: VaultIndex,
         snapshot: IndexSnapshot,
-        history: History,
+        history: WriteJournal,
         load_listeners: Callable[[], Awaitable[ChangeListeners]],
         clock: Callable[[], datetime],
     ) -> None:

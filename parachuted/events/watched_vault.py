@@ -28,13 +28,13 @@ from parachuted.processes.presence import Presence
 from parachuted.state import open_state
 from parachuted.texts.times import time_of, utc_now
 from parachuted.vault import (
-    History,
     IndexSnapshot,
     ObjectStore,
     Recovery,
     Scanner,
     VaultIndex,
     VaultRoot,
+    WriteJournal,
 )
 
 _LOCAL_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
@@ -66,7 +66,7 @@ class WatchedVault:
         self.journal = self.folder / "state.journal"
         self.state = open_state(self.journal)
         self.objects = ObjectStore(self.folder / "objects")
-        self.history = History(self.folder / "history.db")
+        self.history = WriteJournal(self.folder / "history.db")
         self.written = self.history.last_write()
         self._snapshot = IndexSnapshot(self.folder)
         self.is_first_contact = False

@@ -18,7 +18,7 @@ from typing import Any
 from parachuted.bubbling import PendingChanges
 from parachuted.errors import ParachuteError
 from parachuted.suggestions import Suggestions
-from parachuted.vault import History, ObjectStore, VaultIndex
+from parachuted.vault import ObjectStore, VaultIndex, WriteJournal
 
 _MEGABYTE = 1_000_000
 _FRESH = timedelta(days=1)
@@ -64,7 +64,7 @@ class Retention:
     def __init__(
         self,
         *,
-        history: History,
+        history: WriteJournal,
         objects: ObjectStore,
         keep: RetentionLimits,
         clock: Callable[[], datetime],

@@ -26,11 +26,11 @@ from parachuted.vault import (
     BRINGS_BACK,
     PERSONS,
     Author,
-    History,
     ObjectStore,
     Requester,
     Store,
     Write,
+    WriteJournal,
     WriteResult,
     new_id,
     printable,
@@ -83,7 +83,7 @@ class RunAccount:
 class RunAccounts:
     """Writes accounts into the history. Blocks on the disk."""
 
-    def __init__(self, history: History, objects: ObjectStore, causes: Causes) -> None:
+    def __init__(self, history: WriteJournal, objects: ObjectStore, causes: Causes) -> None:
         self._history, self._objects, self._causes = history, objects, causes
 
     def open(self, account: RunAccount) -> None:
@@ -151,7 +151,7 @@ class RunAccounts:
         }
 
 
-def is_bookkeeping(history: History, document: Mapping[str, Any]) -> bool:
+def is_bookkeeping(history: WriteJournal, document: Mapping[str, Any]) -> bool:
     """Whether a list for a person leaves it out: a call of a module's code or a client that changed
     nothing or wrote a file again, and an answer of a module's agent, within something else, that
     changed nothing.
@@ -180,7 +180,7 @@ def _is_same_call(document: Mapping[str, Any], earlier: Mapping[str, Any] | None
 
 
 def save(
-    history: History,
+    history: WriteJournal,
     document: Mapping[str, object],
     *,
     watcher: str | None = None,
@@ -333,7 +333,7 @@ def with_writes(document: Mapping[str, object], store: Store) -> dict[str, objec
 
 
 def in_force(
-    history: History, document: Mapping[str, object], undone: Mapping[str, object] | None
+    history: WriteJournal, document: Mapping[str, object], undone: Mapping[str, object] | None
 ) -> None:
     """Record that a run was undone, or (None) that it is in force again; for an undo, the reverse
     for what it undid, however deep.

@@ -34,11 +34,11 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
     UNDO,
     Author,
-    History,
     Requester,
     Store,
     VaultPath,
     Write,
+    WriteJournal,
     place_of,
     printable,
 )
@@ -244,7 +244,7 @@ class Undo:
         return [one for one in cascade if has_ended(one) and not one["undone"]]
 
 
-def cascade_of(document: Mapping[str, object], history: History) -> list[dict[str, object]]:
+def cascade_of(document: Mapping[str, object], history: WriteJournal) -> list[dict[str, object]]:
     """The run and those that it led to, newest first, whatever the clocks were set to."""
     related = history.runs_of_causes(causes_of(document))
     children: dict[str, list[str]] = {}
@@ -274,7 +274,7 @@ _MODULE = "module:"
 
 
 def runs_of_session(
-    history: History, note: VaultPath, recorded: Iterable[str] = ()
+    history: WriteJournal, note: VaultPath, recorded: Iterable[str] = ()
 ) -> list[dict[str, object]]:
     """The runs that a conversation led to, that wrote something and are not undone, newest first,
     without those that keep the conversation itself. `recorded` are runs that its module knows of.
@@ -301,7 +301,7 @@ def runs_of_session(
     return [one for one in led_to if has_ended(one) and history.writes_by(str(one["id"]))]
 
 
-def _keeping(history: History, note: VaultPath) -> dict[str, dict[str, object]]:
+def _keeping(history: WriteJournal, note: VaultPath) -> dict[str, dict[str, object]]:
     names = dict.fromkeys(one.run for one in trail_of(history, note) if one.run is not None)
     calls = {
         name: document

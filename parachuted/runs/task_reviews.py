@@ -14,7 +14,7 @@ from parachuted.history.run_account import has_ended, save
 from parachuted.history.undo import Undo
 from parachuted.state import StateStore
 from parachuted.tasks import Queue, Task
-from parachuted.vault import History, VaultIndex, printable
+from parachuted.vault import VaultIndex, WriteJournal, printable
 
 _PIECE = 250
 
@@ -84,7 +84,7 @@ class RunRecovery:
 
     queue: Queue
     reviews: TaskReviews
-    history: History
+    history: WriteJournal
     undo: Undo
     acts: ActFinisher
     clock: Callable[[], datetime]

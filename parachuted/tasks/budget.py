@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from parachuted.state import StateStore
 from parachuted.tasks.queue import Task
-from parachuted.vault import History
+from parachuted.vault import WriteJournal
 
 _KEPT = timedelta(days=2)
 _SPANS = {"runs_per_hour": timedelta(hours=1), "runs_per_day": timedelta(days=1)}
@@ -47,7 +47,7 @@ class Budget:
     def __init__(
         self,
         limits: RunCountLimits,
-        history: History,
+        history: WriteJournal,
         state: StateStore,
         elapsed: Callable[[], datetime],
     ) -> None:

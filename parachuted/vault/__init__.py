@@ -17,15 +17,6 @@ from parachuted.vault.edits import (
     apply_edit,
 )
 from parachuted.vault.frontmatter import declared_origin, declared_watch
-from parachuted.vault.history import (
-    BRINGS_BACK,
-    PERSONS,
-    RESTORE,
-    UNDO,
-    History,
-    RunSpending,
-    new_id,
-)
 from parachuted.vault.ignore import IGNORE_FILE, IgnoreRules
 from parachuted.vault.index import CONTEXT_NAMES, IndexEntry, IndexSnapshot, VaultIndex
 from parachuted.vault.link_moves import FileNames, LinkRewrites
@@ -61,6 +52,15 @@ from parachuted.vault.root import FileContent, VaultRoot, digest_of, digest_of_o
 from parachuted.vault.scanner import NOTE_SUFFIXES, PathDifference, ScanFindings, Scanner
 from parachuted.vault.store import Store
 from parachuted.vault.trail import TextVersion, place_of, trail_of
+from parachuted.vault.write_journal import (
+    BRINGS_BACK,
+    PERSONS,
+    RESTORE,
+    UNDO,
+    RunSpending,
+    WriteJournal,
+    new_id,
+)
 from parachuted.vault.write_records import Write
 
 __all__ = [
@@ -78,7 +78,6 @@ __all__ = [
     "EditRequest",
     "FileContent",
     "FileNames",
-    "History",
     "IgnoreRules",
     "IncomingFile",
     "IndexEntry",
@@ -111,6 +110,7 @@ __all__ = [
     "VaultRoot",
     "Write",
     "WriteIntent",
+    "WriteJournal",
     "WriteResult",
     "apply_edit",
     "begins_with_dot",

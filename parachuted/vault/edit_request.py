@@ -26,7 +26,6 @@ from parachuted.vault.edits import (
     apply_edit,
     section_for,
 )
-from parachuted.vault.history import History
 from parachuted.vault.merge import diff_of, merge_three
 from parachuted.vault.note import WHOLE, ParsedNote, changed_units, meaning, parse_note
 from parachuted.vault.objects import ObjectStore
@@ -34,6 +33,7 @@ from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.recovery import LateWrites, Recovery
 from parachuted.vault.root import VaultRoot, digest_of
 from parachuted.vault.trail import PathPredicate
+from parachuted.vault.write_journal import WriteJournal
 from parachuted.vault.write_records import Write
 
 
@@ -231,7 +231,7 @@ class WriteRunner:
         *,
         root: VaultRoot,
         objects: ObjectStore,
-        history: History,
+        history: WriteJournal,
         clock: Callable[[], datetime],
         wrote: Callable[[Write], None],
         guard: WriteGuard | None,

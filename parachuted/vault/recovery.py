@@ -18,11 +18,11 @@ from datetime import datetime
 
 from parachuted.errors import StorageFailedError
 from parachuted.vault import swap
-from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.root import VaultRoot, digest_of, digest_of_open, let_go, opened
 from parachuted.vault.swap import exchange, holds, move_to_free_name, put_aside
+from parachuted.vault.write_journal import WriteJournal
 from parachuted.vault.write_records import Write
 
 _MOST = 64
@@ -167,7 +167,7 @@ _NO_FOLDER = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 class Recovery:
     root: VaultRoot
     objects: ObjectStore
-    history: History
+    history: WriteJournal
     now: datetime
     late: LateWrites | None = None
 

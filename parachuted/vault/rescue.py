@@ -9,10 +9,10 @@ from itertools import chain
 
 from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
 from parachuted.vault.author import Author
-from parachuted.vault.history import new_id
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.store import Store
 from parachuted.vault.swap import copy_names
+from parachuted.vault.write_journal import new_id
 
 
 def rescue(store: Store, now: datetime, *, last_call: bool = False) -> list[str]:

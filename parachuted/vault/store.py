@@ -34,12 +34,12 @@ from parachuted.vault.edit_request import (
     operation_of,
 )
 from parachuted.vault.edits import Edit, ReplaceAll
-from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore, keep_open
 from parachuted.vault.paths import VaultPath, fold_name, printable
 from parachuted.vault.recovery import LateWrite, LateWrites, is_being_written
 from parachuted.vault.root import FileContent, VaultRoot, digest_of, named_errors, opened
 from parachuted.vault.trail import KnownBases, PathPredicate
+from parachuted.vault.write_journal import WriteJournal
 from parachuted.vault.write_records import Write
 
 _CONTROL_FOLDERS = {".parachute", ".claude", ".git", ".obsidian"}
@@ -67,7 +67,7 @@ class Store:
         self,
         root: VaultRoot,
         objects: ObjectStore,
-        history: History,
+        history: WriteJournal,
         clock: Callable[[], datetime],
         wrote: Callable[[Write], None] = lambda _write: None,
         ask: Callable[[WriteIntent], None] | None = None,

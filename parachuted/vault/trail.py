@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from parachuted.vault.history import History
 from parachuted.vault.merge import diff_of
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import printable
 from parachuted.vault.root import digest_of
+from parachuted.vault.write_journal import WriteJournal
 from parachuted.vault.write_records import ObservedWrite, Write
 
 Digests = tuple[str | None, str | None]
@@ -89,7 +89,7 @@ class TextVersion:
     write: int | None = None
 
 
-def trail_of(history: History, path: str, present: str | None = None) -> list[TextVersion]:
+def trail_of(history: WriteJournal, path: str, present: str | None = None) -> list[TextVersion]:
     """Oldest first. `present` is the digest there now, which may be newer than what is known."""
     steps = list(_steps_back(history, path))[::-1]
     versions: list[TextVersion] = []
@@ -100,7 +100,7 @@ def trail_of(history: History, path: str, present: str | None = None) -> list[Te
     return versions
 
 
-def place_of(history: History, write: Write) -> str | None:
+def place_of(history: WriteJournal, write: Write) -> str | None:
     """Where that file is now; None: it was deleted, and another one was moved to its name."""
     path, now, at = write.path, (write.id, 0), None
     for _ in range(_MOST_MOVES):
@@ -114,7 +114,7 @@ def place_of(history: History, write: Write) -> str | None:
 
 
 def _left(
-    history: History, path: str, now: _Key, at: datetime | None
+    history: WriteJournal, path: str, now: _Key, at: datetime | None
 ) -> tuple[_Key, str, datetime | None] | None:
     """The first move away after a moment. Those seen `at` once do not follow one another."""
     came = history.move_away(path, now[0])
@@ -129,7 +129,7 @@ def _left(
     return min((one for one in moves if one[0] > now), key=lambda one: one[0], default=None)
 
 
-def _is_replaced(history: History, path: str, now: _Key, until: _Key | None) -> bool:
+def _is_replaced(history: WriteJournal, path: str, now: _Key, until: _Key | None) -> bool:
     """Deleted, then another moved there. A move alone may have been noticed after the write."""
     is_gone = False
     for key, step in _at(history, path, until):
@@ -150,7 +150,7 @@ class _Step:
     source: str | None = None
 
 
-def _steps_back(history: History, path: str) -> Iterator[_Step]:
+def _steps_back(history: WriteJournal, path: str) -> Iterator[_Step]:
     """Newest first; at a move to here it goes on at the place the file came from."""
     limit: _Key | None = None
     for _ in range(_MOST_MOVES):
@@ -165,7 +165,7 @@ def _steps_back(history: History, path: str) -> Iterator[_Step]:
         path, limit = came
 
 
-def _at(history: History, path: str, limit: _Key | None) -> list[tuple[_Key, _Step]]:
+def _at(history: WriteJournal, path: str, limit: _Key | None) -> list[tuple[_Key, _Step]]:
     """What befell that path before a moment. A move counts once: where the file came."""
     steps: list[tuple[_Key, _Step]] = []
     for write in history.writes_of(path):
@@ -234,7 +234,7 @@ PathPredicate: TypeAlias = Callable[[str], bool]
 class KnownBases:
     """Blocks on the disk; threads may share it."""
 
-    def __init__(self, objects: ObjectStore, history: History) -> None:
+    def __init__(self, objects: ObjectStore, history: WriteJournal) -> None:
         self._objects, self._history = objects, history
 
     def text(self, path: str, digest: str, sees: PathPredicate | None = None) -> bytes | None:

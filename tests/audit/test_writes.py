@@ -8,13 +8,13 @@ from parachuted.audit.writes import WriteAudit
 from parachuted.events.changes import ON_DISK, Change
 from parachuted.vault import (
     Author,
-    History,
     IndexEntry,
     ObjectStore,
     Requester,
     Store,
     VaultPath,
     VaultRoot,
+    WriteJournal,
 )
 from tests.audit.audit_rig import NOON
 from tests.suggestions.suggestion_rig import MemoryAudit
@@ -31,14 +31,14 @@ class AuditedStore:
     kept: MemoryAudit
     audit: WriteAudit
     store: Store
-    history: History
+    history: WriteJournal
 
 
 @pytest.fixture
 def audited_store(vault, home):
     kept = MemoryAudit()
     audit = WriteAudit(kept, lambda: NOON)
-    objects, history = ObjectStore(home / "objects"), History(home / "history.db")
+    objects, history = ObjectStore(home / "objects"), WriteJournal(home / "history.db")
     store = Store(VaultRoot(vault), objects, history, lambda: NOON, audit.wrote)
     yield AuditedStore(kept, audit, store, history)
     store.close()

@@ -19,7 +19,7 @@ from parachuted.events.change_detector import ChangeDetector
 from parachuted.events.changes import ChangeCommitter
 from parachuted.events.disk_scan import DiskScan
 from parachuted.events.watcher import ChangeHints, DebounceTimes
-from parachuted.vault import History, IndexSnapshot, Scanner, VaultIndex, VaultRoot
+from parachuted.vault import IndexSnapshot, Scanner, VaultIndex, VaultRoot, WriteJournal
 
 
 @dataclass
@@ -70,7 +70,7 @@ class EventsRig:
     def __post_init__(self) -> None:
         self.root = VaultRoot(self.vault)
         self.snapshot = IndexSnapshot(self.home)
-        self.history = History(self.home / "history.db")
+        self.history = WriteJournal(self.home / "history.db")
         weakref.finalize(self, self.history.close)
         self.problems = Problems(self.bus)
         self.committer = ChangeCommitter(

@@ -20,11 +20,11 @@ from parachuted.errors import NotFoundError
 from parachuted.history.retention import Pruned, Retention, RetentionLimits
 from parachuted.history.revert import revert
 from parachuted.vault.author import Author
-from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import VaultRoot, digest_of
 from parachuted.vault.store import Store
+from parachuted.vault.write_journal import WriteJournal
 
 AGENT = Author(by="curator", run="r-1", causes=("c-1",))
 _AGED = [("SELECT id, at FROM writes", "UPDATE writes SET at = ? WHERE id = ?")]
@@ -42,7 +42,7 @@ class RetentionRig:
         self.vault, self.folder = folder / "vault", folder / "objects"
         self.vault.mkdir(exist_ok=True)
         self.now = datetime.fromtimestamp(time.time()).astimezone()
-        self.objects, self.history = ObjectStore(self.folder), History(folder / "history.db")
+        self.objects, self.history = ObjectStore(self.folder), WriteJournal(folder / "history.db")
         weakref.finalize(self, self.history.close)
         weakref.finalize(self, self.objects.close)
         self.store = Store(VaultRoot(self.vault), self.objects, self.history, lambda: self.now)

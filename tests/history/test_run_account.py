@@ -23,7 +23,7 @@ from parachuted.history.run_account import (
 )
 from parachuted.state import open_state
 from parachuted.tasks import Cause, Causes, RunOutcome, Task
-from parachuted.vault import History, ObjectStore, VaultPath, WriteResult
+from parachuted.vault import ObjectStore, VaultPath, WriteJournal, WriteResult
 from parachuted.vault.trail import run_document
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -43,7 +43,7 @@ TASK = Task(
 @dataclass
 class RunAccountRig:
     objects: ObjectStore
-    history: History
+    history: WriteJournal
     accounts: RunAccounts
 
     @property
@@ -57,7 +57,7 @@ class RunAccountRig:
 def account_rig(tmp_path: Path) -> Iterator[RunAccountRig]:
     causes = Causes(open_state(tmp_path / "state.journal"))
     causes.open(Cause(id="c1", kind="change", path="a.md", files=2, at=NOON))
-    objects, history = ObjectStore(tmp_path / "objects"), History(tmp_path / "history.db")
+    objects, history = ObjectStore(tmp_path / "objects"), WriteJournal(tmp_path / "history.db")
     yield RunAccountRig(objects, history, RunAccounts(history, objects, causes))
     history.close()
     objects.close()

@@ -23,11 +23,11 @@ from parachuted.history.undo import Undo, UndoResult
 from parachuted.history.why import HistoryQueries, Why
 from parachuted.vault import (
     Author,
-    History,
     ObjectStore,
     Store,
     VaultPath,
     VaultRoot,
+    WriteJournal,
     digest_of,
     trail_of,
 )
@@ -73,7 +73,7 @@ class UndoVault:
         self.vault.mkdir()
         self.objects, self.history = (
             ObjectStore(self.folder / "objects"),
-            History(self.folder / "history.db"),
+            WriteJournal(self.folder / "history.db"),
         )
         self.store = Store(VaultRoot(self.vault), self.objects, self.history, lambda: self.now)
         self.past = HistoryQueries(self.store)

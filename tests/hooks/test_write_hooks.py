@@ -16,12 +16,12 @@ from parachuted.hooks.hooks import Hooks
 from parachuted.hooks.write_hooks import WriteHooks
 from parachuted.vault import (
     Author,
-    History,
     ObjectStore,
     ReplaceSection,
     Store,
     VaultPath,
     VaultRoot,
+    WriteJournal,
 )
 
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
@@ -74,7 +74,7 @@ async def write_rig(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[Wr
         clock=lambda: NOON,
         root_of=lambda cause: f"{cause}.md",
     )
-    objects, history = ObjectStore(tmp_path / "objects"), History(tmp_path / "history.db")
+    objects, history = ObjectStore(tmp_path / "objects"), WriteJournal(tmp_path / "history.db")
     store = Store(
         VaultRoot(vault), objects, history, lambda: NOON, ask=writes.ask, is_asked=writes.is_asked
     )

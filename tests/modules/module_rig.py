@@ -46,7 +46,15 @@ from parachuted.search import IndexUpdate
 from parachuted.state import open_state
 from parachuted.tasks import Budget, Causes, RunCountLimits
 from parachuted.testing import ScriptedBackend
-from parachuted.vault import Author, History, IndexEntry, ObjectStore, Store, VaultRoot, digest_of
+from parachuted.vault import (
+    Author,
+    IndexEntry,
+    ObjectStore,
+    Store,
+    VaultRoot,
+    WriteJournal,
+    digest_of,
+)
 from tests.search.search_rig import SearchRig
 
 LIMITS = RunLimits(timeout_s=30, max_turns=10, max_cost_usd=0.5)
@@ -185,7 +193,7 @@ class ModuleRig:
         self.noticed: list[str] = []
         self.root = VaultRoot(self.vault)
         self.objects = ObjectStore(folder / "objects")
-        self.history = History(folder / "history.db")
+        self.history = WriteJournal(folder / "history.db")
         self.store = Store(self.root, self.objects, self.history, self.clock, notice=self.notice)
         self.library = SearchRig(self.vault, folder / "search.db")
         self.library.start()

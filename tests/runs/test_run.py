@@ -26,7 +26,7 @@ from parachuted.runs.run_guard import RunGuard, RunGuards
 from parachuted.state import open_state
 from parachuted.tasks import Causes, RunOutcome
 from parachuted.testing import ScriptedBackend, say, use
-from parachuted.vault import Author, History, ObjectStore, Store, VaultRoot
+from parachuted.vault import Author, ObjectStore, Store, VaultRoot, WriteJournal
 from tests.modules.module_rig import MemoryAudit
 from tests.runs.task_rig import JOB, NOON, make_audit, make_task
 
@@ -83,7 +83,10 @@ class RunRig:
         self.folder = folder
         self.events: list[Event] = []
         self.audited: list[AuditEvent] = []
-        self.history, self.objects = History(folder / "history.db"), ObjectStore(folder / "objects")
+        self.history, self.objects = (
+            WriteJournal(folder / "history.db"),
+            ObjectStore(folder / "objects"),
+        )
         self.state = open_state(folder / "state.journal")
         self.bus, self.active_runs = Bus(lambda: NOON), ActiveRuns()
         self.bus.subscribe(self.events.append)

@@ -17,8 +17,8 @@ from parachuted.agents.gateway.usage import MoneyLimits, UsageStore
 from parachuted.errors import StorageFailedError
 from parachuted.search.index_tables import make_database
 from parachuted.state import Database
-from parachuted.vault.history import History
 from parachuted.vault.objects import TextStore
+from parachuted.vault.write_journal import WriteJournal
 
 OLDER = Path(__file__).with_name("older_files")
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -81,7 +81,7 @@ def spoil(path: Path, start: int = 65536) -> bytes:
 
 
 def test_a_history_of_an_earlier_version_opens_with_all_it_holds(tmp_path):
-    history = History(older(tmp_path, "history.db"))
+    history = WriteJournal(older(tmp_path, "history.db"))
 
     (write,) = history.writes_of("note.md")
     assert (write.state, write.author.run, write.author.causes) == ("done", "r-1", ("c-1",))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from parachuted.home_files.vault_state import state_folder
 from parachuted.modules.registry.copies import remove_tree
-from parachuted.vault import History
+from parachuted.vault import WriteJournal
 from tests.stories.crashing import LifeSpan, line_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +83,7 @@ class RestartRig:
 
     def runs(self) -> list[tuple[str, str]]:
         """Each run's watcher with its outcome."""
-        history = History(state_folder(self.home, self.vault) / "history.db")
+        history = WriteJournal(state_folder(self.home, self.vault) / "history.db")
         try:
             return sorted(
                 (str(run["watcher"]), str(run["outcome"])) for run in history.runs(limit=1000)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.home_files.vault_state import state_folder
-from parachuted.vault import History
+from parachuted.vault import WriteJournal
 from tests.stories.daemon_rig import note, save
 from tests.stories.restart_rig import RestartRig, restart_rig
 
@@ -78,8 +78,8 @@ def die_at_each(
         check(f"seed {seed}, died at {deaths} of {steps}")
 
 
-def history_of(place: RestartRig) -> History:
-    return History(state_folder(place.home, place.vault) / "history.db")
+def history_of(place: RestartRig) -> WriteJournal:
+    return WriteJournal(state_folder(place.home, place.vault) / "history.db")
 
 
 def test_a_move_takes_all_links_along_or_none(place: RestartRig, torture):

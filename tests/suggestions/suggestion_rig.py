@@ -16,7 +16,7 @@ from parachuted.audit.chain import AuditEvent
 from parachuted.events import Bus, Event
 from parachuted.state import open_state
 from parachuted.suggestions import Proposal, Suggestions
-from parachuted.vault import History, ObjectStore, Store, VaultPath, VaultRoot
+from parachuted.vault import ObjectStore, Store, VaultPath, VaultRoot, WriteJournal
 
 
 class MemoryAudit:
@@ -54,7 +54,7 @@ class SuggestionRig:
         state.mkdir(exist_ok=True)
         self.state = open_state(state / "state.journal")
         self.objects = ObjectStore(state / "objects")
-        self.history = History(state / "history.db")
+        self.history = WriteJournal(state / "history.db")
         self.root = VaultRoot(self.vault)
         self.store = Store(
             self.root, self.objects, self.history, self.clock, ask=self.ask, notice=self.notice

@@ -7,7 +7,7 @@ import pytest
 
 from parachuted.errors import ConflictError, PathRefusedError
 from parachuted.sync import can_be_merged, put_whole
-from parachuted.vault import Author, History, ObjectStore, Store, VaultPath, VaultRoot
+from parachuted.vault import Author, ObjectStore, Store, VaultPath, VaultRoot, WriteJournal
 
 LINES = b"".join(b"line %d\n" % number for number in range(9))
 ME = Author(by="person")
@@ -19,7 +19,7 @@ def digest(data: bytes) -> str:
 
 @pytest.fixture
 def desk(vault, home):
-    objects, history = ObjectStore(home / "objects"), History(home / "history.db")
+    objects, history = ObjectStore(home / "objects"), WriteJournal(home / "history.db")
     store = Store(VaultRoot(vault), objects, history, lambda: datetime(2026, 11, 22, tzinfo=UTC))
 
     def put(path: str, data: bytes, base: bytes | str | None = None):

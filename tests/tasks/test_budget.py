@@ -10,15 +10,15 @@ import pytest
 
 from parachuted.state import StateStore
 from parachuted.tasks import Budget, RunCountLimits, Task
-from parachuted.vault import History
+from parachuted.vault import WriteJournal
 from tests.tasks.conftest import NOON, at
 
 LIMITS = RunCountLimits(runs_per_hour=2, runs_per_day=4, runs_per_cause=2)
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> Iterator[History]:
-    history = History(tmp_path / "history.db")
+def history(tmp_path: Path) -> Iterator[WriteJournal]:
+    history = WriteJournal(tmp_path / "history.db")
     yield history
     history.close()
 
@@ -39,11 +39,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def budget(history: History, state: StateStore, clock: Clock) -> Budget:
+def budget(history: WriteJournal, state: StateStore, clock: Clock) -> Budget:
     return Budget(LIMITS, history, state, clock)
 
 
-def ran(history: History, run: str, started: datetime, *causes: str) -> None:
+def ran(history: WriteJournal, run: str, started: datetime, *causes: str) -> None:
     history.save_run(
         run, started=started, watcher="x", outcome="changed", causes=causes, document={"id": run}
     )
@@ -64,7 +64,7 @@ def task(run: str | None, *causes: str) -> Task:
 
 
 def test_an_hour_has_so_many_runs_and_the_next_has_room_again(
-    budget: Budget, history: History, clock: Clock
+    budget: Budget, history: WriteJournal, clock: Clock
 ):
     for number in range(2):
         ran(history, f"r{number}", NOON)
@@ -77,7 +77,7 @@ def test_an_hour_has_so_many_runs_and_the_next_has_room_again(
     assert budget.exceeded() is None
 
 
-def test_a_day_has_so_many_runs(budget: Budget, history: History, clock: Clock):
+def test_a_day_has_so_many_runs(budget: Budget, history: WriteJournal, clock: Clock):
     for number in range(4):
         ran(history, f"r{number}", NOON + timedelta(hours=2 * number))
 
@@ -90,7 +90,7 @@ def test_a_day_has_so_many_runs(budget: Budget, history: History, clock: Clock):
 
 
 def test_runs_that_have_started_and_are_not_in_the_history_yet_count_once(
-    budget: Budget, history: History
+    budget: Budget, history: WriteJournal
 ):
     ran(history, "r1", NOON)
 
@@ -99,7 +99,7 @@ def test_runs_that_have_started_and_are_not_in_the_history_yet_count_once(
 
 
 def test_runs_that_a_clock_set_ahead_counted_do_not_count_for_ever(
-    budget: Budget, history: History
+    budget: Budget, history: WriteJournal
 ):
     for number in range(9):
         ran(history, f"r{number}", NOON + timedelta(days=3000))
@@ -107,7 +107,7 @@ def test_runs_that_a_clock_set_ahead_counted_do_not_count_for_ever(
     assert budget.exceeded() is None
 
 
-def test_a_cause_has_so_many_runs(budget: Budget, history: History):
+def test_a_cause_has_so_many_runs(budget: Budget, history: WriteJournal):
     ran(history, "r1", NOON, "c1", "c2")
     ran(history, "r2", NOON, "c1")
 
@@ -115,14 +115,14 @@ def test_a_cause_has_so_many_runs(budget: Budget, history: History):
     assert str(budget.cause_exceeded()) == "the budget of 2 runs per cause is used up"
 
 
-def test_a_cause_counts_runs_that_have_just_started_too(budget: Budget, history: History):
+def test_a_cause_counts_runs_that_have_just_started_too(budget: Budget, history: WriteJournal):
     ran(history, "r1", NOON, "c1")
 
     assert budget.causes_left(task(None, "c1"), [task("r1", "c1")]) == ("c1",)
     assert budget.causes_left(task(None, "c1"), [task("r2", "c1")]) == ()
 
 
-def test_a_run_that_is_recorded_again_counts_once(budget: Budget, history: History):
+def test_a_run_that_is_recorded_again_counts_once(budget: Budget, history: WriteJournal):
     for _ in range(5):
         ran(history, "r1", NOON, "c1")
 
@@ -131,7 +131,7 @@ def test_a_run_that_is_recorded_again_counts_once(budget: Budget, history: Histo
 
 
 def test_a_place_that_is_taken_counts_until_its_run_is_in_the_history_and_then_once(
-    budget: Budget, history: History
+    budget: Budget, history: WriteJournal
 ):
     for name in ("r1", "r2"):
         budget.reserve(task(name, "c1"))
@@ -144,7 +144,7 @@ def test_a_place_that_is_taken_counts_until_its_run_is_in_the_history_and_then_o
 
 
 def test_a_wall_clock_that_jumps_a_day_either_way_makes_no_room_for_more_runs(
-    budget: Budget, history: History, state: StateStore, clock: Clock
+    budget: Budget, history: WriteJournal, state: StateStore, clock: Clock
 ):
     for number, jump in enumerate((timedelta(hours=25), -timedelta(hours=25))):
         budget.reserve(task(f"r{number}"))
@@ -159,7 +159,7 @@ def test_a_wall_clock_that_jumps_a_day_either_way_makes_no_room_for_more_runs(
 
 
 def test_a_run_that_did_not_begin_after_all_leaves_its_place_after_a_restart_too(
-    budget: Budget, history: History, state: StateStore, clock: Clock
+    budget: Budget, history: WriteJournal, state: StateStore, clock: Clock
 ):
     budget.reserve(task("r1"))
     budget.give_back(task("r1"))
@@ -176,7 +176,7 @@ def test_what_is_kept_of_when_runs_began_does_not_grow_without_end(
 
 
 def test_a_run_that_another_budget_pays_takes_no_place_here(
-    budget: Budget, history: History, state: StateStore, clock: Clock
+    budget: Budget, history: WriteJournal, state: StateStore, clock: Clock
 ):
     for number in range(9):
         budget.leave_out(task(f"r{number}"))

@@ -30,7 +30,7 @@ from parachuted.tasks import (
     Worker,
 )
 from parachuted.tasks import worker as worker_module
-from parachuted.vault import History
+from parachuted.vault import WriteJournal
 from tests.tasks.conftest import NOON, FixedOrder, at
 
 DONE = RunOutcome(result="changed", reason="done")
@@ -43,7 +43,7 @@ class WorkerRig:
     """A worker at work, with a clock that stands until it is set."""
 
     state: StateStore
-    history: History
+    history: WriteJournal
     now: datetime = NOON
     order: FixedOrder = field(default_factory=FixedOrder)
     events: list[Event] = field(default_factory=list)
@@ -136,7 +136,7 @@ class FullDisk:
 
 @pytest.fixture
 def worker_rig(state: StateStore, tmp_path: Path) -> WorkerRig:
-    return WorkerRig(state=state, history=History(tmp_path / "history.db"))
+    return WorkerRig(state=state, history=WriteJournal(tmp_path / "history.db"))
 
 
 async def test_a_ready_task_is_done_and_reported(worker_rig: WorkerRig):
@@ -273,7 +273,7 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
     disk = FullDisk()
     worker_rig = WorkerRig(
         state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=disk.write)),
-        history=History(tmp_path / "history.db"),
+        history=WriteJournal(tmp_path / "history.db"),
     )
 
     async def fail(_task: Task) -> RunOutcome:
@@ -296,7 +296,7 @@ async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_
     disk = FullDisk()
     worker_rig = WorkerRig(
         state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=disk.write)),
-        history=History(tmp_path / "history.db"),
+        history=WriteJournal(tmp_path / "history.db"),
     )
     worker_rig.add("x")
     disk.is_full = True

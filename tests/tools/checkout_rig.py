@@ -25,7 +25,6 @@ from parachuted.runs.run_guard import RunGuard
 from parachuted.state import open_state
 from parachuted.vault import (
     Author,
-    History,
     IgnoreRules,
     ObjectStore,
     Recovery,
@@ -33,6 +32,7 @@ from parachuted.vault import (
     Store,
     VaultIndex,
     VaultRoot,
+    WriteJournal,
 )
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -81,7 +81,7 @@ class CheckoutRig:
             made.mkdir(parents=True, exist_ok=True)
         self.root = VaultRoot(self.vault)
         self.objects = ObjectStore(self.folder / "objects")
-        self.history = History(self.folder / "history.db")
+        self.history = WriteJournal(self.folder / "history.db")
         self.store = Store(self.root, self.objects, self.history, lambda: NOON, notice=self.notice)
         self.index = VaultIndex()
         self.scanner = Scanner(self.root, self.index, IgnoreRules(), settle_s=0)

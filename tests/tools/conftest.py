@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.vault import History, ObjectStore, Store, VaultRoot
+from parachuted.vault import ObjectStore, Store, VaultRoot, WriteJournal
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 OWN = """\
@@ -50,7 +50,7 @@ class ToolsRig:
         self.vault.mkdir(exist_ok=True)
         self.root = VaultRoot(self.vault)
         self.objects = ObjectStore(self.folder / "objects")
-        self.history = History(self.folder / "history.db")
+        self.history = WriteJournal(self.folder / "history.db")
         self.store = Store(self.root, self.objects, self.history, lambda: self.now)
 
     def save(self, path: str, text: str | bytes) -> None:

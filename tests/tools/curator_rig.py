@@ -21,7 +21,7 @@ from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 from parachuted.tasks import RunOutcome
 from parachuted.testing import ScriptedBackend
-from parachuted.vault import History, Store, VaultPath, VaultRoot
+from parachuted.vault import Store, VaultPath, VaultRoot, WriteJournal
 from tests.bubbling.reconciler_rig import ReconcilerRig
 
 LIMITS = RunLimits(timeout_s=60, max_turns=12, max_cost_usd=0.25)
@@ -34,7 +34,7 @@ class CuratorRig(ReconcilerRig):
 
     def open(self) -> None:
         super().open()
-        self.history = History(self.folder / "history.db")
+        self.history = WriteJournal(self.folder / "history.db")
         weakref.finalize(self, self.history.close)
         self.store = Store(
             VaultRoot(self.vault), self.objects, self.history, self.clock, notice=self.notice

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from parachuted.tools.doctor import check_notes
-from parachuted.vault import History, IndexEntry, ObjectStore, Store, VaultIndex, VaultRoot
+from parachuted.vault import IndexEntry, ObjectStore, Store, VaultIndex, VaultRoot, WriteJournal
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
@@ -19,7 +19,7 @@ from tests.stories.daemon_rig import DaemonRig, Live, save
 def doctor(vault: Path, home: Path):
     objects, history, index = (
         ObjectStore(home / "objects"),
-        History(home / "history.db"),
+        WriteJournal(home / "history.db"),
         VaultIndex(),
     )
     store = Store(VaultRoot(vault), objects, history, lambda: datetime(2026, 1, 1, tzinfo=UTC))

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from parachuted.vault.author import Author
-from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.recovery import Recovery
 from parachuted.vault.root import VaultRoot
 from parachuted.vault.scanner import ScanFindings
 from parachuted.vault.store import Store
+from parachuted.vault.write_journal import WriteJournal
 from parachuted.vault.write_records import Write
 
 NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
@@ -29,7 +29,7 @@ class StoreRig:
     vault: Path
     root: VaultRoot
     objects: ObjectStore
-    history: History
+    history: WriteJournal
     store: Store
     agent: Author
     now: datetime
@@ -82,7 +82,7 @@ def store_rig(vault: Path, home: Path) -> Iterator[StoreRig]:
     root, objects, history = (
         VaultRoot(vault),
         ObjectStore(home / "objects"),
-        History(home / "history.db"),
+        WriteJournal(home / "history.db"),
     )
     store = Store(root, objects, history, lambda: NOW)
     agent = Author(by="agent:watch", run="r-1", causes=("c-1", "c-2"))

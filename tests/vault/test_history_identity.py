@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from parachuted.vault.history import new_id
+from parachuted.vault.write_journal import new_id
 
 AT = datetime(2026, 11, 21, 23, 15, 2, 417_999, tzinfo=UTC)
 

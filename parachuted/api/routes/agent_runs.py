@@ -23,7 +23,7 @@ from parachuted.errors import AgentUnavailableError
 from parachuted.modules.agent_service import AgentService
 from parachuted.runs.agent_runner import NAME
 from parachuted.tasks import Worker
-from parachuted.vault import History, PathText, new_id
+from parachuted.vault import PathText, WriteJournal, new_id
 
 _MODULE = "curator"
 _LONGEST_VALUE, _REASON = 80, 300
@@ -86,7 +86,7 @@ class AgentRunRoutes:
         worker: Worker,
         at_work: ActiveRuns,
         authenticator: KeyAuthenticator,
-        history: History,
+        history: WriteJournal,
         clock: Callable[[], datetime],
     ) -> None:
         self._agents, self._worker, self._at_work = agents, worker, at_work

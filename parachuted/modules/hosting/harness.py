@@ -53,7 +53,7 @@ from parachuted.modules.streams import MemoryBody, PartHead, StreamOpened
 from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.search import IndexUpdate, Search
 from parachuted.texts.times import utc_now
-from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
+from parachuted.vault import ObjectStore, Scanner, Store, VaultIndex, VaultRoot, WriteJournal
 
 # a test is about what a module does, not how fast a busy machine loads it
 _SETTLED_S, _BEGIN_LIMIT_S, _SLOW_S = 60.0, 60.0, 1.0
@@ -286,7 +286,7 @@ class _HarnessServices(ModuleContext):
         self.events.declare(approved.manifest)
         root, self._index = VaultRoot(vault), VaultIndex()
         self._scanner = Scanner(root, self._index, load_ignore(root))
-        objects, history = ObjectStore(private / "objects"), History(private / "history.db")
+        objects, history = ObjectStore(private / "objects"), WriteJournal(private / "history.db")
         store = Store(root, objects, history, utc_now, notice=self._notice)
         self._search = Search(
             private / "search.db", root, self._index, lambda _subject, _problem: None

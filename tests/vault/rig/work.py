@@ -16,7 +16,6 @@ from parachuted.vault import (
     AppendToSection,
     Author,
     DeleteKey,
-    History,
     IncomingFile,
     ObjectStore,
     Recovery,
@@ -25,6 +24,7 @@ from parachuted.vault import (
     Store,
     VaultPath,
     VaultRoot,
+    WriteJournal,
     digest_of,
 )
 from parachuted.vault.swap import TEMPORARY_PREFIX
@@ -66,7 +66,7 @@ class Opened:
 
     root: VaultRoot
     objects: ObjectStore
-    history: History
+    history: WriteJournal
     store: Store
 
 
@@ -103,7 +103,7 @@ class TrialFolder:
     def opened(self) -> Iterator[Opened]:
         """Its parts; closed again."""
         root, objects = VaultRoot(self.vault), ObjectStore(self.folder / "state" / "objects")
-        history = History(self.folder / "state" / "history.db")
+        history = WriteJournal(self.folder / "state" / "history.db")
         store = Store(root, objects, history, now)
         yield Opened(root=root, objects=objects, history=history, store=store)
         store.close()

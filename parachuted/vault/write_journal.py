@@ -1,4 +1,4 @@
-"""History: who wrote what, why, and what stood there before, beside the objects with the texts."""
+"""Write journal: who wrote what, and why. What stood there before is in the object store."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RunSpending:
     output_tokens: int
 
 
-class History:
+class WriteJournal:
     """Methods raise StorageFailedError when the disk refuses; threads may share it."""
 
     def __init__(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The history: who wrote what, found again by path, run and cause, after a restart and after
+"""The write journal: who wrote what, found again by path, run and cause, after a restart and after
 damage.
 """
 
@@ -13,7 +13,7 @@ import pytest
 
 from parachuted.errors import StorageFailedError
 from parachuted.vault.author import Author
-from parachuted.vault.history import History, RunSpending
+from parachuted.vault.write_journal import RunSpending, WriteJournal
 from parachuted.vault.write_records import Write
 
 NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
@@ -21,14 +21,14 @@ A, B = "a" * 64, "b" * 64
 
 
 @pytest.fixture
-def history(home: Path) -> Iterator[History]:
-    history = History(home / "history.db")
+def history(home: Path) -> Iterator[WriteJournal]:
+    history = WriteJournal(home / "history.db")
     yield history
     history.close()
 
 
 def intend(
-    history: History, path: str = "note.md", *, after: str | None = B, run: str | None = "r-1"
+    history: WriteJournal, path: str = "note.md", *, after: str | None = B, run: str | None = "r-1"
 ) -> Write:
     author = Author(by="agent:watch", run=run, causes=("c-1", "c-2"))
     return history.intend(
@@ -45,7 +45,7 @@ def intend(
 
 
 def save_run(
-    history: History,
+    history: WriteJournal,
     run: str,
     *,
     outcome: str = "done",
@@ -98,7 +98,7 @@ def test_a_write_whose_end_is_not_recorded_is_found_after_a_restart(home, histor
     history.settle(first.id, "done")
     history.settle(second.id, "void")
     history.close()
-    again = History(home / "history.db")
+    again = WriteJournal(home / "history.db")
     assert (again.intended(), again.problem) == ([third], None)
     assert [write.id for write in again.writes_of("note.md")] == [first.id, third.id]
     again.close()
@@ -112,7 +112,7 @@ def test_a_write_is_noticed_once_so_that_the_same_text_is_a_persons_next_time(ho
     assert history.unnoticed("note.md", B) is None
     later = intend(history)
     history.close()
-    again = History(home / "history.db")
+    again = WriteJournal(home / "history.db")
     assert again.unnoticed("note.md", B) == later
     again.close()
 
@@ -185,7 +185,7 @@ def test_names_come_back_as_they_were_even_where_they_are_not_utf_8(home, histor
     write = intend(history, name)
     assert history.writes_of(name) == [write]
     history.close()
-    again = History(home / "history.db")
+    again = WriteJournal(home / "history.db")
     assert again.unnoticed(name, B) == write
     again.notice([write])
     assert again.unnoticed(name, B) is None
@@ -200,7 +200,7 @@ def test_a_garbled_file_is_set_aside_with_its_bytes_and_a_new_one_is_started(hom
     garbled = bytearray(file.read_bytes())
     garbled[at : at + 200] = b"\xff" * 200
     file.write_bytes(garbled)
-    again = History(file)
+    again = WriteJournal(file)
     (aside,) = home.glob("history.db.garbled-*")
     assert aside.name in again.problem
     assert aside.read_bytes() == garbled
@@ -212,7 +212,7 @@ def test_a_garbled_file_is_set_aside_with_its_bytes_and_a_new_one_is_started(hom
 def test_a_place_that_cannot_hold_a_file_is_said_as_such(home):
     (home / "file").write_text("")
     with pytest.raises(StorageFailedError, match="history"):
-        History(home / "file" / "history.db")
+        WriteJournal(home / "file" / "history.db")
 
 
 def test_a_file_found_garbled_while_in_use_is_set_aside_at_the_next_start(home, history):
@@ -222,14 +222,14 @@ def test_a_file_found_garbled_while_in_use_is_set_aside_at_the_next_start(home, 
     file = home / "history.db"
     whole = file.read_bytes()
     file.write_bytes(whole[:65536] + b"\xff" * (len(whole) - 65536))
-    again = History(file)
+    again = WriteJournal(file)
     with pytest.raises(StorageFailedError):
         again.runs(limit=900)
     again.close()
-    third = History(file)
+    third = WriteJournal(file)
     assert "set aside" in third.problem
     assert intend(third).id == 1
     third.close()
-    fourth = History(file)
+    fourth = WriteJournal(file)
     assert fourth.problem is None
     fourth.close()
