@@ -28,7 +28,7 @@ from tests.bots.conftest import (
 from tests.bots.rigs import PlatformRig, Shown
 from tests.cli.command_line import CommandLine
 from tests.daily.conftest import spoken_words
-from tests.daily.test_recordings import hears
+from tests.daily.journal_of import hears
 
 __all__ = ["spoken_words"]
 

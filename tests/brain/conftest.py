@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.testing import ModuleHarness
-from tests.brain.test_brain import a_vault, brain
+from tests.brain.brain_of import a_vault, brain
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError
-from tests.brain.test_brain import KIM, a_vault, brain, make, write
+from tests.brain.brain_of import KIM, a_vault, brain, make, write
 from tests.module_files import brain_file
 
 unknown = brain_file("mentioning")

@@ -18,7 +18,7 @@ from parachuted.errors import (
 )
 from parachuted.testing import ModuleHarness
 from parachuted.vault import printable
-from tests.brain.test_brain import brain, write
+from tests.brain.brain_of import brain, write
 from tests.odd_files import KINDS, ODD, changed, mistakes_in, put, put_names, state_of
 
 TODAY = dt.datetime.now().astimezone().date().isoformat()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.vault import parse_note
-from tests.brain.test_brain import brain, write
+from tests.brain.brain_of import brain, write
 from tests.module_files import brain_file
 
 type_file, entity_index, entity, compose = map(

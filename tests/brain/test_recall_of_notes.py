@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from parachuted.testing import ModuleHarness
-from tests.brain.test_brain import brain, write
+from tests.brain.brain_of import brain, write
 
 DAY = "Daily/journals/2026-02-24.md"
 OLD = "Daily/journals/2020-01-01.md"

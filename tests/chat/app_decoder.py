@@ -115,3 +115,38 @@ def decoded(data: object) -> Mapping[str, Any]:
         assert all(one["action"] in ACTIONS for one in event["actions"]), event
         assert all(len(one["key"]) == 1 for one in event["actions"]), event
     return event
+
+
+SESSION = (
+    "id:s title?:s createdAt:t updatedAt?:t lastAccessed?:t messageCount:i archived:b source:s "
+    "agentPath?:s agentName?:s agentType?:s continuedFrom?:s originalId?:s workingDirectory?:s "
+    "trustLevel?:s linkedBotPlatform?:s linkedBotChatId?:s linkedBotChatType?:s workspaceId?:s "
+    "curatorSessionId?:s bridgeContextLog?:s metadata?:o module:s model?:s summary?:s "
+    "parentSessionId?:s createdBy?:s"
+)
+
+
+MESSAGE = "id?:s paraId?:s sessionId?:s role:s timestamp?:t isCompactSummary?:b"
+
+
+SOURCES = {"parachute", "claude-code", "claude", "chatgpt", "telegram", "discord", "matrix"}
+
+
+def decode_session(found: Any) -> Mapping[str, Any]:
+    session = decode(found, SESSION)
+    assert session["source"] in SOURCES
+    last_run = session["metadata"].get("curator_last_run")
+    assert last_run == session["curatorLastRun"]
+    if last_run is not None:
+        decode(last_run, "ts:t exchange_number:i new_title?:s")
+        assert all(isinstance(one, str) for one in last_run["actions"])
+    return session
+
+
+def decode_message(found: Any) -> Mapping[str, Any]:
+    message = decode(found, MESSAGE)
+    if not isinstance(message["content"], str):
+        for block in message["content"]:
+            wanted = {"text": "text:s", "tool_use": "id:s name:s input:o"}[block["type"]]
+            decode(block, wanted)
+    return message

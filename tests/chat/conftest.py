@@ -9,6 +9,9 @@ import pytest
 
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import running_chat
+from tests.chat.live_turns import talking
+
+__all__ = ["talking"]
 
 
 @pytest.fixture

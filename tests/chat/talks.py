@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from parachuted.errors import NotFoundError
+from parachuted.errors import (
+    NotFoundError,
+)
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import conversations
 
@@ -46,3 +49,33 @@ async def eventually(ask: Callable[[], Awaitable[Any]]) -> Any:
             pass
         assert time.monotonic() < deadline, "it did not come"
         await asyncio.sleep(0.01)
+
+
+def judging(queries: list[str], facts: list[dict[str, str]]):
+    """What a model would answer: to the bridge's questions, before a turn and after it."""
+
+    def judge(prompt: str, system: str | None) -> str:
+        assert "\n" in prompt
+        if system is not None and "judgment" in system:
+            return json.dumps(
+                {"judgment": "enrich" if queries else "pass_through"}
+                | ({"queries": queries} if queries else {})
+            )
+        return json.dumps({"facts": facts})
+
+    return judge
+
+
+def fact(name: str, text: str, kind: str = "person") -> dict[str, str]:
+    return {"entity_type": kind, "name": name, "fact": text}
+
+
+async def stored(module: ModuleHarness, session_id: str, count: int) -> list[dict[str, Any]]:
+    """What a conversation left in Brain, once that is so much and is logged."""
+
+    async def look() -> list[dict[str, Any]] | None:
+        found: Any = await module.request("GET", f"/{session_id}/bridge")
+        logged = [one for one in found["log"] if one["type"] in {"store", "suggest"}]
+        return found["stored"] if len(found["stored"]) == len(logged) >= count else None
+
+    return await eventually(look)

@@ -19,7 +19,7 @@ from parachuted.errors import (
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import session
 from tests.chat.scripted_runs import ask, scripted_chat, words
-from tests.chat.talks import eventually, talk
+from tests.chat.talks import eventually, fact, judging, stored, talk
 
 KIM = "Brain/entities/people/kim-lee.md"
 TEXT = "---\ntype: person\n---\n# Kim Lee\n\nGrows beans.\n\n## Facts\n- Lives in Bern\n"
@@ -61,36 +61,6 @@ class Brain:
         path = f"Brain/{data['name']}.md"
         (self.vault / path).write_text(f"# {data['name']}\n\n{data['description']}\n")
         return {"entity_id": "p2", "path": path, "created": True}
-
-
-def judging(queries: list[str], facts: list[dict[str, str]]):
-    """What a model would answer: to the bridge's questions, before a turn and after it."""
-
-    def judge(prompt: str, system: str | None) -> str:
-        assert "\n" in prompt
-        if system is not None and "judgment" in system:
-            return json.dumps(
-                {"judgment": "enrich" if queries else "pass_through"}
-                | ({"queries": queries} if queries else {})
-            )
-        return json.dumps({"facts": facts})
-
-    return judge
-
-
-def fact(name: str, text: str, kind: str = "person") -> dict[str, str]:
-    return {"entity_type": kind, "name": name, "fact": text}
-
-
-async def stored(module: ModuleHarness, session_id: str, count: int) -> list[dict[str, Any]]:
-    """What a conversation left in Brain, once that is so much and is logged."""
-
-    async def look() -> list[dict[str, Any]] | None:
-        found: Any = await module.request("GET", f"/{session_id}/bridge")
-        logged = [one for one in found["log"] if one["type"] in {"store", "suggest"}]
-        return found["stored"] if len(found["stored"]) == len(logged) >= count else None
-
-    return await eventually(look)
 
 
 async def test_what_brain_knows_goes_into_the_prompt_with_its_query_and_path(vault: Path):

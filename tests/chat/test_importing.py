@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from parachuted.errors import EditRefusedError
 from parachuted.modules.results import to_json
 from parachuted.testing import ModuleHarness
+from tests.chat.app_decoder import decode_session
 from tests.chat.chat_of import files, running_chat, session
 from tests.chat.exports import CHATGPT, CLAUDE
-from tests.chat.test_session_contract import decode_session
 from tests.module_files import chat_file
 from tests.odd_json import with_odd_members
 

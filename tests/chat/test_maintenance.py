@@ -7,8 +7,8 @@ from parachuted.testing import ScriptedBackend, say
 from tests.api.calls import get
 from tests.api.routes.test_modules import install
 from tests.chat.chat_of import acting_as_owner, session
+from tests.chat.live_turns import events
 from tests.chat.scripted_runs import ask, only, scripted_chat, words
-from tests.chat.test_turns_live import events
 from tests.stories.daemon_rig import Live
 
 

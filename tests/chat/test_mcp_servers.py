@@ -12,11 +12,10 @@ from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say, us
 from tests.api.calls import call as keyed
 from tests.api.calls import key_of
 from tests.api.routes.test_modules import install
-from tests.chat.test_session_contract import decode
-from tests.chat.test_turns_live import call, events, talking
+from tests.chat.app_decoder import decode
+from tests.chat.live_turns import call, events
 from tests.mcp.sums import SCRIPT, declare
 
-__all__ = ["talking"]
 NOTE = "Garden/sum.md"
 
 

@@ -9,10 +9,8 @@ from pathlib import Path
 from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say
 from tests.api.routes.test_modules import install
-from tests.chat.test_turns_live import call, events, talking
+from tests.chat.live_turns import call, events
 from tests.stories.daemon_rig import DaemonRig, save
-
-__all__ = ["talking"]
 
 
 def on(server: str, names: str) -> set[str]:

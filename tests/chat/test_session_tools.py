@@ -11,7 +11,7 @@ from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import call, get
 from tests.api.routes.test_modules import install
-from tests.chat.test_turns_live import events
+from tests.chat.live_turns import events
 from tests.mcp.peers import call as tool
 from tests.mcp.peers import client, refused
 from tests.stories.daemon_rig import DaemonRig, Live, save

@@ -10,7 +10,7 @@ from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
-from tests.chat.test_turns_live import events
+from tests.chat.live_turns import events
 from tests.stories.daemon_rig import Live, note, save
 
 PROJECT = "Projects/garden/AGENTS.md"

@@ -11,10 +11,9 @@ from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say, use
 from tests.api.calls import post
 from tests.api.routes.test_modules import install
-from tests.chat.test_turns_live import call, events, talking
+from tests.chat.live_turns import call, events
 from tests.chat.test_with_daily_and_brain import save
 
-__all__ = ["talking"]
 ZED = "Brain/entities/people/zed-zorn.md"
 
 

@@ -14,11 +14,9 @@ from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import RecordedRequest, ScriptedMessages, say
 from tests.api.routes.test_modules import install
 from tests.chat.app_decoder import decoded
-from tests.chat.test_turns_live import call, talking
+from tests.chat.live_turns import call
 from tests.small_disk import fill, make_room, mounted_disk
 from tests.stories.daemon_rig import DaemonRig
-
-__all__ = ["talking"]
 
 
 @pytest.fixture

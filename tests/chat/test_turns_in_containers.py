@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from parachuted.home_files.bundled import bundled_folder
-from parachuted.testing import Block, RecordedRequest, say, use
+from parachuted.testing import say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
-from tests.chat.test_turns_live import events
+from tests.chat.live_turns import Model, events
 from tests.stories.boxed import boxed, native
-
-
-class Model:
-    """Answers a conversation's agent with the next of its answers, the last one also when it is
-    asked again (as after a request that was cut off), and the curator with a word.
-    """
-
-    def __init__(self, *answers: Sequence[Block]) -> None:
-        self.answers, self.asked = list(answers), list[str]()
-
-    def __call__(self, request: RecordedRequest) -> Sequence[Block]:
-        body = str(request.body)
-        if "AskUserQuestion" not in body:
-            return [say("Noted.")]
-        self.asked.append(body)
-        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 async def test_a_conversation_with_a_shell_works_in_a_container(

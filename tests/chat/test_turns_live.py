@@ -4,109 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-import pytest
-
-from parachuted.agents.choice import choose_agent
-from parachuted.config import load_settings
-from parachuted.daemon import Daemon
 from parachuted.home_files.bundled import bundled_folder
-from parachuted.home_files.vault_state import state_folder
-from parachuted.processes.heavy import load_heavy
-from parachuted.testing import Block, Delay, RecordedRequest, ScriptedMessages, say, use
+from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say, use
 from tests.api.routes.test_modules import install
-from tests.chat.app_decoder import decoded
+from tests.chat.live_turns import Model, call, events
 from tests.stories.daemon_rig import DaemonRig
-
-Talking = Callable[..., AbstractAsyncContextManager[DaemonRig]]
-
-
-@pytest.fixture
-def talking(vault: Path, home: Path) -> Talking:
-    """Start a daemon whose agents ask that model."""
-
-    @asynccontextmanager
-    async def start(
-        api: ScriptedMessages, engine: Mapping[str, str] | None = None
-    ) -> AsyncIterator[DaemonRig]:
-        await load_heavy("claude")
-        given = {"vault": str(vault), "port": 0, "agent.base_url": api.url}
-        given |= {"agent.backend": "claude"}
-        settings = load_settings(home, {}, given)
-        env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "sk-ant-api03-test"}
-        env |= engine or {}
-        daemon = Daemon(
-            settings, home, choose_agent(settings, state_folder(home, vault), env, home)
-        )
-        daemon_rig = DaemonRig(daemon=daemon, vault=vault)
-        daemon.watched.bus.subscribe(daemon_rig.events.append)
-        ready = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(daemon.run(ready.set), name="daemon")
-            await asyncio.wait_for(ready.wait(), 60)
-            try:
-                yield daemon_rig
-            finally:
-                daemon.stop()
-
-    return start
-
-
-async def events(
-    daemon_rig: DaemonRig, method: str, path: str, body: object = None
-) -> list[tuple[str | None, dict[str, Any]]]:
-    """The ids and events of a stream, read as the app does: by lines that begin with `data: `."""
-    found: list[tuple[str | None, dict[str, Any]]] = []
-    async with (
-        aiohttp.ClientSession() as session,
-        session.request(method, daemon_rig.url + path, json=body) as answer,
-    ):
-        assert answer.status == 200, await answer.text()
-        assert answer.content_type == "text/event-stream"
-        event_id = None
-        async for raw in answer.content:
-            line = raw.decode()
-            if line.startswith("id: "):
-                event_id = line.removeprefix("id: ").strip()
-            if line.startswith("data: "):
-                found.append((event_id, dict(decoded(json.loads(line.removeprefix("data: "))))))
-            if line == "\n":
-                event_id = None
-    return found
-
-
-async def call(
-    daemon_rig: DaemonRig, method: str, path: str, body: object = None
-) -> tuple[int, Any]:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.request(method, daemon_rig.url + path, json=body) as answer,
-    ):
-        return answer.status, await answer.json()
-
-
-class Model:
-    """Answers each turn of a conversation with the next text, and the curator with one word.
-
-    `asked` is what the turns asked it, as JSON.
-    """
-
-    def __init__(self, *texts: str) -> None:
-        self.texts, self.asked = list(texts), list[str]()
-
-    def __call__(self, request: RecordedRequest) -> Sequence[Block] | Delay:
-        asked = json.dumps(request.body)
-        if "AskUserQuestion" not in asked:
-            return [say("Noted.")]
-        self.asked.append(asked)
-        text = self.texts.pop(0)
-        return [say(text, pieces=4)] if text else Delay(seconds=60, then=[say("late")])
 
 
 async def test_a_conversation_streams_over_http_and_goes_on_after_a_restart(talking, vault):

@@ -11,8 +11,8 @@ from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import get
 from tests.api.routes.test_modules import install
+from tests.chat.live_turns import events
 from tests.chat.talks import eventually
-from tests.chat.test_turns_live import events
 from tests.cli.command_line import CommandLine
 from tests.stories.daemon_rig import Live, note, save
 

@@ -9,7 +9,7 @@ from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import running_module
 from tests.chat.scripted_runs import ask, only, scripted_chat, words
 from tests.daily.conftest import spoken_words
-from tests.daily.test_recordings import hears
+from tests.daily.journal_of import hears
 
 __all__ = ["spoken_words"]
 

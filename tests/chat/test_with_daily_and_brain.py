@@ -10,8 +10,7 @@ from typing import Any
 from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ModuleHarness, running_module
 from tests.chat.scripted_runs import ask, only, scripted_chat, words
-from tests.chat.talks import eventually, talk
-from tests.chat.test_bridge import fact, judging, stored
+from tests.chat.talks import eventually, fact, judging, stored, talk
 
 KIM = "Brain/entities/people/kim-lee.md"
 DAY = "Daily/journals/2026-02-24.md"

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from parachuted.testing import ModuleHarness
-from tests.daily.journal_of import DAY, created, daily, write
-from tests.daily.test_mentions import FakeBrain
+from tests.daily.journal_of import DAY, FakeBrain, created, daily, write
 
 
 @pytest.fixture

@@ -2,42 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from parachuted.errors import ModuleFailedError
 from parachuted.testing import ModuleHarness
-from tests.daily.journal_of import DAY, created, daily, write
-
-KIM, LVB = "para:brain:aaaaaaaaaaaa", "para:brain:bbbbbbbbbbbb"
-NAMES = {"Kim": (KIM, 0.95), "course": (LVB, 0.6), "Lee": ("para:brain:cccccccccccc", 0.3)}
-
-
-class FakeBrain:
-    """Finds three names, and counts how often it is asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str | None]] = []
-        self.is_ill = False
-
-    async def resolve(self, text: str) -> Mapping[str, object]:
-        return {"match": {"para_id": text}}
-
-    async def detect_mentions(
-        self, path: str, text: str, entry_id: str | None = None
-    ) -> list[Mapping[str, object]]:
-        if self.is_ill:
-            raise ModuleFailedError("brain is ill")
-        self.asked.append((path, entry_id))
-        return [
-            {"para_id": para_id, "name": name, "text": name, "confidence": confidence}
-            for name, (para_id, confidence) in NAMES.items()
-            if name in text
-        ]
-
-    async def suggest(self, _text: str) -> list[object]:
-        return []
+from tests.daily.journal_of import DAY, KIM, LVB, FakeBrain, created, daily, write
 
 
 def with_brain(vault: Path, brain: FakeBrain, **config: Any) -> Any:

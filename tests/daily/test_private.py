@@ -8,8 +8,7 @@ import pytest
 
 from parachuted.errors import AgentUnavailableError, NotFoundError
 from parachuted.testing import ModuleHarness
-from tests.daily.journal_of import DAY, NOON, daily
-from tests.daily.test_mentions import FakeBrain
+from tests.daily.journal_of import DAY, NOON, FakeBrain, daily
 
 
 @pytest.mark.parametrize("layout", ["journals", "entries"])

@@ -10,7 +10,7 @@ import pytest
 
 from parachuted.errors import EditRefusedError, ModuleFailedError
 from parachuted.testing import ModuleHarness
-from tests.daily.journal_of import DAY, NOON, daily
+from tests.daily.journal_of import DAY, NOON, daily, hears
 
 AUDIO = "assets/2026-02-24/120000_audio.wav"
 
@@ -22,15 +22,6 @@ def vault(tmp_path: Path, spoken_words: Path) -> Path:
     path.parent.mkdir(parents=True)
     shutil.copyfile(spoken_words, path)
     return tmp_path / "vault"
-
-
-def hears(folder: Path, words: str | None) -> dict[str, object]:
-    """Settings with an engine that hears these words; None: it fails."""
-    said = folder / "said"
-    said.unlink(missing_ok=True)
-    if words is not None:
-        said.write_text(words)
-    return {"transcription": {"command": ["sh", "-c", f"cat {said}", "sh"]}}
 
 
 async def voice_entry(module: ModuleHarness, content: str = "") -> str:

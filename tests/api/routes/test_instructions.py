@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.api.calls import call, expect, get, key_of, post
-from tests.chat.test_session_contract import decode
+from tests.chat.app_decoder import decode
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 AGENT = "name:s description?:s type:s model?:s path?:s source:s system_prompt?:s"
