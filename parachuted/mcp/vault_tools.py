@@ -98,7 +98,7 @@ class VaultTools:
             return {"files": [_some(one, _CONTEXT) for one in chain["files"]]}
         return {
             "folders": [
-                found.path
+                printable(found.path)
                 for found in await self._contexts.folders()
                 if call.client.taint or not self._is_strangers(found.context_file)
             ]
