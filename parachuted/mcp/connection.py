@@ -187,7 +187,7 @@ async def container_of(
 def _why(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = next(
-            (one for one in error.exceptions if isinstance(one, ModuleFailedError)),
+            (inner for inner in error.exceptions if isinstance(inner, ModuleFailedError)),
             error.exceptions[0],
         )
     return (str(error) or type(error).__name__)[:_LONGEST_TEXT]

@@ -110,9 +110,9 @@ class ServerRegistry:
 
     def get(self, name: str) -> KnownServer:
         """Raises NotFoundError."""
-        for one in self.all():
-            if one.name == name:
-                return one
+        for server in self.all():
+            if server.name == name:
+                return server
         raise NotFoundError(f"there is no MCP server {printable(name[:80])}")
 
     def add(self, name: str, said: Mapping[str, object]) -> KnownServer:
@@ -121,7 +121,7 @@ class ServerRegistry:
             definition = _read_definition(name, said)
         except ValueError as error:
             raise EditRefusedError(str(error)) from error
-        if any(one.name == name for one in self.all()):
+        if any(server.name == name for server in self.all()):
             raise conflict(f"there is an MCP server {name} already")
         with self._changing() as document:
             document["servers"][name] = definition.document()
@@ -161,7 +161,7 @@ class ServerRegistry:
             found = json.loads(text) if text is not None else empty
         except (UntrustedFileError, ValueError, RecursionError) as error:
             return empty, f"{FILE} cannot be used: {error}"
-        if not (isinstance(found, dict) and all(isinstance(found.get(one), dict) for one in empty)):
+        if not (isinstance(found, dict) and all(isinstance(found.get(key), dict) for key in empty)):
             return empty, f"{FILE} cannot be used: it has another shape"
         return found, None
 

@@ -95,7 +95,7 @@ class McpServers:
 
     def tools(self) -> list[ServerTool]:
         """Of all servers that may run, as they were approved. Blocks on the disk."""
-        runnable = (one for one in self.registry.all() if self.problem(one) is None)
+        runnable = (server for server in self.registry.all() if self.problem(server) is None)
         return [tool for server in runnable for tool in callable_tools(server)]
 
     def digest(self, server: KnownServer) -> str | None:
@@ -298,19 +298,19 @@ def callable_tools(server: KnownServer) -> list[ServerTool]:
         ServerTool(
             name=name,
             server=server.name,
-            tool=str(one["name"]),
-            description=f"(MCP server {server.name}) {one['description']}",
+            tool=str(tool["name"]),
+            description=f"(MCP server {server.name}) {tool['description']}",
             schema=schema,
         )
-        for one in server.tools
-        if len(name := f"{server.name}{_BETWEEN}{one['name']}") <= _LONGEST_NAME
-        and isinstance(schema := one.get("schema"), dict)
+        for tool in server.tools
+        if len(name := f"{server.name}{_BETWEEN}{tool['name']}") <= _LONGEST_NAME
+        and isinstance(schema := tool.get("schema"), dict)
     ]
 
 
 def _is_of_system(path: Path) -> bool:
     """Whether every program may read it anyway."""
-    return str(path).startswith(tuple(f"{one}/" for one in _SYSTEM))
+    return str(path).startswith(tuple(f"{folder}/" for folder in _SYSTEM))
 
 
 def _interpreter_of(script: Path) -> tuple[Path, ...]:
@@ -323,8 +323,8 @@ def _interpreter_of(script: Path) -> tuple[Path, ...]:
 def _libraries(program: Path) -> list[Path]:
     """What a Python that is not the system's reads besides itself."""
     found: list[Path] = []
-    for one in (program, program.with_name("python")):
-        for python in (one, one.resolve()):
+    for path in (program, program.with_name("python")):
+        for python in (path, path.resolve()):
             prefix = python.parent.parent
             if python.parent.name != "bin" or not python.is_file():
                 continue

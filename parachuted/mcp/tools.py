@@ -146,7 +146,7 @@ class McpTools:
 
     def _of_modules(self) -> list[ServedTool]:
         """One name of several modules has the module's before it."""
-        offered = [one for one in self._modules.tools() if not one[1].in_runs_only]
+        offered = [tool for tool in self._modules.tools() if not tool[1].in_runs_only]
         times = Counter(spec.name for _module, spec in offered)
         return [
             self._module_tool(
@@ -245,7 +245,7 @@ def _brief(schema: Schema) -> Schema:
     fields = {name: value for name, value in schema.items() if name != "additionalProperties"}
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
-        fields["properties"] = {name: brief(one) for name, one in properties.items()}
+        fields["properties"] = {name: brief(shape) for name, shape in properties.items()}
     return {"type": "object", **fields}
 
 

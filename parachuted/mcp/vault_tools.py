@@ -116,7 +116,7 @@ class VaultTools:
         within = call.within(_CURATOR, "read")
         found = await self._history.history(within, VaultPath.parse(path), _between(limit))
         versions = _document(found)["versions"]
-        return {"versions": [_some(one, _VERSION) for one in versions]}
+        return {"versions": [_some(version, _VERSION) for version in versions]}
 
     @tool(
         "Who wrote each line of a note, in which run.",
@@ -160,9 +160,10 @@ class VaultTools:
     async def suggestions(self, call: ToolCall, limit: int = 50) -> Mapping[str, object]:
         listed = await self._suggested.listing("pending", limit=_between(limit))
         found = _document(listed)["suggestions"]
-        visible = [one for one in found if call.client.taint or one["origin"] not in ORIGINS]
+        may_see_all = bool(call.client.taint)
+        visible = [entry for entry in found if may_see_all or entry["origin"] not in ORIGINS]
         return {
-            "suggestions": [_some(one, _SUGGESTION) for one in visible],
+            "suggestions": [_some(entry, _SUGGESTION) for entry in visible],
             "left_out": len(found) - len(visible),
         }
 
@@ -221,8 +222,8 @@ class VaultTools:
 
     def _shown(self, run: Mapping[str, Any]) -> dict[str, object]:
         """Its reason may repeat a stranger's text that it had read."""
-        names = [run["watcher"], *(one["path"] for one in (*run["reviewed"], *run["wrote"]))]
-        names += [one["source"] for one in run["reviewed"] if one["source"]]
+        names = [run["watcher"], *(note["path"] for note in (*run["reviewed"], *run["wrote"]))]
+        names += [note["source"] for note in run["reviewed"] if note["source"]]
         is_clean = bool(run["wrote"]) and not any(map(self._is_strangers, names))
         return _some(run, (*_RUN, "reason") if is_clean else _RUN)
 

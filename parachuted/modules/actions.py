@@ -81,7 +81,7 @@ class ModuleActions:
         self, source: str, *, dev: bool, path: str | None, trust: TrustLevel | None = None
     ) -> InstalledModule:
         """Copy it into the vault's `Modules/`, unless it is there. Nothing of it runs."""
-        found = [one for one in self._trust.entries() if Path(source) == one.folder]
+        found = [entry for entry in self._trust.entries() if Path(source) == entry.folder]
         if found and not (dev or path):
             entry = self._trust.entry(found[0].name)
         else:
@@ -111,7 +111,7 @@ class ModuleActions:
 
     def delete_data(self, name: str) -> bool:
         """Whether a module that is no longer approved had any. Raises OutdatedError."""
-        if any(one.name == name and one.approved_digest for one in self._trust.entries()):
+        if any(entry.name == name and entry.approved_digest for entry in self._trust.entries()):
             raise OutdatedError(
                 f"{name} is still approved, so its data stays; "
                 f"`parachute modules remove {name} --data` removes both"

@@ -254,7 +254,7 @@ class AgentListing:
     def _curator(self) -> AgentStatus:
         """All that curators reach together; each run reaches one note and what that watches."""
         watchers = [declaration.watcher for declaration in self._watches.all()]
-        watched = {str(path) for one in watchers for path in self._watches.watched_by(one)}
+        watched = {str(path) for watcher in watchers for path in self._watches.watched_by(watcher)}
         own, reads = exactly(watchers), exactly([*watchers, *sorted(watched - {*watchers})])
         grant = Grant(agent=CURATOR, reads=reads, writes=own, tainted_writes=own)
         listed = _listed(CURATOR, _CURATOR_IS, None, list(_OF_CURATOR), grant)

@@ -165,7 +165,7 @@ def _composed(value: object, where: _Where, depth: int) -> Json:
         return _object(value, where, depth)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         held: dict[object, object] = {
-            one.name: getattr(value, one.name) for one in dataclasses.fields(value)
+            field.name: getattr(value, field.name) for field in dataclasses.fields(value)
         }
         return _object(held, where, depth)
     # a pydantic model, without importing pydantic for the modules that have none
@@ -189,15 +189,15 @@ def _composed(value: object, where: _Where, depth: int) -> Json:
 
 def _object(value: Mapping[object, object], where: _Where, depth: int) -> Json:
     return {
-        key if type(key) is str and key.isascii() else _key(key, where): one
-        if type(one) is str and one.isascii()
-        else _plain(one, (where, key), depth + 1)
-        for key, one in value.items()
+        key if type(key) is str and key.isascii() else _key(key, where): item
+        if type(item) is str and item.isascii()
+        else _plain(item, (where, key), depth + 1)
+        for key, item in value.items()
     }
 
 
 def _list(value: Sequence[object], where: _Where, depth: int) -> Json:
-    return [_plain(one, (where, number), depth + 1) for number, one in enumerate(value)]
+    return [_plain(item, (where, number), depth + 1) for number, item in enumerate(value)]
 
 
 def _key(key: object, where: _Where) -> str:

@@ -91,7 +91,7 @@ def _kind(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return _kind(definitions.get(schema["$ref"].rpartition("/")[2], {}), definitions)
     if "anyOf" in schema:
-        return " | ".join(_kind(one, definitions) for one in schema["anyOf"])
+        return " | ".join(_kind(choice, definitions) for choice in schema["anyOf"])
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     return str(schema["const"]) if "const" in schema else _KINDS.get(schema.get("type", ""), "text")

@@ -237,8 +237,8 @@ class Stream:
                 number, after = first, None
                 continue
             some = list(islice(self._kept, number - first, number - first + _AT_ONCE))
-            for one in some:
-                yield one
+            for event in some:
+                yield event
             number += len(some)
             if not some and self._is_closed:
                 return

@@ -68,7 +68,7 @@ class ModuleAudit:
 def _details(what: str, value: object, caller: Caller) -> Mapping[str, str | int | bool] | None:
     details = dict[str, str | int | bool]()
     if what.startswith("event ") and isinstance(value, Mapping):
-        details |= {name: one for name, one in value.items() if isinstance(one, int)}
+        details |= {name: number for name, number in value.items() if isinstance(number, int)}
     if caller.request.entry == "bot":
         details["person"] = caller.request.who
     return details or None
@@ -81,16 +81,16 @@ def para_ids_of(value: object) -> list[str]:
     for _ in range(_MOST_LOOKED_AT):
         if not waiting or len(found) >= _MOST_IDS:
             break
-        one = waiting.pop()
+        item = waiting.pop()
         inner: Sequence[object] = ()
-        if isinstance(one, Mapping):
-            many = one.get("para_ids")
-            named = [one.get("para_id"), *(many if isinstance(many, list | tuple) else ())]
+        if isinstance(item, Mapping):
+            many = item.get("para_ids")
+            named = [item.get("para_id"), *(many if isinstance(many, list | tuple) else ())]
             found |= dict.fromkeys(
                 name for name in named if isinstance(name, str) and _PARA_ID.fullmatch(name)
             )
-            inner = list(one.values())
-        elif isinstance(one, list | tuple):
-            inner = one[:_MOST_LOOKED_AT][::-1]
+            inner = list(item.values())
+        elif isinstance(item, list | tuple):
+            inner = item[:_MOST_LOOKED_AT][::-1]
         waiting += [each for each in inner if type(each) not in _LEAVES]
     return list(found)[:_MOST_IDS]

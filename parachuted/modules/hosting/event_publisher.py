@@ -66,8 +66,8 @@ class AuthorReach:
             caller = replace(caller, request=request)
         if key and (identity is None or not by.startswith(_MODULE)):
             reads, writes = (
-                (identity.grant("vault", one) if identity is not None else None) or NOWHERE
-                for one in ("read", "write")
+                (identity.grant("vault", capability) if identity is not None else None) or NOWHERE
+                for capability in ("read", "write")
             )
             caller = _within(caller, paths, CallerGrant(reads, writes))
         if run is None or not is_agents(by):

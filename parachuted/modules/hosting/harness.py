@@ -173,8 +173,8 @@ class ModuleHarness:
             spec.handler: (spec.handler, dict[str, object]())
             for spec in self._host.declared.schedules
         }
-        for one in await self.schedules.list():
-            found[one.name] = one.method, dict(one.arguments)
+        for schedule in await self.schedules.list():
+            found[schedule.name] = schedule.method, dict(schedule.arguments)
         if name not in found:
             raise NotFoundError(f"{self._host.name} has no schedule {name}")
         await self._services.look()

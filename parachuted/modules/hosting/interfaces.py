@@ -67,7 +67,7 @@ class Interfaces:
         """The preferred provider comes first, then the trusted ones, by name."""
         providers, preferred = self._providers.setdefault(name, []), self._preferred.get(name)
         providers.append((host, is_trusted))
-        providers.sort(key=lambda one: (one[0].name != preferred, not one[1], one[0].name))
+        providers.sort(key=lambda found: (found[0].name != preferred, not found[1], found[0].name))
 
     def withdraw(self, host: ModuleHost) -> None:
         for name, providers in list(self._providers.items()):

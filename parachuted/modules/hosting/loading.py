@@ -105,9 +105,9 @@ def _class_of(module: ModuleType, name: str) -> type[Module]:
         and value.__module__ == module.__name__
         and not value.__name__.startswith("_")
     }
-    found -= {base for one in found for base in one.__mro__[1:]}
+    found -= {base for cls in found for base in cls.__mro__[1:]}
     if len(found) != 1:
-        names = ", ".join(sorted(one.__name__ for one in found)) or "none"
+        names = ", ".join(sorted(cls.__name__ for cls in found)) or "none"
         raise ModuleFailedError(
             f"the module {name} needs one class that inherits from Module in its file; it has "
             f"{names}"

@@ -121,7 +121,8 @@ class ModuleManager:
                 if (names is None or name in names) and wanted.get(name) != module.approved
             ]
             await self._end(outdated)
-            await self._begin([one for one in ready if one.name not in self._modules])
+            new = [approved for approved in ready if approved.name not in self._modules]
+            await self._begin(new)
             self._reports.publish_changes(self._entries)
             self._reports.say(await asyncio.to_thread(lambda: self._trust.problem))
             self._publish_failures()
@@ -305,8 +306,13 @@ class ModuleManager:
             self._modules.pop(module.approved.name, None)
             self._reports.forget(module.approved.name)
         self._deliver()  # nothing new comes to those that are about to end
-        hosts = {one.approved.name: (one, one.host) for one in ending if one.host is not None}
-        for ended_together in reversed(start_order(one.approved for one, _ in hosts.values())):
+        hosts = {
+            module.approved.name: (module, module.host)
+            for module in ending
+            if module.host is not None
+        }
+        order = start_order(module.approved for module, _host in hosts.values())
+        for ended_together in reversed(order):
             async with asyncio.TaskGroup() as group:
                 for approved in ended_together:
                     work = self._end_one(*hosts[approved.name])
@@ -327,7 +333,9 @@ class ModuleManager:
 
     def _deliver(self) -> None:
         modules = self._modules.values()
-        self._exchange.events.deliver_to(one.inbox for one in modules if one.inbox is not None)
+        self._exchange.events.deliver_to(
+            module.inbox for module in modules if module.inbox is not None
+        )
         self._hooks.set_participants(
             ModuleHook(host, spec, self._audit, is_trusted=self.trust_of(host.name).is_trusted)
             for host in self.hosts()

@@ -110,13 +110,15 @@ class ModuleContainers:
         if self.sandboxes is None:
             raise AgentUnavailableError("no sandboxes are made here")
         package = Path(parachuted.__file__).resolve().parent
-        packages = [Path(one) for one in sys.path if Path(one).name.endswith("-packages")]
+        packages = [Path(path) for path in sys.path if Path(path).name.endswith("-packages")]
         wanted = {*packages, package, approved.copy, *approved.import_paths, place.api}
         # An environment's interpreter is a link, often to a link elsewhere, which is not mounted.
         python = os.path.realpath(sys.executable)
-        wanted |= {Path(one).resolve() for one in (sys.base_prefix, sys.base_exec_prefix)}
-        wanted = {one for one in wanted if one.is_dir() and one not in {Path("/usr"), Path("/")}}
-        readable = sorted(one for one in wanted if wanted.isdisjoint(one.parents))
+        wanted |= {Path(path).resolve() for path in (sys.base_prefix, sys.base_exec_prefix)}
+        wanted = {
+            path for path in wanted if path.is_dir() and path not in {Path("/usr"), Path("/")}
+        }
+        readable = sorted(path for path in wanted if wanted.isdisjoint(path.parents))
         for path in readable:
             for secret in self._secret:
                 if secret == path.resolve() or path.resolve() in secret.parents:
@@ -175,8 +177,8 @@ class ContainerPlace:
 
     def make(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True)
-        for one in (self.api, self.own):
-            one.mkdir(mode=0o755)
+        for folder in (self.api, self.own):
+            folder.mkdir(mode=0o755)
         os.chown(self.own, *container_user())
 
     def socket(self) -> int:

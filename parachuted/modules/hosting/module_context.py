@@ -264,7 +264,7 @@ class ModuleContext:
             )
         may_read = self.vault.files.bounds.may_read
         found = suggestions.get(suggestion_id, sees=lambda path: may_read(VaultPath(path)))
-        if any(one.source_agent == f"module:{self.name}" for one in suggestions.parts_of(found)):
+        if any(part.source_agent == f"module:{self.name}" for part in suggestions.parts_of(found)):
             raise ActRefusedError(f"the module {self.name} suggested that itself")
         requester = Requester("person", caller.request.who, caller.request.id)
         if decision not in {"approve", "reject"}:

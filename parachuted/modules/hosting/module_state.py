@@ -90,11 +90,11 @@ def folder_size(folder: Path) -> tuple[int, int]:
     waiting = [folder]
     while waiting and count <= MOST_FILES and taken <= LARGEST_DATA:
         with suppress(OSError), os.scandir(waiting.pop()) as found:  # what vanishes takes nothing
-            for one in found:
-                at = one.stat(follow_symlinks=False)
+            for entry in found:
+                at = entry.stat(follow_symlinks=False)
                 count, taken = count + 1, taken + at.st_blocks * _BLOCK
                 if S_ISDIR(at.st_mode):
-                    waiting.append(Path(one.path))
+                    waiting.append(Path(entry.path))
     return taken, count
 
 

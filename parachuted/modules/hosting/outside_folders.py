@@ -128,7 +128,7 @@ class OutsideFolders:
                 "a caller that is limited to some paths of the vault reaches no folder outside it"
             )
         meant = outside_path(path, self._home)
-        folder = next((one for one in self._folders if meant.is_relative_to(one)), None)
+        folder = next((allowed for allowed in self._folders if meant.is_relative_to(allowed)), None)
         if folder is None:
             raise ActRefusedError(
                 f"the module {self._module} may not read {printable(path)}: permissions.folders "

@@ -80,7 +80,7 @@ class SetSchedules:
 
     def of(self, module: str) -> Mapping[str, SetSchedule]:
         if module not in self._known:
-            self._known[module] = {one.name: one for one in self._load(module)}
+            self._known[module] = {schedule.name: schedule for schedule in self._load(module)}
         return self._known[module]
 
     async def put(self, module: str, schedule: SetSchedule) -> None:
@@ -170,7 +170,7 @@ class ModuleScheduler:
     def remove(self, host: ModuleHost) -> None:
         if self._hosts.get(host.name) is host:
             del self._hosts[host.name]
-        for name in [name for name, one in self._schedules.items() if one.host is host]:
+        for name in [name for name, schedule in self._schedules.items() if schedule.host is host]:
             self._end(name)
 
     async def set(self, module: str, schedule: SetSchedule) -> None:
@@ -210,7 +210,7 @@ class ModuleScheduler:
 
     def schedules(self) -> list[tuple[ModuleSchedule, datetime]]:
         """Each, and when it falls due."""
-        return [(one, self._next(name)) for name, one in sorted(self._schedules.items())]
+        return [(schedule, self._next(name)) for name, schedule in sorted(self._schedules.items())]
 
     def words(self, module: str) -> list[str]:
         found = []

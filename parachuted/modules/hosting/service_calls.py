@@ -69,7 +69,7 @@ _BASE64 = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
 def _note_to_json(note: Note) -> Mapping[str, object]:
     """All of it: the other end has no index to look links up in."""
-    found = {one.name: getattr(note, one.name) for one in fields(note)}
+    found = {field.name: getattr(note, field.name) for field in fields(note)}
     times = {name: getattr(note, name).isoformat() for name in ("created", "modified")}
     whole = to_json({**found, "sections": note.sections, "links": note.links})
     return {**whole, **times}  # type: ignore[dict-item]
@@ -77,8 +77,8 @@ def _note_to_json(note: Note) -> Mapping[str, object]:
 
 def _note_of(value: Any) -> Note:  # noqa: ANN401  JSON
     found = dict(value)
-    sections = tuple(NoteSection(**one) for one in found.pop("sections"))
-    links = tuple(NoteLink(**one) for one in found.pop("links"))
+    sections = tuple(NoteSection(**section) for section in found.pop("sections"))
+    links = tuple(NoteLink(**link) for link in found.pop("links"))
     times = {name: datetime.fromisoformat(found[name]) for name in ("created", "modified")}
     return Note(
         **{**found, **times, "tags": tuple(found["tags"])},
@@ -105,8 +105,8 @@ class ServiceMethod:
     @cached_property
     def _body(self) -> type[BaseModel]:
         found: dict[str, Any] = {
-            name: (self._hints[name], ... if one.default is one.empty else one.default)
-            for name, one in self._signature.parameters.items()
+            name: (self._hints[name], ... if sent.default is sent.empty else sent.default)
+            for name, sent in self._signature.parameters.items()
         }
         return create_model(self._function.__name__, __config__=_STRICT, **found)
 
@@ -157,7 +157,7 @@ class ServiceMethod:
 
 
 def _is_any(hint: object) -> bool:
-    return hint is object or any(_is_any(one) for one in get_args(hint))
+    return hint is object or any(_is_any(inner) for inner in get_args(hint))
 
 
 class OwnServices:
@@ -248,7 +248,7 @@ def error_document(error: BaseException) -> Mapping[str, object]:
     """Only errors that authors or callers are promised keep their class."""
     message = (str(error) or type(error).__name__)[-_MOST_TEXT:]  # the end says what it was
     more: dict[str, object] = {}
-    name = next((one.__name__ for one in type(error).__mro__ if one.__name__ in _BY_NAME), None)
+    name = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _BY_NAME), None)
     if isinstance(error, ConflictError):
         name = ConflictError.__name__
         more = {side: base64.b64encode(getattr(error, side)).decode() for side in _SIDES}
@@ -330,7 +330,7 @@ def item_document(item: object) -> Mapping[str, object]:
         return {"kind": "opened"}
     for kind, made in _ITEMS.items():
         if isinstance(item, made):
-            held = {one.name: getattr(item, one.name) for one in fields(made)}
+            held = {field.name: getattr(item, field.name) for field in fields(made)}
             if kind == "bytes":
                 held["data"] = base64.b64encode(held["data"]).decode()
             return {"kind": kind, **held}
@@ -363,5 +363,5 @@ class _RemoteObject(dict[str, object]):
 
 def remote_value(value: object) -> object:
     if isinstance(value, Mapping):
-        return _RemoteObject({str(name): remote_value(one) for name, one in value.items()})
-    return [remote_value(one) for one in value] if isinstance(value, list) else value
+        return _RemoteObject({str(name): remote_value(inner) for name, inner in value.items()})
+    return [remote_value(inner) for inner in value] if isinstance(value, list) else value

@@ -92,7 +92,9 @@ def status_of(
             if name not in agents
         ]
         offers |= {"pages": pages, "schedules": tuple(schedules)}
-    interfaces = tuple(one for one in choices if entry.name in (one.provider, *one.others))
+    interfaces = tuple(
+        choice for choice in choices if entry.name in (choice.provider, *choice.others)
+    )
     return ModuleStatus(
         name=entry.name,
         version=entry.version,
@@ -125,7 +127,9 @@ def _offers(host: ModuleHost) -> dict[str, Any]:
         ),
         "tools": tuple(spec.name for spec in declared.tools),
         "events": tuple(
-            sorted({one.event for one in declared.events} | {one.event for one in declared.hooks})
+            sorted(
+                {spec.event for spec in declared.events} | {spec.event for spec in declared.hooks}
+            )
         ),
         "agents": tuple(sorted(declared.agents)),
         "settings": declared.settings,

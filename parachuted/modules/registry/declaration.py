@@ -321,7 +321,7 @@ def _wrong_interfaces(
     name: str, marks: Collection[Mark], provided: Collection[str]
 ) -> Iterator[str]:
     offered = [mark.interface for mark in marks if isinstance(mark, InterfaceMark)]
-    for interface in (one for one in offered if one not in provided):
+    for interface in (name for name in offered if name not in provided):
         yield f"{name}: the module provides no {interface}; name it in provides of manifest.yaml"
     if offered and (name.startswith("_") or is_every_modules(name)):
         yield f"{name}: what every module has, or begins with _, cannot be an interface method"

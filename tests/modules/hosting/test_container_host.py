@@ -109,7 +109,7 @@ def linked_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_the_python_may_be_a_link_to_a_link_elsewhere(hosted, linked_python):
     async with hosted(SERVES) as host:
-        assert await host.call("hello", {}) == {"n": 1}
+        assert await host.call(HandlerCall("hello")) == {"n": 1}
 
 
 class CausesSeen(StubServices):
