@@ -42,7 +42,6 @@ from parachuted.mcp.registry import ServerRegistry
 from parachuted.mcp.servers import APPROVALS as MCP_APPROVALS
 from parachuted.mcp.servers import COMMAND as APPROVE_SERVER
 from parachuted.mcp.servers import McpServers
-from parachuted.modules.agent_service import AgentService
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import AuthorReach, EventPublisher
 from parachuted.modules.hosting.exchange import ModuleExchange
@@ -50,7 +49,7 @@ from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import Interfaces
 from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.modules.hosting.module_agents import ModuleAgents
+from parachuted.modules.hosting.module_agents import AgentService, ModuleAgents
 from parachuted.modules.hosting.module_containers import ModuleContainers
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.module_hooks import ModuleHooks

@@ -160,8 +160,7 @@ class VaultTools:
     async def suggestions(self, call: ToolCall, limit: int = 50) -> Mapping[str, object]:
         listed = await self._suggested.listing("pending", limit=_between(limit))
         found = _document(listed)["suggestions"]
-        may_see_all = bool(call.client.taint)
-        visible = [entry for entry in found if may_see_all or entry["origin"] not in ORIGINS]
+        visible = [entry for entry in found if call.client.taint or entry["origin"] not in ORIGINS]
         return {
             "suggestions": [_some(entry, _SUGGESTION) for entry in visible],
             "left_out": len(found) - len(visible),

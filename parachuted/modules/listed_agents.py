@@ -25,7 +25,7 @@ from parachuted.agents.sandbox.options import (
 from parachuted.bubbling import WatchRegistry
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.keys import NOWHERE, AccessGrant
-from parachuted.modules.agent_service import AgentService
+from parachuted.modules.hosting.module_agents import AgentService
 from parachuted.runs.agent_runner import NAME as MAINTENANCE
 from parachuted.runs.run_request import RunRequest
 from parachuted.runs.skills import Skill, SkillFolder, find_skills

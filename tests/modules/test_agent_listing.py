@@ -8,7 +8,7 @@ from parachuted.access.strangers import Strangers
 from parachuted.agents.offline import OfflineBackend
 from parachuted.bubbling import WatchRegistry
 from parachuted.errors import AgentUnavailableError, NotFoundError
-from parachuted.modules.agent_service import AgentService
+from parachuted.modules.hosting.module_agents import AgentService
 from parachuted.modules.listed_agents import AgentListing
 from parachuted.runs.agent_runner import maintenance
 from tests.modules.module_rig import ModuleRig

@@ -6,7 +6,7 @@ from parachuted.access.caller import Caller
 from parachuted.access.grant import CallerGrant
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.keys import AccessGrant, PathGlob
-from parachuted.modules.agent_service import AgentService
+from parachuted.modules.hosting.module_agents import AgentService
 from parachuted.runs.agent_runner import NAME, maintenance
 from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.module_rig import ModuleRig

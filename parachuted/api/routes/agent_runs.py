@@ -20,7 +20,7 @@ from parachuted.api.http.authenticator import KeyAuthenticator
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.route import ApiCall, FolderParameter, RequestModel, Whole
 from parachuted.errors import AgentUnavailableError
-from parachuted.modules.agent_service import AgentService
+from parachuted.modules.hosting.module_agents import AgentService
 from parachuted.runs.agent_runner import NAME
 from parachuted.tasks import Worker
 from parachuted.vault import PathText, WriteJournal, new_id

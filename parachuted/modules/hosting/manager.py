@@ -306,19 +306,17 @@ class ModuleManager:
             self._modules.pop(module.approved.name, None)
             self._reports.forget(module.approved.name)
         self._deliver()  # nothing new comes to those that are about to end
-        hosts = {
-            module.approved.name: (module, module.host)
-            for module in ending
-            if module.host is not None
-        }
-        order = start_order(module.approved for module, _host in hosts.values())
-        for ended_together in reversed(order):
+        named = {module.approved.name: module for module in ending}
+        for ended_together in reversed(start_order(module.approved for module in ending)):
             async with asyncio.TaskGroup() as group:
                 for approved in ended_together:
-                    work = self._end_one(*hosts[approved.name])
+                    work = self._end_one(named[approved.name])
                     group.create_task(work, name=f"end {approved.name}")
 
-    async def _end_one(self, module: _Module, host: ModuleHost) -> None:
+    async def _end_one(self, module: _Module) -> None:
+        host = module.host
+        if host is None:
+            return
         self._exchange.remove(host)
         if module.delivery is not None:
             module.delivery.cancel()

@@ -1,4 +1,4 @@
-"""Runs a module's agents, within its permissions and what a person narrowed, step by step."""
+"""Runs modules' agents, within their permissions and what a person narrowed, step by step."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ModuleAgents:
         """`declared` answers the agents of a module's class; `core` are the daemon's own agents,
         which a trusted module may ask that names them among the tools that it uses.
         """
-        self._runs, self._approved, self._declared = runner, approved, declared
+        self.runner, self._approved, self._declared = runner, approved, declared
         self._prompts = prompts
         permissions = approved.manifest.permissions
         self._core = core if self.is_trusted else {}
@@ -80,7 +80,7 @@ class ModuleAgents:
 
     @property
     def has_model(self) -> bool:
-        return not self._runs.is_offline
+        return not self.runner.is_offline
 
     async def run(
         self, agent: str, prompt: str, options: Mapping[str, object], caller: Caller
@@ -88,7 +88,7 @@ class ModuleAgents:
         is_bots = caller.request.entry == "module" and options.get("origin") == "bot"
         entry: Entry = "bot" if is_bots else caller.request.entry
         request = await self.request(agent, prompt, options, caller=caller, entry=entry)
-        return (await self._runs.run(request)).text
+        return (await self.runner.run(request)).text
 
     async def follow(
         self,
@@ -108,7 +108,7 @@ class ModuleAgents:
         request = await self.request(
             agent, prompt, options, caller=caller, entry=entry, kind=kind, said=said
         )
-        return await self._runs.run(replace(request, follower=follower))
+        return await self.runner.run(replace(request, follower=follower))
 
     async def servers(
         self, agent: str, options: Mapping[str, object], caller: Caller
@@ -120,18 +120,15 @@ class ModuleAgents:
         )
         if caller.grant.is_limited:
             return ()
-        grant = self._runs.grant(request)
-        return await asyncio.to_thread(self._runs.briefing.tools.server_names, grant)
+        grant = self.runner.grant(request)
+        return await asyncio.to_thread(self.runner.briefing.tools.server_names, grant)
 
     async def skills(self, caller: Caller) -> tuple[Skill, ...]:
         """The vault's, where one of the module's agents may have them."""
         configs = self._configs.values()
         if caller.grant.is_limited or not any(config.allow_workspace_skills for config in configs):
             return ()
-        return await self._runs.briefing.skills.of_vault()
-
-    def end_process(self, run: str) -> None:
-        self._runs.end_process(run)
+        return await self.runner.briefing.skills.of_vault()
 
     async def ask(
         self,
@@ -143,7 +140,7 @@ class ModuleAgents:
         conversation: bool = False,
     ) -> str:
         """A run without tools. `conversation`: that budget pays where a person began the work."""
-        limits = read_options({"max_cost_usd": max_usd}).limits(self._runs.admission.limits)
+        limits = read_options({"max_cost_usd": max_usd}).limits(self.runner.admission.limits)
         name = self._approved.name
         definition = AgentDefinition(
             name=f"{name}/question",
@@ -162,7 +159,7 @@ class ModuleAgents:
             is_strangers=self._is_own(caller),
             caller=caller,
         )
-        return (await self._runs.run(request)).text
+        return (await self.runner.run(request)).text
 
     async def request(
         self,
@@ -186,7 +183,7 @@ class ModuleAgents:
             )
         is_turn = said is not None and entry == "chat"
         is_beside = found.budget is not None and caller.request.by == "person"
-        admission = self._runs.admission
+        admission = self.runner.admission
         most = admission.conversation_limits if is_turn else admission.limits
         return RunRequest(
             definition=definition,
@@ -237,7 +234,7 @@ class ModuleAgents:
             config=replace(config, model=options.model or config.model),
             bounds=self._bounds,
             system_prompt=system + rules + (f"\n{added}\n" if added else ""),
-            calls=self._runs.briefing.tools.callable_tools(permissions.mcp, name),
+            calls=self.runner.briefing.tools.callable_tools(permissions.mcp, name),
         )
         return definition, () if override is None else (narrowing_of(override, overridden),)
 
@@ -356,7 +353,7 @@ class ModuleRuns:
     async def stop(self, run: str) -> bool:
         started = self._find(run)
         if started.task.done():
-            self._agents.end_process(run)
+            self._agents.runner.end_process(run)
             return False
         started.is_stopped = True
         started.task.cancel()
@@ -443,3 +440,61 @@ def _step_of(step: Step) -> AgentStep | None:
             is_error=step.result.is_error,
         )
     return None if isinstance(step, RunResult) else step
+
+
+class AgentService:
+    """All agents that can be asked for: the daemon's own (`core`), and those of modules."""
+
+    def __init__(
+        self,
+        runner: AgentRunner,
+        approved: Callable[[str], ApprovedModule | None],
+        agents_of: Callable[[ApprovedModule], ModuleAgents],
+        core: Mapping[str, AgentDefinition],
+    ) -> None:
+        self.runs, self.approved, self._agents_of, self._core = runner, approved, agents_of, core
+
+    async def run(
+        self,
+        name: str,
+        prompt: str,
+        options: Mapping[str, object],
+        *,
+        caller: Caller,
+        entry: Entry,
+        session: str | None = None,
+    ) -> AgentResult:
+        """Let `module/agent`, or one of the daemon's own, answer. Raises NotFoundError."""
+        request = await self.request(name, prompt, options, caller=caller, entry=entry)
+        return await self.runs.run(replace(request, session=session))
+
+    async def request(
+        self,
+        name: str,
+        prompt: str,
+        options: Mapping[str, object],
+        *,
+        caller: Caller,
+        entry: Entry,
+    ) -> RunRequest:
+        """What that run would be. Raises NotFoundError and ActRefusedError."""
+        module, _, agent = name.partition("/")
+        if name in self._core:
+            found = read_options(options)
+            return RunRequest(
+                definition=self._core[name],
+                prompt=prompt,
+                entry=entry,
+                limits=found.limits(self.runs.admission.limits),
+                options=found,
+                is_strangers=found.origin in ORIGINS,
+                caller=caller,
+            )
+        approved = self.approved(module) if agent else None
+        if approved is None:
+            raise NotFoundError(
+                f"there is no agent {name[:80]!r}; `parachute agents list` shows them"
+            )
+        return await self._agents_of(approved).request(
+            agent, prompt, options, caller=caller, entry=entry
+        )
