@@ -122,6 +122,7 @@ class AgentsRig:
         **guards: Any,
     ) -> None:
         self.at_work, self._declared, self._said = at_work, declared, said
+        self.guards = RunGuards(**guards)
         counts = RunCountLimits(
             runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause
         )
@@ -135,7 +136,7 @@ class AgentsRig:
             active_runs=at_work,
             vaults=rig.vaults,
             hooks=RunHooks(rig.store, rig.bus, asker),
-            guards=RunGuards(**guards),
+            guards=self.guards,
         )
         briefing = AgentBriefing(
             AgentSkills(rig.root, rig.folder / "person", Strangers()),
