@@ -13,6 +13,7 @@ from parachuted.access.caller import Caller
 from parachuted.errors import ModuleFailedError, NotFoundError, OutdatedError
 from parachuted.modules.hosting import in_process
 from parachuted.modules.hosting.host import HandlerCall
+from parachuted.modules.hosting.status import ModuleFinding
 from tests.modules.manager_rig import ManagerRig
 from tests.modules.small_modules import until
 
@@ -473,3 +474,34 @@ async def test_a_module_that_hangs_as_it_is_disabled_keeps_nothing_from_stopping
     assert "on_disable was not done after 0.1 s" in [
         record.problem.partition(",")[0] for record in caplog.records if hasattr(record, "problem")
     ]
+
+
+MANY = """
+async def doctor(self):
+    return [{"problem": "x\\u202ey", "advice": "", "path": "a.md"}] * 3_000
+"""
+
+
+async def test_each_doctor_reports_and_one_that_fails_keeps_no_other_from_it(manager_rig):
+    manager_rig.add("brain", "async def doctor(self):\n    raise ValueError('no')")
+    manager_rig.add(
+        "daily", "async def doctor(self):\n    return [{'problem': 'a', 'advice': 'b'}]"
+    )
+    manager_rig.add("many", MANY)
+    manager_rig.add("quiet")
+    manager_rig.write("stranger", "pass")
+
+    async with manager_rig.open() as modules:
+        found = await modules.findings(Caller())
+
+    by_module: dict[str, list[ModuleFinding]] = {}
+    for finding in found:
+        by_module.setdefault(finding.module, []).append(finding)
+    assert list(by_module) == ["stranger", "brain", "daily", "many"]
+    assert "waits for your approval" in by_module["stranger"][0].problem
+    assert "failed in doctor" in by_module["brain"][0].problem
+    assert "`parachute modules status brain`" in by_module["brain"][0].advice
+    assert by_module["daily"] == [ModuleFinding(module="daily", problem="a", advice="b")]
+    assert len(by_module["many"]) == 201
+    assert by_module["many"][-1].problem == "and 2,800 more"
+    assert "\u202e" not in by_module["many"][0].problem

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from parachuted.access.caller import Caller, WorkChain, WorkRequest, acting
+from parachuted.access.grant import CallerGrant, grant_of
 from parachuted.errors import ActRefusedError
 from parachuted.modules import CurrentCall
 from tests.modules.module_rig import ModuleRig
@@ -122,3 +125,31 @@ def test_only_an_interface_that_consent_showed_can_be_had(module_rig):
     )
     with pytest.raises(ActRefusedError, match="does not name it in optional_requires"):
         given.get_interface("Other")
+
+
+ALL = "permissions: {read: ['**']}\n"
+LIMITED = Caller(grant=CallerGrant(reads=grant_of(["Daily/**"])))
+ENDED = Caller(request=WorkRequest(is_valid=lambda: False))
+DAY = "2026-01-05"
+
+
+async def test_an_untrusted_module_logs_activity_and_reads_it_if_it_may_read_all(module_rig):
+    some, everything = (
+        module_rig.given(replace(module_rig.approve(manifest), trust="untrusted")).activity
+        for manifest in (MANIFEST, ALL)
+    )
+    await some.log("hello")
+    with pytest.raises(ActRefusedError, match="quotes any note"):
+        await some.read(DAY)
+    assert [entry.summary for entry in await everything.read(DAY)] == ["hello"]
+
+
+async def test_a_key_of_some_paths_and_one_that_has_ended_read_no_activity(module_rig):
+    activity = module_rig.given(module_rig.approve(MANIFEST)).activity
+    for caller, work in (
+        (LIMITED, lambda: activity.read(DAY)),
+        (ENDED, lambda: activity.read(DAY)),
+        (ENDED, lambda: activity.log("x")),
+    ):
+        with acting(caller), pytest.raises(ActRefusedError):
+            await work()
