@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from parachuted.modules import Finding
 
 from .curator import Curator
@@ -12,10 +14,26 @@ from .permissions import SharedChats
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
 from .sessions import Sessions
-from .settings import ChatSettings
 from .turn_routes import TurnRoutes
 from .turns import Messenger, Turns
 from .workspaces import WorkspaceRoutes
+
+
+class ChatSettings(BaseModel):
+    """What a person can set, under `config:` of modules.yaml."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    curator: bool = Field(
+        default=True,
+        description="whether a curator keeps titles and summaries; off, a hook of yours can",
+    )
+    brain_context: bool = Field(
+        default=True, description="whether what Brain knows of a message goes into the prompt"
+    )
+    write_back: bool = Field(
+        default=True, description="whether facts of conversations are kept in Brain"
+    )
 
 
 class ChatModule(

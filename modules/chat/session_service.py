@@ -19,7 +19,6 @@ from .messages import Message, new_message_id
 from .permissions import SharedChats, permissions_of
 from .session import Fields, LinkedBot, Session, now
 from .sessions import Sessions
-from .settings import ChatSettings
 from .turns import Messenger, Turns
 from .write_back import WriteBack
 
@@ -162,7 +161,6 @@ def message_shape(session_id: str, message: Message) -> AppMessage:
 
 
 class SessionService(Module):
-    settings: ChatSettings
     sessions: Sessions
     shared_chats: SharedChats
     turns: Turns

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules import (
@@ -32,10 +32,9 @@ from .asking import Asking
 from .days import Changes, Days
 from .entry import key_of_text
 from .imports import Imports, TransferRoutes
-from .layouts import Dated
+from .layouts import Dated, Layout
 from .mentions import Mentions
 from .reflection import OpenLoop, loops_in
-from .settings import DailySettings
 from .shapes import (
     Created,
     DayPage,
@@ -50,7 +49,7 @@ from .shapes import (
     row_of,
     whole_of,
 )
-from .sound import Recordings, TranscriptionError, engine_of
+from .sound import Recordings, Transcription, TranscriptionError, engine_of
 from .uploads import UploadRoutes, Uploads
 
 _MOST = 100
@@ -64,6 +63,17 @@ CommandDay = Annotated[
 ]
 DayCount = Annotated[int, Field(ge=1, le=3660)]
 NewId = Annotated[str, Field(pattern=r"^[a-z0-9]{12}$")]
+
+
+class DailySettings(BaseModel):
+    """What a person can set, under `config:` of modules.yaml."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    layout: Layout = Field(default="journals", description="where new entries go")
+    transcription: Transcription | None = Field(
+        default=None, description="`command` or `model`; without it recordings wait"
+    )
 
 
 class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):

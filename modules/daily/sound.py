@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from merge3 import Merge3
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.modules import StateAccess, VaultAccess
@@ -31,7 +32,6 @@ from . import layouts
 from .days import Days
 from .entry import PLACEHOLDER
 from .layouts import Dated
-from .settings import Transcription
 
 _AUDIO: Final = "{audio}"
 _MOST_CHARACTERS: Final = 1_000_000
@@ -44,6 +44,24 @@ _SPEECH: Final = 0.5
 _PAUSE_S: Final = 5.0
 _MARGIN_S: Final = 0.3
 _WORD = re.compile(r"\S+\s*|\s+")
+
+
+class Transcription(BaseModel):
+    """How recordings become words: by a command, or by faster-whisper with a local model."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    command: list[str] = Field(
+        default=[], description="words of a command that a recording's path is added to"
+    )
+    model: str = Field(default="", description="the folder of a model of faster-whisper's")
+    timeout_s: int = Field(default=3600, ge=1, description="at most, for one recording")
+
+    @model_validator(mode="after")
+    def _one_engine(self) -> Transcription:
+        if bool(self.command) == bool(self.model):
+            raise ValueError("it needs either `command` or `model`")
+        return self
 
 
 class TranscriptionError(Exception):
