@@ -311,24 +311,22 @@ class CuratorRun(Run):
     def __init__(
         self, curator: Curator, task: Task, looked: Sequence[PendingChange], grant: Grant
     ) -> None:
-        run = str(task.run)
-        self._caller = Caller(
-            causes=task.causes,
-            request=WorkRequest(by="event", entry="bubble"),
-            chain=WorkChain(run=run, depth=1),
-        )
         super().__init__(
             curator.parts,
             task,
-            NAME,
-            author=Author(by=NAME, run=run, causes=task.causes),
-            guard=RunGuard(grant=grant, taint=Taint()),
-            bounds=ModuleBounds(who="this task", reads=grant.reads, writes=grant.writes),
+            Author(by=NAME, run=str(task.run), causes=task.causes),
+            RunGuard(grant=grant, taint=Taint()),
+            ModuleBounds(who="this task", reads=grant.reads, writes=grant.writes),
         )
         self._curator, self._looked = curator, looked
 
     def caller(self) -> Caller:
-        return self._caller
+        return Caller(
+            causes=self.task.causes,
+            request=WorkRequest(by="event", entry="bubble"),
+            chain=WorkChain(run=self.id, depth=1),
+            taint=self.taint,
+        )
 
     async def work(self) -> RunOutcome:
         """Raises AgentUnavailableError and AgentStoppedError where it is to be tried again."""
@@ -425,7 +423,7 @@ class CuratorRun(Run):
 
 
 class CuratorSessions:
-    def __init__(self, state: StateStore, taints: SessionTaints | None, backend: str) -> None:
+    def __init__(self, state: StateStore, taints: SessionTaints, backend: str) -> None:
         self._sessions, self._taints = state.table("agent_sessions"), taints
         self._backend = backend
 
@@ -435,8 +433,7 @@ class CuratorSessions:
         if row is None or row["backend"] != self._backend or row["runs"] >= _LONGEST_SESSION:
             return None
         session = str(row["session_id"])
-        if self._taints is not None:
-            self._taints.recall(session, taint)
+        self._taints.recall(session, taint)
         return session
 
     def keep(self, account: RunAccount, taint: Taint) -> None:
@@ -445,8 +442,7 @@ class CuratorSessions:
         if session is None:
             self.drop(watcher, taint)
             return
-        if self._taints is not None:
-            self._taints.keep(session, taint, agent=f"{NAME} of {watcher}")
+        self._taints.keep(session, taint, agent=f"{NAME} of {watcher}")
         before = self._sessions.get_record(watcher)
         runs = 0
         if before is not None and before["session_id"] == session:

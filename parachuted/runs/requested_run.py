@@ -97,20 +97,19 @@ class RequestedRun(Run):
         super().__init__(
             parts,
             task,
-            agent,
-            author=Author(
+            Author(
                 by=f"module:{agent}" if definition.module else f"agent:{agent}",
                 run=str(task.run),
                 causes=task.causes,
                 key=caller.request.key if caller.grant.is_limited else "",
             ),
-            guard=RunGuard(
+            RunGuard(
                 grant=grant,
                 taint=taint,
                 ask=self._ask_person,
                 put_forward=self.suggestions.put_forward if self.suggestions else None,
             ),
-            bounds=ModuleBounds.of_agent(definition.who, grant),
+            ModuleBounds.of_agent(definition.who, grant),
             session=options.conversation_id,
             folder=options.folder or options.about_folder,
         )
@@ -295,7 +294,7 @@ class AgentSandboxes:
                 gate = NativeGate(
                     guard=run.guard,
                     hooks=run.hooks,
-                    audit=run.audit,
+                    record_call=run.audit.record_call,
                     cut_network=proxy.cut if proxy is not None else lambda: None,
                 )
                 system = f"{run.job.system_prompt}\n{_prompt_of(filled, outside)}"

@@ -1,4 +1,4 @@
-"""Run: one agent's work, from its grant to its receipt.
+"""Run: one agent's work, from its grant to its receipt, with its lines in the audit.
 
 `Run.perform` is the one life cycle of every agent's run. Kinds differ in how their prompt is built,
 and in what the end settles.
@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,7 +21,9 @@ from typing import Protocol
 from parachuted.access.agent_config import module_of_agent
 from parachuted.access.caller import Caller
 from parachuted.access.grant import CallerGrant, Entry
+from parachuted.access.private_text import left_out_of
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
+from parachuted.agents.calling import CUT_SHORT, recorded_as
 from parachuted.agents.job import (
     Backend,
     ChangedNote,
@@ -29,14 +33,15 @@ from parachuted.agents.job import (
     TextStep,
     Tool,
     ToolCallStep,
+    ToolResult,
 )
+from parachuted.audit.chain import AuditEvent, AuditRecorder, EventType
 from parachuted.errors import AgentFailedError
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVaults
-from parachuted.runs.run_audit import RunAudit
 from parachuted.runs.run_guard import RunGuard, RunGuards
 from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import Author, WriteResult, printable
@@ -45,6 +50,7 @@ log = logging.getLogger(__name__)
 
 _GRACE_S = 30.0
 _MOST_OBJECTIONS = 8
+_SHOWN = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,30 +90,30 @@ class Run(ABC):
         self,
         parts: RunParts,
         task: Task,
-        agent: str,
-        *,
         author: Author,
         guard: RunGuard,
         bounds: ModuleBounds,
+        *,
         session: str | None = None,
         folder: str | None = None,
     ) -> None:
         """Hooks know it as part of that `session`, a conversation, in that `folder`."""
         self.parts, self.task, self.author, self.bounds = parts, task, author, bounds
-        self.id, self.agent, self.module = str(task.run), agent, module_of_agent(agent)
         self.guard, self.grant, self.taint = guard, guard.grant, guard.taint
+        self.id, self.agent = str(task.run), self.grant.agent
+        self.module = module_of_agent(self.agent)
         self.written: list[WriteResult] = []
         self.hooks = AgentHooks(
             parts.hooks,
             self.id,
-            agent,
+            self.agent,
             self.taint,
             session=session,
             folder=folder,
-            cause=parts.hooks.cause_of(task, agent),
+            cause=parts.hooks.cause_of(task, self.agent),
             caller=self.lent_caller,
         )
-        self.audit = RunAudit(parts.vaults.audit, parts.clock, parts.backend.name, task, agent)
+        self.audit = RunAudit(parts.vaults.audit, parts.clock, parts.backend.name, task, self.agent)
         self.vault = parts.vaults.of_run(
             bounds, author, run=guard, caller=self.caller, wrote=self.written.append
         )
@@ -297,3 +303,103 @@ class Run(ABC):
         paths = [printable(path) for path in account.net]
         cost = account.cost.cost_usd if account.cost else 0.0
         self.parts.hooks.publish("run.finished", **ended, paths=paths, cost_usd=cost)
+
+
+class RunAudit:
+    def __init__(
+        self,
+        recorder: AuditRecorder,
+        clock: Callable[[], datetime],
+        backend: str,
+        task: Task,
+        agent: str,
+    ) -> None:
+        self._recorder, self._clock, self._task, self._agent = recorder, clock, task, agent
+        self._module, self._backend = module_of_agent(agent) or agent, f"agents.{backend}"
+        self._calls: Counter[tuple[str, bool]] = Counter()
+        self._started_at = time.perf_counter()
+
+    def record_start(self) -> None:
+        self._record("agent_start", "agents", self._backend, self._task.watcher)
+
+    def record_end(self, outcome: RunOutcome) -> None:
+        took = (time.perf_counter() - self._started_at) * 1000
+        error = "the run failed; its record says why" if outcome.result == "failed" else None
+        endpoint = f"{self._backend}: {outcome.result}"
+        self._record("agent_end", "agents", endpoint, self._task.watcher, took=took, error=error)
+
+    def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        return tuple(replace(tool, call=self._counted_call(tool)) for tool in tools)
+
+    def record_refused(self, step: Step) -> None:
+        """A call that no tool has seen: of an unknown name, or with bad arguments."""
+        if not isinstance(step, ToolCallStep):
+            return
+        key = (step.tool, step.result.is_error)
+        if self._calls[key]:
+            self._calls[key] -= 1
+        elif step.result.is_error:
+            self.record_call(step.tool, step.arguments, step.result, 0.0)
+            self._calls[key] -= 1
+
+    def record_call(
+        self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float
+    ) -> None:
+        self._calls[name, result.is_error] += 1
+        path = arguments.get("file_path", arguments.get("path"))
+        recorded, error = recorded_as(name, result)
+        self._record(
+            "mcp_call",
+            self._module,
+            f"{self._module}.{recorded}{left_out_of(result.text)}",
+            *([path[:_SHOWN]] if isinstance(path, str) else []),
+            took=took,
+            error=error,
+        )
+
+    def _counted_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
+        async def call(arguments: Mapping[str, object]) -> ToolResult:
+            started = time.perf_counter()
+            result = CUT_SHORT
+            try:
+                result = await tool.call(arguments)
+            finally:
+                took = (time.perf_counter() - started) * 1000
+                self.record_call(tool.name, arguments, result, took)
+            return result
+
+        return call
+
+    def _record(
+        self,
+        kind: EventType,
+        module: str,
+        endpoint: str,
+        *paths: str,
+        took: float = 0.0,
+        error: str | None = None,
+    ) -> None:
+        self._recorder.record(
+            AuditEvent(
+                timestamp=self._clock(),
+                event_type=kind,
+                source_type="agent",
+                source_id=self._agent,
+                target_module=module,
+                target_endpoint=endpoint,
+                duration_ms=took,
+                success=error is None,
+                error=error,
+                paths=[_printable(path) for path in paths],
+                causes=self._task.causes,
+                run=self._task.run,
+            )
+        )
+
+
+def _printable(path: str) -> str:
+    """A path that an agent named need not be one: half of a character cannot be encoded."""
+    try:
+        return printable(path)
+    except UnicodeEncodeError:
+        return path.encode("utf-8", "backslashreplace").decode()

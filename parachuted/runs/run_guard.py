@@ -11,6 +11,7 @@ import posixpath
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import TypeAlias
 
 from parachuted.access.bash_rules import check_command
@@ -28,7 +29,6 @@ from parachuted.agents.permission import (
 )
 from parachuted.errors import ActRefusedError, EditRefusedError
 from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.run_audit import RunAudit
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion
 from parachuted.suggestions.payload import ProposalSink
 from parachuted.vault import NOTE_SUFFIXES, printable
@@ -158,7 +158,7 @@ class NativeGate:
 
     guard: RunGuard
     hooks: AgentHooks
-    audit: RunAudit
+    record_call: Callable[[str, Mapping[str, object], ToolResult, float], None]
     cut_network: Callable[[], object]
     # calls that were let through, by their ids: when each began, what hooks add to its answer
     _waiting: dict[str, tuple[float, tuple[str, ...]]] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class NativeGate:
         reason = call_objection(name, arguments, grant, taint)
         if reason is not None:
             return reason
-        named = _hook_arguments(arguments, self.hooks)
+        named = _placed(arguments, self.hooks.vault)
         reason, context = await self.hooks.before_call(name, named, use)
         if reason is not None:
             return reason
@@ -205,9 +205,9 @@ class NativeGate:
         took = (now - began) * 1000
         if name in {"WebFetch", "WebSearch"}:
             self.guard.taint.read(f"an answer to {name}")
-        self.audit.record_call(name, _in_vault(arguments), result, took)
+        self.record_call(name, _placed(arguments), result, took)
         result = replace(result, response=_in_shown_places(result.response, self.hooks))
-        named = _hook_arguments(arguments, self.hooks)
+        named = _placed(arguments, self.hooks.vault)
         decision = await self.hooks.after_call(name, named, use, result, took)
         return "\n\n".join((*context, *decision.context))
 
@@ -268,15 +268,6 @@ def _objection_to(name: str, place: str, grant: Grant) -> str | None:
     return None
 
 
-def _hook_arguments(arguments: Mapping[str, object], hooks: AgentHooks) -> dict[str, object]:
-    """With the vault's own paths, as a hook's rules and scripts know them."""
-    given = dict(arguments)
-    for name, path in _in_vault(arguments).items():
-        if name in _PLACES and isinstance(path, str) and path != arguments.get(name):
-            given[name] = posixpath.join(hooks.vault, path)
-    return given
-
-
 def shown(path: str) -> str:
     """A path that an agent chose, as messages may show it."""
     text = printable(path)
@@ -296,13 +287,13 @@ def _in_shown_places(response: object, hooks: AgentHooks) -> object:
     return response
 
 
-def _in_vault(arguments: Mapping[str, object]) -> dict[str, object]:
-    given = dict(arguments)
+def _placed(arguments: Mapping[str, object], vault: PurePath | str = "") -> dict[str, object]:
+    """With the vault's own paths, from that folder on, in place of those in the container."""
+    placed = dict(arguments)
     for name in _PLACES:
-        place = given.get(name)
+        place = placed.get(name)
         if isinstance(place, str):
             whole = posixpath.normpath(posixpath.join(_VAULT, place))
-            given[name] = (
-                whole.removeprefix(f"{_VAULT}/") if whole.startswith(f"{_VAULT}/") else place
-            )
-    return given
+            if whole.startswith(f"{_VAULT}/"):
+                placed[name] = posixpath.join(vault, whole.removeprefix(f"{_VAULT}/"))
+    return placed

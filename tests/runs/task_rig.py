@@ -13,7 +13,7 @@ from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import NotFoundError
 from parachuted.hooks import HookDecision, HookEvent, Hooks
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.run import RunAudit
 from parachuted.tasks import Task
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)

@@ -21,7 +21,7 @@ from parachuted.keys import EVERYWHERE
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.requested_run import AgentSandboxes
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.run import RunAudit
 from parachuted.runs.run_guard import RunGuard
 from parachuted.vault import Author, WriteResult
 from tests.agents.sandbox.conftest import files_in, fill

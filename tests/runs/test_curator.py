@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import pytest
 
-from parachuted.access.strangers import SessionTaints, Strangers
+from parachuted.access.strangers import Strangers
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Job, RunResult, Step
 from parachuted.errors import (
@@ -449,7 +449,6 @@ def curator_rig(tmp_path: Path) -> CuratorRig:
     curator_rig.curator = curator_rig.curator_with(
         curator_rig.backend,
         strangers=Strangers(["a.md"]),
-        taints=SessionTaints(curator_rig.state, curator_rig.clock),
     )
     return curator_rig
 

@@ -47,10 +47,9 @@ class SmallRun(Run):
         super().__init__(
             parts,
             TASK,
-            "helper",
-            author=Author(by="agent:helper"),
-            guard=RunGuard(grant=grant, taint=Taint()),
-            bounds=ModuleBounds.of_agent("the helper agent", grant),
+            Author(by="agent:helper"),
+            RunGuard(grant=grant, taint=Taint()),
+            ModuleBounds.of_agent("the helper agent", grant),
         )
         self.act: Callable[[], Awaitable[RunOutcome]] = nothing
         self.closed: list[tuple[RunOutcome, BaseException | None]] = []

@@ -120,7 +120,7 @@ class Shell:
         gate = NativeGate(
             guard=guard,
             hooks=make_hooks(self.hooks, self.desk.vault, agent="gardener"),
-            audit=self.audit,
+            record_call=self.audit.record_call,
             cut_network=lambda: None,
         )
         self.native = gate.tools(sandbox)

@@ -64,10 +64,9 @@ class CuratorRig(ReconcilerRig):
         *,
         asker: Hooks | None = None,
         strangers: Strangers | None = None,
-        taints: SessionTaints | None = None,
     ) -> Curator:
         bus = self.bus
-        strangers = strangers or Strangers()
+        strangers, taints = strangers or Strangers(), SessionTaints(self.state, self.clock)
         parts = RunParts(
             backend=backend,
             accounts=RunAccounts(self.history, self.objects, self.causes),
