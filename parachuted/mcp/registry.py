@@ -22,6 +22,7 @@ from parachuted.errors import (
     storage_errors,
 )
 from parachuted.home_files.private import UntrustedFileError, locked, read_private, replace_private
+from parachuted.modules.checks import mistakes_in
 from parachuted.vault import VaultPath, VaultRoot, printable
 
 FILE: Final = "mcp-servers.json"
@@ -213,9 +214,7 @@ def _read_definition(name: str, said: object) -> ServerDefinition:
     try:
         return ServerDefinition.model_validate(said)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, found["loc"]))
-        raise ValueError(f"{place}: {found['msg']}".removeprefix(": ")[:300]) from error
+        raise ValueError("; ".join(mistakes_in(error))[:300]) from error
 
 
 def _servers_in(document: object) -> Mapping[str, object]:

@@ -18,6 +18,7 @@ from parachuted.agents.job import AgentResult, ConversationInput, RunResult, Ste
 from parachuted.agents.permission import PERMISSION
 from parachuted.errors import ActRefusedError, AgentStoppedError, NotFoundError
 from parachuted.modules.agent_runs import AgentResources, AgentSkill, AgentStep, AgentToolCall
+from parachuted.modules.checks import mistakes_in
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.prompts import ModulePrompts
 from parachuted.runs.agent_runner import AgentRunner
@@ -253,11 +254,9 @@ class ModuleAgents:
         try:
             return fields, _OVERRIDE.validate_python(dict(fields)) if fields else None
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
             raise ActRefusedError(
-                f"modules.yaml, of the agent {agent} of the module {module}: {place}: "
-                f"{first['msg']}"
+                f"modules.yaml, of the agent {agent} of the module {module}: "
+                f"{'; '.join(mistakes_in(error))}"
             ) from error
 
     def _own_prompt(self, config: AgentConfig) -> str:

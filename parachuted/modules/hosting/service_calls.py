@@ -34,6 +34,7 @@ from parachuted.errors import (
     ParachuteError,
 )
 from parachuted.modules.agent_runs import RunAccess
+from parachuted.modules.checks import mistakes_in
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.registry.arguments import BodyKind
 from parachuted.modules.results import BytesResponse, FileResponse, Response, to_json
@@ -135,12 +136,10 @@ class ServiceMethod:
             check_json(body)
             asked = self._body.model_validate_json(body)
         except ValueError as error:
-            said = (
-                error.errors(include_url=False)[0]["msg"]
-                if isinstance(error, ValidationError)
-                else str(error)
-            )
-            raise ModuleFailedError(f"the module's request is invalid: {said}") from error
+            mistakes = mistakes_in(error) if isinstance(error, ValidationError) else [str(error)]
+            raise ModuleFailedError(
+                f"the module's request is invalid: {'; '.join(mistakes[:_MOST_MISTAKES])}"
+            ) from error
         return self._signature.bind(**dict(asked))
 
     def dump_result(self, result: object) -> bytes:
@@ -241,6 +240,7 @@ _BY_NAME: Mapping[str, type[Exception]] = MappingProxyType(
     }
 )
 _SIDES = ("base", "ours", "theirs")
+_MOST_MISTAKES = 5
 _MOST_TEXT = 20_000
 
 
