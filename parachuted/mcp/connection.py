@@ -125,16 +125,16 @@ class ServerConnection:
 
 @contextlib.asynccontextmanager
 async def process_of(
-    definition: ServerDefinition, env: Mapping[str, str], folder: Path, said: Path
+    definition: ServerDefinition, env: Mapping[str, str], folder: Path, stderr: Path
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """A plain process, with your rights; what it says on stderr is in `said`."""
+    """A plain process, with your rights; what it says on stderr is in `stderr`."""
     started = StdioServerParameters(
         command=definition.command,
         args=list(definition.args),
         env={**env, **definition.env},
         cwd=folder,
     )
-    with said.open("w") as log_file:
+    with stderr.open("w") as log_file:
         async with stdio_client(started, log_file) as streams:
             yield streams
 

@@ -106,7 +106,7 @@ class ServerRegistry:
         found = self._of_vault(own)
         if problem is not None:
             found[FILE] = KnownServer(name=FILE, source="home", problem=problem)
-        found |= {name: _known(name, "home", said, own) for name, said in own["servers"].items()}
+        found |= {name: _known(name, "home", entry, own) for name, entry in own["servers"].items()}
         return [found[name] for name in sorted(found)]
 
     def get(self, name: str) -> KnownServer:
@@ -116,10 +116,10 @@ class ServerRegistry:
                 return server
         raise NotFoundError(f"there is no MCP server {printable(name[:80])}")
 
-    def add(self, name: str, said: Mapping[str, object]) -> KnownServer:
+    def add(self, name: str, entry: Mapping[str, object]) -> KnownServer:
         """Raises EditRefusedError, ConflictError where there is one of that name."""
         try:
-            definition = _read_definition(name, said)
+            definition = _read_definition(name, entry)
         except ValueError as error:
             raise EditRefusedError(str(error)) from error
         if any(server.name == name for server in self.all()):
@@ -153,7 +153,7 @@ class ServerRegistry:
         except (ParachuteError, ValueError, RecursionError) as error:
             problem = f"{IN_VAULT} cannot be read: {error}"[:300]
             return {IN_VAULT: KnownServer(name=IN_VAULT, source="vault", problem=problem)}
-        return {name: _known(name, "vault", said, own) for name, said in servers.items()}
+        return {name: _known(name, "vault", entry, own) for name, entry in servers.items()}
 
     def _document(self) -> tuple[dict[str, Any], str | None]:
         empty: dict[str, Any] = {"servers": {}, "tools": {}}
@@ -185,11 +185,11 @@ def conflict(message: str) -> ConflictError:
 
 
 def _known(
-    name: str, source: Literal["home", "vault"], said: object, own: Mapping[str, Any]
+    name: str, source: Literal["home", "vault"], entry: object, own: Mapping[str, Any]
 ) -> KnownServer:
     """`own` is what the home's file holds."""
     try:
-        definition, problem = _read_definition(name, said), None
+        definition, problem = _read_definition(name, entry), None
     except ValueError as error:
         definition, problem = None, str(error)
     tools = own["tools"].get(name)
@@ -203,16 +203,16 @@ def _known(
     )
 
 
-def _read_definition(name: str, said: object) -> ServerDefinition:
+def _read_definition(name: str, entry: object) -> ServerDefinition:
     """Raises ValueError, with what is wrong."""
     if not _NAME.fullmatch(name):
         raise ValueError("a name has up to 32 letters, digits and dashes")
     if name in _OWN_SERVERS:
         raise ValueError(f"{name} is the name of the daemon's own tools")
-    if isinstance(said, Mapping):  # some programs write what they leave out as null
-        said = {key: value for key, value in said.items() if value is not None}
+    if isinstance(entry, Mapping):  # some programs write what they leave out as null
+        entry = {key: value for key, value in entry.items() if value is not None}
     try:
-        return ServerDefinition.model_validate(said)
+        return ServerDefinition.model_validate(entry)
     except ValidationError as error:
         raise ValueError("; ".join(mistakes_in(error))[:300]) from error
 
@@ -223,4 +223,4 @@ def _servers_in(document: object) -> Mapping[str, object]:
         document = document["mcpServers"]
     if not isinstance(document, Mapping):
         raise ValueError(".mcp.json should hold an object of servers")  # noqa: TRY004  a caller's mistake
-    return {str(name): said for name, said in document.items()}
+    return {str(name): entry for name, entry in document.items()}

@@ -218,8 +218,8 @@ class McpServerRoutes:
     @post("/api/mcps", _SYSTEM, "admin", wrapped="server")
     async def add(self, body: AddServerRequest) -> McpServerRow:
         """Add an MCP server: a program, or a URL. It is called once it is approved."""
-        said = dict(body.model_extra or {})
-        server = await asyncio.to_thread(self._servers.registry.add, body.name, said)
+        fields = dict(body.model_extra or {})
+        server = await asyncio.to_thread(self._servers.registry.add, body.name, fields)
         return await asyncio.to_thread(self._row, server)
 
     @delete("/api/mcps/{name}", _SYSTEM, "admin", names=_NAMES)

@@ -194,8 +194,8 @@ class McpTools:
         result = await self._modules.call_tool(module, tool, call.arguments, caller)
         body = result.body if isinstance(result, Response) else result
         if isinstance(result, Response) and result.status >= HTTPStatus.BAD_REQUEST:
-            said = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
-            raise web.HTTPUnprocessableEntity(text=said)
+            words = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+            raise web.HTTPUnprocessableEntity(text=words)
         call.api.para_ids.extend(para_ids_of(body))
         return body
 

@@ -272,11 +272,11 @@ def reading(path: str, findings: list[Finding], line: int | None = None) -> Iter
     try:
         yield
     except Exception as error:  # whatever it is, the other items are read
-        said = _said(error)
+        problem = _words_of(error)
         if not (isinstance(error, _EXPECTED) or type(error).__module__.startswith("yaml.")):
             logging.getLogger(__name__).exception("%s could not be read", path)
-            said = f"it could not be read, by a mistake of the module: {said} (see its log)"
-        findings.append(Finding(path=path, line=_line_of(error) or line, problem=said))
+            problem = f"it could not be read, by a mistake of the module: {problem} (see its log)"
+        findings.append(Finding(path=path, line=_line_of(error) or line, problem=problem))
 
 
 async def retry_on_conflict(write: Callable[[], Awaitable[Value]], attempts: int = 8) -> Value:
@@ -291,7 +291,7 @@ async def retry_on_conflict(write: Callable[[], Awaitable[Value]], attempts: int
     return await write()
 
 
-def _said(error: Exception) -> str:
+def _words_of(error: Exception) -> str:
     match error:
         case UnicodeDecodeError():
             return f"it is not {error.encoding.upper()} text"

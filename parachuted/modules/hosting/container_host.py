@@ -284,19 +284,19 @@ class ContainerHost(ModuleHost):
             if not line:
                 return
             text = line.decode(errors="replace").rstrip()
-            said: Mapping[str, object] = {}
+            entry: Mapping[str, object] = {}
             with suppress(ModuleFailedError):
                 found = json_of(line) if text.startswith("{") else {}
-                said = found if isinstance(found, dict) else {}
-            if "ready" in said and not ready.done():
+                entry = found if isinstance(found, dict) else {}
+            if "ready" in entry and not ready.done():
                 ready.set_result(None)
-            elif "problem" in said:
-                self._report(said["problem"])
+            elif "problem" in entry:
+                self._report(entry["problem"])
             elif text:
-                level = said.get("level")
+                level = entry.get("level")
                 number = level if isinstance(level, int) else logging.INFO
                 self._log.say(
-                    min(max(number, logging.DEBUG), logging.CRITICAL), str(said.get("text", text))
+                    min(max(number, logging.DEBUG), logging.CRITICAL), str(entry.get("text", text))
                 )
 
 
@@ -373,9 +373,9 @@ class ModuleConnection:
                     raise ModuleFailedError(f"the module {self._name} has answered twice")
                 return answer
         except TimeoutError as error:
-            said = f"the container of the module {self._name} did not answer within {timeout_s:g} s"
-            self._container.end_soon(said)
-            raise ModuleFailedError(f"{said}, and was ended") from error
+            why = f"the container of the module {self._name} did not answer within {timeout_s:g} s"
+            self._container.end_soon(why)
+            raise ModuleFailedError(f"{why}, and was ended") from error
 
     async def items(
         self, verb: str, body: Mapping[str, object], caller: Caller | None

@@ -441,8 +441,8 @@ def _uploaded(
     if isinstance(content, bytes):
         return MemoryBody(content_type, content, piece=len(content) // 3 + 1)
     parts = []
-    for name, said in content.items():
-        filename, data = (None, said.encode()) if isinstance(said, str) else said
+    for name, value in content.items():
+        filename, data = (None, value.encode()) if isinstance(value, str) else value
         head = PartHead(name=name, filename=filename, content_type="application/octet-stream")
         parts.append((head, data))
     return MemoryBody("multipart/form-data", parts=parts, piece=7)

@@ -209,22 +209,22 @@ class InProcessHost(ModuleHost):
             waiting = asyncio.current_task()
             if not task.cancelled() or (waiting is not None and waiting.cancelling()):
                 raise
-            said = "it was stopped, or cancelled itself, before it had answered"
-            error = ModuleFailedError(said)
+            problem = "it was stopped, or cancelled itself, before it had answered"
+            error = ModuleFailedError(problem)
         except Exception as raised:  # a wall: it is the module's code that failed
             is_own_failure = isinstance(raised, ModuleFailedError)
             if has_caller and isinstance(raised, ParachuteError) and not is_own_failure:
                 self._problems.pop(what, None)
                 raise
-            error, said = raised, traceback_of(raised)
+            error, problem = raised, traceback_of(raised)
             if limit.expired():
-                said = f"{what} was not done after {timeout_s:g} s, and was ended"
+                problem = f"{what} was not done after {timeout_s:g} s, and was ended"
             elif what is _IMPORT and is_own_failure:
-                said = str(raised).rstrip()
+                problem = str(raised).rstrip()
         else:
             self._problems.pop(what, None)
             return result
-        self._note(what, said, error)
+        self._note(what, problem, error)
         raise ModuleFailedError(
             f"the module {self.name} failed in {what}; `parachute modules status {self.name}` "
             "shows how"

@@ -98,16 +98,16 @@ class ModuleAgents:
         options: Mapping[str, object],
         caller: Caller,
         follower: RunFollower,
-        said: ConversationInput | None = None,
+        chat: ConversationInput | None = None,
     ) -> AgentResult:
-        """As `run`, with someone who hears of its steps. `said` is what a person says meanwhile:
+        """As `run`, with someone who hears of its steps. `chat` is what a person says meanwhile:
         such a run enters as `chat` where a person began the work.
         """
         is_persons = caller.request.by == "person"
-        entry: Entry = "chat" if said is not None and is_persons else caller.request.entry
-        kind: _RunKind = "start" if said is None else "conversation"
+        entry: Entry = "chat" if chat is not None and is_persons else caller.request.entry
+        kind: _RunKind = "start" if chat is None else "conversation"
         request = await self.request(
-            agent, prompt, options, caller=caller, entry=entry, kind=kind, said=said
+            agent, prompt, options, caller=caller, entry=entry, kind=kind, chat=chat
         )
         return await self.runner.run(replace(request, follower=follower))
 
@@ -115,9 +115,9 @@ class ModuleAgents:
         self, agent: str, options: Mapping[str, object], caller: Caller
     ) -> tuple[str, ...]:
         """The MCP servers that such a run of a conversation could call. Raises as `follow`."""
-        entry, said = caller.request.entry, ConversationInput()
+        entry, chat = caller.request.entry, ConversationInput()
         request = await self.request(
-            agent, "", options, caller=caller, entry=entry, kind="conversation", said=said
+            agent, "", options, caller=caller, entry=entry, kind="conversation", chat=chat
         )
         if caller.grant.is_limited:
             return ()
@@ -171,7 +171,7 @@ class ModuleAgents:
         caller: Caller,
         entry: Entry,
         kind: _RunKind = "run_agent",
-        said: ConversationInput | None = None,
+        chat: ConversationInput | None = None,
     ) -> RunRequest:
         """Raises NotFoundError and ActRefusedError."""
         found, overrides = read_options(options, kind), tuple[AgentConfig, ...]()
@@ -180,9 +180,9 @@ class ModuleAgents:
             found = replace(found, context="", context_folders=())
         else:
             definition, overrides = await asyncio.to_thread(
-                self._define, agent, found, is_turn=said is not None
+                self._define, agent, found, is_turn=chat is not None
             )
-        is_turn = said is not None and entry == "chat"
+        is_turn = chat is not None and entry == "chat"
         is_beside = found.budget is not None and caller.request.by == "person"
         admission = self.runner.admission
         most = admission.conversation_limits if is_turn else admission.limits
@@ -197,7 +197,7 @@ class ModuleAgents:
             is_strangers=found.origin in ORIGINS or self._is_own(caller),
             session=found.session_id,
             caller=caller,
-            input=said,
+            input=chat,
         )
 
     def _is_own(self, caller: Caller) -> bool:
@@ -282,7 +282,7 @@ class _Started:
         self.steps = asyncio.Queue[AgentStep | None]()
         self.task: asyncio.Task[AgentResult]
         self.is_stopped = False
-        self.said = ConversationInput()
+        self.chat = ConversationInput()
 
     def began(self, run: str) -> None:
         if not self.id.done():  # a run that goes on starts once more
@@ -317,8 +317,8 @@ class ModuleRuns:
             )
         started = _Started(caller)
         rest = dict(options)
-        said = started.said if rest.pop("conversation", False) is True else None
-        work = self._agents.follow(agent, prompt, rest, caller, started, said)
+        chat = started.chat if rest.pop("conversation", False) is True else None
+        work = self._agents.follow(agent, prompt, rest, caller, started, chat)
         started.begin(work, f"a run of {self._module}/{agent[:80]}")
         try:
             await asyncio.wait((started.id, started.task), return_when=asyncio.FIRST_COMPLETED)
@@ -362,7 +362,7 @@ class ModuleRuns:
     async def inject(self, run: str, text: str) -> bool:
         started = self._find(run)
         started.caller.taint.read_by(self._caller().checked().taint, "what it was told meanwhile")
-        return not started.task.done() and started.said.inject(text)
+        return not started.task.done() and started.chat.inject(text)
 
     async def answer(self, run: str, name: str, value: object) -> bool:
         """A permission request takes a trusted module and a person who may administer."""
@@ -377,7 +377,7 @@ class ModuleRuns:
                 "administer; `parachute permissions list` shows what waits"
             )
         started.caller.taint.read_by(caller.taint, "what it was told meanwhile")
-        return started.said.answer(name, value)
+        return started.chat.answer(name, value)
 
     async def ask(
         self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False

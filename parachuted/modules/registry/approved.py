@@ -136,8 +136,8 @@ def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
     """
     asked: dict[str, object] = _PERMISSIONS.dump_python(manifest.permissions, mode="json")
     permissions = {name: asked[name] for name in asked if asked[name] or name not in _LATER}
-    said = {"approval": 2, "tree": tree, "permissions": permissions, "lock": sorted(lock)}
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    document = {"approval": 2, "tree": tree, "permissions": permissions, "lock": sorted(lock)}
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 

@@ -193,9 +193,9 @@ class HandlerArguments:
                 f"its arguments cannot be described to agents: {str(error).splitlines()[0]}"
             ) from error
         del schema["title"]
-        for name, said in schema["properties"].items():
-            said.pop("title", None)
-            said.update(_json_default(self._defaults.get(name)))
+        for name, shape in schema["properties"].items():
+            shape.pop("title", None)
+            shape.update(_json_default(self._defaults.get(name)))
         return schema
 
 

@@ -387,9 +387,9 @@ def _route_fields(
 
 def _agents(cls: type[Module], manifest: Manifest, problems: list[str]) -> dict[str, AgentConfig]:
     found = dict(manifest.agents)
-    for name, said in cls.agents.items():
+    for name, fields in cls.agents.items():
         try:
-            agent = _AGENT.validate_python(said)
+            agent = _AGENT.validate_python(fields)
         except ValidationError as error:
             problems += mistakes_in(error, f"agents.{name}")
             continue

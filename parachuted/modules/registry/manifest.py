@@ -241,7 +241,7 @@ def _fields(text: str | bytes) -> dict[str, PlainValue]:
     for field in ("agents", "publishes"):  # of which one may have nothing behind its name
         names = fields.get(field)
         if isinstance(names, dict):
-            fields[field] = {name: {} if said is None else said for name, said in names.items()}
+            fields[field] = {name: {} if value is None else value for name, value in names.items()}
     return {key: _filled(value) for key, value in fields.items() if value is not None}
 
 

@@ -14,7 +14,7 @@ from parachuted.modules.registry.approved import ModuleRecord, parse_record
 from parachuted.modules.registry.copies import ModuleTree, folder_mark, read_tree
 from parachuted.modules.registry.install import FOLDER, LITTER, FetchedModule
 from parachuted.modules.registry.manifest import NAME
-from parachuted.modules.registry.module_registry import Held, ModuleRegistry
+from parachuted.modules.registry.module_registry import Entries, ModuleRegistry
 
 _OTHERS_MAY_WRITE = 0o022
 _FILES_EVERY_S = 5.0  # a stat of each file each second is most of what an idle daemon does
@@ -25,7 +25,7 @@ class ModuleFolders:
         self._home, self._vault, self._registry = home, vault, registry
         self._marks: dict[str, object] | None = None
         self._files_due_at = self._changed_at = time.monotonic()
-        self._entries: tuple[object, Held] = object(), {}
+        self._entries: tuple[object, Entries] = object(), {}
 
     def names(self) -> set[str]:
         """Those in the vault's `Modules/`, with links there, which are refused."""

@@ -27,7 +27,7 @@ from parachuted.modules.settings import SettingValue
 _FILE, _ROOT, _LIMIT = "modules.yaml", "modules", 64 * 1024
 _OF_PERSON = frozenset({"config", "agents"})
 
-Held: TypeAlias = dict[str, dict[str, Any]]
+Entries: TypeAlias = dict[str, dict[str, Any]]
 Plain: TypeAlias = str | bool | list[str] | None
 
 
@@ -43,7 +43,7 @@ class ModuleRegistry:
         self._file = HomeFile(home, _FILE, limit=_LIMIT)
         self.path, self.mark = self._file.path, self._file.mark
 
-    def load(self) -> Held:
+    def load(self) -> Entries:
         """The entries by name, all scalars as text but those of `config`."""
         try:
             text = self._file.read()
@@ -60,8 +60,8 @@ class ModuleRegistry:
         """Set a key of `config:`, where None takes it away. Returns the former value."""
         former: list[SettingValue] = []
 
-        def changes(held: Held) -> Changes:
-            config = held.get(name, {}).get("config")
+        def changes(entries: Entries) -> Changes:
+            config = entries.get(name, {}).get("config")
             config = config if isinstance(config, dict) else {}
             former[:] = [config.get(key)]
             if value is None and config.keys() <= {key}:
@@ -74,15 +74,15 @@ class ModuleRegistry:
     def forget(self, name: str) -> None:
         """Take away its entry, but for what a person wrote in it for the module."""
 
-        def changes(held: Held) -> Changes:
-            entry = held.get(name, {})
+        def changes(entries: Entries) -> Changes:
+            entry = entries.get(name, {})
             if entry.keys() & _OF_PERSON:
                 return {(_ROOT, name): dict.fromkeys(entry.keys() - _OF_PERSON, REMOVED)}
             return {(_ROOT,): {name: REMOVED}}
 
         self._change(changes)
 
-    def _change(self, change: Callable[[Held], Changes]) -> None:
+    def _change(self, change: Callable[[Entries], Changes]) -> None:
         def edited(text: str | None) -> str:
             before = new_document({_ROOT: {}}) if text is None else text
             return edit_document(before, change(_read(before)), limit=_LIMIT)
@@ -97,7 +97,7 @@ class ModuleRegistry:
             ) from error
 
 
-def _read(text: str) -> Held:
+def _read(text: str) -> Entries:
     try:
         root = read_document(text, limit=_LIMIT, is_strict=True)
     except YamlRejectedError as error:
