@@ -260,15 +260,17 @@ def _answers(call: Mapping[str, Any]) -> Iterator[str]:
     for status, answer in call["responses"].items():
         if int(status) < 400:  # noqa: PLR2004  the statuses of errors
             kinds = answer.get("content", {})
-            names = [
-                f"`{schema['$ref'].rpartition('/')[2]}`"
-                if "$ref" in (schema := content.get("schema", {}))
-                else f"`{kind}`"
-                for kind, content in kinds.items()
-            ]
+            names = [_body(kind, content.get("schema", {})) for kind, content in kinds.items()]
             yield f"{status}{' with ' * bool(names)}{' or '.join(names)}"
         elif status not in _OF_ANY_CALL:
             yield status
+
+
+def _body(kind: str, schema: Mapping[str, Any]) -> str:
+    fields = schema.get("properties", {}).items()
+    if fields:
+        return " and ".join(f"`{name}` ({_type(field)})" for name, field in fields)
+    return _type(schema) if "$ref" in schema else f"`{kind}`"
 
 
 def _type(schema: Mapping[str, Any]) -> str:
