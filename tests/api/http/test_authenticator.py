@@ -113,22 +113,20 @@ async def test_either_header_shows_the_key_and_both_must_agree(daemon_rig: Daemo
     )
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
+async def test_a_wrong_key_is_refused_though_none_is_needed(daemon_rig: DaemonRig):
+    all_headers = [
         wrong(),
         {"Authorization": "Bearer x"},
         {"Authorization": "Basic eDp5"},
         {"Authorization": "x"},
         {"X-API-Key": "x" * 4000},
         {"X-API-Key": "é"},
-    ],
-)
-async def test_a_wrong_key_is_refused_though_none_is_needed(headers, daemon_rig: DaemonRig):
-    assert await refused(daemon_rig, "GET", "/api/health", headers=headers) == (
-        401,
-        "Valid API key required",
-    )
+    ]
+    for headers in all_headers:
+        assert await refused(daemon_rig, "GET", "/api/health", headers=headers) == (
+            401,
+            "Valid API key required",
+        )
 
 
 async def test_a_key_in_the_address_opens_nothing(daemon_rig: DaemonRig):

@@ -150,17 +150,14 @@ async def test_a_path_has_one_spelling(live: Live):
     assert answers == dict.fromkeys(SPELLINGS, 403)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+async def test_what_only_looks_like_a_call_is_none(daemon_rig: DaemonRig):
+    paths = [
         *("//api/health", "/api//health", "/api%2Fhealth", "/api/notes%2FAGENTS.md"),
         *("/api/health/", "/API/health", "/api/health;x=1"),
-    ],
-)
-async def test_what_only_looks_like_a_call_is_none(path, daemon_rig: DaemonRig):
-    assert (
-        status_of(await spoken(daemon_rig, lines(f"GET {path} HTTP/1.1", "Host: localhost"))) == 404
-    )
+    ]
+    for path in paths:
+        answer = await spoken(daemon_rig, lines(f"GET {path} HTTP/1.1", "Host: localhost"))
+        assert status_of(answer) == 404, path
 
 
 async def test_every_answer_says_that_it_is_not_to_be_guessed_at_or_kept(live: Live):

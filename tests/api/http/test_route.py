@@ -39,9 +39,9 @@ NO_PATH = [
 NUMBERS = ["0", "-1", "1.5", "x", "", " 1", "1 ", "٣", "9" * 5000, "501", "1e2", "0x1", "null"]
 
 
-@pytest.mark.parametrize("body", NO_OBJECT, ids=lambda body: repr(body[:12]))
-async def test_a_body_that_is_not_a_json_object_is_refused(body, daemon_rig: DaemonRig):
-    await expect(daemon_rig, 400, "POST", "/api/bubble/plan", data=body)
+async def test_a_body_that_is_not_a_json_object_is_refused(daemon_rig: DaemonRig):
+    for body in NO_OBJECT:
+        await expect(daemon_rig, 400, "POST", "/api/bubble/plan", data=body)
 
 
 async def test_a_body_without_a_path_of_the_vault_is_refused(daemon_rig: DaemonRig):
@@ -93,16 +93,15 @@ async def floods() -> AsyncIterator[bytes]:
         yield b"x" * (1 << 15)
 
 
-@pytest.mark.parametrize(
-    "target", ["POST /api/scan", "POST /api/bubble/plan", "POST /api/pause", "GET /api/health"]
-)
-async def test_a_body_that_is_announced_too_large_is_not_waited_for(target, daemon_rig: DaemonRig):
-    reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
-    writer.write(
-        f"{target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n".encode()
-    )
-    assert b" 413 " in await asyncio.wait_for(reader.readline(), 30)
-    writer.close()
+async def test_a_body_that_is_announced_too_large_is_not_waited_for(daemon_rig: DaemonRig):
+    targets = ["POST /api/scan", "POST /api/bubble/plan", "POST /api/pause", "GET /api/health"]
+    for target in targets:
+        reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+        writer.write(
+            f"{target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n".encode()
+        )
+        assert b" 413 " in await asyncio.wait_for(reader.readline(), 30)
+        writer.close()
 
 
 async def test_a_slash_that_a_client_encodes_is_part_of_the_value(live: Live, vault):

@@ -6,8 +6,6 @@ import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from parachuted.config import load_settings
 from parachuted.keys import KeyFile
 from tests.api.calls import ELSEWHERE, call, code, expect, get, key_of
@@ -73,9 +71,8 @@ async def test_it_has_the_scopes_and_the_end_that_were_asked_for(live: Live):
     assert phone["expires_at"] == "2026-05-30T12:00:00Z"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+async def test_what_makes_no_sense_makes_no_key(daemon_rig: DaemonRig):
+    bodies = [
         {},
         {"label": ""},
         {"label": "x" * 101},
@@ -91,10 +88,9 @@ async def test_it_has_the_scopes_and_the_end_that_were_asked_for(live: Live):
         {"label": "a", "scopes": "all"},
         {"label": "a", "expires": "soon"},
         {"label": "a", "expires": "2020-01-01"},
-    ],
-)
-async def test_what_makes_no_sense_makes_no_key(body, daemon_rig: DaemonRig):
-    await expect(daemon_rig, 400, "POST", "/api/auth/keys", json=body)
+    ]
+    for body in bodies:
+        await expect(daemon_rig, 400, "POST", "/api/auth/keys", json=body)
     assert not KeyFile(daemon_rig.daemon.watched.home).path.exists()
 
 
@@ -113,20 +109,18 @@ async def test_a_revoked_key_opens_nothing_any_more(daemon_rig: DaemonRig):
     ]
 
 
-@pytest.mark.parametrize(
-    "scope",
-    [
+async def test_a_key_makes_no_key_that_may_do_more(daemon_rig: DaemonRig):
+    admin = key_of(daemon_rig, "vault:read", "system:admin")
+    scopes = [
         {"module": "*", "capabilities": ["read"]},
         {"module": "vault", "capabilities": ["write"]},
         {"module": "vault", "capabilities": ["write"], "paths": ["Projects/a/**"]},
         {"module": "daily", "capabilities": ["read"]},
         {"module": "curator", "capabilities": ["read"]},
-    ],
-)
-async def test_a_key_makes_no_key_that_may_do_more(scope, daemon_rig: DaemonRig):
-    admin = key_of(daemon_rig, "vault:read", "system:admin")
-    answer = await made(daemon_rig, 403, by=admin, scopes=[scope])
-    assert "no more than itself" in answer["message"]
+    ]
+    for scope in scopes:
+        answer = await made(daemon_rig, 403, by=admin, scopes=[scope])
+        assert "no more than itself" in answer["message"]
 
 
 async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Live):
@@ -209,18 +203,16 @@ async def test_who_needs_a_key_changes_at_once_and_is_kept(home, daemon_rig: Dae
     await expect(daemon_rig, 200, "GET", "/api/watches")
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+async def test_who_needs_a_key_is_nothing_else(home, daemon_rig: DaemonRig):
+    bodies = [
         {},
         {"auth_mode": "never"},
         {"auth_mode": None},
         {"auth_mode": "always", "require_auth": "remote"},
         {"x": 1},
-    ],
-)
-async def test_who_needs_a_key_is_nothing_else(home, body, daemon_rig: DaemonRig):
-    await mode(daemon_rig, 400, **body)
+    ]
+    for body in bodies:
+        await mode(daemon_rig, 400, **body)
     assert not (home / "config.yaml").exists()
 
 

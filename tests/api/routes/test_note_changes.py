@@ -115,9 +115,8 @@ async def test_a_key_is_set_and_taken_out_and_every_other_byte_stays(live: Live,
     assert (vault / "a.md").read_bytes() == data.replace(b"open", b"done")
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+async def test_a_body_that_says_nothing_or_two_things_is_refused(live: Live, vault):
+    bodies = [
         {},
         {"section": "Facts"},
         {"section": "Facts", "key": "a", "content": "x"},
@@ -129,12 +128,11 @@ async def test_a_key_is_set_and_taken_out_and_every_other_byte_stays(live: Live,
         {"key": "a", "value": {"b": 1}},
         {"key": "a", "value": 1, "other": 2},
         {"section": 5, "content": "x"},
-    ],
-)
-async def test_a_body_that_says_nothing_or_two_things_is_refused(live: Live, vault, body: dict):
+    ]
     save(vault / "a.md", TEXT)
     async with live() as daemon_rig:
-        await expect(daemon_rig, 400, "PATCH", NOTE, json=body)
+        for body in bodies:
+            await expect(daemon_rig, 400, "PATCH", NOTE, json=body)
     assert (vault / "a.md").read_text() == TEXT
 
 
