@@ -163,14 +163,14 @@ async def test_a_file_of_keys_that_others_may_read_opens_nothing_and_the_daemon_
     await daemon_rig.until(lambda: "keys" not in daemon_rig.daemon.watched.problems.open)
 
 
-@pytest.mark.parametrize("text", ["", "---\napi_keys:\n- id: x\n", "garbage\n", "\x00"])
 async def test_a_file_of_keys_that_is_broken_opens_nothing_and_the_daemon_stays(
-    text, daemon_rig: DaemonRig
+    daemon_rig: DaemonRig,
 ):
-    key = key_of(daemon_rig, "*:read")
-    KeyFile(daemon_rig.daemon.watched.home).path.write_text(text)
-    await expect(daemon_rig, 401, "GET", WATCHES, headers=key)
-    await expect(daemon_rig, 200, "GET", WATCHES)
+    key, file = key_of(daemon_rig, "*:read"), KeyFile(daemon_rig.daemon.watched.home).path
+    for text in ("", "---\napi_keys:\n- id: x\n", "garbage\n", "\x00"):
+        file.write_text(text)
+        await expect(daemon_rig, 401, "GET", WATCHES, headers=key)
+        await expect(daemon_rig, 200, "GET", WATCHES)
     await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.watched.problems.open)
 
 

@@ -123,18 +123,15 @@ async def test_a_file_that_is_replaced_while_it_is_sent_is_sent_as_it_was(live: 
     assert (vault / "log.bin").read_bytes() == b"another version"
 
 
-@pytest.mark.parametrize(
-    "name", ["page.html", "drawing.svg", "script.js", "page.xhtml", "feed.xml", "noname", "x.HTM"]
-)
-async def test_what_a_browser_could_run_is_handed_over_to_be_saved(live: Live, vault, name):
-    (vault / name).write_text("<script>alert(1)</script>")
-    async with live() as daemon_rig:
+async def test_what_a_browser_could_run_is_handed_over_to_be_saved(vault, daemon_rig: DaemonRig):
+    names = ["page.html", "drawing.svg", "script.js", "page.xhtml", "feed.xml", "noname", "x.HTM"]
+    for name in names:
+        (vault / name).write_text("<script>alert(1)</script>")
         _, headers, _ = await answered(daemon_rig, name)
-
-    assert headers["Content-Type"] == "application/octet-stream"
-    assert headers["Content-Disposition"] == f"attachment; filename*=UTF-8''{name}"
-    assert headers["X-Content-Type-Options"] == "nosniff"
-    assert "sandbox" in headers["Content-Security-Policy"]
+        assert headers["Content-Type"] == "application/octet-stream"
+        assert headers["Content-Disposition"] == f"attachment; filename*=UTF-8''{name}"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert "sandbox" in headers["Content-Security-Policy"]
 
 
 async def test_an_upload_makes_and_replaces_a_file_and_history_has_the_old_one(
@@ -271,22 +268,15 @@ async def test_a_key_that_is_revoked_while_its_upload_comes_writes_nothing(
     assert list(vault.glob("cut.*")) == []
 
 
-@pytest.mark.parametrize(
-    "path", [".parachute/x", ".claude/settings.json", "a/.env", "passwd", "secrets/x"]
-)
-async def test_what_is_hidden_or_outside_does_not_exist(live: Live, vault, path):
+async def test_what_is_hidden_or_outside_does_not_exist(live: Live, vault):
     save(vault / ".claude/settings.json", "{}")
     (vault / "passwd").symlink_to("/etc/passwd")
     (vault / "secrets").symlink_to(".claude")
     async with live() as daemon_rig:
-        assert await refused(daemon_rig, "GET", f"/api/files/{path}") == (
-            404,
-            f"{path} is not in the vault",
-        )
-        assert await refused(daemon_rig, "PUT", f"/api/files/{path}", data=b"x") == (
-            404,
-            f"{path} is not in the vault",
-        )
+        for path in (".parachute/x", ".claude/settings.json", "a/.env", "passwd", "secrets/x"):
+            unknown = (404, f"{path} is not in the vault")
+            assert await refused(daemon_rig, "GET", f"/api/files/{path}") == unknown
+            assert await refused(daemon_rig, "PUT", f"/api/files/{path}", data=b"x") == unknown
 
 
 async def test_a_folder_is_not_a_file(live: Live, vault):
