@@ -126,7 +126,7 @@ def test_a_file_that_is_rewritten_within_one_tick_of_its_time_stamp_is_backed_up
         write("# New\n")
         yield
 
-    monkeypatch.setattr("parachuted.cli.backup._held", held)
+    monkeypatch.setattr("parachuted.cli.backup._stopped", held)
     monkeypatch.chdir(tmp_path)
     write("# Old\n")
     assert main(["backup", "all.tar.gz"]) == 0
