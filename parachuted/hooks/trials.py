@@ -90,12 +90,12 @@ class HookTrial:
 
 
 def make_sample(
-    event: str, *, vault: Path, at: datetime, given: Mapping[str, object] | None = None
+    event: str, *, vault: Path, at: datetime, values: Mapping[str, object] | None = None
 ) -> HookEvent:
-    """A sample of that event, by our name. `given`: some of its data, or a whole object such as
+    """A sample of that event, by our name. `values`: some of its data, or a whole object such as
     hooks read on stdin, of which `data` counts.
     """
-    own = given or {}
+    own = values or {}
     own = nested if isinstance(nested := own.get("data"), Mapping) else own
     fields = CATALOG[event].fields if event in CATALOG else {}
     sample = {
@@ -118,12 +118,12 @@ async def try_hooks(
     *,
     vault: Path,
     at: datetime,
-    given: Mapping[str, object] | None = None,
+    values: Mapping[str, object] | None = None,
     only: str | None = None,
 ) -> HookTrial:
     """Run the hooks that match, or the one called `only` whatever its matcher. NotFoundError."""
     name = parse_event(event)
-    hook_event = make_sample(name, vault=vault, at=at, given=given)
+    hook_event = make_sample(name, vault=vault, at=at, values=values)
     declared = [hook for hook in hooks.declared if hook.event == name]
     if only is not None and only not in {hook.id for hook in declared}:
         raise NotFoundError(f"there is no hook {only[:80]!r} for {name}")

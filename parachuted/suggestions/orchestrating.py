@@ -144,8 +144,8 @@ class Orchestrator:
         for one in self.waiting()[:_MOST_LISTED]:
             if await asyncio.to_thread(self._suggestions.is_strangers, one):
                 self._run.taint.read(f"the suggestion {one.id}")
-            shown = self._suggestions.record(one.id).shown
-            diff = _PRIVATE if shown.is_private else shown.diff[:_LARGEST_DIFF]
+            preview = self._suggestions.record(one.id).preview
+            diff = _PRIVATE if preview.is_private else preview.diff[:_LARGEST_DIFF]
             lines.append(
                 f"{one.id}: {one.action} {printable(one.path)}, by {one.source_agent}: "
                 f"{one.reasoning}\n{diff}"

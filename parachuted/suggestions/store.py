@@ -81,7 +81,7 @@ class SuggestionRecord:
 
     suggestion: Suggestion
     file: str
-    shown: SuggestionPreview = field(repr=False)
+    preview: SuggestionPreview = field(repr=False)
     body: str = field(repr=False)
     applying: str | None = None
 
@@ -121,9 +121,9 @@ class SuggestionRecord:
             outcome=outcome,
             applied_run=applied_run,
         )
-        is_private = is_private or self.shown.is_private
-        shown = replace(self.shown, words="", after=after, is_private=is_private)
-        return record_of(suggestion, self.file, shown)
+        is_private = is_private or self.preview.is_private
+        preview = replace(self.preview, words="", after=after, is_private=is_private)
+        return record_of(suggestion, self.file, preview)
 
     def check(self, state: State) -> None:
         if state not in TRANSITIONS.get(self.state, ()):
@@ -132,28 +132,28 @@ class SuggestionRecord:
             raise EditRefusedError(f"the suggestion {one.id} {was}, by {one.resolved_by}")
 
     def to_json(self) -> dict[str, object]:
-        shown = self.shown
+        preview = self.preview
         return {
             "document": to_document(self.suggestion),
             "paper": self.file,
             "body": self.body,
             "applying": self.applying,
-            "diff": shown.diff,
-            "text": shown.text,
-            "words": shown.words,
-            "after": [list(text) for text in shown.after],
-            "private": shown.is_private,
+            "diff": preview.diff,
+            "text": preview.text,
+            "words": preview.words,
+            "after": [list(text) for text in preview.after],
+            "private": preview.is_private,
         }
 
 
-def record_of(suggestion: Suggestion, file: str, shown: SuggestionPreview) -> SuggestionRecord:
-    body = body_of(suggestion, shown)
-    return SuggestionRecord(suggestion=suggestion, file=file, shown=shown, body=body)
+def record_of(suggestion: Suggestion, file: str, preview: SuggestionPreview) -> SuggestionRecord:
+    body = body_of(suggestion, preview)
+    return SuggestionRecord(suggestion=suggestion, file=file, preview=preview, body=body)
 
 
 def record_from(row: Mapping[str, Any]) -> SuggestionRecord:
     """Raises ValueError, KeyError or TypeError for what is no record."""
-    shown = SuggestionPreview(
+    preview = SuggestionPreview(
         diff=row["diff"],
         text=row["text"],
         words=row["words"],
@@ -163,7 +163,7 @@ def record_from(row: Mapping[str, Any]) -> SuggestionRecord:
     return SuggestionRecord(
         suggestion=from_document(row["document"]),
         file=row["paper"],
-        shown=shown,
+        preview=preview,
         body=row["body"],
         applying=row["applying"],
     )
@@ -176,15 +176,15 @@ class Sealer:
         self._home = home
         self._key: bytes | None = None
 
-    def seal(self, suggestion: Suggestion, shown: str) -> str:
+    def seal(self, suggestion: Suggestion, body: str) -> str:
         """As 64 hexadecimal digits. StorageFailedError when the key cannot be read or kept."""
         message = json.dumps(
-            [to_document(suggestion), shown], sort_keys=True, separators=(",", ":")
+            [to_document(suggestion), body], sort_keys=True, separators=(",", ":")
         ).encode()
         return hmac.new(self._known_key(), message, hashlib.sha256).hexdigest()
 
-    def holds(self, seal: str, suggestion: Suggestion, shown: str) -> bool:
-        known = self.seal(suggestion, shown)
+    def holds(self, seal: str, suggestion: Suggestion, body: str) -> bool:
+        known = self.seal(suggestion, body)
         return hmac.compare_digest(seal.encode("utf-8", "replace"), known.encode())
 
     def _known_key(self) -> bytes:
@@ -270,7 +270,7 @@ class SuggestionStore:
         """
         path, suggestion = VaultPath(record.file), record.suggestion
         is_private = (
-            record.shown.is_private
+            record.preview.is_private
             or holds_private(*texts_of(suggestion))
             or self._store.root.ignore.hides(suggestion.path)
         )
@@ -300,7 +300,7 @@ class SuggestionStore:
         self, record: SuggestionRecord, words: str, seen: SuggestionFile | None = None
     ) -> SuggestionRecord:
         """Write words into its file, boxes empty, unless it changed since it was `seen`."""
-        said = record_of(record.suggestion, record.file, replace(record.shown, words=words))
+        said = record_of(record.suggestion, record.file, replace(record.preview, words=words))
         said = replace(said, applying=record.applying)
         self.keep(said)
         self.put_up(said, seen=seen)
@@ -337,16 +337,16 @@ class SuggestionStore:
     def is_as_written(self, file: SuggestionFile, record: SuggestionRecord) -> bool:
         """Whether the file says what we wrote, boxes aside, by its record or its seal."""
         return file.suggestion == record.suggestion and (
-            file.shown == normal(record.body) or self.is_ours(file)
+            file.body == normal(record.body) or self.is_ours(file)
         )
 
     def is_ours(self, file: SuggestionFile) -> bool:
         return file.suggestion is not None and self._sealer.holds(
-            file.seal, file.suggestion, file.shown
+            file.seal, file.suggestion, file.body
         )
 
 
-def shown_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPreview:
+def preview_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPreview:
     before, after = planned.before or b"", planned.after or b""
     if any(b"\0" in text or not is_utf8(text) for text in (before, after)):
         return SuggestionPreview(diff=f"(no text: {len(before)} bytes become {len(after)})")

@@ -156,11 +156,11 @@ class SuggestionPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionFile:
-    """As it was read. `suggestion` None: its frontmatter is none; `shown`: the rest, unticked."""
+    """As it was read. `suggestion` None: its frontmatter is none; `body`: the rest, unticked."""
 
     suggestion: Suggestion | None
     seal: str
-    shown: str = field(repr=False)
+    body: str = field(repr=False)
     approve: bool = False
     reject: bool = False
 
@@ -169,8 +169,8 @@ class SuggestionFile:
         return self.approve or self.reject
 
 
-def body_of(suggestion: Suggestion, shown: SuggestionPreview) -> str:
-    words = _lines(shown.words[:_MOST_WORDS]) if shown.words else []
+def body_of(suggestion: Suggestion, preview: SuggestionPreview) -> str:
+    words = _lines(preview.words[:_MOST_WORDS]) if preview.words else []
     reasons = _lines(suggestion.reasoning.strip() or "(no reason was given)")
     at = f"{suggestion.timestamp:%Y-%m-%d %H:%M} UTC"
     parts = [
@@ -186,14 +186,14 @@ def body_of(suggestion: Suggestion, shown: SuggestionPreview) -> str:
     else:
         outcome = _plain(suggestion.outcome)
         parts += [[f"**{suggestion.status}** by {suggestion.resolved_by}: {outcome}"]]
-    if shown.diff:
+    if preview.diff:
         title = "What would change" if suggestion.is_pending else "What was proposed"
-        parts += [[f"## {title}"], _fenced(shown.diff, "diff")]
-        if hidden := _unseen(shown.diff + (shown.text or "")):
+        parts += [[f"## {title}"], _fenced(preview.diff, "diff")]
+        if hidden := _unseen(preview.diff + (preview.text or "")):
             parts += [[f"It holds characters that are not seen: {hidden}."]]
-    if shown.text is not None:
-        parts += [["## The whole new text"], _fenced(shown.text, "")]
-    for title, text in shown.after:
+    if preview.text is not None:
+        parts += [["## The whole new text"], _fenced(preview.text, "")]
+    for title, text in preview.after:
         parts += [[f"## {title}"], _fenced(text, "")]
     if _is_below(suggestion):
         parts += [["## Payload"], ["```json", json.dumps(dict(suggestion.payload)), "```"]]
@@ -219,11 +219,11 @@ def read_file(data: bytes) -> SuggestionFile:
     """What the file says. Never raises: a file may hold anything."""
     note = parse_note(data)
     body = data[note.body.start : note.body.stop].decode("utf-8", "replace")
-    ticks, shown = _boxes(normal(body))
+    ticks, unticked = _boxes(normal(body))
     return SuggestionFile(
         suggestion=_suggestion(note.values, body),
         seal=str(note.values.get("seal", "")),
-        shown=shown,
+        body=unticked,
         approve="approve" in ticks,
         reject="reject" in ticks,
     )
@@ -298,12 +298,10 @@ def _is_below(suggestion: Suggestion) -> bool:
 
 
 def _fenced(text: str, kind: str) -> list[str]:
-    shown = (
-        text if len(text) <= _LARGEST_SHOWN else f"{text[:_LARGEST_SHOWN]}\n(cut: there is more)"
-    )
-    longest = max((len(found) for found in re.findall(r"`+", shown)), default=0)
+    text = text if len(text) <= _LARGEST_SHOWN else f"{text[:_LARGEST_SHOWN]}\n(cut: there is more)"
+    longest = max((len(found) for found in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}{kind}", *_lines(shown.removesuffix("\n")), fence]
+    return [f"{fence}{kind}", *_lines(text.removesuffix("\n")), fence]
 
 
 def _lines(text: str) -> list[str]:

@@ -32,8 +32,8 @@ from parachuted.suggestions.store import (
     Sealer,
     SuggestionRecord,
     SuggestionStore,
+    preview_of,
     record_of,
-    shown_of,
     unknown,
 )
 from parachuted.suggestions.suggestion import (
@@ -172,15 +172,16 @@ class Suggestions:
         several = [self.record(name) for name in dict.fromkeys(names)]
         made = batch_of([one.suggestion for one in several], proposal, self._vault.clock())
         diffs = "\n".join(
-            one.shown.diff + (f"(all of the new text)\n{one.shown.text}" if one.shown.text else "")
+            one.preview.diff
+            + (f"(all of the new text)\n{one.preview.text}" if one.preview.text else "")
             for one in several
         )
         if len(diffs) > _LARGEST_AT_ONCE:
             raise EditRefusedError("these are too much to be looked at at once; put fewer together")
-        is_private = any(one.shown.is_private for one in several)
-        shown = SuggestionPreview(diff=diffs, is_private=is_private)
+        is_private = any(one.preview.is_private for one in several)
+        preview = SuggestionPreview(diff=diffs, is_private=is_private)
         async with self._filing:
-            await self._file(made, lambda: (record_of(made, file_name(made), shown), None))
+            await self._file(made, lambda: (record_of(made, file_name(made), preview), None))
         return made
 
     async def _file(
@@ -208,8 +209,8 @@ class Suggestions:
     def _planned(self, made: Suggestion) -> tuple[SuggestionRecord, PlannedSuggestion]:
         planned = self._resolver.applier.plan(made)
         suggestion = replace(made, base=planned.base)
-        shown = shown_of(suggestion, planned)
-        return record_of(suggestion, file_name(suggestion), shown), planned
+        preview = preview_of(suggestion, planned)
+        return record_of(suggestion, file_name(suggestion), preview), planned
 
     async def approve(
         self, name: str, *, by: str = USER, requester: Requester | None = None
@@ -315,12 +316,12 @@ class Suggestions:
 
     def _adopted(self, suggestion: Suggestion, file: SuggestionFile, path: str) -> SuggestionRecord:
         try:
-            shown = shown_of(suggestion, self._resolver.applier.plan(suggestion))
+            preview = preview_of(suggestion, self._resolver.applier.plan(suggestion))
         except ParachuteError as error:
-            shown = SuggestionPreview(
+            preview = SuggestionPreview(
                 diff=f"(what would change is not known any more: {error.message})"
             )
-        record = SuggestionRecord(suggestion=suggestion, file=path, shown=shown, body=file.shown)
+        record = SuggestionRecord(suggestion=suggestion, file=path, preview=preview, body=file.body)
         self.store.keep(record)
         return record
 
@@ -353,7 +354,7 @@ class Suggestions:
             if record.suggestion.applied_run in gone:
                 says = f"{record.suggestion.outcome.partition(';')[0]}, and was taken back"
                 suggestion = replace(record.suggestion, outcome=says)
-                over = record_of(suggestion, record.file, record.shown)
+                over = record_of(suggestion, record.file, record.preview)
                 await self._whole(partial(self._resolver.save, over))
 
     async def settle(self) -> None:

@@ -31,7 +31,7 @@ async def test_claude_codes_name_will_do(home, vault):
     drop(home, "on-PreToolUse.sh", "#!/bin/sh\ncat\n")
     async with running_hooks(home, vault) as hooks:
         trial = await try_hooks(
-            hooks, "PreToolUse", vault=vault, at=AT, given={"tool_name": "Bash"}
+            hooks, "PreToolUse", vault=vault, at=AT, values={"tool_name": "Bash"}
         )
 
     assert (trial.event, trial.allowed) == ("tool.before", True)
@@ -47,7 +47,7 @@ async def test_a_hook_whose_matcher_does_not_match_is_passed_over_unless_named(h
     async with running_hooks(home, vault) as hooks:
         unmeant = await try_hooks(hooks, "write.before", vault=vault, at=AT)
         meant = await try_hooks(
-            hooks, "write.before", vault=vault, at=AT, given={"path": "Daily/x.md"}
+            hooks, "write.before", vault=vault, at=AT, values={"path": "Daily/x.md"}
         )
         named = await try_hooks(hooks, "write.before", vault=vault, at=AT, only=name)
 
@@ -77,15 +77,15 @@ def test_every_event_has_a_sample_that_is_json(event, tmp_path):
     assert sample["data"].keys() >= set(CATALOG[event].fields)
 
 
-@pytest.mark.parametrize("given", [{"path": "x.md"}, {"event": "y", "data": {"path": "x.md"}}])
-def test_some_of_the_data_or_all_that_a_hook_reads_may_be_given(given, tmp_path):
-    sample = make_sample("write.before", vault=tmp_path, at=AT, given=given)
+@pytest.mark.parametrize("values", [{"path": "x.md"}, {"event": "y", "data": {"path": "x.md"}}])
+def test_some_of_the_data_or_all_that_a_hook_reads_may_be_given(values, tmp_path):
+    sample = make_sample("write.before", vault=tmp_path, at=AT, values=values)
 
     assert (sample.data["path"], sample.subject) == ("x.md", "x.md")
     assert "operation" in sample.data
 
 
 def test_an_event_of_a_module_has_the_data_that_is_given(tmp_path):
-    given = {"what": 1}
+    values = {"what": 1}
 
-    assert make_sample("weather.rain", vault=tmp_path, at=AT, given=given).data == given
+    assert make_sample("weather.rain", vault=tmp_path, at=AT, values=values).data == values

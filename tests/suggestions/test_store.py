@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from parachuted.errors import EditRefusedError, NotFoundError, StorageFailedError
-from parachuted.suggestions.store import KEY_FILE, Sealer, record_from, record_of, shown_of
+from parachuted.suggestions.store import KEY_FILE, Sealer, preview_of, record_from, record_of
 from parachuted.suggestions.suggestion import PlannedSuggestion, Status, SuggestionPreview
 from parachuted.vault import VaultPath
 from tests.suggestions.sample_suggestions import NOON, suggestion
@@ -85,17 +85,17 @@ async def test_of_those_resolved_long_ago_the_names_alone_are_kept_and_never_com
 
 def test_all_of_what_would_change_is_shown_one_way_or_the_other():
     long = "".join(f"line {number}\n" for number in range(5_000))
-    cut = shown_of(suggestion(), PlannedSuggestion(before=b"", after=long.encode(), base=None))
+    cut = preview_of(suggestion(), PlannedSuggestion(before=b"", after=long.encode(), base=None))
     assert cut.text == long
     assert (
-        shown_of(suggestion(), PlannedSuggestion(before=b"one\n", after=b"two\n", base=None)).text
+        preview_of(suggestion(), PlannedSuggestion(before=b"one\n", after=b"two\n", base=None)).text
         is None
     )
     assert (
-        shown_of(suggestion(), PlannedSuggestion(before=None, after=b"\0\1", base=None)).diff
+        preview_of(suggestion(), PlannedSuggestion(before=None, after=b"\0\1", base=None)).diff
         == "(no text: 0 bytes become 2)"
     )
-    assert shown_of(
+    assert preview_of(
         replace(suggestion(), action="delete"),
         PlannedSuggestion(before=b"one\n", after=None, base=None),
     ).diff.endswith("-one\n")

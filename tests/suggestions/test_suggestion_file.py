@@ -35,8 +35,8 @@ RESOLVED = {
 }
 
 
-def written(made, shown=None) -> tuple[bytes, str]:
-    body = body_of(made, shown or SuggestionPreview(diff="-one\n+two\n"))
+def written(made, preview=None) -> tuple[bytes, str]:
+    body = body_of(made, preview or SuggestionPreview(diff="-one\n+two\n"))
     return write_file(made, body, "5" * 64), body
 
 
@@ -53,7 +53,7 @@ def test_it_is_read_back_as_it_was_written(more):
     made = suggestion(**more)
     data, body = written(made)
     file = read_file(data)
-    assert (file.suggestion, file.seal, file.shown, file.is_ticked) == (
+    assert (file.suggestion, file.seal, file.body, file.is_ticked) == (
         made,
         "5" * 64,
         normal(body),
@@ -74,11 +74,11 @@ def test_nothing_that_an_agent_writes_ticks_a_box_hides_one_or_changes_a_field(
     made = suggestion(reasoning=reasoning, source_agent=agent, payload={"text": text}, path=path)
     data, body = written(made, SuggestionPreview(diff=diff, text=text))
     file = read_file(data)
-    assert (file.suggestion, file.shown, file.is_ticked) == (made, normal(body), False)
+    assert (file.suggestion, file.body, file.is_ticked) == (made, normal(body), False)
     ticked = read_file(
         data.replace(b"- [ ] approve\n- [ ] reject", b"- [x] approve\n- [ ] reject", 1)
     )
-    assert (ticked.suggestion, ticked.shown, ticked.approve, ticked.reject) == (
+    assert (ticked.suggestion, ticked.body, ticked.approve, ticked.reject) == (
         made,
         normal(body),
         True,

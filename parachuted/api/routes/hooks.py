@@ -89,7 +89,7 @@ class HookRoutes:
             body.event,
             vault=self._vault,
             at=self._clock(),
-            given=body.data,
+            values=body.data,
             only=body.hook,
         )
 

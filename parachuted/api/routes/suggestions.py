@@ -93,8 +93,8 @@ class SuggestionRoutes:
     async def one(self, id_: str) -> SuggestionDetail:
         """One suggestion, with its diff."""
         record = self._suggestions.record(id_)
-        listed, shown = self._listed(record.suggestion), record.shown
-        return SuggestionDetail(**_fields(listed), diff=shown.diff, text=shown.text)
+        listed, preview = self._listed(record.suggestion), record.preview
+        return SuggestionDetail(**_fields(listed), diff=preview.diff, text=preview.text)
 
     @post(f"/api/suggestions/{_ID}/approve", _MODULE, "write")
     async def approve(self, call: ApiCall) -> ListedSuggestion:
