@@ -12,6 +12,7 @@ import pytest
 from parachuted.bubbling import PendingChange, PendingChanges
 from parachuted.bubbling.pending_changes import ChangeEvaluator, Evaluation, WatchedChange
 from parachuted.bubbling.trie import WatchMatch
+from parachuted.bubbling.watches import store_texts
 from parachuted.events import Change
 from parachuted.state import open_state
 from parachuted.vault import Author, IndexEntry, ObjectStore, VaultPath, VaultRoot, digest_of
@@ -197,3 +198,11 @@ def test_the_new_text_is_kept_for_the_next_difference(
         on_disk,
         None,
     ]
+
+
+def test_a_text_too_large_to_keep_is_not_kept(tmp_path: Path, objects: ObjectStore):
+    large = b"x" * ((4 << 20) + 1)
+    texts = [(VaultPath("a.md"), digest_of(large), large), (VaultPath("b.md"), None, None)]
+    store_texts(VaultRoot(tmp_path), objects, texts)
+
+    assert digest_of(large) not in objects

@@ -5,6 +5,7 @@ damage.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.vault.author import Author
-from parachuted.vault.write_journal import RunSpending, WriteJournal
+from parachuted.vault.author import Author, Requester
+from parachuted.vault.write_journal import RunSpending, WriteJournal, new_id
 from parachuted.vault.write_records import Write
 
 NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
@@ -233,3 +234,24 @@ def test_a_file_found_garbled_while_in_use_is_set_aside_at_the_next_start(home, 
     fourth = WriteJournal(file)
     assert fourth.problem is None
     fourth.close()
+
+
+def test_authors_that_differ_in_their_caller_alone_are_the_same():
+    phone = Author(by="person", requester=Requester("api_key", "phone", "request-1"))
+
+    assert phone == Author(by="person")
+    assert phone != Author(by="person", run="r-1", requester=phone.requester)
+
+
+def test_an_id_says_what_it_names_and_when_it_was_made_and_is_the_only_one():
+    early = NOW.replace(microsecond=7_999)
+
+    assert re.fullmatch(r"r-20261121-231502-007-[0-9a-f]{4,}", new_id("r", early))
+    assert len({new_id("r", early) for _ in range(20)}) > 1
+
+
+def test_ids_sort_by_time():
+    steps = (0, 1, 999, 60_000, 86_400_000, 40 * 86_400_000)
+    ids = [new_id("r", NOW + timedelta(milliseconds=step)) for step in steps]
+
+    assert ids == sorted(ids)
