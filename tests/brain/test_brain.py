@@ -236,14 +236,8 @@ async def test_types_are_edited_as_a_file_and_all_else_in_it_stays(tmp_path: Pat
 async def test_the_default_types_are_there_without_a_file(empty_brain, tmp_path: Path):
     shown = await empty_brain.request("GET", "/types")
 
-    assert [one["name"] for one in shown] == [
-        "person",
-        "project",
-        "topic",
-        "resource",
-        "organization",
-        "event",
-    ]
+    names = ["person", "project", "topic", "resource", "organization", "event"]
+    assert [one["name"] for one in shown] == names
     await empty_brain.request("POST", "/types", body={"name": "recipe"})
     assert len(await empty_brain.tool("brain-types")) == 7
     assert (tmp_path / "Brain/types.yaml").read_text().count("folder:") == 7
@@ -320,13 +314,8 @@ async def test_what_an_entity_is_related_to_follows_the_files(small_brain, tmp_p
         ("Later", 3),
     ]
     graph = await small_brain.request("GET", "/graph")
-    assert {node["name"] for node in graph["nodes"]} == {
-        "Acme",
-        "Bo",
-        "Kim Lee",
-        "Later",
-        "Zoë Müller",
-    }
+    names = {node["name"] for node in graph["nodes"]}
+    assert names == {"Acme", "Bo", "Kim Lee", "Later", "Zoë Müller"}
     assert len(graph["edges"]) == 3
     assert "para:brain:kimkimkimkim" in {edge["target"] for edge in graph["edges"]}
 
@@ -372,12 +361,8 @@ async def test_a_context_holds_the_file_its_relations_and_recent_mentions(tmp_pa
         assert "- Daily/journals/2026-02-25.md: Kimmy left.\n" in text
         assert "Said in confidence" not in text
         found = await module.request("GET", "/context", query={"entity": "garden"})
-        assert [part["kind"] for part in found["parts"]] == [
-            "entity",
-            "related",
-            "instructions",
-            "mentions",
-        ]
+        kinds = [part["kind"] for part in found["parts"]]
+        assert kinds == ["entity", "related", "instructions", "mentions"]
         assert "Water it." in found["text"]
         small = await module.request(
             "GET", "/context", query={"entity": "kim", "max_tokens": "100"}
@@ -385,11 +370,10 @@ async def test_a_context_holds_the_file_its_relations_and_recent_mentions(tmp_pa
         assert small["truncated"] is False or small["tokens"] <= 100
 
 
-async def test_other_modules_and_apps_find_a_thing_by_its_id(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        api = module.interface("BrainInterface")
-        assert (await api.resolve("kimkimkimkim"))["match"]["path"] == KIM
-        assert [one["name"] for one in await api.search("Acme")] == ["Acme", "Kim Lee"]
+async def test_other_modules_and_apps_find_a_thing_by_its_id(small_brain):
+    api = small_brain.interface("BrainInterface")
+    assert (await api.resolve("kimkimkimkim"))["match"]["path"] == KIM
+    assert [one["name"] for one in await api.search("Acme")] == ["Acme", "Kim Lee"]
 
 
 async def test_a_question_is_answered_by_the_passage_that_fits(small_brain, tmp_path: Path):

@@ -25,12 +25,7 @@ async def test_a_conversation_begins_with_what_its_workspace_says(vault):
             **body,
             "slug": "my-garden",
             "description": "",
-            "capabilities": {
-                "mcps": ["brain"],
-                "skills": "none",
-                "agents": "all",
-                "plugins": "all",
-            },
+            "capabilities": {**body["capabilities"], "agents": "all", "plugins": "all"},
         }
         events = await ask(module, "Dig.", workspaceId="my-garden")
         run = runs.started[0]
