@@ -196,7 +196,7 @@ async def test_its_key_opens_its_own_services_alone(hosted, rig):
         }
         late = {"target": "/api/modules/daily/services/current_call", "call": "invented"}
         assert await host.call(HandlerCall("ask", late)) == 403
-        [(_, key)] = rig.ring._temporary
+        [key] = rig.ring._temporary
         assert rig.ring.keys == ()
         assert ("module daily", 200) in {(one.source_id, one.status) for one in rig.audit.events}
 
