@@ -93,7 +93,12 @@ def agents_trust(answer: Json, _options: Namespace) -> None:
     lambda options: _ask_agent(f"POST /api/agents/{quoted(options.agent, b'/')}/run", options),
     argument("agent", help="as `parachute agents list` names it"),
     argument("prompt", nargs="+", help="the question; - is stdin"),
-    argument("--folder", dest="working_directory", help="the folder of the vault to work in"),
+    argument(
+        "--folder",
+        dest="working_directory",
+        metavar="FOLDER",
+        help="the folder of the vault to work in",
+    ),
     _SESSION,
 )
 def agents_run(answer: Json, options: Namespace) -> None:
