@@ -332,17 +332,16 @@ async def _open_network(run: RequestedRun, sockets: Path) -> AsyncIterator[Proxy
         yield None
         return
 
-    async def allowed(_host: str, _port: int) -> str | None:
-        return f"{taint.why()}, so it may reach no network any more" if taint else None
-
-    async def beyond(host: str, port: int) -> str | None:
-        is_allowed = not taint and await run.guard.beyond("network", f"{host}:{port}")
-        return None if is_allowed else f"{grant.agent} was not granted {host}:{port}"
+    async def decide(host: str, port: int, objection: str | None) -> str | None:
+        if not taint and objection is not None:
+            is_allowed = await run.guard.beyond("network", f"{host}:{port}")
+            objection = None if is_allowed else f"{grant.agent} was not granted {host}:{port}"
+        return f"{taint.why()}, so it may reach no network any more" if taint else objection
 
     def reached(host: str) -> None:
         taint.read(f"an answer of {host}")
 
-    proxy = Proxy(grant.network, allowed=allowed, beyond=beyond, reached=reached)
+    proxy = Proxy(grant.network, decide=decide, reached=reached)
     loop = asyncio.get_running_loop()
     taint.at_first(lambda: loop.call_soon_threadsafe(partial(proxy.cut, but_answered=True)))
     async with open_proxy(sockets, proxy):

@@ -24,7 +24,7 @@ from parachuted.agents.sandbox.options import PROXY_SOCKET
 
 log = logging.getLogger(__name__)
 
-Allowed = Callable[[str, int], Awaitable[str | None]]
+Decide = Callable[[str, int, str | None], Awaitable[str | None]]
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 Connect = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 _HEAD_BYTES = 16 << 10
@@ -131,21 +131,19 @@ class _RefusedError(Exception):
 
 
 class Proxy:
-    """`allowed` may object to a listed host, `beyond` may let another one be reached."""
+    """`decide` has the last word on a host and its port, with what the list objects to them."""
 
     def __init__(
         self,
         network: Network,
         *,
         reached: Callable[[str], None],
-        allowed: Allowed | None = None,
-        beyond: Allowed | None = None,
+        decide: Decide | None = None,
         resolve: Resolve = resolve,
         connect: Connect = asyncio.open_connection,
         limits: ProxyLimits | None = None,
     ) -> None:
-        self._network, self._allowed, self._beyond = network, allowed, beyond
-        self._reached = reached
+        self._network, self._decide, self._reached = network, decide, reached
         self._resolve, self._connect, self._limits = resolve, connect, limits or ProxyLimits()
         self._open: dict[asyncio.StreamWriter, asyncio.Task[object] | None] = {}
         self._answered: set[asyncio.StreamWriter] = set()
@@ -191,9 +189,8 @@ class Proxy:
             raise _RefusedError(503, f"{most} connections are open already")
         target = await self._target(near)
         said = objection(self._network, target)
-        ask = self._allowed if said is None else self._beyond
-        if ask is not None:
-            said = await ask(target.host, target.port)
+        if self._decide is not None:
+            said = await self._decide(target.host, target.port, said)
         if said is not None:
             raise _RefusedError(403, said)
         far, out = await self._reach(target)

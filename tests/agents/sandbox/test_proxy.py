@@ -181,36 +181,26 @@ async def test_a_public_address_that_is_this_machines_own_is_refused(world, tmp_
         )
 
 
-async def test_who_has_more_to_say_than_the_list_is_asked_each_time(world, tmp_path):
-    objections = [None, "this run has read text of strangers"]
+async def test_who_has_the_last_word_is_asked_each_time_with_what_the_list_objects(world, tmp_path):
+    asked = []
 
-    async def allowed(host, port):
-        assert (host, port) == ("example.org", 443)
-        return objections.pop(0)
+    async def decide(host, port, objection):
+        asked.append((host, port, objection is None))
+        return "this run has read text of strangers" if len(asked) > 2 else None
 
-    async with proxy(world, tmp_path, allowed=allowed):
-        async with tunnel(tmp_path):
-            pass
+    async with proxy(world, tmp_path, decide=decide):
+        for host in ("example.org", "other.example"):
+            async with tunnel(tmp_path, f"{host}:443"):
+                pass
         assert "has read text of strangers" in await ask(
             tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n"
         )
 
-
-async def test_a_person_may_let_a_host_be_reached_that_is_not_on_the_list(world, tmp_path):
-    asked = []
-
-    async def beyond(host, port):
-        asked.append((host, port))
-        return None if host == "other.example" else "nobody said yes"
-
-    async with proxy(world, tmp_path, beyond=beyond):
-        async with tunnel(tmp_path, "other.example:443"):
-            pass
-        assert "nobody said yes" in await ask(
-            tmp_path, b"CONNECT evil.example:443 HTTP/1.1\r\n\r\n"
-        )
-
-    assert asked == [("other.example", 443), ("evil.example", 443)]
+    assert asked == [
+        ("example.org", 443, True),
+        ("other.example", 443, False),
+        ("example.org", 443, True),
+    ]
 
 
 async def test_connections_bytes_and_silence_are_bounded(world, tmp_path):
