@@ -328,7 +328,7 @@ async def test_entities_are_listed_by_a_part_of_a_name_and_twins_in_pairs(
         every = await module.request("GET", "/entities", query={"limit": "2", "offset": "1"})
         assert [one["name"] for one in every["results"]] == ["Kim Lee", "Lee Kim"]
         assert every["count"] == 4
-        with pytest.raises(ParachuteError, match="offset: Input should be less"):
+        with pytest.raises(ParachuteError, match=r"offset: .*less than"):
             await module.request("GET", "/entities", query={"offset": "9" * 30})
         query = {"q": "MULLER", "type": "person"}
         (found,) = (await module.request("GET", "/entities", query=query))["results"]

@@ -58,7 +58,7 @@ async def test_created_at_keeps_its_offset(tmp_path: Path, layout: str, at: str,
 
 
 async def test_an_offset_beyond_all_numbers_is_refused(journal):
-    with pytest.raises(ParachuteError, match="offset: Input should be less"):
+    with pytest.raises(ParachuteError, match=r"offset: .*less than"):
         await journal.request("GET", "/entries", query={"offset": "9" * 30})
 
 
