@@ -107,7 +107,7 @@ def _messages(notes: Sequence[MadeNote]) -> Iterator[str]:
     chance = random.Random(13)  # noqa: S311  generated text needs no secrecy
     for number in range(_MESSAGES):
         note = chance.choice(notes)
-        word = chance.choice([one for one in note.text.split() if len(one) >= _LONG] or ["tea"])
+        word = chance.choice([part for part in note.text.split() if len(part) >= _LONG] or ["tea"])
         yield _SAID[number % len(_SAID)].format(name=note.name, word=word)
 
 

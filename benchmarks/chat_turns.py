@@ -67,13 +67,13 @@ async def _measured(process: Process) -> list[Figure]:
     async with aiohttp.ClientSession(url, timeout=timeout) as client:
         await _install(client)
         cold = await _turn(client, "Begin.", None)
-        warm = [await _turn(client, f"Go on {one}.", cold.session) for one in range(_WARM)]
-        fresh = [await _turn(client, f"Begin again {one}.", None) for one in range(_NEW)]
+        warm = [await _turn(client, f"Go on {index}.", cold.session) for index in range(_WARM)]
+        fresh = [await _turn(client, f"Begin again {index}.", None) for index in range(_NEW)]
         before, began = process.memory_mb(), time.perf_counter()
         async with asyncio.TaskGroup() as group:
             asked = [
-                group.create_task(_turn(client, f"Number {one}.", None), name=f"turn {one}")
-                for one in range(_AT_ONCE)
+                group.create_task(_turn(client, f"Number {index}.", None), name=f"turn {index}")
+                for index in range(_AT_ONCE)
             ]
         took, grown = time.perf_counter() - began, process.memory_mb() - before
     whole = sum(one.result().is_whole for one in asked)

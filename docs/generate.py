@@ -143,11 +143,15 @@ def _commands() -> str:
 
 
 def _command(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
-    options = [one for one in parser._actions if not isinstance(one, argparse._SubParsersAction)]  # noqa: SLF001  argparse has no public list
+    options = [
+        action
+        for action in parser._actions  # noqa: SLF001  argparse has no public list
+        if not isinstance(action, argparse._SubParsersAction)  # noqa: SLF001  the same
+    ]
     shown = [
-        one
-        for one in options
-        if one.help != argparse.SUPPRESS and one.dest not in {"help", "version"}
+        option
+        for option in options
+        if option.help != argparse.SUPPRESS and option.dest not in {"help", "version"}
     ]
     if parser.get_default("run"):
         yield f"## `{name}`\n"
@@ -222,8 +226,14 @@ def _call(openapi: Mapping[str, Any], name: str, call: Mapping[str, Any]) -> Ite
     yield f"### `{name}`\n"
     yield "  \n".join(filter(None, [_text(call["summary"]), _scope(call)])) + "\n"
     rows = [
-        (one["name"], f"in {one['in']}", one["schema"], one["required"], one.get("description", ""))
-        for one in call.get("parameters", [])
+        (
+            parameter["name"],
+            f"in {parameter['in']}",
+            parameter["schema"],
+            parameter["required"],
+            parameter.get("description", ""),
+        )
+        for parameter in call.get("parameters", [])
     ]
     body = _resolve(
         openapi,

@@ -237,7 +237,7 @@ def _error(refusal: ApiRefusal) -> dict[str, object]:
 
 def _message(reply: Reply, *, number: int, asked: Mapping[str, object]) -> dict[str, object]:
     tools = asked.get("tools")
-    names = [str(one["name"]) for one in tools] if isinstance(tools, list) else []
+    names = [str(tool["name"]) for tool in tools] if isinstance(tools, list) else []
     content = [
         _text_block(block)
         if isinstance(block, Text)

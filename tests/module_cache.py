@@ -48,5 +48,7 @@ def _compiled(source: bytes) -> CodeType:
 
 def _placed(code: CodeType, path: str) -> CodeType:
     """The same code of a file at that path."""
-    inner = (_placed(one, path) if isinstance(one, CodeType) else one for one in code.co_consts)
+    inner = (
+        _placed(const, path) if isinstance(const, CodeType) else const for const in code.co_consts
+    )
     return code.replace(co_filename=path, co_consts=tuple(inner))

@@ -257,7 +257,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
     parser.add_argument("words", nargs="*", help="try those whose names hold one of these words")
     words = parser.parse_args().words
-    chosen = [one for one in MUTATIONS if not words or any(word in one.name for word in words)]
+    chosen = [
+        mutation
+        for mutation in MUTATIONS
+        if not words or any(word in mutation.name for word in words)
+    ]
     if not chosen:
         parser.error(f"no name holds {' or '.join(words)}")
     failed = 0

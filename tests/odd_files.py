@@ -134,4 +134,8 @@ def state_of(path: Path) -> tuple[int, object]:
 
 def mistakes_in(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was read and failed by the module's own fault."""
-    return [one.getMessage() for one in caplog.records if one.name == "parachuted.modules.results"]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "parachuted.modules.results"
+    ]

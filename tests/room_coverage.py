@@ -86,8 +86,8 @@ def main() -> None:
     with _COVERAGE.collect():
         for room in sorted(ROOMS):
             found = importlib.import_module(f"parachuted.{room}")
-            for one in pkgutil.walk_packages(found.__path__, f"{found.__name__}."):
-                importlib.import_module(one.name)
+            for package in pkgutil.walk_packages(found.__path__, f"{found.__name__}."):
+                importlib.import_module(package.name)
     _COVERAGE.save()
 
 

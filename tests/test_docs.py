@@ -105,7 +105,7 @@ def test_every_call_command_setting_and_event_is_in_the_references():
         re.findall(r"^## `parachute (.+)`$", reference["commands.md"], re.MULTILINE)
     ) == commands_of(make_parser())
     assert re.findall(r"^\| `([\w.]+)`", reference["settings.md"], re.MULTILINE) == [
-        one[0] for one in describe_settings()
+        setting[0] for setting in describe_settings()
     ]
     official = [
         event

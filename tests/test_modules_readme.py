@@ -79,17 +79,17 @@ def test_what_is_inside_a_method_is_reported_and_nothing_else():
 
 def test_every_field_of_the_manifest_is_reported_and_whether_it_is_needed():
     needed = {
-        one.name
-        for one in fields(Manifest)
-        if one.default is MISSING and one.default_factory is MISSING
+        field.name
+        for field in fields(Manifest)
+        if field.default is MISSING and field.default_factory is MISSING
     }
 
     assert [row[0].strip("`") for row in table("field")] == [
-        *(one.name for one in fields(Manifest) if one.name in {"name", "version", "module"}),
+        *(field.name for field in fields(Manifest) if field.name in {"name", "version", "module"}),
         *(
-            one.name
-            for one in fields(Manifest)
-            if one.name not in {"name", "version", "module", "notes"}
+            field.name
+            for field in fields(Manifest)
+            if field.name not in {"name", "version", "module", "notes"}
         ),
     ]
     assert {row[0].strip("`") for row in table("field") if row[1] == "yes"} == needed
@@ -100,7 +100,7 @@ def test_every_field_of_the_manifest_is_reported_and_whether_it_is_needed():
     [("field of `AgentConfig`", AgentConfig), ("field of `SandboxConfig`", SandboxConfig)],
 )
 def test_every_field_of_an_agent_is_reported(head, kind):
-    assert named(head) == [one.name for one in fields(kind)]
+    assert named(head) == [field.name for field in fields(kind)]
 
 
 def test_every_call_of_the_vault_is_reported_with_its_parameters():

@@ -89,9 +89,9 @@ def entries(job: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 ENTRIES = [
-    pytest.param(name, one, id="-".join([name, *one.values()]))
+    pytest.param(name, entry, id="-".join([name, *entry.values()]))
     for name, job in JOBS
-    for one in entries(job)
+    for entry in entries(job)
 ]
 
 

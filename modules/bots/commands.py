@@ -180,7 +180,7 @@ def _readable(folders: Any, tools: Any) -> str:  # noqa: ANN401  as a session's 
     found = ["these folders"] if folders is None or folders else []
     asked = [one for one in READING if tools is None or one in tools]
     modules = dict.fromkeys(one.partition("-")[0].title() for one in asked)
-    found += [f"what {one} finds in the notes" for one in modules]
+    found += [f"what {module} finds in the notes" for module in modules]
     return " and ".join(found) or "no notes"
 
 

@@ -129,7 +129,7 @@ class Incoming:
         """All but `done`, as JSON."""
         found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "done"}
         found["quote"] = None if self.quote is None else asdict(self.quote)
-        found["attachments"] = [asdict(one) for one in self.attachments]
+        found["attachments"] = [asdict(attachment) for attachment in self.attachments]
         return found
 
     def clean(self) -> Incoming:

@@ -226,13 +226,15 @@ class Conversations:
     async def _attachments(self, incoming: Incoming, answer: Answer) -> list[dict[str, str]]:
         found, refused = list[dict[str, str]](), list[str]()
         largest = self._connector.limits.largest_file
-        for one in incoming.attachments:
-            if one.size is not None and one.size > largest:
-                refused.append(f"{one.name} is larger than {largest >> 20} MB and was left out.")
+        for attachment in incoming.attachments:
+            if attachment.size is not None and attachment.size > largest:
+                refused.append(
+                    f"{attachment.name} is larger than {largest >> 20} MB and was left out."
+                )
                 continue
-            content = await patient(lambda one=one: self._connector.fetch(one))  # type: ignore[misc]
+            content = await patient(lambda attachment=attachment: self._connector.fetch(attachment))  # type: ignore[misc]
             data = base64.b64encode(content).decode()
-            found.append({"fileName": one.name, "base64Data": data})
+            found.append({"fileName": attachment.name, "base64Data": data})
         if refused:
             await answer.note("\n".join(refused))
         return found
@@ -264,7 +266,7 @@ class Conversations:
         if not paths:
             return
         folders = await self._folders(update)
-        for number, path in enumerate(one for one in paths if one.startswith(folders)):
+        for number, path in enumerate(path for path in paths if path.startswith(folders)):
             content, findings = b"", list[Finding]()
             with reading(path, findings):
                 content = await self._module.vault.read_bytes(path)
@@ -281,8 +283,8 @@ class Conversations:
         folders = (session["metadata"].get("permissions") or {}).get("allowed_folders") or ()
         most = self._file.present.limit_of(update.platform, update.incoming)["permissions"]
         if most is not None and most["allowed_folders"] is not None:
-            folders = [one for one in folders if one in most["allowed_folders"]]
-        return tuple(f"{one.strip('/')}/".removeprefix("/") for one in folders)
+            folders = [folder for folder in folders if folder in most["allowed_folders"]]
+        return tuple(f"{folder.strip('/')}/".removeprefix("/") for folder in folders)
 
     def tools_in(self, incoming: Incoming) -> list[str] | None:
         """The modules' tools that a chat is limited to; None: it is not."""
@@ -327,7 +329,7 @@ class Conversations:
             if incoming.chat_type == "dm" and change:  # a group is not shown what notes say
                 lines = note.text[change.body : change.end].strip().splitlines()
                 if not str(note.frontmatter.get("path")).startswith(folders):
-                    lines = [one for one in lines if _NEW_LINE.match(one)]  # no more of the note
+                    lines = [line for line in lines if _NEW_LINE.match(line)]  # no more of the note
                 text = "\n".join([text, "", *lines])
         update.session_id = ""
         shown = split(text, longest, self._connector.size)[0]

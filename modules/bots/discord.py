@@ -238,7 +238,7 @@ class DiscordConnector(Connector):
             _log.warning("something that Discord sent cannot be read", extra={"event": name})
             return
         if left & {*self._memory.servers}:
-            self._memory.servers = [one for one in self._memory.servers if one not in left]
+            self._memory.servers = [server for server in self._memory.servers if server not in left]
             await self._save()
         for channel, server, since in behind:
             for one in await self._missed(channel, server, since):
@@ -274,7 +274,7 @@ class DiscordConnector(Connector):
         asked = self._rest.fetch_messages(int(channel), after=since).limit(_MOST_MISSED)
         try:
             messages = await self._ask(asked)
-            found = [self._reader.message(one, server) for one in messages]
+            found = [self._reader.message(message, server) for message in messages]
         except (RetryLaterError, CredentialsError):
             raise
         except (ConnectorError, *ODD):  # such as a channel that the bot may not read
@@ -315,8 +315,8 @@ class DiscordConnector(Connector):
         added, own = hikari.AuditLogEventType.BOT_ADD, list[hikari.AuditLogEntry]()
         try:
             logs = await self._ask(self._rest.fetch_audit_log(server, event_type=added).limit(1))
-            entries = [one for log in logs for one in log.entries.values()]
-            own = [one for one in entries if one.target_id == self._reader.own]
+            entries = [entry for log in logs for entry in log.entries.values()]
+            own = [entry for entry in entries if entry.target_id == self._reader.own]
         except (RetryLaterError, CredentialsError):
             raise
         except ConnectorError:

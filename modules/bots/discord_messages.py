@@ -36,7 +36,7 @@ class Reader:
                 found = [self._edited(read.deserialize_partial_message(payload))]
             case "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK":
                 ids = list(payload["ids"]) if "ids" in payload else [payload["id"]]
-                found = [_deleted(payload, str(int(one))) for one in ids]
+                found = [_deleted(payload, str(int(entry_id))) for entry_id in ids]
             case "INTERACTION_CREATE" if (
                 payload["type"] == hikari.InteractionType.MESSAGE_COMPONENT
             ):
@@ -73,7 +73,7 @@ class Reader:
             text=text,
             is_addressed=is_addressed,
             quote=quote,
-            attachments=tuple(_attachment(one) for one in files),
+            attachments=tuple(_attachment(file) for file in files),
             problem=problem,
             parent_id=str(server or ""),
         )
@@ -133,7 +133,7 @@ def _deleted(payload: Mapping[str, Any], message_id: str) -> Incoming:
 
 
 def _words(said: hikari.PartialMessage) -> str:
-    words = [said.content or "", *(one.content or "" for one in said.message_snapshots)]
+    words = [said.content or "", *(snapshot.content or "" for snapshot in said.message_snapshots)]
     return "\n".join(filter(None, words)) or "(a message without words)"
 
 

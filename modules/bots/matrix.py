@@ -190,7 +190,7 @@ class MatrixConnector(Connector):
         """The events of a room, and those that a long absence left out; of a new room those since
         the invitation.
         """
-        events = [dict(one.source) for one in timeline.events]
+        events = [dict(event.source) for event in timeline.events]
         ours = [at for at, one in enumerate(events) if self._is_own_membership(one, "invite")]
         ours += [at for at, one in enumerate(events) if self._is_own_membership(one, "join")]
         if ours:
@@ -333,7 +333,7 @@ class MatrixConnector(Connector):
     def _names(self, room: nio.MatrixRoom) -> list[str]:
         own = self._client.user_id
         names = [own, room.user_name(own), own.partition(":")[0]]
-        return sorted({one for one in names if one}, key=len, reverse=True)
+        return sorted({name for name in names if name}, key=len, reverse=True)
 
     async def _send(self, room_id: str, kind: str, content: dict[str, Any], key: str) -> str:
         sent = await self._ask(

@@ -120,8 +120,8 @@ class BotsModule(BotRoutes):
             return
         made = await asyncio.to_thread(connector_class, platform)
         if any(
-            not (one.is_optional or settings.credentials.get(one.name))
-            for one in fields_of(platform)
+            not (field.is_optional or settings.credentials.get(field.name))
+            for field in fields_of(platform)
         ):
             add = f"`parachute bots add {platform} - < token.txt` gives it one"
             raise CredentialsError(f"its token is not here; {add}")

@@ -75,7 +75,9 @@ class Pairing:
 
     async def pending(self) -> list[PairingRequest]:
         at = self._clock()
-        return [one for one in await self._store.pairings() if _age(one, at) < _GOOD_FOR_S]
+        return [
+            pairing for pairing in await self._store.pairings() if _age(pairing, at) < _GOOD_FOR_S
+        ]
 
     async def take(self, name: str) -> PairingRequest:
         """The request with that code or `platform:sender`, which is answered now. NotFoundError."""

@@ -306,12 +306,15 @@ class BotRoutes(ChatRoutes):
             raise EditRefusedError("the token is empty")
         said = {"homeserver_url": homeserver_url, "user_id": user_id, "token": token.strip()}
         fields = fields_of(platform)
-        secret = next(one.name for one in fields if one.is_secret)
+        secret = next(field.name for field in fields if field.is_secret)
         present = self.file.platform(platform) or PlatformSettings()
         credentials = {
-            one.name: said.get(one.name) or present.credentials.get(one.name, "") for one in fields
+            field.name: said.get(field.name) or present.credentials.get(field.name, "")
+            for field in fields
         } | {secret: token.strip()}
-        missing = [one.name for one in fields if not credentials[one.name] and not one.is_optional]
+        missing = [
+            field.name for field in fields if not credentials[field.name] and not field.is_optional
+        ]
         if missing:
             options = " ".join(f"--{name.replace('_', '-')}" for name in missing)
             raise EditRefusedError(f"a bot on {platform} needs {options} too")
@@ -357,8 +360,10 @@ class BotRoutes(ChatRoutes):
     async def _check(self, platform: str, said: dict[str, Any]) -> None:
         """Raises ConnectorError: a new token is not taken, or the bot cannot be started so."""
         held, fields = self._changed(platform, said).credentials, fields_of(platform)
-        has_token = any(said.get(one.name) for one in fields if one.is_secret)
-        missing = [one.name for one in fields if not (one.is_optional or held.get(one.name))]
+        has_token = any(said.get(field.name) for field in fields if field.is_secret)
+        missing = [
+            field.name for field in fields if not (field.is_optional or held.get(field.name))
+        ]
         if missing and (has_token or said.get("enabled")):
             raise ConnectorError(f"{' and '.join(missing)} is missing")
         if has_token:
@@ -366,7 +371,7 @@ class BotRoutes(ChatRoutes):
 
     def _changed(self, platform: str, said: dict[str, Any]) -> PlatformSettings:
         """The settings with these changes, which are not kept yet."""
-        fields = {one.name: one for one in fields_of(platform)}
+        fields = {field.name: field for field in fields_of(platform)}
         settings = self.file.platform(platform) or PlatformSettings(enabled=False)
         held, known = settings.credentials, settings.users
         new = {
@@ -374,11 +379,11 @@ class BotRoutes(ChatRoutes):
             for name, one in fields.items()
             if said.get(name) or (one.is_optional and said.get(name) == "")
         }
-        kept = [one for one in fields.values() if not one.is_secret and one.takes_token]
+        kept = [field for field in fields.values() if not field.is_secret and field.takes_token]
         if any(held.get(one.name, "") != new[one.name] for one in kept if one.name in new):
             # a token is sent to no address but the one that it was entered with
-            new = {one.name: "" for one in fields.values() if one.is_secret} | new
-        allowed = [str(one) for one in said.get("allowed_users", known)]
+            new = {field.name: "" for field in fields.values() if field.is_secret} | new
+        allowed = [str(user) for user in said.get("allowed_users", known)]
         plain = {"enabled", "dm_trust_level", "group_trust_level", "response_mode"}
         return replace(
             settings,
@@ -407,7 +412,7 @@ class BotRoutes(ChatRoutes):
     def _config(self, platform: str) -> PlatformConfig:
         settings = self.file.platform(platform) or PlatformSettings(enabled=False)
         fields = fields_of(platform)
-        secrets = {one.name for one in fields if one.is_secret}
+        secrets = {field.name for field in fields if field.is_secret}
         return {
             "enabled": settings.enabled,
             "has_token": any(settings.credentials.get(name) for name in secrets),
@@ -417,7 +422,7 @@ class BotRoutes(ChatRoutes):
             "response_mode": settings.response_mode,
             "allowed_users": [*settings.users],
             "users": {user_id: one.name for user_id, one in settings.users.items()},
-            "fields": [asdict(one) for one in fields],
+            "fields": [asdict(field) for field in fields],
             "problem": lacking(platform),
             "homeserver_url": settings.credentials.get("homeserver_url", ""),
             "user_id": settings.credentials.get("user_id", ""),

@@ -54,7 +54,7 @@ def _cut(head: str, rest: str, longest: int, size: Callable[[str], int]) -> int:
     least = int(low * _LEAST)
     for place, pattern in enumerate(_BREAKS):
         ends = [found.end() for found in pattern.finditer(rest, 0, low)]
-        for end in reversed([one for one in ends if one > least][-50:]):
+        for end in reversed([end for end in ends if end > least][-50:]):
             if place or not _open_fence(head + rest[:end]):
                 return end
     return low

@@ -154,7 +154,7 @@ class Brain:
         results = [
             rows.recalled_row(view.index.at(one.path), one) for one in wanted if one.path in seen
         ]
-        matches = sum(one["is_match"] for one in results)
+        matches = sum(result["is_match"] for result in results)
         return rows.Recollection(query=query, results=results, count=len(results), matches=matches)
 
     @interface("BrainInterface")
@@ -331,14 +331,14 @@ class Brain:
         found = await self.store.read(await self._meant(entity))
         return [
             rows.FactRow(
-                text=one.text,
-                section=one.section,
-                since=one.period.since,
-                until=one.period.until,
-                line=one.line,
+                text=fact.text,
+                section=fact.section,
+                since=fact.period.since,
+                until=fact.period.until,
+                line=fact.line,
             )
-            for one in found.facts
-            if day is None or one.period.holds(day)
+            for fact in found.facts
+            if day is None or fact.period.holds(day)
         ]
 
     @interface("BrainInterface")

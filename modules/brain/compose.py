@@ -56,13 +56,15 @@ def key_lines(key: str, value: Json) -> list[str]:
 def relationship_lines(relationships: Json) -> list[str]:
     """Items of `## Relationships`, from lines or mappings of `target` and `label`."""
     found: list[str] = []
-    for one in relationships if isinstance(relationships, list | tuple) else ():
-        if isinstance(one, str) and one.strip():
-            line = " ".join(one.split()).removeprefix("- ")
+    for relationship in relationships if isinstance(relationships, list | tuple) else ():
+        if isinstance(relationship, str) and relationship.strip():
+            line = " ".join(relationship.split()).removeprefix("- ")
             found.append(f"- {line}" if "[[" in line else f"- [[{line}]]")
-        elif isinstance(one, Mapping) and isinstance(one.get("target"), str):
-            label = one.get("label")
-            found.append(link_line(str(one["target"]), label if isinstance(label, str) else ""))
+        elif isinstance(relationship, Mapping) and isinstance(relationship.get("target"), str):
+            label = relationship.get("label")
+            found.append(
+                link_line(str(relationship["target"]), label if isinstance(label, str) else "")
+            )
     return found
 
 
@@ -94,7 +96,7 @@ def merged(keep: tuple[Entity, Note], other: tuple[Entity, Note]) -> list[NoteEd
     """What the file of `keep` takes over: all that it does not say itself."""
     (main, note), (gone, gone_note) = keep, other
     edits: list[NoteEdit] = [
-        SetKey("aliases", union(main.aliases, [one for one in gone.names if one != main.name]))
+        SetKey("aliases", union(main.aliases, [name for name in gone.names if name != main.name]))
     ]
     if set(gone.tags) - set(main.tags):
         edits.append(SetKey("tags", union(main.tags, gone.tags)))

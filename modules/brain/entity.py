@@ -195,13 +195,13 @@ def read_entity(
 
 def contradictions(facts: Iterable[Fact]) -> Iterator[tuple[Fact, Fact]]:
     current: dict[str, Fact] = {}
-    for one in facts:
-        found = _FIELD.fullmatch(one.text) if one.section == _FACTS else None
-        if found is None or one.period.until is not None:
+    for fact in facts:
+        found = _FIELD.fullmatch(fact.text) if fact.section == _FACTS else None
+        if found is None or fact.period.until is not None:
             continue
-        other = current.setdefault(found[1].casefold(), one)
-        if other.text != one.text:
-            yield other, one
+        other = current.setdefault(found[1].casefold(), fact)
+        if other.text != fact.text:
+            yield other, fact
 
 
 def retyped(entity: Entity, types: Mapping[str, str]) -> Entity:

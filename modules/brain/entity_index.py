@@ -266,10 +266,10 @@ def _sameness(entity: Entity, text: str, folded: str) -> tuple[float, str]:
 def listed(entities: Iterable[Entity], kind: str | None, part: str = "") -> list[Entity]:
     wanted = fold_name(part)
     found = [
-        one
-        for one in entities
-        if (not kind or one.type == kind)
-        and (not wanted or any(wanted in fold_name(name) for name in one.names))
+        entity
+        for entity in entities
+        if (not kind or entity.type == kind)
+        and (not wanted or any(wanted in fold_name(name) for name in entity.names))
     ]
     return sorted(found, key=lambda one: (one.name.casefold(), one.path))
 
@@ -328,7 +328,7 @@ def find_twins(index: EntityIndex) -> Iterator[tuple[Entity, Entity]]:
     """Two of one type that are called the same, each with the first of that name."""
     first: dict[tuple[str, str], Entity] = {}
     for entity in index:
-        for name in {stem(one) for one in (entity.name, *entity.aliases)} - {""}:
+        for name in {stem(alias) for alias in (entity.name, *entity.aliases)} - {""}:
             other = first.setdefault((entity.type, name), entity)
             if other is not entity:
                 yield entity, other

@@ -116,8 +116,8 @@ class _Scan:
             return None
         if self._runs is None:
             self._runs = {}
-            for one in _TICKS.finditer(text, here):
-                self._runs.setdefault(len(one[0]), []).append(one.start())
+            for match in _TICKS.finditer(text, here):
+                self._runs.setdefault(len(match[0]), []).append(match.start())
         places = self._runs.get(len(mark), [])
         index = bisect_left(places, here + len(mark))
         if index < len(places) and places[index] < self._paragraph_end(here):
@@ -125,9 +125,9 @@ class _Scan:
         return None
 
     def _after_fence(self, mark: str, at: int) -> int:
-        for one in _FENCE_END.finditer(self._text, at):
-            if one[1].startswith(mark):
-                return one.end()
+        for match in _FENCE_END.finditer(self._text, at):
+            if match[1].startswith(mark):
+                return match.end()
         return len(self._text)
 
     def _aside(self, here: int, mark: str) -> tuple[int, int] | None:

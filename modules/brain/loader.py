@@ -208,9 +208,9 @@ class Loader:
             return
         async with self._reading:
             view.types = types
-            for one in view.index.files:
-                other = retyped(one, types.by_folder)
-                if other is not one:
+            for file in view.index.files:
+                other = retyped(file, types.by_folder)
+                if other is not file:
                     view.index.put(other)
 
     async def _look(self, path: str) -> None:
@@ -244,7 +244,7 @@ class Loader:
         return found
 
     async def _keep(self, texts: Sequence[_Text], paths: Iterable[str] = ()) -> None:
-        gone = set(paths) - {one.path for one in texts}
+        gone = set(paths) - {text.path for text in texts}
         if texts or gone:
             await asyncio.to_thread(self._index_texts, texts, gone)
             self.has_new_texts.set()
@@ -254,9 +254,14 @@ class Loader:
         with recall.batch():
             for path in gone:
                 recall.remove(path)
-            for one in texts:
+            for text in texts:
                 recall.put(
-                    one.path, one.title, one.besides, one.body, one.digest, is_entity=one.is_entity
+                    text.path,
+                    text.title,
+                    text.besides,
+                    text.body,
+                    text.digest,
+                    is_entity=text.is_entity,
                 )
 
 

@@ -359,7 +359,7 @@ def _name(key: str, written: str, *, is_own: bool) -> _Name | None:
 
 def _is_acronym(written: str) -> bool:
     letters = [one for one in written if one.isalpha()]
-    return len(letters) > 1 and all(one.isupper() for one in letters)
+    return len(letters) > 1 and all(letter.isupper() for letter in letters)
 
 
 def _first(name: _Name) -> str:

@@ -426,7 +426,7 @@ class BrainModule(Module):
         return await self.brain.types()
 
     async def _type(self, name: str) -> rows.TypeShown:
-        return next(one for one in await self.brain.types() if one["name"] == name)
+        return next(type_ for type_ in await self.brain.types() if type_["name"] == name)
 
     async def _shown(self, spelling: str) -> dict[str, Json]:
         store = self.brain.store

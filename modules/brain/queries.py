@@ -56,20 +56,20 @@ def _whole(text: str) -> list[SavedQuery]:
 
 def with_query(text: str, new: SavedQuery) -> tuple[str, str]:
     queries = _whole(text)
-    taken = {one.id for one in queries}
+    taken = {query.id for query in queries}
     if not new.id:
         stem = re.sub(r"[^a-z0-9]+", "-", new.name.lower()).strip("-")[:60] or "query"
         number = 1
         while (found := stem if number == 1 else f"{stem}-{number}") in taken:
             number += 1
         new = new.model_copy(update={"id": found})
-    others = [new if one.id == new.id else one for one in queries]
+    others = [new if query.id == new.id else query for query in queries]
     return _written(others if new.id in taken else [*others, new]), new.id
 
 
 def without_query(text: str, query_id: str) -> str:
     queries = _whole(text)
-    others = [one for one in queries if one.id != query_id]
+    others = [query for query in queries if query.id != query_id]
     if len(others) == len(queries):
         raise NotFoundError(f"There is no query {query_id[:80]}.")
     return _written(others)

@@ -161,7 +161,7 @@ class RecallSearch:
 
     def _by_rank(self, terms: Iterable[Term], wanted: set[int], end: int) -> Iterator[int]:
         """Those that are called so come first; of very many only the first are ranked."""
-        asked = " AND ".join(one.word.asked for one in terms)
+        asked = " AND ".join(term.word.asked for term in terms)
         seen: set[int] = set()
         for match in (f"{{title aliases}} : ({asked})", asked):
             ranked_rows = self._database.execute(
@@ -229,8 +229,11 @@ def _candidate(row: int, title: str, aliases: str, body: str, stems: Stems) -> _
 
 def _found(candidates: Sequence[_Candidate], stems: Stems) -> list[Found]:
     """By how much of the question it holds in all, in one passage, and how often."""
-    usual = sum(one.length for one in candidates) / len(candidates)
-    ranks = [relevance(one.counts, stems.weights, one.length / usual) for one in candidates]
+    usual = sum(candidate.length for candidate in candidates) / len(candidates)
+    ranks = [
+        relevance(candidate.counts, stems.weights, candidate.length / usual)
+        for candidate in candidates
+    ]
     top = max(ranks) or 1.0
     found = []
     for one, rank in zip(candidates, ranks, strict=True):

@@ -189,7 +189,7 @@ def _key_edits(note: Note, keys: Mapping[str, Json]) -> Iterable[NoteEdit]:
 
 
 def _name_edit(note: Note, name: str) -> NoteEdit:
-    title = next((one for one in note.sections if one.level == 1), None)
+    title = next((section for section in note.sections if section.level == 1), None)
     if "name" not in note.frontmatter and title is not None and title.heading:
         at = note.text.find(title.heading, title.start, title.body)
         if at >= 0 and "\n" not in name:
@@ -198,7 +198,7 @@ def _name_edit(note: Note, name: str) -> NoteEdit:
 
 
 def _body_edit(note: Note, body: str) -> NoteEdit:
-    title = next((one for one in note.sections if one.level == 1), None)
+    title = next((section for section in note.sections if section.level == 1), None)
     start = title.body if title is not None else note.body_start
     ending = "\r\n" if "\r\n" in note.text else "\n"
     return ReplaceSpan(start, len(note.text), f"{ending}{body.strip()}{ending}")

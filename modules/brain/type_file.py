@@ -203,7 +203,7 @@ def make_type(
 
 
 def whole_file(types: Iterable[EntityType]) -> str:
-    return "types:\n" + "".join(_block(one, "  ", "\n") for one in types)
+    return "types:\n" + "".join(_block(type_, "  ", "\n") for type_ in types)
 
 
 def with_type(text: str, new: EntityType) -> str:
@@ -270,7 +270,10 @@ def _fields(
     pairs: Iterable[tuple[object, Json]] = (
         fields.items()
         if isinstance(fields, Mapping)
-        else ((one.get("name"), one) if isinstance(one, Mapping) else (one, None) for one in fields)
+        else (
+            (field.get("name"), field) if isinstance(field, Mapping) else (field, None)
+            for field in fields
+        )
     )
     for name, spec in pairs:
         if not isinstance(name, str) or not name.strip() or "\n" in name:
@@ -293,7 +296,7 @@ def _field(name: str, spec: Mapping[str, Json], of: str, problems: list[str]) ->
         name=name,
         type=kind,
         required=str(spec.get("required", "")).lower() in {"true", "yes", "1"},
-        values=tuple(str(one) for one in values if isinstance(one, str | int | float))
+        values=tuple(str(value) for value in values if isinstance(value, str | int | float))
         if isinstance(values, list | tuple)
         else None,
         link_type=_word(spec.get("link_type")) or None,

@@ -120,7 +120,7 @@ def fold_name(text: str) -> str:
     """A name without what does not matter: letter case, accents, and what stands between words."""
     if not text.isascii():
         parts = unicodedata.normalize("NFKD", text)
-        text = "".join(one for one in parts if not unicodedata.combining(one))
+        text = "".join(part for part in parts if not unicodedata.combining(part))
     return _NO_WORD.sub(" ", text.casefold()).strip()
 
 

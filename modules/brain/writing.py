@@ -103,8 +103,10 @@ class Writer:
 
         def related(note: Note) -> NoteRevision:
             is_linked = any(
-                _meant(view, one.target) == target.path and one.text and says in {"", one.label}
-                for one in read_note(note, view.types).relationships
+                _meant(view, relationship.target) == target.path
+                and relationship.text
+                and says in {"", relationship.label}
+                for relationship in read_note(note, view.types).relationships
             )
             return NoteRevision(sections={} if is_linked else {_RELATIONSHIPS: [line]})
 
@@ -245,7 +247,9 @@ class Writer:
             whole = read_note(note, types, is_whole=True)
             data = data_of(whole)
             name = _name(data)
-            relationships = {one.text for one in read_note(note, types).relationships}
+            relationships = {
+                relationship.text for relationship in read_note(note, types).relationships
+            }
             lines = compose.relationship_lines(data.get(RELATIONSHIPS))
             return NoteRevision(
                 keys={
@@ -334,7 +338,7 @@ def _name(data: Mapping[str, Json]) -> str:
 
 def _texts(value: Json) -> list[str]:
     if isinstance(value, str):
-        return [one.strip() for one in value.split(",") if one.strip()]
+        return [part.strip() for part in value.split(",") if part.strip()]
     found = value if isinstance(value, list | tuple) else ()
     return [str(one) for one in found if isinstance(one, str | int | float)]
 

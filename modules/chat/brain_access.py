@@ -86,7 +86,7 @@ class BrainAccess:
         if not isinstance(recalled, Mapping):
             return _entities(await self._search(query, limit))[:limit]
         rows = recalled.get("results") or ()
-        found = _entities(one for one in rows if field_of(one, "is_match") is not False)
+        found = _entities(row for row in rows if field_of(row, "is_match") is not False)
         return [one for one in found if not one.path.startswith(FOLDER)]
 
     async def answers(self, text: str) -> bool:
@@ -100,10 +100,10 @@ class BrainAccess:
         )
         rows = recalled.get("results") if isinstance(recalled, Mapping) else ()
         return any(
-            field_of(one, "is_match") is not False
-            and _number(one, "score") >= _STRONG
-            and not _text(one, "path").startswith(FOLDER)
-            for one in rows or ()
+            field_of(row, "is_match") is not False
+            and _number(row, "score") >= _STRONG
+            and not _text(row, "path").startswith(FOLDER)
+            for row in rows or ()
         )
 
     async def named_in(self, text: str, least: float) -> list[FoundEntity]:
@@ -119,13 +119,13 @@ class BrainAccess:
         if isinstance(resolved, Mapping):
             return next(iter(_entities([resolved.get("match")])), None)
         rows, folded = _entities(await self._search(name, 5)), name.casefold().strip()
-        same = [one for one in rows if one.name.casefold() == folded]
+        same = [row for row in rows if row.name.casefold() == folded]
         return same[0] if len(same) == 1 else None
 
     async def is_empty(self) -> bool:
         types = await self._call("types")
-        counts = [field_of(one, "entity_count") for one in types or ()]
-        if counts and all(isinstance(one, int) for one in counts):
+        counts = [field_of(type_, "entity_count") for type_ in types or ()]
+        if counts and all(isinstance(count, int) for count in counts):
             return not any(counts)
         rows = await self._search("", 1)
         return isinstance(rows, Sequence) and not rows
@@ -245,7 +245,7 @@ def read_verdict(answer: object) -> Verdict | None:
         return Verdict(judgment="pass_through", by="model")
     texts = said if isinstance(said, list | tuple) else ()
     queries = dict.fromkeys(
-        plain for one in texts if isinstance(one, str) and (plain := one_line(one)[:_MOST_QUERY])
+        plain for text in texts if isinstance(text, str) and (plain := one_line(text)[:_MOST_QUERY])
     )
     if judgment != "enrich" or not queries:
         return None

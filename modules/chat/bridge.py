@@ -95,7 +95,7 @@ class Bridge:
             "the bridge judged a message",
             extra={"judgment": verdict.judgment, "by": verdict.by, "queries": verdict.queries},
         )
-        found = await asyncio.gather(*(brain.find(one, _RESULTS) for one in verdict.queries))
+        found = await asyncio.gather(*(brain.find(query, _RESULTS) for query in verdict.queries))
         text, entities = as_context(list(zip(verdict.queries, found, strict=True)))
         if verdict.judgment == "step_back":
             text = _STEP_BACK
@@ -104,12 +104,12 @@ class Bridge:
                 "query": " | ".join(verdict.queries),
                 "type": verdict.judgment,
                 "turn_number": session.message_count // 2 + 1,
-                "loaded": list(dict.fromkeys(one.path for one in entities if one.path)),
+                "loaded": list(dict.fromkeys(entity.path for entity in entities if entity.path)),
             }
             self._pending[session.id] = entry  # until the exchange is done
             while len(self._pending) > _MOST_PENDING:
                 self._pending.popitem(last=False)
-        return text, sum(one.is_entity for one in entities)
+        return text, sum(entity.is_entity for entity in entities)
 
     async def _judge(
         self, brain: BrainAccess, session: Session, message: str, *, may_ask: bool
@@ -131,30 +131,36 @@ def as_context(
 ) -> tuple[str, list[FoundEntity]]:
     """At most 1,500 tokens, each result once; notes that are no entities come last."""
     groups = [
-        (f'\n### From query: "{one_line(query)}"', [one for one in results if one.is_entity])
+        (
+            f'\n### From query: "{one_line(query)}"',
+            [result for result in results if result.is_entity],
+        )
         for query, results in found
     ]
     groups.append(
-        (_NOTES, [one for _query, results in found for one in results if not one.is_entity])
+        (
+            _NOTES,
+            [result for _query, results in found for result in results if not result.is_entity],
+        )
     )
     lines, entities, seen = [_HEAD], list[FoundEntity](), set[str]()
     left = _MOST_TOKENS * _BYTES_PER_TOKEN - len(_HEAD.encode()) - 100  # the last line
     for head, results in groups:
-        for one in results:
-            line = _described(one)
+        for result in results:
+            line = _described(result)
             size = len(line.encode()) + 1 + (len(head.encode()) + 1 if head else 0)
-            if (one.path or one.name) in seen or size > left:
+            if (result.path or result.name) in seen or size > left:
                 continue
             if head:
                 lines.append(head)
                 head = ""  # noqa: PLW2901  once
             lines.append(line)
             left -= size
-            seen.add(one.path or one.name)
-            entities.append(one)
+            seen.add(result.path or result.name)
+            entities.append(result)
     if not entities:
         return "", []
-    queries = sum(any(one in entities for one in results) for _query, results in found)
+    queries = sum(any(result in entities for result in results) for _query, results in found)
     lines.append(
         f"\n_Context loaded: {_count(len(entities), 'result')} from {_count(queries, 'query')}._"
     )

@@ -62,7 +62,7 @@ async def add_to_context(
 ) -> dict[str, str]:
     """Add to a section of a context file of the session's folders, or suggest that."""
     asked, files = file_path.strip().strip("/"), await context_files(module, session)
-    meant = [one for one in files if asked in {one, one.rpartition("/")[0]}]
+    meant = [file for file in files if asked in {file, file.rpartition("/")[0]}]
     if len(meant) != 1:
         listed = ", ".join(files) or "there are none"
         raise EditRefusedError(
@@ -93,7 +93,7 @@ async def add_to_context(
 async def context_files(module: Module, session: Session) -> list[str]:
     found: list[str] = []
     for folder in session.context_folders:
-        there = [one for one in context_paths(folder) if await module.vault.exists(one)]
+        there = [path for path in context_paths(folder) if await module.vault.exists(path)]
         found += there[:1]
     return list(dict.fromkeys(found))
 
@@ -134,7 +134,7 @@ class CuratorRun:
 
     @property
     def actions(self) -> list[str]:
-        return list(dict.fromkeys(one["name"] for one in self.calls))
+        return list(dict.fromkeys(call["name"] for call in self.calls))
 
     def did(self, tool: str, **arguments: object) -> None:
         number = len(self.calls) + 1
@@ -335,7 +335,7 @@ class Curator:
     async def _by_rules(self, session: Session, run: CuratorRun) -> None:
         exchange = run.exchange
         messages = await self._sessions.messages(session.id)
-        questions = [one.content for one in messages if one.role == "user"]
+        questions = [message.content for message in messages if message.role == "user"]
         title = title_from((questions or [exchange.question])[0])
         session = await self._sessions.get(session.id)  # an agent may have given it a title
         if title is not None and not session.title:

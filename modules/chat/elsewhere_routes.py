@@ -78,8 +78,8 @@ class Transcript:
     @property
     def session(self) -> ClaudeCodeSession:
         events = self.document["events"]
-        cwd = next((one["cwd"] for one in events if isinstance(one.get("cwd"), str)), None)
-        spoken = (one.get("message") for one in events if one.get("type") == "assistant")
+        cwd = next((event["cwd"] for event in events if isinstance(event.get("cwd"), str)), None)
+        spoken = (event.get("message") for event in events if event.get("type") == "assistant")
         models = (one.get("model") for one in spoken if isinstance(one, dict))
         said = self.found.messages
         times = [one.at for one in said if one.at]
@@ -90,7 +90,7 @@ class Transcript:
             messageCount=len(said),
             createdAt=times[0] if times else None,
             lastTimestamp=times[-1] if times else None,
-            model=next((one for one in models if isinstance(one, str)), None),
+            model=next((model for model in models if isinstance(model, str)), None),
             cwd=cwd,
             projectPath=cwd,
             projectDisplayName=Path(cwd).name if cwd else self.file.parent.name,
@@ -99,8 +99,8 @@ class Transcript:
     @property
     def messages(self) -> list[ClaudeCodeMessage]:
         return [
-            ClaudeCodeMessage(type=one.role, content=one.content, timestamp=one.at)
-            for one in self.found.messages
+            ClaudeCodeMessage(type=message.role, content=message.content, timestamp=message.at)
+            for message in self.found.messages
         ]
 
 
@@ -109,7 +109,7 @@ class Transcript:
 
 def _newest(project: str | None = None) -> list[ClaudeCodeSession]:
     names = None if project is None else {project, _NOT_PLAIN.sub("-", project.rstrip("/"))}
-    files = [one for one in _files() if names is None or one.parent.name in names]
+    files = [file for file in _files() if names is None or file.parent.name in names]
     return [one.session for one in filter(None, map(_read, files[:_MOST]))]
 
 
@@ -127,7 +127,7 @@ def _projects() -> list[ClaudeCodeProject]:
 
 def _get(session_id: str) -> Transcript:
     files = _files() if _ID.fullmatch(session_id) else []
-    found = next(filter(None, (_read(one) for one in files if one.stem == session_id)), None)
+    found = next(filter(None, (_read(file) for file in files if file.stem == session_id)), None)
     if found is None:
         raise NotFoundError(f"Claude Code has no session {session_id[:80]!r} on this machine")
     return found
@@ -135,9 +135,9 @@ def _get(session_id: str) -> Transcript:
 
 def _files() -> list[Path]:
     found = (
-        one
-        for one in (Path.home() / ".claude/projects").glob("*/*.jsonl")
-        if one.is_file() and not (one.is_symlink() or one.parent.is_symlink())
+        path
+        for path in (Path.home() / ".claude/projects").glob("*/*.jsonl")
+        if path.is_file() and not (path.is_symlink() or path.parent.is_symlink())
     )
     return sorted(found, key=lambda one: (one.stat().st_mtime_ns, one), reverse=True)
 

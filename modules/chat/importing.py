@@ -112,7 +112,7 @@ def _read(one: object) -> Imported:
         title=one_line(title if isinstance(title, str) else "")[:_LONGEST_TITLE] or "Imported chat",
         created_at=_time(created) or found.messages[0].at,
         messages=tuple(found.messages),
-        is_own=found.is_own and all(one.role == "user" for one in found.messages),
+        is_own=found.is_own and all(message.role == "user" for message in found.messages),
         left_out=tuple(found.left_out),
     )
 
@@ -211,9 +211,9 @@ def _claude_code_messages(events: Sequence[Mapping[str, object]]) -> Iterator[Me
 
 def _tools_of(blocks: Sequence[object]) -> list[ToolUse]:
     return [
-        ToolUse(id=str(one.get("id") or ""), name=str(one["name"]))
-        for one in blocks
-        if isinstance(one, dict) and one.get("type") == "tool_use" and one.get("name")
+        ToolUse(id=str(block.get("id") or ""), name=str(block["name"]))
+        for block in blocks
+        if isinstance(block, dict) and block.get("type") == "tool_use" and block.get("name")
     ]
 
 

@@ -143,7 +143,7 @@ def one_line_json(value: object) -> str:
 
 def chain_digest(messages: Sequence[Message]) -> str:
     """What names these messages in this order: a transcript of others does not fit."""
-    return _digest("\n".join(f"{one.id} {one.digest}" for one in messages))
+    return _digest("\n".join(f"{message.id} {message.digest}" for message in messages))
 
 
 def _part(mark: str, raw: str, taken: set[str]) -> Part:

@@ -60,7 +60,10 @@ class ChatModule(
     async def doctor(self) -> list[Finding]:
         advice = "mend it, or name it by lower-case letters, digits and hyphens"
         _, findings = await self.workspaces()
-        return [*await self.sessions.findings(), *(replace(one, advice=advice) for one in findings)]
+        return [
+            *await self.sessions.findings(),
+            *(replace(finding, advice=advice) for finding in findings),
+        ]
 
     async def on_disable(self) -> None:
         try:

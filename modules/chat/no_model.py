@@ -136,16 +136,16 @@ def remembered(stored: Sequence[StoredFact]) -> str:
 def account_of(messages: Sequence[Message], stored: Sequence[StoredFact] = ()) -> str:
     """By the records of runs: a model would tell what it believes."""
     lines: list[str] = []
-    for one in messages:
-        run = one.meta.get("run")
-        if one.role != "assistant" or not run:
+    for message in messages:
+        run = message.meta.get("run")
+        if message.role != "assistant" or not run:
             continue
-        failed = one.meta.get("failed")
+        failed = message.meta.get("failed")
         wrong = set(map(str, failed)) if isinstance(failed, list) else set()
-        lines.append(f"Run `{run}`, {one.at or 'at an unknown time'}: {_outcome(one)}")
+        lines.append(f"Run `{run}`, {message.at or 'at an unknown time'}: {_outcome(message)}")
         lines += [
             f"- {tool.name}{_argument(tool.input)}{' (failed)' if tool.id in wrong else ''}"
-            for tool in one.tools
+            for tool in message.tools
         ]
     for fact in stored:
         run = f"Run `{fact.run}`, {fact.at}" if fact.run else fact.at
@@ -164,7 +164,7 @@ def account_of(messages: Sequence[Message], stored: Sequence[StoredFact] = ()) -
 
 
 def _said_in(passage: Passage) -> str:
-    facts = _short("; ".join(one for one in passage.facts if one not in passage.text))
+    facts = _short("; ".join(fact for fact in passage.facts if fact not in passage.text))
     return "; ".join(
         filter(None, [_short(passage.text).rstrip(".") if facts else _short(passage.text), facts])
     )
@@ -222,9 +222,9 @@ async def _searched(module: Module, message: str, starts: tuple[str, ...]) -> li
         found = await module.vault.search(word, 40)
         mine = [one for one in found if one.path.startswith(starts)]
         notes = [one for one in mine if not one.path.startswith(FOLDER)]
-        for one in notes:
-            hits.setdefault(one.path, one)
-            weights[one.path] += 1_000 // len(notes)
+        for note in notes:
+            hits.setdefault(note.path, note)
+            weights[note.path] += 1_000 // len(notes)
     return [
         Passage(hits[path].title, path, _matching(hits[path].snippet))
         for path, _ in weights.most_common(_MOST_READ)
@@ -245,14 +245,14 @@ async def _cleaned(module: Module, passage: Passage, message: str) -> Passage:
         return replace(passage, text=words_of(passage.text, passage.title))
     front = {line.strip() for line in note.text[: note.body_start].splitlines()}
     lines = [one for one in passage.text.splitlines() if one.strip() not in front]
-    if sum(one.level == 1 for one in note.sections) > 1:
+    if sum(section.level == 1 for section in note.sections) > 1:
         lines = _best_entry(lines, message)
     text, title = "\n".join(lines), _plain(_title_above(note, lines) or passage.title)
     return replace(
         passage,
         title=re.sub(r"[\[\]|]", "", title),
         text=words_of(text, title),
-        facts=tuple(" ".join(plain_lines(one)) for one in passage.facts),
+        facts=tuple(" ".join(plain_lines(fact)) for fact in passage.facts),
         is_generated="generated_at" in note.frontmatter,
     )
 
@@ -271,17 +271,17 @@ def _best_entry(lines: list[str], message: str) -> list[str]:
 
 
 def _title_above(note: Note, lines: list[str]) -> str:
-    entries = [one for one in note.sections if one.level == 1]
-    said = next((one.strip() for one in lines if one.strip() and not _is_heading(one)), "")
+    entries = [section for section in note.sections if section.level == 1]
+    said = next((line.strip() for line in lines if line.strip() and not _is_heading(line)), "")
     at = note.text.find(said, note.body_start) if said and len(entries) > 1 else -1
-    title = next((one.heading for one in entries if one.start <= at < one.end), "")
+    title = next((entry.heading for entry in entries if entry.start <= at < entry.end), "")
     return title if title in visible_to_agents(note.text) else ""
 
 
 def words_of(text: str, title: str) -> str:
     """In one line, without headings where there is other text, and without its title."""
     lines = text.splitlines()
-    prose = [one for one in lines if not _is_heading(one)]
+    prose = [line for line in lines if not _is_heading(line)]
     words = _plain("\n".join(prose)) or _plain("\n".join(lines))
     return words[len(title) :].strip() if title and words.startswith(f"{title} ") else words
 

@@ -173,7 +173,7 @@ def narrowing_of(
     own = SESSION_TOOLS if said.allowed_folders is None else _OWN_TOOLS
     reach = None if folders is None else tuple(f"{_folder(one)}/**".lstrip("/") for one in folders)
     asked = capabilities_of(said.capabilities)
-    capabilities = tuple(one for one in mode.capabilities if one in asked)
+    capabilities = tuple(capability for capability in mode.capabilities if capability in asked)
     return AgentNarrowing(
         read=() if "read" not in capabilities else reach,
         write=() if "write" not in capabilities else reach,
@@ -206,8 +206,10 @@ def within_agent(narrowing: AgentNarrowing, tools: Sequence[str] | None) -> Agen
         narrowing,
         read=narrowing.read if "read" in own else (),
         write=narrowing.write if "write" in own else (),
-        capabilities=tuple(one for one in narrowing.capabilities or () if one in own),
-        tools=tuple(one for one in others if allowed is None or one in allowed),
+        capabilities=tuple(
+            capability for capability in narrowing.capabilities or () if capability in own
+        ),
+        tools=tuple(other for other in others if allowed is None or other in allowed),
     )
 
 
@@ -216,7 +218,7 @@ def within_workspace(
 ) -> AgentNarrowing:
     mcps, skills = (named_in(capabilities, kind) for kind in ("mcps", "skills"))
     if mcps is not None and narrowing.mcps is not None:
-        mcps = tuple(one for one in narrowing.mcps if one.partition("__")[0] in mcps)
+        mcps = tuple(mcp for mcp in narrowing.mcps if mcp.partition("__")[0] in mcps)
     return replace(narrowing, mcps=narrowing.mcps if mcps is None else mcps, skills=skills)
 
 
@@ -254,7 +256,7 @@ def described(narrowing: AgentNarrowing) -> str:
         lines += [f"You may read {reads}."]
     lines += [f"You may write {writes}." if narrowing.write != () else "You may not write files."]
     if narrowing.tools is not None:
-        names = ", ".join(one for one in narrowing.tools if one not in SESSION_TOOLS)
+        names = ", ".join(tool for tool in narrowing.tools if tool not in SESSION_TOOLS)
         lines += [f"Of other modules' tools you have {names}." if names else "You have no others."]
     return "\n".join(lines)
 
@@ -262,7 +264,7 @@ def described(narrowing: AgentNarrowing) -> str:
 def _listed(patterns: Sequence[str] | None) -> str:
     if patterns is None:
         return "all of the vault"
-    return ", ".join("the whole vault" if one == "**" else one for one in patterns)
+    return ", ".join("the whole vault" if pattern == "**" else pattern for pattern in patterns)
 
 
 def _folder(text: str) -> str:
@@ -331,7 +333,9 @@ class SharedChats:
             session,
             mode=session.mode if is_within else limit.mode,
             permissions=permissions,
-            context_folders=tuple(one for one in session.context_folders if is_below(one, folders)),
+            context_folders=tuple(
+                folder for folder in session.context_folders if is_below(folder, folders)
+            ),
             working_directory=own if own is not None and is_below(own, folders) else None,
             agent=None,
             continued_from=None,
@@ -352,8 +356,8 @@ def is_below(path: str, folders: Collection[str] | None) -> bool:
     if folders is None:
         return True
     path = path.strip("/")
-    names = [one.strip("/") for one in folders]
-    return any(not one or path == one or path.startswith(f"{one}/") for one in names)
+    names = [folder.strip("/") for folder in folders]
+    return any(not name or path == name or path.startswith(f"{name}/") for name in names)
 
 
 def permissions_of(said: Mapping[str, Any]) -> SessionPermissions:

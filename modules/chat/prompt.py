@@ -89,30 +89,30 @@ class ComposedPrompt:
         return tokens_in(self.text) + tokens_in(self.with_message)
 
     def tokens_of(self, *kinds: Kind) -> int:
-        return sum(tokens_in(one.text) for one in self.parts if one.kind in kinds)
+        return sum(tokens_in(part.text) for part in self.parts if part.kind in kinds)
 
     def paths(self, *kinds: Kind) -> list[str]:
-        found = (one.path for one in self.parts if one.kind in kinds and one.path)
+        found = (part.path for part in self.parts if part.kind in kinds and part.path)
         return list(dict.fromkeys(found))
 
     @property
     def is_cut(self) -> bool:
-        return bool(self.left_out) or any(one.is_cut for one in self.parts)
+        return bool(self.left_out) or any(part.is_cut for part in self.parts)
 
     def rows(self) -> list[dict[str, object]]:
-        whole = max(1, sum(len(one.text) for one in self.parts))
+        whole = max(1, sum(len(part.text) for part in self.parts))
         return [
             {
-                "kind": one.kind,
-                "path": one.path,
-                "title": one.title,
-                "tokens": tokens_in(one.text),
-                "share": round(len(one.text) / whole, 4),
-                "modified": one.modified,
-                "strangers": one.is_strangers,
-                "truncated": one.is_cut,
+                "kind": part.kind,
+                "path": part.path,
+                "title": part.title,
+                "tokens": tokens_in(part.text),
+                "share": round(len(part.text) / whole, 4),
+                "modified": part.modified,
+                "strangers": part.is_strangers,
+                "truncated": part.is_cut,
             }
-            for one in self.parts
+            for part in self.parts
         ]
 
 
@@ -123,7 +123,7 @@ def tokens_in(text: str) -> int:
 
 def compose(parts: Iterable[PromptPart], most_tokens: int = MOST_TOKENS) -> ComposedPrompt:
     """Over the budget those of `_CUT_FIRST` give way, the last of a kind first."""
-    fitting = [one for one in parts if one.text.strip()]
+    fitting = [part for part in parts if part.text.strip()]
     excess = sum(tokens_in(one.text) for one in fitting) - most_tokens
     left_out: list[PromptPart] = []
     for kind in _CUT_FIRST:
@@ -155,22 +155,22 @@ def _shortened(part: PromptPart, tokens: int) -> PromptPart | None:
 
 
 def _joined(parts: Sequence[PromptPart]) -> str:
-    mark = hashlib.sha256("\0".join(one.text for one in parts).encode("utf-8", "surrogatepass"))
+    mark = hashlib.sha256("\0".join(part.text for part in parts).encode("utf-8", "surrogatepass"))
     tag = f"note-{mark.hexdigest()[:8]}"
     texts: list[str] = []
     last = ""
-    for one in parts:
-        if one.kind not in _QUOTED:
-            texts.append(one.text.strip())
+    for part in parts:
+        if part.kind not in _QUOTED:
+            texts.append(part.text.strip())
             continue
-        if one.kind != last:
-            texts.append(_HEADS[one.kind])
-        last = one.kind
-        name = " ".join(filter(None, [one.title, f"({one.path})" if one.path else ""]))
+        if part.kind != last:
+            texts.append(_HEADS[part.kind])
+        last = part.kind
+        name = " ".join(filter(None, [part.title, f"({part.path})" if part.path else ""]))
         head = f"### {name}\n" if name else ""
-        strangers = "(written by a stranger)\n" if one.is_strangers else ""
-        cut = "\n(cut: the rest did not fit)" if one.is_cut else ""
-        texts.append(f"{head}{strangers}<{tag}>\n{one.text.strip()}\n</{tag}>{cut}")
+        strangers = "(written by a stranger)\n" if part.is_strangers else ""
+        cut = "\n(cut: the rest did not fit)" if part.is_cut else ""
+        texts.append(f"{head}{strangers}<{tag}>\n{part.text.strip()}\n</{tag}>{cut}")
     return "\n\n".join(texts) + "\n"
 
 
@@ -248,9 +248,9 @@ class EarlierMessages:
 def history_of(messages: Sequence[Message], most_tokens: int = MOST_EARLIER) -> EarlierMessages:
     newest: list[str] = []
     left = most_tokens
-    for one in reversed(messages):
-        text = _cut_in_middle(one.content.strip(), min(_MOST_OF_ONE, left))
-        who = {"user": "the person", "assistant": "you"}.get(one.role, one.role)
+    for message in reversed(messages):
+        text = _cut_in_middle(message.content.strip(), min(_MOST_OF_ONE, left))
+        who = {"user": "the person", "assistant": "you"}.get(message.role, message.role)
         block = f"[{who}]\n{text}" if text else ""
         if text and tokens_in(block) > left:
             break
@@ -262,7 +262,7 @@ def history_of(messages: Sequence[Message], most_tokens: int = MOST_EARLIER) -> 
     if not newest:
         return EarlierMessages()
     blocks = newest[::-1]
-    earlier = len([one for one in messages if one.content.strip()]) - len(blocks)
+    earlier = len([message for message in messages if message.content.strip()]) - len(blocks)
     if earlier:
         blocks.insert(0, f"({earlier} earlier messages are left out)")
     body = "\n\n".join(blocks)

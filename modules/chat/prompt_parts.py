@@ -114,7 +114,7 @@ class PromptParts:
             working_directory=own_folder(mode, folder), narrowing=narrowing
         )
         if narrowing.skills is not None:
-            left = tuple(one for one in resources.skills if one.name in narrowing.skills)
+            left = tuple(skill for skill in resources.skills if skill.name in narrowing.skills)
             resources = replace(resources, skills=left)
         is_persons = (request.is_typed or request.is_again) and not request.is_shared
         inputs = PromptInputs(
@@ -137,7 +137,7 @@ class PromptParts:
         names = await self.agent_names(inputs.folder)
         agent = inputs.agent
         source = "agent" if agent else "custom" if inputs.system_prompt else "default"
-        brain = [one for one in prompt.parts if one.kind in {"entity", "brain"}]
+        brain = [part for part in prompt.parts if part.kind in {"entity", "brain"}]
         working = prompt.paths("working_directory")
         return {
             "type": "prompt_metadata",
@@ -147,8 +147,8 @@ class PromptParts:
             "contextTokens": prompt.tokens_of("context", "working_directory"),
             "contextTruncated": prompt.is_cut,
             "agentName": agent.name if agent else None,
-            "availableAgents": [one for one in names if allowed is None or one in allowed],
-            "availableSkills": [one.name for one in inputs.resources.skills],
+            "availableAgents": [name for name in names if allowed is None or name in allowed],
+            "availableSkills": [skill.name for skill in inputs.resources.skills],
             "availableMcps": list(inputs.resources.mcp_servers),
             "basePromptTokens": prompt.tokens_of("base", "bounds", "tools"),
             "totalPromptTokens": prompt.tokens,
@@ -168,7 +168,7 @@ class PromptParts:
             self._within(self._working_folder(inputs), "working folder"),
         )
         read = {one.path for one in found[0]}
-        rest = [one for parts in found[1:4] for one in parts]
+        rest = [part for parts in found[1:4] for part in parts]
         working = [one for one in found[4] if one.path not in read]
         return [*self._fixed(inputs), *found[0], *rest, *working, *await self._skill(inputs)]
 
@@ -288,7 +288,7 @@ class PromptParts:
         allowed = None if permissions is None else permissions.allowed_folders
         names = CONTEXT_NAMES[::-1]
         found = [
-            await self._first("working_directory", [in_folder(folder, one) for one in names])
+            await self._first("working_directory", [in_folder(folder, name) for name in names])
             for folder in folders
             if is_below(folder, allowed)
         ]
@@ -336,7 +336,7 @@ class PromptParts:
         if journal is None or not may_read or inputs.mode.name != "default":
             return []
         entries = await journal.get_recent_entries(_MOST_ENTRIES)
-        return [_entry_part(one) for one in entries]
+        return [_entry_part(entry) for entry in entries]
 
     async def _first(self, kind: Kind, paths: Iterable[str]) -> PromptPart | None:
         for path in paths:
@@ -369,8 +369,8 @@ class PromptParts:
         return []
 
     def _report(self, findings: Iterable[Finding]) -> None:
-        for one in findings:
-            why = {"of": one.path, "why": one.problem}
+        for finding in findings:
+            why = {"of": finding.path, "why": finding.problem}
             self._module.log.warning("a prompt lacks a part", extra=why)
 
     async def _list(self, pattern: str) -> Sequence[str]:
@@ -391,7 +391,7 @@ def name_in(path: str, folder: str) -> str | None:
 
 def skill_of(message: str, skills: Iterable[AgentSkill]) -> AgentSkill | None:
     asked = _SKILL.match(message.lstrip())
-    return next((one for one in skills if asked is not None and one.name == asked[1]), None)
+    return next((skill for skill in skills if asked is not None and skill.name == asked[1]), None)
 
 
 def _names(value: object) -> tuple[str, ...] | None:

@@ -160,7 +160,7 @@ def name_says(path: str, session: Session) -> str | None:
     """What a file's name says in place of the title: who renames it renames the session."""
     rest = _undated(path)
     names = session.title, untitled(session.para_id)
-    return None if not rest or any(is_named(path, one) for one in names) else rest
+    return None if not rest or any(is_named(path, name) for name in names) else rest
 
 
 def is_named(path: str, title: str | None) -> bool:
@@ -204,7 +204,7 @@ def read_session(
     for key, kind in _JSON.items():
         if key in frontmatter:
             _read_json(key, frontmatter[key], kind, values, problems)
-    times = [at for at in (iso_time(one.at) for one in messages) if at is not None]
+    times = [at for at in (iso_time(message.at) for message in messages) if at is not None]
     created = iso_time(values.pop("created_at", None)) or min(times, default=None)
     changed = iso_time(modified) or now()
     session_id = str(frontmatter.get("id") or uuid.uuid5(_NAMESPACE, path))
@@ -349,7 +349,7 @@ def _list(value: object) -> tuple[str, ...] | None:
     if value is None:
         return ()
     if isinstance(value, str):
-        return tuple(one.strip() for one in value.split(",") if one.strip())
+        return tuple(part.strip() for part in value.split(",") if part.strip())
     if isinstance(value, list) and not any(isinstance(one, list | dict) for one in value):
         return tuple(str(one) for one in value)
     return None

@@ -111,9 +111,9 @@ class SessionFiles:
     async def _load_some(
         self, notes: Sequence[Note], known: Mapping[str, str], gone_by_id: dict[str, str]
     ) -> None:
-        named, kept = [(one.path, one) for one in notes], list[SessionFile]()
+        named, kept = [(note.path, note) for note in notes], list[SessionFile]()
         files, findings = await asyncio.to_thread(read_each, named, self._interpret)
-        self._unreadable |= {one.path: one for one in findings if one.path}
+        self._unreadable |= {finding.path: finding for finding in findings if finding.path}
         for file in files:
             path = file.note.path
             if path not in known and (source := gone_by_id.pop(file.session.id, None)):
@@ -185,7 +185,7 @@ class SessionFiles:
         return file if listed is None else _as_listed(file, listed)
 
     async def keep(self, files: Iterable[SessionFile]) -> None:
-        whole = [one for one in files if not one.is_shortened]
+        whole = [file for file in files if not file.is_shortened]
         await asyncio.to_thread(lambda: self.index.put(list(map(_entry, whole))))
 
     async def follow(self, path: str) -> Session:
@@ -275,7 +275,7 @@ def _entry(file: SessionFile) -> Entry:
         digest=note.digest,
         problems=file.problems,
         messages=file.messages,
-        body="\n".join(one.content for one in conversation.messages),
+        body="\n".join(message.content for message in conversation.messages),
     )
 
 

@@ -255,7 +255,7 @@ def _put(database: sqlite3.Connection, entry: Entry) -> None:
     known = database.execute(
         "SELECT id, digest FROM messages WHERE session = ? ORDER BY place", [number]
     ).fetchall()
-    now = [(one.id, one.digest) for one in entry.messages]
+    now = [(message.id, message.digest) for message in entry.messages]
     same = next(
         (at for at, one in enumerate(known) if at >= len(now) or one != now[at]), len(known)
     )

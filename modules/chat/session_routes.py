@@ -210,7 +210,7 @@ class SessionRoutes(SessionService):
         its file; `POST /api/runs/{id}/undo` takes one back, `parachute undo --session ID` all.
         """
         session, messages = await self.sessions.get_with_messages(session_id)
-        named = {str(one.meta["run"]) for one in messages if "run" in one.meta}
+        named = {str(message.meta["run"]) for message in messages if "run" in message.meta}
         worked = self.turns.work.run_sessions.runs_of(session.id)
         recorded = [*worked, *self.write_back.runs_of(session.id)]
         runs = sorted(named.union(recorded), reverse=True)
@@ -234,7 +234,7 @@ class SessionRoutes(SessionService):
     ) -> SessionAnswer:
         """A new session with the messages of this one, up to and with that of `message_id`."""
         session, messages = await self.sessions.get_with_messages(session_id)
-        ids = [one.id for one in messages]
+        ids = [message.id for message in messages]
         if message_id is not None and message_id not in ids:
             raise NotFoundError(f"The session has no message {message_id[:80]}.")
         copied = messages if message_id is None else messages[: ids.index(message_id) + 1]
@@ -320,25 +320,25 @@ def _like(session: Session, title: str | None) -> Fields:
 
 def _segments(messages: list[Message]) -> list[list[Message]]:
     parts: list[list[Message]] = [[]]
-    for one in messages:
-        if one.meta.get("is_compact_summary") is True and parts[-1]:
+    for message in messages:
+        if message.meta.get("is_compact_summary") is True and parts[-1]:
             parts.append([])
-        parts[-1].append(one)
+        parts[-1].append(message)
     return parts
 
 
 def _events(session_id: str, messages: list[Message]) -> list[TranscriptEvent]:
     found: list[TranscriptEvent] = []
-    for one in messages:
-        shape = message_shape(session_id, one)
+    for message in messages:
+        shape = message_shape(session_id, message)
         found.append(
             TranscriptEvent(
-                type=one.role,
+                type=message.role,
                 subtype=None,
-                uuid=one.id,
+                uuid=message.id,
                 parentUuid=found[-1]["uuid"] if found else None,
-                timestamp=one.at,
-                message={"role": one.role, "content": shape["content"]},
+                timestamp=message.at,
+                message={"role": message.role, "content": shape["content"]},
                 isCompactSummary=shape["isCompactSummary"],
             )
         )
@@ -348,8 +348,8 @@ def _events(session_id: str, messages: list[Message]) -> list[TranscriptEvent]:
 def _segment(
     number: int, messages: list[Message], *, is_last: bool, loaded: bool
 ) -> TranscriptSegment:
-    times = [one.at for one in messages if one.at is not None]
-    said = next((one.content for one in messages if one.role == "user"), None)
+    times = [message.at for message in messages if message.at is not None]
+    said = next((message.content for message in messages if message.role == "user"), None)
     return TranscriptSegment(
         index=number,
         isCompacted=not is_last,

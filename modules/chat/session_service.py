@@ -137,7 +137,8 @@ def session_shape(session: Session) -> AppSession:
 
 def conversation_shape(session: Session, messages: list[Message]) -> AppConversation:
     return AppConversation(
-        **session_shape(session), messages=[message_shape(session.id, one) for one in messages]
+        **session_shape(session),
+        messages=[message_shape(session.id, message) for message in messages],
     )
 
 

@@ -177,7 +177,7 @@ class CuratorRoutes(SessionService):
 
 
 def exchange_of(number: int, question: Message, answer: Message) -> Exchange:
-    tools = tuple(dict.fromkeys(one.name for one in answer.tools))
+    tools = tuple(dict.fromkeys(tool.name for tool in answer.tools))
     return Exchange(
         number=number,
         question=question.content,
@@ -190,7 +190,9 @@ def exchange_of(number: int, question: Message, answer: Message) -> Exchange:
 def last_exchange(messages: list[Message]) -> Exchange | None:
     asked = [place for place, one in enumerate(messages) if one.is_question]
     for number, place in reversed(list(enumerate(asked, 1))):
-        answer = next((one for one in messages[:place:-1] if one.role == "assistant"), None)
+        answer = next(
+            (message for message in messages[:place:-1] if message.role == "assistant"), None
+        )
         if answer is not None:
             return exchange_of(number, messages[place], answer)
     return None

@@ -109,8 +109,8 @@ class SessionWriter:
 
         async def write() -> None:
             file = await self._files.read(session_id)
-            there = {one.id for one in file.messages}
-            new = [one for one in messages if one.id not in there]
+            there = {message.id for message in file.messages}
+            new = [message for message in messages if message.id not in there]
             if not new:
                 return
             refuse_append(file)
@@ -141,7 +141,7 @@ class SessionWriter:
             refuse_change(file)
             present = file.note.frontmatter
             edits = edits_of(await self._allowed(file, fields), present)
-            if edits := [one for one in edits if not _stands(one, present)]:
+            if edits := [edit for edit in edits if not _stands(edit, present)]:
                 edits += identity(file)
                 await self._vault.edit(file.note.path, edits, base=file.note.digest)
             return file
@@ -218,7 +218,7 @@ class SessionWriter:
         if index.is_without_edits(path, file.note.digest):
             return []
         before = await asyncio.to_thread(index.known_messages, path)
-        present = {one.id: one.digest for one in file.messages}
+        present = {message.id: message.digest for message in file.messages}
         changed = [one for one in before if present.get(one, before[one]) != before[one]]
         removed = [one for one in before if one not in present]
         if not (changed or removed):
@@ -321,8 +321,8 @@ class AppendLog:
 
     async def done(self, session_id: str, messages: Iterable[Message]) -> None:
         async with self._lock:
-            for one in messages:
-                self._open.pop((session_id, one.id), None)
+            for message in messages:
+                self._open.pop((session_id, message.id), None)
             await asyncio.to_thread(self._shorten)
 
     def close(self) -> None:
@@ -401,8 +401,8 @@ class UnwrittenMessages:
         try:
             await self._writer.append(
                 session_id,
-                [one.message for one in waiting.messages],
-                is_strangers=any(one.is_strangers for one in waiting.messages),
+                [message.message for message in waiting.messages],
+                is_strangers=any(message.is_strangers for message in waiting.messages),
             )
         except ParachuteError as error:
             waiting.error = error
@@ -416,9 +416,11 @@ class UnwrittenMessages:
         waiting = self._waiting.get(session_id)
         if waiting is None:
             return
-        messages = [one.message for one in waiting.messages]
+        messages = [message.message for message in waiting.messages]
         if only is not None:
-            waiting.messages = [one for one in waiting.messages if one.message is not only]
+            waiting.messages = [
+                message for message in waiting.messages if message.message is not only
+            ]
         if only is None or not waiting.messages:
             del self._waiting[session_id]
         await self.log.done(session_id, messages if only is None else [only])
@@ -454,5 +456,5 @@ def _count(messages: Sequence[LoggedMessage]) -> str:
 
 
 def _message(said: dict[str, Any]) -> Message:
-    tools = tuple(ToolUse(**one) for one in said.pop("tools"))
+    tools = tuple(ToolUse(**tool) for tool in said.pop("tools"))
     return Message(**said, tools=tools)

@@ -106,7 +106,7 @@ class Sessions:
 
     async def known_ids(self, ids: Iterable[str]) -> set[str]:
         await self._loaded.wait()
-        return {one for one in ids if self._index.paths_of(one)}
+        return {entry_id for entry_id in ids if self._index.paths_of(entry_id)}
 
     async def get(self, session_id: str) -> Session:
         return (await self.read(session_id)).session

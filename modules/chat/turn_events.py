@@ -90,8 +90,9 @@ class OpenQuestion:
     def as_message(self, answers: object) -> str:
         said = answers if isinstance(answers, Mapping) else {}
         lines = [
-            f"You asked: {one['question']}\nMy answer: {_text(said.get(one['question'], answers))}"
-            for one in self.questions
+            f"You asked: {question['question']}\n"
+            f"My answer: {_text(said.get(question['question'], answers))}"
+            for question in self.questions
         ]
         return "\n\n".join(lines)
 
@@ -107,7 +108,7 @@ class OpenQuestion:
         found: dict[str, object] = {
             "request_id": self.request_id,
             "requestId": self.request_id,
-            "questions": [dict(one) for one in self.questions],
+            "questions": [dict(question) for question in self.questions],
             "kind": "question" if self.tool is None else "permission",
         }
         if self.tool is not None:
@@ -170,7 +171,7 @@ def permission_question(
         question = f"May the agent {arguments.get('name')} work in this conversation?"
     options = [
         {"label": ALLOW, "description": _WHOLE if begins else "This once"},
-        *({"label": _ALWAYS + one, "description": _WHOLE} for one in patterns),
+        *({"label": _ALWAYS + pattern, "description": _WHOLE} for pattern in patterns),
         {
             "label": DENY,
             "description": "It does not begin" if begins else "The agent goes on without it",
@@ -258,7 +259,7 @@ class TurnSteps:
 
     def _called(self, step: AgentToolCall) -> list[Event | str]:
         tool_id = step.id or f"call-{len(self.tools) + 1}"
-        is_known = any(one.id == tool_id for one in self.tools)
+        is_known = any(tool.id == tool_id for tool in self.tools)
         before = [] if is_known else [self._use(tool_id, step)]
         if step.is_error:
             self.failed.add(tool_id)
@@ -303,11 +304,11 @@ def _question_of(said: Mapping[str, object]) -> dict[str, object]:
         "header": str(said.get("header") or ""),
         "options": [
             {
-                "label": str(one.get("label") or ""),
-                "description": str(one.get("description") or ""),
+                "label": str(option.get("label") or ""),
+                "description": str(option.get("description") or ""),
             }
-            for one in (options if isinstance(options, list | tuple) else ())
-            if isinstance(one, Mapping)
+            for option in (options if isinstance(options, list | tuple) else ())
+            if isinstance(option, Mapping)
         ],
         "multiSelect": said.get("multiSelect") is True,
     }
@@ -427,7 +428,7 @@ def typed_error(error: ParachuteError, session_id: str | None) -> dict[str, obje
     wait_s = error.wait_s if isinstance(error, AgentUnavailableError) else None
     can_retry = kind.can_retry or wait_s is not None
     delay = _DELAY_MS if wait_s is None else round(wait_s * 1_000)
-    actions = [dict(one) for one in kind.actions]
+    actions = [dict(action) for action in kind.actions]
     if can_retry and not kind.can_retry:
         actions.insert(0, dict(_RETRY))
     is_full = isinstance(error, StorageFailedError) and error.errno in _FULL

@@ -132,7 +132,7 @@ class TurnRoutes(SessionService):
         )
         stream = await self.turns.start(request)
         events, after = await stream.batch(None, 0)
-        return {"events": [dict(one) for one in events], "after": after}
+        return {"events": [dict(event) for event in events], "after": after}
 
     @interface("ConversationInterface")
     async def turn_events(
@@ -143,7 +143,7 @@ class TurnRoutes(SessionService):
         """
         stream = await self.turns.follow(session_id)
         events, last = await stream.batch(after, min(wait_s, 20))
-        return {"events": [dict(one) for one in events], "after": last}
+        return {"events": [dict(event) for event in events], "after": last}
 
     @interface("ConversationInterface")
     async def stop_turn(self, session_id: str) -> None:

@@ -97,7 +97,7 @@ class TurnWork:
         turn.stream.send(await self.parts.event(inputs, prompt))
         if not self._module.has_model:
             return await self._say(turn, *await self._without_model(turn, inputs, question))
-        seen = [one for one in files if not _is_recording(one)]
+        seen = [file for file in files if not _is_recording(file)]
         result = await self._run(turn, inputs, prompt, earlier, seen)
         return await self._finish(turn, inputs, result)
 
@@ -158,7 +158,7 @@ class TurnWork:
             ),
             lambda why: send(_warning("attachment_save_failed", "A file was left out", why)),
         )
-        recordings = [one for one in files if _is_recording(one)]
+        recordings = [file for file in files if _is_recording(file)]
         if recordings and not turn.request.is_again:
             words = await _each(
                 ((path, self._transcribe(path)) for path in recordings),
@@ -315,8 +315,8 @@ class TurnWork:
         events = turn.steps.read(step)
         for request_id in set(turn.steps.questions) - known:  # before it is shown
             await self.questions.add(turn.session_id or "", turn.steps.questions[request_id])
-        for one in events:
-            turn.stream.send(one)
+        for event in events:
+            turn.stream.send(event)
         if isinstance(step, AgentUsage):
             self._warn(turn)
 
@@ -399,7 +399,7 @@ class TurnWork:
         details = {"source": turn.request.source, **meta}
         if turn.run is not None:
             details["run"] = turn.run.id
-        failed = [one.id for one in turn.steps.tools if one.id in turn.steps.failed]
+        failed = [tool.id for tool in turn.steps.tools if tool.id in turn.steps.failed]
         if failed:
             details["failed"] = failed
         answer = Message(
@@ -438,8 +438,8 @@ async def _each(
     for name, work in works:
         with reading(name[:200], findings):
             found.append(await work)
-    for one in findings:
-        warn(one)
+    for finding in findings:
+        warn(finding)
     return found
 
 

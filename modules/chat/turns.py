@@ -169,7 +169,7 @@ class Turns:
         stream = self._stream_of(session.id)
         last = messages[-1] if messages else None
         if last is not None and (last.role == "user" or last.meta.get("cut")):
-            asked = next(one for one in reversed(messages) if one.role == "user")
+            asked = next(message for message in reversed(messages) if message.role == "user")
             said = "" if last is asked else last.content
             _replay(stream, session, Resumption(earlier=len(messages)), asked.content, said)
             for one in await self.work.questions.all(session.id):
@@ -179,7 +179,7 @@ class Turns:
 
     async def ask_again(self, session_id: str) -> TurnStream:
         session, messages = await self._sessions.get_with_messages(session_id)
-        last = next((one for one in reversed(messages) if one.role == "user"), None)
+        last = next((message for message in reversed(messages) if message.role == "user"), None)
         if last is None:
             raise NotFoundError("this conversation has no question yet")
         return await self.start(
@@ -261,8 +261,8 @@ class Turns:
             failed = ParachuteError("the turn failed")
             self._end(turn, last or typed_error(failed, turn.session_id))
         if turn.ended is not None:
-            for one in self.followers:
-                task = self._module.spawn(self._tell, one, turn.ended, name="after a turn")
+            for follower in self.followers:
+                task = self._module.spawn(self._tell, follower, turn.ended, name="after a turn")
                 self._following.add(task)
                 task.add_done_callback(self._following.discard)
 

@@ -102,7 +102,7 @@ class WorkspaceRoutes(Module):
     async def workspaces(self) -> tuple[list[WorkspaceRow], list[Finding]]:
         rows, findings = list[WorkspaceRow](), list[Finding]()
         paths = await self.vault.list(f"{FOLDER}/*.md")
-        for path in (one for one in paths if not is_conflict_copy(one)):
+        for path in (path for path in paths if not is_conflict_copy(path)):
             with reading(path, findings):
                 rows.append(await find_workspace(self, path.rpartition("/")[2].removesuffix(".md")))
         return rows, findings
@@ -114,9 +114,9 @@ class WorkspaceRoutes(Module):
         if not slug:
             raise EditRefusedError("the name needs a letter from a to z, or a digit")
         lines = [
-            f"{one.key}: {json.dumps(one.value)}\n"
-            for one in _edits(body, {})
-            if isinstance(one, SetKey)
+            f"{edit.key}: {json.dumps(edit.value)}\n"
+            for edit in _edits(body, {})
+            if isinstance(edit, SetKey)
         ]
         await self.vault.create(_path(slug), f"---\n{''.join(lines)}---\n")
         return {"workspace": await find_workspace(self, slug)}

@@ -146,12 +146,12 @@ class WriteBack:
         held = await self._module.state.get(_STATE)
         if isinstance(held, Mapping):
             records: Any = held.get("records", [])
-            self._records = {one["id"]: StoredFact(**one) for one in records}
+            self._records = {record["id"]: StoredFact(**record) for record in records}
             refused: Any = held.get("refused", [])
             self._refused = dict.fromkeys(refused)
 
     def of_session(self, session_id: str) -> list[StoredFact]:
-        return [one for one in self._records.values() if one.session_id == session_id]
+        return [record for record in self._records.values() if record.session_id == session_id]
 
     def runs_of(self, session_id: str) -> list[str]:
         return [one.run for one in self.of_session(session_id) if one.run and one.status == "kept"]
@@ -197,18 +197,22 @@ class WriteBack:
 
     async def session_of(self, suggestion_id: str) -> str | None:
         async with self._lock:  # one that is just being made is recorded by then
-            found = [one for one in self._records.values() if one.suggestion == suggestion_id]
+            found = [
+                record for record in self._records.values() if record.suggestion == suggestion_id
+            ]
         return found[0].session_id if found else None
 
     async def on_resolved(self, suggestion_id: str, status: str) -> None:
-        for record in [one for one in self._records.values() if one.suggestion == suggestion_id]:
+        for record in [
+            record for record in self._records.values() if record.suggestion == suggestion_id
+        ]:
             if status == "rejected":
                 await self._refuse(record, "rejected")
             elif status in {"approved", "modified"}:
                 await self._put(replace(record, status="approved"))
 
     async def on_undone(self, run: str, paths: Collection[str]) -> None:
-        for record in [one for one in self._records.values() if one.status == "kept"]:
+        for record in [record for record in self._records.values() if record.status == "kept"]:
             if record.run == run or (record.path in paths and not await self._still_says(record)):
                 await self._refuse(record, "undone")
 

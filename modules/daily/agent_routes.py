@@ -163,7 +163,8 @@ class AgentRoutes(Module):
         agents = await self.journal_agents.all()
         return {
             "agents": [
-                agent_shape(one, await self.journal_agents.state_of(one.name)) for one in agents
+                agent_shape(agent, await self.journal_agents.state_of(agent.name))
+                for agent in agents
             ]
         }
 

@@ -127,8 +127,8 @@ def _text(values: Mapping[str, str | tuple[str, ...]], key: str) -> str:
 def _tools(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
     if said is None or said == "":
         return TOOLS[:3]
-    names = [one.strip() for one in said.split(",")] if isinstance(said, str) else said
-    return tuple(one for one in TOOLS if one in names)
+    names = [part.strip() for part in said.split(",")] if isinstance(said, str) else said
+    return tuple(tool for tool in TOOLS if tool in names)
 
 
 def _time(clock: str) -> time:
@@ -351,7 +351,7 @@ class Agents:
             if not agent.is_shipped:
                 own = [loop for loop in loops_in(entries) if loop.closed_by is None]
                 return reflection.listed(agent.display_name, entries, own)
-            ids = [para_id for one in entries for para_id in one.entry.mentions]
+            ids = [para_id for entry in entries for para_id in entry.entry.mentions]
             return reflection.reflect(entries, loops, await self._names_of(ids))
         words, proposals = _split_proposals(words)
         await _propose(self._module, agent.display_name, proposals)
@@ -381,7 +381,7 @@ def _name_of(path: str) -> str:
 
 
 def _split_proposals(words: str) -> tuple[str, dict[str, str]]:
-    found = {one["name"]: (one["why"] or "").strip() for one in _NEW_TYPE.finditer(words)}
+    found = {match["name"]: (match["why"] or "").strip() for match in _NEW_TYPE.finditer(words)}
     return _NEW_TYPE.sub("", words), found
 
 
@@ -391,7 +391,7 @@ async def _propose(module: Module, agent: str, proposals: dict[str, str]) -> Non
         return
     held = await module.state.get(_PROPOSED, [])
     asked = [str(one) for one in held] if isinstance(held, list) else []
-    known = {one["name"] for one in await brain.types()}
+    known = {type_["name"] for type_ in await brain.types()}
     new = [name for name in proposals if name not in known and name not in asked][:_MOST_PROPOSED]
     for name in new:
         try:

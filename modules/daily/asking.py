@@ -49,7 +49,9 @@ class Asking:
             sessions.popitem(last=False)
         yield {"type": "session", "sessionId": session}
         entries = await self._entries(message)
-        found = [{"id": one.id, "path": one.path, "title": one.entry.title} for one in entries]
+        found = [
+            {"id": entry.id, "path": entry.path, "title": entry.entry.title} for entry in entries
+        ]
         yield {"type": "entries", "entries": found}
         try:
             words = await self._module.run_agent(
@@ -93,6 +95,7 @@ def _without_model(entries: Sequence[Dated]) -> str:
     if not entries:
         return _NOTHING
     lines = (
-        f"- {one.day}: {reflection.first_of(one)} {reflection.link_to(one)}" for one in entries
+        f"- {entry.day}: {reflection.first_of(entry)} {reflection.link_to(entry)}"
+        for entry in entries
     )
     return "\n".join([_NO_MODEL, "", *lines])

@@ -78,7 +78,9 @@ class Days:
         advice = "call the file by a day of the calendar"
         misnamed = filter(layouts.is_misnamed, await self._vault.list(f"{JOURNALS}*.md"))
         found = [Finding(path=path, problem="no such day", advice=advice) for path in misnamed]
-        return found + [one for path in sorted(self._findings) for one in self._findings[path]]
+        return found + [
+            finding for path in sorted(self._findings) for finding in self._findings[path]
+        ]
 
     async def load(self) -> Changes:
         """What was written while the daemon was off is new, except on the first start."""
@@ -246,9 +248,9 @@ class Days:
         raise NotFoundError(f"There is no entry {entry_id}.")
 
     async def again(self, dated: Dated) -> Dated:
-        for one in await self._entries(dated.path):
-            if one.entry.key == dated.entry.key:
-                return one
+        for entry in await self._entries(dated.path):
+            if entry.entry.key == dated.entry.key:
+                return entry
         raise NotFoundError(f"There is no entry {dated.id} any more.")
 
     async def _registered(self, wanted: str) -> Dated | None:

@@ -181,7 +181,7 @@ def scalar(value: str) -> str:
 
 def _listed(value: str) -> tuple[str, ...]:
     inner = value[1:].partition("]")[0]
-    return tuple(text_of(one) for one in inner.split(",") if one.strip())
+    return tuple(text_of(part) for part in inner.split(",") if part.strip())
 
 
 def front_map(lines: Sequence[str], key: str) -> Mapping[str, str]:

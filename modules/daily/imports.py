@@ -247,8 +247,9 @@ _BLANK = re.compile(r"\n\s*\n")
 def listed_import(report: ImportReport, *, is_applied: bool) -> str:
     new = "added" if is_applied else "new"
     lines = [
-        f"{one.day}  {one.title or one.source}  ({'there already' if one.is_there else new})"
-        for one in report.entries
+        f"{entry.day}  {entry.title or entry.source}  "
+        f"({'there already' if entry.is_there else new})"
+        for entry in report.entries
     ]
     lines += [f"left out: {problem}" for problem in report.problems]
     lines += report.warnings

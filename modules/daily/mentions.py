@@ -175,4 +175,4 @@ def _sure(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _all(linked: Mapping[str, Sequence[str]]) -> list[str]:
-    return list(dict.fromkeys(one for ids in linked.values() for one in ids))
+    return list(dict.fromkeys(entry_id for ids in linked.values() for entry_id in ids))

@@ -97,10 +97,10 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         changes = await self._days.load()
         self._announce(changes)
         by_path: defaultdict[str, list[Dated]] = defaultdict(list)
-        for one in (*changes["created"], *changes["updated"]):
-            by_path[one.path].append(one)
-            if await self.vault.written_by(one.path) in {"person", "module"}:
-                await self._recordings.add([one], is_limited=False)
+        for change in (*changes["created"], *changes["updated"]):
+            by_path[change.path].append(change)
+            if await self.vault.written_by(change.path) in {"person", "module"}:
+                await self._recordings.add([change], is_limited=False)
         for path, changed in by_path.items():
             await self._mentions.follow(path, changed, self._days.marks(path))
 
@@ -415,11 +415,11 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
             )
 
     def _announce(self, changes: Changes) -> None:
-        for one in changes["created"]:
-            audio = {"audio_path": f"Daily/{one.entry.audio}"} if one.entry.audio else {}
-            self._tell("daily.entry.created", **_facts(one), **audio)
-        for one in changes["updated"]:
-            self._tell("daily.entry.updated", **_facts(one))
+        for change in changes["created"]:
+            audio = {"audio_path": f"Daily/{change.entry.audio}"} if change.entry.audio else {}
+            self._tell("daily.entry.created", **_facts(change), **audio)
+        for change in changes["updated"]:
+            self._tell("daily.entry.updated", **_facts(change))
 
     def _tell(self, event: str, **facts: str) -> None:
         """An entry that cannot be told of, since its file gives it an odd id, stops no other."""

@@ -150,7 +150,9 @@ def has_claims(text: str) -> bool:
 
 def reflect(entries: Sequence[Dated], loops: Sequence[OpenLoop], names: Mapping[str, str]) -> str:
     """Of `loops`, the oldest first, the first is asked about."""
-    happened = [f"- {first_of(one)} {link_to(one)}" for one in entries if one.entry.body.strip()]
+    happened = [
+        f"- {first_of(entry)} {link_to(entry)}" for entry in entries if entry.entry.body.strip()
+    ]
     people = list(_people(entries, names))[:_MOST_NAMES]
     waiting = [f"- {loop.text} {_opened(loop)}" for loop in loops]
     question = (
@@ -171,7 +173,7 @@ def reflect(entries: Sequence[Dated], loops: Sequence[OpenLoop], names: Mapping[
 def listed(agent: str, entries: Sequence[Dated], loops: Sequence[OpenLoop]) -> str:
     """What a person's own agent leaves without a model: its entries, and their open loops."""
     parts = [
-        ("Entries", [f"- {first_of(one)} {link_to(one)}" for one in entries]),
+        ("Entries", [f"- {first_of(entry)} {link_to(entry)}" for entry in entries]),
         ("Open loops", [f"- {loop.text} {_opened(loop)}" for loop in loops][:_MOST_LOOPS]),
     ]
     sections = (f"## {title}\n\n" + "\n".join(lines) for title, lines in parts if lines)
@@ -196,11 +198,11 @@ def _link(path: str, label: str) -> str:
 
 def _people(entries: Sequence[Dated], names: Mapping[str, str]) -> Iterator[str]:
     found: dict[str, list[Dated]] = {}
-    for one in entries:
-        linked = [target.strip().rpartition("/")[2] for target in _LINK.findall(one.entry.body)]
-        known = [names[para_id] for para_id in one.entry.mentions if para_id in names]
+    for entry in entries:
+        linked = [target.strip().rpartition("/")[2] for target in _LINK.findall(entry.entry.body)]
+        known = [names[para_id] for para_id in entry.entry.mentions if para_id in names]
         for name in dict.fromkeys((*linked, *known)):
-            found.setdefault(name, []).append(one)
+            found.setdefault(name, []).append(entry)
     for name, ones in found.items():
         yield f"- {name} {' '.join(map(link_to, ones))}"
 

@@ -158,7 +158,9 @@ async def transcribe_file(engine: CommandEngine, audio: Path) -> str:
             paragraphs.append(await engine.transcribe(part))
             reached = span.end
     paragraphs += _silence(reached, whole)
-    return "\n\n".join(one for one in paragraphs if one) or _silence_text(Span(0, whole))
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph) or _silence_text(
+        Span(0, whole)
+    )
 
 
 def _silence(start: float, end: float) -> list[str]:

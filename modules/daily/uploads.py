@@ -207,9 +207,9 @@ class Uploads:
 
     def _of(self, caller: str, *, is_complete: bool) -> list[_Record]:
         found = [
-            one
-            for one in self._records.values()
-            if one.caller == caller and (one.upload.asset is not None) == is_complete
+            record
+            for record in self._records.values()
+            if record.caller == caller and (record.upload.asset is not None) == is_complete
         ]
         return sorted(found, key=lambda one: one.at)
 

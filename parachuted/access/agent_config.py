@@ -201,7 +201,9 @@ class AgentConfig:
         """`Bash` among the capabilities is said in one place from here on."""
         if self.capabilities and "bash" in self.capabilities:
             object.__setattr__(
-                self, "capabilities", tuple(one for one in self.capabilities if one != "bash")
+                self,
+                "capabilities",
+                tuple(capability for capability in self.capabilities if capability != "bash"),
             )
             if self.bash is False:
                 object.__setattr__(self, "bash", True)
@@ -260,9 +262,9 @@ class AgentConfig:
         if self.capabilities is None:
             return _ACCESS["ro"] if access is None else access
         return tuple(
-            one
-            for one in self.capabilities
-            if one in {"read", "write"} and (access is None or one in access)
+            capability
+            for capability in self.capabilities
+            if capability in {"read", "write"} and (access is None or capability in access)
         )
 
 

@@ -417,9 +417,9 @@ def restricted_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:
     if narrowing.write is not None:
         writes = writes.both(grant_of(one for one in narrowing.write if not is_outside(one)))
     if narrowing.tools is not None:
-        tools = tuple(one for one in tools if _is_named(one, narrowing.tools))
+        tools = tuple(tool for tool in tools if _is_named(tool, narrowing.tools))
     if narrowing.mcps is not None:
-        tools = tuple(one for one in tools if "__" not in one or _is_named(one, narrowing.mcps))
+        tools = tuple(tool for tool in tools if "__" not in tool or _is_named(tool, narrowing.mcps))
     return replace(
         grant,
         reads=reads,
@@ -432,5 +432,5 @@ def restricted_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:
 
 def _is_named(tool: str, names: Iterable[str]) -> bool:
     """Whether the tool, or the MCP server that it is of, is among them."""
-    wanted = {one.removeprefix("mcp__") for one in names}
+    wanted = {name.removeprefix("mcp__") for name in names}
     return not wanted.isdisjoint({tool, tool.partition("__")[0]})

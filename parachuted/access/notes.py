@@ -169,7 +169,7 @@ class Note:
         matter.
         """
         wanted = _plain(heading)
-        found = [one for one in self.sections if _plain(one.heading) == wanted]
+        found = [section for section in self.sections if _plain(section.heading) == wanted]
         return next((one for one in found if one.level == _USUAL_LEVEL), next(iter(found), None))
 
 

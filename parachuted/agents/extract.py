@@ -298,7 +298,7 @@ def _key_news(old: str | None, new: str | None) -> str:
 
 def _value(value: object) -> str:
     texts = value if isinstance(value, list) else [value]
-    words = ", ".join(str(one) for one in texts if isinstance(one, str))
+    words = ", ".join(str(text) for text in texts if isinstance(text, str))
     return plain(words) or ("empty" if value in ("", [], None) else "changed")
 
 

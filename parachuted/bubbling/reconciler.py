@@ -275,7 +275,8 @@ class Reconciler:
             if follows:
                 del there[match.watcher]
             is_new = not follows and all(
-                one.query is not None and (one.query, change.path) in new for one in match.patterns
+                pattern.query is not None and (pattern.query, change.path) in new
+                for pattern in match.patterns
             )
             yield WatchedChange(
                 change=change,

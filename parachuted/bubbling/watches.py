@@ -38,7 +38,7 @@ _CONTEXT = " or ".join(CONTEXT_NAMES)
 
 def unmatched(declaration: WatchDeclaration, tree: VaultTree) -> Iterator[str]:
     """A sentence for each pattern without a match; it may name folders and notes beside those."""
-    for pattern in (one for one in declaration.patterns if one.query is None):
+    for pattern in (pattern for pattern in declaration.patterns if pattern.query is None):
         alone = WatchDeclaration(
             watcher=declaration.watcher, patterns=(replace(pattern, excludes=False),)
         )
@@ -159,10 +159,10 @@ class WatchRegistry:
         if is_conflict_copy(path):
             return []
         listing = [
-            one
+            pattern
             for query, patterns in self._queries.items()
             if self.matches.has(query, path) or (query, path) in self._left
-            for one in patterns
+            for pattern in patterns
         ]
         return self._trie.watchers_of(path, self._would_be_context(path), listing)
 

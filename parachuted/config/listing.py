@@ -48,13 +48,13 @@ class SettingsListing:
         places = setting_places(self._home, self._env, self._flags)
         return [
             ListedSetting(
-                **one._asdict(),
-                value=setting_text(self._running, one.key),
-                next=setting_text(coming, one.key),
-                source=places.get(one.key),
-                editable=places.get(one.key, NAME).startswith(NAME),
+                **setting._asdict(),
+                value=setting_text(self._running, setting.key),
+                next=setting_text(coming, setting.key),
+                source=places.get(setting.key),
+                editable=places.get(setting.key, NAME).startswith(NAME),
             )
-            for one in describe_settings()
+            for setting in describe_settings()
         ]
 
     def set(self, key: str, value: str) -> None:

@@ -102,7 +102,7 @@ def chain_of(
                 level: Level = "watched" if watched.folder else "root"
                 files[watched] = _file(watched, level, index, reason=f"watched by {path}")
     for parent in sorted(
-        {above for one in (*choice.folders, *choice.files) for above in parents(one)}
+        {above for folder in (*choice.folders, *choice.files) for above in parents(folder)}
     ):
         path_above = index.context_file(parent)
         if path_above is not None and path_above not in files and sees(path_above):

@@ -113,7 +113,9 @@ class SessionContexts:
         )
 
     def _forget_oldest_of(self, owner: str) -> None:
-        oldest = next(one for one in self._sessions if self._owners.get(one, "") == owner)
+        oldest = next(
+            session for session in self._sessions if self._owners.get(session, "") == owner
+        )
         self._owners.pop(oldest, None)
         for path in self._sessions.pop(oldest):
             self._table.drop(_key(oldest, path))

@@ -184,7 +184,7 @@ class Restore:
 
 
 def _named(path: VaultPath, versions: list[TextVersion], name: str) -> str:
-    known = {one.digest for one in versions if one.digest is not None}
+    known = {version.digest for version in versions if version.digest is not None}
     digests = sorted(digest for digest in known if digest.startswith(name))
     if not digests:
         raise NotFoundError(

@@ -115,7 +115,7 @@ class Undo:
         return {str(one["act"]["run"]) for one in documents if one["kind"] == UNDO}
 
     def _is_over(self, act: Operation) -> bool:
-        undone = [(self._history.run(one) or {}).get("undone") for one in act.takes_back]
+        undone = [(self._history.run(run) or {}).get("undone") for run in act.takes_back]
         others = [one for one in undone if isinstance(one, dict) and one.get("run") != act.run]
         return bool(others) or has_ended(self._history.run(act.run))
 
@@ -188,7 +188,7 @@ class Undo:
         steps = self._steps(progress.act.takes_back)
         if progress.step:
             steps = dropwhile(lambda step: step[0].id != progress.step, steps)
-            if any(one.id > progress.last for one in self._history.writes_by(progress.act.run)):
+            if any(write.id > progress.last for write in self._history.writes_by(progress.act.run)):
                 next(steps, None)
         for step in steps:
             progress.step, progress.last = step[0].id, self._history.last_write()
@@ -309,5 +309,5 @@ def _keeping(history: WriteJournal, note: VaultPath) -> dict[str, dict[str, obje
         if (document := history.run(name)) is not None
         and str(document["agent"]).startswith(_MODULE)
     }
-    owner = next((one["agent"] for one in calls.values()), None)
+    owner = next((call["agent"] for call in calls.values()), None)
     return {name: one for name, one in calls.items() if one["agent"] == owner}

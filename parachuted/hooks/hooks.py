@@ -115,14 +115,19 @@ class Hooks:
             self._by_event.setdefault(hook.event, []).append(hook)
         self._find_wanted()
         self._reporter.say(_FILES, "; ".join(self._set.problems) or None)
-        ids = [*(hook.id for hook in self._set.hooks), *(one.id for one in self._participants)]
+        ids = [
+            *(hook.id for hook in self._set.hooks),
+            *(participant.id for participant in self._participants),
+        ]
         self._reporter.forget_all_but({_FILES, _WAITING, *map(subject_of, ids)})
         self._check_approvals()
 
     def set_participants(self, participants: Iterable[HookParticipant]) -> None:
         """From now on, ask these too, after the person's own hooks and where those allow it."""
         before, self._participants = self._participants, tuple(participants)
-        for gone in {one.id for one in before} - {one.id for one in self._participants}:
+        for gone in {one.id for one in before} - {
+            participant.id for participant in self._participants
+        }:
             self._reporter.say(subject_of(gone), None)
         self._find_wanted()
 
@@ -143,7 +148,11 @@ class Hooks:
         self._put(hook_event, [hook for hook in chosen if hook.is_async])
         answers = await self._run_all([hook for hook in chosen if not hook.is_async], hook_event)
         decision = combine(event, answers)
-        asked = [one for one in self._participants if one.event == event and one.wants(hook_event)]
+        asked = [
+            participant
+            for participant in self._participants
+            if participant.event == event and participant.wants(hook_event)
+        ]
         if asked and decision.allowed and not decision.stop:
             answers += await asyncio.gather(
                 *(self._ask_participant(one, hook_event) for one in asked)
@@ -235,7 +244,7 @@ class Hooks:
         return found
 
     def _find_wanted(self) -> None:
-        modules = {one.event for one in self._participants}
+        modules = {participant.event for participant in self._participants}
         self.wanted = frozenset(self._by_event) | frozenset(self._set.closed) | modules
 
     def _get(self, hook_id: str) -> Hook:

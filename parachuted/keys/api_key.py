@@ -86,7 +86,9 @@ def parse_scope(scope: object) -> Scope:
     if not isinstance(module, str) or not _MODULE.fullmatch(module):
         raise ValueError("module should be the name of one, or *")
     allowed = frozenset(
-        one for one in CAPABILITIES if _is_texts(capabilities) and one in capabilities
+        capability
+        for capability in CAPABILITIES
+        if _is_texts(capabilities) and capability in capabilities
     )
     if not _is_texts(capabilities) or not allowed or allowed != set(capabilities):
         raise ValueError(f"capabilities of {module} should be some of {', '.join(CAPABILITIES)}")
@@ -100,7 +102,9 @@ def parse_scope(scope: object) -> Scope:
 def scope_document(scope: Scope) -> dict[str, object]:
     document: dict[str, object] = {
         "module": scope.module,
-        "capabilities": [one for one in CAPABILITIES if one in scope.capabilities],
+        "capabilities": [
+            capability for capability in CAPABILITIES if capability in scope.capabilities
+        ],
     }
     return (
         document
@@ -220,7 +224,7 @@ def parse_words(words: str, paths: Sequence[str]) -> Scope:
             f"{words[:80]!r} should be a module and what may be done there, such as "
             "daily:read,write"
         )
-    named = [one.strip() for one in capabilities.split(",")]
+    named = [part.strip() for part in capabilities.split(",")]
     scope = {"module": module, "capabilities": named}
     return parse_scope({**scope, "paths": paths} if paths else scope)
 

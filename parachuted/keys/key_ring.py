@@ -63,10 +63,10 @@ class KeyFile:
             except ValueError as error:
                 faults.append(f"{_called(entry, number)} opens nothing: {error}")
         while orphans := [one for one in keys.values() if one.parent and one.parent not in keys]:
-            for one in orphans:  # the other was taken out by hand, or while this one was made
-                del keys[one.id]
+            for orphan in orphans:  # the other was taken out by hand, or while this one was made
+                del keys[orphan.id]
                 faults.append(
-                    f"{one.name!r} opens nothing: the key {one.parent!r}, which signed its "
+                    f"{orphan.name!r} opens nothing: the key {orphan.parent!r}, which signed its "
                     "browser in, is not there"
                 )
         return LoadedKeys(keys=tuple(keys.values()), faults=tuple(faults))
@@ -78,7 +78,7 @@ class KeyFile:
         """
 
         def added(entries: list[PlainValue]) -> Changes:
-            if any(_field(one, "name") == key.name for one in entries):
+            if any(_field(entry, "name") == key.name for entry in entries):
                 raise OutdatedError(f"there is a key {key.name!r} already; revoke that one first")
             return {(_LIST,): {len(entries): key_document(key)}}
 
@@ -110,7 +110,7 @@ class KeyFile:
             removed.append(_id_of(entries[found[0]]))
             gone = set(removed)
             while more := {
-                _id_of(one) for one in entries if _field(one, "parent") in gone
+                _id_of(entry) for entry in entries if _field(entry, "parent") in gone
             }.difference(gone):
                 gone |= more
             return {

@@ -132,7 +132,11 @@ class CertificateAuthority:
         names = x509.SubjectAlternativeName(  # another one would make it good for nothing
             [
                 *(x509.DNSName(name) for name in (_LOCALHOST, *self.info().names)),
-                *(x509.IPAddress(one) for one in dict.fromkeys(usable) if _is_private(one)),
+                *(
+                    x509.IPAddress(address)
+                    for address in dict.fromkeys(usable)
+                    if _is_private(address)
+                ),
             ]
         )
         if self._is_good(own, names, now):

@@ -110,16 +110,16 @@ def vault_edit(edits: Sequence[NoteEdit], base: str | None) -> Edit:
     if not 0 < len(edits) <= _MOST_EDITS:
         raise EditRefusedError(f"an edit is made of 1 to {_MOST_EDITS} changes")
     spans = tuple(
-        TextSpan(start=one.start, stop=one.end, text=one.text)
-        for one in edits
-        if isinstance(one, ReplaceSpan)
+        TextSpan(start=edit.start, stop=edit.end, text=edit.text)
+        for edit in edits
+        if isinstance(edit, ReplaceSpan)
     )
     if spans and base is None:
         raise EditRefusedError(
             "a span is one of the text that was read: name it by base=note.digest"
         )
     found: list[Edit] = [ReplaceSpans(spans=spans)] if spans else []
-    found += [_edit(one) for one in edits if not isinstance(one, ReplaceSpan)]
+    found += [_edit(edit) for edit in edits if not isinstance(edit, ReplaceSpan)]
     return found[0] if len(found) == 1 else SeveralEdits(edits=tuple(found))
 
 

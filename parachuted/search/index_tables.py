@@ -101,9 +101,9 @@ class IndexTables:
         run(
             "INSERT OR IGNORE INTO fields VALUES (?, ?, ?, ?, ?, ?)",
             (
-                (number, one.key, one.at, plain(one.text), one.kind, one.number)
+                (number, field.key, field.at, plain(field.text), field.kind, field.number)
                 for number, indexed_note in indexed_notes
-                for one in indexed_note.fields
+                for field in indexed_note.fields
             ),
         )
         run(

@@ -65,9 +65,9 @@ class Acceptance:
 
 def acceptance_of(suggestions: Iterable[Suggestion]) -> list[Acceptance]:
     counts = Counter(
-        (one.source_agent, one.action, one.status)
-        for one in suggestions
-        if one.resolved_by == USER and one.status in _DECIDED
+        (suggestion.source_agent, suggestion.action, suggestion.status)
+        for suggestion in suggestions
+        if suggestion.resolved_by == USER and suggestion.status in _DECIDED
     )
     found = []
     for agent, action in sorted({key[:2] for key in counts}):

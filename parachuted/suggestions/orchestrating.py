@@ -160,7 +160,7 @@ class Orchestrator:
             not isinstance(ids, list)
             or not ids
             or len(ids) > _MOST_LISTED
-            or not all(isinstance(one, str) for one in ids)
+            or not all(isinstance(entry_id, str) for entry_id in ids)
         ):
             return _refused(f"ids should be a list of 1 to {_MOST_LISTED} ids")
         try:

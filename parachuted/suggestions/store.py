@@ -360,7 +360,7 @@ def preview_of(suggestion: Suggestion, planned: PlannedSuggestion) -> Suggestion
 
 
 def holds_private(*texts: bytes) -> bool:
-    return any(may_be_private(one) and without_private(one) is not one for one in texts)
+    return any(may_be_private(text) and without_private(text) is not text for text in texts)
 
 
 def texts_of(suggestion: Suggestion) -> list[bytes]:

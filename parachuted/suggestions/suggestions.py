@@ -122,15 +122,15 @@ class Suggestions:
         parts = self.parts_of(suggestion)
         # of those that are forgotten no path is known: only a caller who sees all may see it
         forgotten = len(stands_for(suggestion) or parts) - len(parts)
-        return [*(one.path for one in parts), *[""] * forgotten]
+        return [*(part.path for part in parts), *[""] * forgotten]
 
     def is_strangers(self, suggestion: Suggestion) -> bool:
         """Whether it shows strangers' text: its own words, or lines of its files. Blocks."""
         return any(
-            one.is_strangers
-            or self._strangers.is_place(one.path)
-            or (one.base is not None and says_stranger(self._vault.objects.get(one.base) or b""))
-            for one in (suggestion, *self.parts_of(suggestion))
+            part.is_strangers
+            or self._strangers.is_place(part.path)
+            or (part.base is not None and says_stranger(self._vault.objects.get(part.base) or b""))
+            for part in (suggestion, *self.parts_of(suggestion))
         )
 
     def parts_of(self, suggestion: Suggestion) -> list[Suggestion]:

@@ -250,8 +250,8 @@ class _Scan:
             return run.end()
         if self._runs is None:
             self._runs = {}
-            for one in _TICKS.finditer(self._data, here):
-                self._runs.setdefault(len(one[0]), []).append(one.start())
+            for match in _TICKS.finditer(self._data, here):
+                self._runs.setdefault(len(match[0]), []).append(match.start())
         places = self._runs.get(len(run[0]), [])
         index = bisect_left(places, run.end())
         return (

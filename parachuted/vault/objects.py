@@ -203,9 +203,9 @@ class ObjectStore:
         """All that is kept for good, unordered. OSError."""
         with os.scandir(self._folder) as folders:
             names = [
-                one.name
-                for one in folders
-                if len(one.name) == _PREFIX and one.is_dir(follow_symlinks=False)
+                folder.name
+                for folder in folders
+                if len(folder.name) == _PREFIX and folder.is_dir(follow_symlinks=False)
             ]
         for name in names:
             with os.scandir(self._folder / name) as files:

@@ -126,7 +126,7 @@ def _left(
         for one in history.moved_from(path, now[0])
         if one.at != at
     ]
-    return min((one for one in moves if one[0] > now), key=lambda one: one[0], default=None)
+    return min((move for move in moves if move[0] > now), key=lambda one: one[0], default=None)
 
 
 def _is_replaced(history: WriteJournal, path: str, now: _Key, until: _Key | None) -> bool:
@@ -177,7 +177,9 @@ def _at(history: WriteJournal, path: str, limit: _Key | None) -> list[tuple[_Key
         ((seen.write, seen.id), _Step(what=seen, source=seen.source))
         for seen in history.sightings_of(path)
     ]
-    return sorted((one for one in steps if limit is None or one[0] < limit), key=lambda one: one[0])
+    return sorted(
+        (step for step in steps if limit is None or step[0] < limit), key=lambda one: one[0]
+    )
 
 
 def _versions_of(step: _Step, last: TextVersion | None) -> list[TextVersion]:

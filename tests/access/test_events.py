@@ -20,7 +20,7 @@ MINE, SECRET = "Projects/a.md", "Private/diary.md"
 
 
 def key(*words: str, paths: tuple[str, ...] = ()) -> EventFilter:
-    scopes = tuple(parse_words(one, paths) for one in words)
+    scopes = tuple(parse_words(word, paths) for word in words)
     return EventFilter.of_key(Identity(kind="key", id="k", name="k", scopes=scopes))
 
 

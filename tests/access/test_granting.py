@@ -241,7 +241,7 @@ def test_a_persons_words_only_take_away_and_what_they_do_not_speak_of_stays(repo
     grant = narrowed(ADMIN, reported)
     if isinstance(expected, Grant):
         files = ("Brain/a.md", "Daily/a.md", "Work/a.md")
-        assert [may(grant, one) for one in files] == [may(expected, one) for one in files]
+        assert [may(grant, file) for file in files] == [may(expected, file) for file in files]
         assert (grant.native, grant.bash, grant.network, grant.sandbox) == (
             expected.native,
             expected.bash,

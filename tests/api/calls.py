@@ -55,7 +55,7 @@ def key_of(
     name = f"a test's {len(file.load().keys) or ''}".rstrip()
     made = mint(
         name,
-        [parse_words(one, paths) for one in scopes],
+        [parse_words(scope, paths) for scope in scopes],
         now=daemon_rig.daemon.watched.clock(),
         expires=expires,
     )

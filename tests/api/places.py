@@ -47,9 +47,9 @@ class Place:
         path = re.sub(r"\{path\}", INSIDE, path)
         path = re.sub(r"\{\w+\}", "none", path)
         asked = [
-            one
-            for one in self.call.get("parameters", [])
-            if one["required"] and one["in"] == "query"
+            parameter
+            for parameter in self.call.get("parameters", [])
+            if parameter["required"] and parameter["in"] == "query"
         ]
         query = {one["name"]: sample(self.whole, one["schema"], "x") for one in asked}
         if kind == "query":
@@ -134,9 +134,9 @@ def places(document: dict) -> Iterator[Place]:
     for path, calls in document["paths"].items():
         for method, call in calls.items():
             names = [
-                f"{one['in']} {one['name']}"
-                for one in call.get("parameters", [])
-                if one["in"] != "header" and holds_text(document, one["schema"])
+                f"{parameter['in']} {parameter['name']}"
+                for parameter in call.get("parameters", [])
+                if parameter["in"] != "header" and holds_text(document, parameter["schema"])
             ]
             said = call.get("requestBody", {}).get("content", {}).get("application/json")
             if said is not None:

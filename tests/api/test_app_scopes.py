@@ -67,7 +67,7 @@ def others(route: Route) -> list[str]:
     """Scopes that are not what the route asks for: its module with the other capabilities, other
     modules with all.
     """
-    rest = [one for one in CAPABILITIES if one != route.capability]
+    rest = [capability for capability in CAPABILITIES if capability != route.capability]
     modules = [
         module for module in ("vault", "curator", "system", "telegram") if module != route.module
     ]

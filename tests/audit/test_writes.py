@@ -60,24 +60,26 @@ def test_each_write_of_ours_is_reported_with_its_run_its_causes_and_both_digests
     audited_store.store.replace(NOTE, b"two\n", AGENT)
     audited_store.store.delete(NOTE, AGENT)
 
-    reported = [(one.target_endpoint, one.before, one.after) for one in audited_store.kept.events]
+    reported = [
+        (event.target_endpoint, event.before, event.after) for event in audited_store.kept.events
+    ]
     assert reported == [
         ("vault.Create", None, made.after),
         ("vault.ReplaceAll", made.after, replaced.after),
         ("vault.Delete", replaced.after, None),
     ]
     assert {
-        (one.event_type, one.source_type, one.source_id, one.run, one.causes)
-        for one in audited_store.kept.events
+        (event.event_type, event.source_type, event.source_id, event.run, event.causes)
+        for event in audited_store.kept.events
     } == {("write", "agent", "curator", "r-1", ("c-1",))}
-    assert [one.write for one in audited_store.kept.events] == [1, 2, 3]
+    assert [event.write for event in audited_store.kept.events] == [1, 2, 3]
 
 
 def test_a_move_is_reported_with_both_paths(audited_store):
     audited_store.store.create(NOTE, b"one\n", AGENT)
     audited_store.store.move(NOTE, VaultPath("b.md"), AGENT)
 
-    assert [one.paths for one in audited_store.kept.events[1:]] == [["Projects/a.md"], ["b.md"]]
+    assert [event.paths for event in audited_store.kept.events[1:]] == [["Projects/a.md"], ["b.md"]]
 
 
 def test_a_write_on_behalf_of_a_caller_is_reported_as_the_callers(audited_store):
@@ -86,7 +88,8 @@ def test_a_write_on_behalf_of_a_caller_is_reported_as_the_callers(audited_store)
     audited_store.store.replace(NOTE, b"two\n", PERSONS)
 
     assert [
-        (one.source_type, one.source_id, one.request_id) for one in audited_store.kept.events
+        (event.source_type, event.source_id, event.request_id)
+        for event in audited_store.kept.events
     ] == [
         ("api_key", "phone", "abc123"),
         ("person", "person", None),
@@ -118,8 +121,8 @@ def test_what_a_person_did_on_the_disk_is_reported(audited_store):
     )
 
     assert [
-        (one.target_endpoint, one.source_type, one.before, one.after)
-        for one in audited_store.kept.events
+        (event.target_endpoint, event.source_type, event.before, event.after)
+        for event in audited_store.kept.events
     ] == [
         ("vault.modified", "person", "b" * 64, "c" * 64),
         ("vault.deleted", "person", "b" * 64, None),
@@ -154,7 +157,7 @@ def test_a_picture_that_we_wrote_is_not_reported_again_though_no_one_reads_its_d
     )
     audited_store.audit.noticed([Change("deleted", NOTE, entry(None), None, ON_DISK)])
 
-    assert [(one.target_endpoint, one.paths) for one in audited_store.kept.events[1:]] == [
+    assert [(event.target_endpoint, event.paths) for event in audited_store.kept.events[1:]] == [
         ("vault.created", ["other.png"]),
         ("vault.deleted", ["Projects/a.md"]),
     ]
@@ -170,7 +173,7 @@ def test_writes_that_could_not_be_published_before_a_kill_are_reported_at_the_ne
     audited_store.kept.events.clear()
 
     assert audited_store.audit.catch_up(audited_store.history, 1) == 2
-    assert [(one.write, one.details) for one in audited_store.kept.events] == [
+    assert [(event.write, event.details) for event in audited_store.kept.events] == [
         (2, {"late": True}),
         (3, {"late": True}),
     ]

@@ -47,7 +47,7 @@ class Model:
 
     @property
     def prompts(self) -> list[str]:
-        return [one.prompt for one in self.jobs]
+        return [job.prompt for job in self.jobs]
 
     async def run(self, job: Job) -> AsyncIterator[Step]:
         if job.conversation is None:
@@ -135,11 +135,11 @@ class Bots:
     async def refused(self) -> list[str]:
         found = (await self.api("GET", "audit?limit=1000"))["events"]
         lines = [one for one in found if one["target_endpoint"] == "bots: event bots.refused"]
-        return [one["details"]["person"] for one in reversed(lines)]
+        return [line["details"]["person"] for line in reversed(lines)]
 
     async def written(self) -> str:
         notes = await asyncio.to_thread(lambda: [*self.vault.rglob("*.md")])
-        return "\n".join([one.read_text() for one in notes])
+        return "\n".join([note.read_text() for note in notes])
 
     async def sessions(self) -> list[dict[str, Any]]:
         return list((await self.api("GET", "chat"))["sessions"])

@@ -246,14 +246,16 @@ class DiscordApi:
 
     @property
     def is_online(self) -> bool:
-        return any(one.socket is not None for one in self.sessions.values())
+        return any(session.socket is not None for session in self.sessions.values())
 
     @property
     def gateway_url(self) -> str:
         return self.gateway or f"{self.url.replace('http', 'ws', 1)}/gateway/"
 
     def _created(self, guild: int) -> Json:
-        own = [one for one in self.channels.values() if one.get("guild_id") == str(guild)]
+        own = [
+            channel for channel in self.channels.values() if channel.get("guild_id") == str(guild)
+        ]
         more = {
             "channels": [one for one in own if one["type"] == 0],
             "joined_at": self.added_at[guild],
@@ -389,7 +391,7 @@ class DiscordApi:
         }
         other = {**entry, "id": str(guild + 2), "user_id": "3", "target_id": "4"}
         names = ("auto_moderation_rules", "integrations", "users", "threads", "webhooks")
-        found = {"audit_log_entries": [other, entry], **{one: [] for one in names}}
+        found = {"audit_log_entries": [other, entry], **{name: [] for name in names}}
         return web.json_response(found)
 
     def attachment(self, name: str, content: bytes, content_type: str) -> Json:
@@ -423,7 +425,7 @@ def _checked(said: Json, *, is_empty: bool = True) -> Json:
         len(text) > 2_000
         or len(rows) > 5
         or any(not 1 <= len(row["components"]) <= 5 for row in rows)
-        or any(not 1 <= len(one) <= 80 for one in labels)
+        or any(not 1 <= len(label) <= 80 for label in labels)
     ):
         raise Refused(400, {"message": "Invalid Form Body", "code": 50035})
     assert said["allowed_mentions"] == {"parse": []}

@@ -60,4 +60,4 @@ class Listening:
         self._task.cancel()
         await asyncio.wait([self._task])
         await self.connector.close()
-        assert not [one for one in asyncio.all_tasks() if "(shard" in one.get_name()]
+        assert not [task for task in asyncio.all_tasks() if "(shard" in task.get_name()]

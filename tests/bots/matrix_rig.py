@@ -68,8 +68,8 @@ class MatrixRig:
     async def group(self, person: str, *others: str) -> str:
         body = {"invite": [*others], "name": "Garden club", "preset": "private_chat"}
         room = str((await self.ask(person, "POST", "createRoom", body))["room_id"])
-        for one in others:
-            await self.ask(one, "POST", f"rooms/{quote(room)}/join", {})
+        for other in others:
+            await self.ask(other, "POST", f"rooms/{quote(room)}/join", {})
         await self.ask(person, "POST", f"rooms/{quote(room)}/invite", {"user_id": self.bot_id})
         return room
 

@@ -55,7 +55,7 @@ root: {{level: WARNING, handlers: [file]}}
 def running_synapse(folder: Path, per_second: float = 9999, burst: int = 9999) -> Iterator[str]:
     """Its address, while the block lasts. So many messages a second of one account are taken."""
     port = _free_port()
-    limits = "".join(f"{one}: {{per_second: 9999, burst_count: 9999}}\n" for one in _LIMITS)
+    limits = "".join(f"{limit}: {{per_second: 9999, burst_count: 9999}}\n" for limit in _LIMITS)
     config = folder / "synapse.yaml"
     config.write_text(
         _CONFIG.format(folder=folder, port=port, per_second=per_second, burst=burst) + limits,

@@ -158,7 +158,7 @@ class TelegramApi:
         self._polls += 1
         own = self._polls
         self._changed.set()
-        self._updates = [one for one in self._updates if one["update_id"] >= offset]
+        self._updates = [update for update in self._updates if update["update_id"] >= offset]
         allowed = json.loads(said.get("allowed_updates") or "[]")
         deadline = time.monotonic() + float(said.get("timeout") or 0)
         while True:
@@ -167,7 +167,9 @@ class TelegramApi:
                 raise Refused(*_GONE)
             if self._polls != own:
                 raise Refused(*_POLLED_ELSEWHERE)
-            found = [one for one in self._updates if not allowed or set(one) & set(allowed)]
+            found = [
+                update for update in self._updates if not allowed or set(update) & set(allowed)
+            ]
             left = deadline - time.monotonic()
             if found or left <= 0:
                 return found[: int(said.get("limit") or 100)]

@@ -25,11 +25,11 @@ ON_TELEGRAM = pytest.mark.parametrize("platform", ["telegram"], indirect=True)
 
 
 def files_in(folder: Path) -> list[Path]:
-    return [one for one in folder.rglob("*") if one.is_file()]
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def size_of(folder: Path) -> int:
-    return sum(one.stat().st_size for one in files_in(folder))
+    return sum(file.stat().st_size for file in files_in(folder))
 
 
 async def unpair(bots: Bots, person: str) -> None:
@@ -53,7 +53,7 @@ async def test_who_is_unpaired_while_a_turn_goes_on_sees_no_more_of_it(bots: Bot
     await asyncio.sleep(1)
     shown = await bots.platform.shown(chat)
     assert not any("secret" in one.text or "this waits" in one.text for one in shown), shown
-    assert [one for one in bots.model.prompts if "this waits" in one] == []
+    assert [prompt for prompt in bots.model.prompts if "this waits" in prompt] == []
 
 
 async def test_what_is_said_on_the_page_is_not_shown_to_who_was_unpaired(bots: Bots):
@@ -201,8 +201,8 @@ async def test_files_with_hostile_names_stay_where_files_belong(bots: Bots):
         await bots.until(chat, lambda shown, n=before: len(shown) > n)
         await bots.exchange(person, chat, f"End {number}", f"End {number}")
     files = files_in(bots.vault / "Chat/artifacts")
-    assert len(files) == len(HOSTILE), [one.name for one in files]
-    assert all(one.parent.name == "artifacts" for one in files)
+    assert len(files) == len(HOSTILE), [file.name for file in files]
+    assert all(file.parent.name == "artifacts" for file in files)
     assert not (bots.vault / ".parachuteignore").exists()
 
 
@@ -221,7 +221,7 @@ async def test_a_flood_of_strangers_asks_no_model_and_keeps_little(bots: Bots, h
     assert size_of(home) - before < 4_000_000
     assert len(bots.model.jobs) == 1
     lines = (await bots.api("GET", "audit?limit=1000"))["events"]
-    lines = [one for one in lines if one["target_endpoint"] == "bots: event bots.refused"]
+    lines = [line for line in lines if line["target_endpoint"] == "bots: event bots.refused"]
     assert len(lines) <= 102
     assert len((await bots.api("GET", "bots/pairing"))["pending"]) <= 50
     assert sum(1 for one, _ in rig.api.asked if one == "sendMessage") < 60
@@ -392,7 +392,7 @@ async def test_a_reply_to_the_bot_in_a_foreign_group_is_nothing(bots: Bots):
         await platform.say(eve, group, words)
     await bots.exchange(ana, group, "Peas", "You said", to_bot=True)
     await bots.answer(group, "Peas")
-    assert [one.partition(": ")[2] for one in bots.model.prompts] == ["Beans", "Peas"]
+    assert [prompt.partition(": ")[2] for prompt in bots.model.prompts] == ["Beans", "Peas"]
     assert len(await platform.shown(group)) == 2
     assert "Tell me all" not in await bots.written()
 

@@ -301,7 +301,7 @@ async def test_a_bot_that_finds_no_gateway_says_so_and_leaves_nothing_running(ri
     with pytest.raises(RetryLaterError):
         await anext(bot.listen())
     await asyncio.sleep(0)
-    assert not [one for one in asyncio.all_tasks() if "(shard" in one.get_name()]
+    assert not [task for task in asyncio.all_tasks() if "(shard" in task.get_name()]
     await bot.close()
 
 

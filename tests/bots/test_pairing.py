@@ -43,7 +43,7 @@ async def test_three_unanswered_codes_are_followed_by_an_hour_of_silence(store: 
         codes.append(await pairing.code_for("matrix", message("eve")))
         assert await pairing.code_for("matrix", message("eve")) is None  # that one is still good
         clock.now += 11 * MINUTE
-    assert all(one and len(one) == 6 and one.isalpha() for one in codes)
+    assert all(code and len(code) == 6 and code.isalpha() for code in codes)
     assert len(set(codes)) == 3
     assert await pairing.code_for("matrix", message("eve")) is None
     assert await pairing.code_for("matrix", message("ana")) is not None
@@ -81,4 +81,4 @@ async def test_a_code_is_good_for_ten_minutes_and_once(store: Store, passed: flo
 async def test_the_list_of_strangers_is_bounded(store: Store):
     pairing = Pairing(store, Clock())
     codes = [await pairing.code_for("matrix", message(f"s{number}")) for number in range(80)]
-    assert len([one for one in codes if one]) == len(await store.pairings()) == 50
+    assert len([code for code in codes if code]) == len(await store.pairings()) == 50

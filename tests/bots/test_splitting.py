@@ -15,7 +15,7 @@ TEXTS = st.lists(LINES, max_size=60).map("\n".join)
 
 def words(text: str) -> str:
     """The text without what cuts may add or drop: fences, and blanks."""
-    lines = [one for one in text.splitlines() if not one.lstrip().startswith(("```", "~~~"))]
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith(("```", "~~~"))]
     return "".join("".join(lines).split())
 
 
@@ -26,7 +26,7 @@ def utf16(text: str) -> int:
 @given(TEXTS, st.integers(200, 400), st.sampled_from([len, utf16]))
 def test_each_message_is_short_enough_and_together_they_are_the_text(text, longest, size):
     parts = split(text, longest, size)
-    assert all(0 < size(one) <= longest for one in parts)
+    assert all(0 < size(part) <= longest for part in parts)
     assert words("\n".join(parts)) == words(text)
 
 

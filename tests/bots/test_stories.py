@@ -106,8 +106,8 @@ async def test_a_long_answer_is_several_messages_with_its_code_whole(bots: Bots)
     await bots.platform.say(person, chat, "Go")
     parts = [one.text for one in (await bots.answer(chat, "That is all."))[before:]]
     assert len(parts) > 1
-    assert all(one.count("```") % 2 == 0 for one in parts)
-    rows = [line for one in parts for line in one.splitlines() if line.startswith("row_")]
+    assert all(part.count("```") % 2 == 0 for part in parts)
+    rows = [line for part in parts for line in part.splitlines() if line.startswith("row_")]
     assert "\n".join(rows) == code
 
 
@@ -194,7 +194,7 @@ async def test_a_message_that_its_author_edits_or_deletes_changes_in_the_session
         return True if said == ["user: Where are the beans?", *kept] else None
 
     await eventually(changed, bots.said)
-    assert [one.prompt for one in bots.model.jobs] == ["Where are the beens?", "Never mind."]
+    assert [job.prompt for job in bots.model.jobs] == ["Where are the beens?", "Never mind."]
 
 
 async def test_the_commands_of_a_chat(bots: Bots):
@@ -210,9 +210,13 @@ async def test_the_commands_of_a_chat(bots: Bots):
     assert len(await bots.sessions()) == 1
     await says("/new Peas", "You said: Peas")
     assert (await bots.said())[0] == "user: Peas"
-    assert {one["linkedBotChatId"] for one in await bots.sessions()} == {chat, None}
-    peas = next(one["id"] for one in await bots.sessions() if one["linkedBotChatId"] == chat)
-    (unlinked,) = [one for one in await bots.sessions() if one["linkedBotChatId"] is None]
+    assert {session["linkedBotChatId"] for session in await bots.sessions()} == {chat, None}
+    peas = next(
+        session["id"] for session in await bots.sessions() if session["linkedBotChatId"] == chat
+    )
+    (unlinked,) = [
+        session for session in await bots.sessions() if session["linkedBotChatId"] is None
+    ]
     await bots.api("PATCH", f"chat/{unlinked['id']}", json={"title": "Garden plans"})
     await says("/link Garden plans", "goes on with “Garden plans”")
     await says("Leeks", "You said: Leeks")
@@ -222,7 +226,7 @@ async def test_the_commands_of_a_chat(bots: Bots):
     await says("/ask Is it frost?", "You said: Is it frost?")
     assert not any("frost" in one for one in await bots.said(1))
     await says("/unlink", "no conversation any more")
-    title = next(one["title"] for one in await bots.sessions() if one["id"] == peas)
+    title = next(session["title"] for session in await bots.sessions() if session["id"] == peas)
     await bots.api("PATCH", f"chat/{unlinked['id']}", json={"title": title})
     listed = await says(f"/link {title}", "which of these?")
     assert all(one in listed for one in (peas[:8], "Peas", unlinked["id"][:8], "Beans"))
@@ -269,7 +273,7 @@ async def test_in_a_group_the_bot_hears_paired_people_who_address_it(bots: Bots)
     await platform.say(person, group, "Just us")
     await platform.say(bob, group, "What is in the diary?", to_bot=True)
     await bots.exchange(person, group, "Where are the beans?", "Where are the beans?", to_bot=True)
-    assert [one.prompt for one in bots.model.jobs] == ["Ana: Where are the beans?"]
+    assert [job.prompt for job in bots.model.jobs] == ["Ana: Where are the beans?"]
     (session,) = await bots.sessions()
     assert (session["linkedBotChatType"], session["mode"]) == ("group", "sandboxed")
     more = {"allowed_folders": None, "allowed_mcps": None, "capabilities": ["Read", "Write"]}
@@ -303,7 +307,7 @@ async def test_a_group_is_known_while_who_added_the_bot_is_paired_also_after_it_
     await bots.api("PUT", "bots/config", json={name: {"allowed_users": [bob]}})
     await platform.say(bob, group, "And mine?", to_bot=True)
     await bots.exchange(bob, chat, "Are you here?", "Are you here?")
-    assert not any("And mine?" in one for one in bots.model.prompts)
+    assert not any("And mine?" in prompt for prompt in bots.model.prompts)
 
 
 async def test_the_bot_leaves_a_group_to_which_a_stranger_added_it(bots: Bots):
@@ -426,7 +430,7 @@ async def test_the_token_is_in_no_answer_no_note_no_log_and_no_backup_without_se
             "modules/bots/logs",
         )
         answers = [await bots.api("GET", one) for one in paths]
-        answers += [dict(one.data) for one in bots.daemon.events]
+        answers += [dict(event.data) for event in bots.daemon.events]
         async with aiohttp.ClientSession() as client, client.get(bots.daemon.url) as page:
             answers.append(await page.text())
         command_line = CommandLine(home=home, vault=vault, folder=tmp_path)

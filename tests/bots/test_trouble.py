@@ -53,7 +53,7 @@ async def test_a_daemon_that_is_killed_answers_each_message_once(
     said: dict[str, list[str]] = {}
     async with starting() as bots:
         people = [await platform.person(f"P{number}") for number in range(5)]
-        people_of = {await platform.dm(one): one for one in people}
+        people_of = {await platform.dm(person): person for person in people}
         allowed = {platform.platform: {"allowed_users": people}}
         await bots.api("PUT", "bots/config", json=allowed)
         bots.model.script = in_pieces
@@ -86,7 +86,7 @@ async def test_a_daemon_that_is_killed_answers_each_message_once(
             assert [text for one in shown for text in texts if text in one] == begun
             whole = (LAST, "You said: ")  # of the killed daemons, and of the last
             answers = [one for one in shown[:-1] if one not in cut]
-            partial = [one for one in answers if not any(words in one for words in whole)]
+            partial = [answer for answer in answers if not any(words in answer for words in whole)]
             notices = [one for one in cut if "bed" not in one]
             assert len(partial) + len(texts) - len(begun) <= len(notices)
             if connector_class(platform.platform).limits.repeats_safely:
@@ -135,7 +135,7 @@ async def test_an_answer_that_was_given_and_not_noted_is_not_given_again(
             "user: Where are the beans?",
             "assistant: On the south bed.",
         ]
-        assert sum("beans" in one.prompt for one in model.jobs) == 1
+        assert sum("beans" in job.prompt for job in model.jobs) == 1
 
 
 async def test_what_is_sent_while_the_platform_is_down_is_answered_afterwards(
@@ -307,7 +307,7 @@ async def test_a_token_that_is_taken_back_is_one_line_of_doctor_and_no_loop(
     problem = await eventually(stopped, lambda: bots.api("GET", "bots/status"))
     assert "token" in problem
     findings = (await bots.api("GET", "doctor"))["findings"]
-    (advice,) = [one["advice"] for one in findings if problem in one["problem"]]
+    (advice,) = [finding["advice"] for finding in findings if problem in finding["problem"]]
     assert f"`parachute bots add {platform.platform} - < token.txt`" in advice
     tried = await bots.api("POST", f"bots/{platform.platform}/test")
     assert (tried["success"], "token" in tried["error"]) == (False, True)
@@ -317,7 +317,7 @@ async def test_many_chats_at_once_each_get_their_own_answers_in_order(
     bots: Bots, platform: PlatformRig, *, torture: bool
 ):
     people = [await platform.person(f"P{number}") for number in range(50 if torture else 12)]
-    chats = [await platform.dm(one) for one in people]
+    chats = [await platform.dm(person) for person in people]
     allowed = {platform.platform: {"allowed_users": people}}
     await bots.api("PUT", "bots/config", json=allowed)
     for turn in range(3):

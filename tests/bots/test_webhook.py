@@ -92,7 +92,7 @@ async def test_who_does_not_show_the_secret_is_turned_away_unread_limited_and_au
         async with client.post(path, json={"update_id": 1}, headers={HEADER: secret}) as answer:
             assert answer.status == 200, "who shows it is let in all the same"
     events = (await bots.api("GET", "audit?limit=1000"))["events"]
-    refused = [one for one in events if one["target_endpoint"] == f"POST {PATH}"]
+    refused = [event for event in events if event["target_endpoint"] == f"POST {PATH}"]
     assert {one["status"] for one in refused} == {200, 401, 429}
     found = await call(bots.daemon, "GET", "/api/openapi.json")
     said = found[1]["paths"][PATH]["post"]

@@ -21,7 +21,7 @@ async def test_one_new_name_that_comes_many_times_at_once_is_one_entity(
     )
     assert len(set(made[:12])) == 1
     assert len({*made}) == 2
-    assert [one.name for one in (tmp_path / "Brain/entities").rglob("bo*")] == ["bo-ek.md"] * 2
+    assert [path.name for path in (tmp_path / "Brain/entities").rglob("bo*")] == ["bo-ek.md"] * 2
 
 
 async def test_an_entity_that_is_being_made_is_not_made_a_second_time(
@@ -46,7 +46,7 @@ async def test_files_made_by_hand_are_found_wherever_they_are(small_brain):
     assert [row["name"] for row in found["results"]] == ["Kim Lee", "Zoë Müller"]
     assert found["results"][1]["para_id"] == "Brain/old notes/Zoë Müller.md"
     people = await small_brain.request("GET", "/entities/person")
-    assert [one["name"] for one in people["results"]] == ["Kim Lee", "Zoë Müller"]
+    assert [person["name"] for person in people["results"]] == ["Kim Lee", "Zoë Müller"]
     assert people["count"] == 2
 
 
@@ -164,7 +164,7 @@ async def test_links_are_relationships_and_made_once(small_brain, tmp_path: Path
 
     assert (tmp_path / KIM).read_text() == KIM_TEXT + "- [[Zoë Müller]] - Friend\n"
     facts = await small_brain.request("GET", "/facts", query={"entity": "kim"})
-    assert [one["text"] for one in facts] == ["[[acme]] - Founder", "[[Zoë Müller]] - Friend"]
+    assert [fact["text"] for fact in facts] == ["[[acme]] - Founder", "[[Zoë Müller]] - Friend"]
 
 
 async def test_a_note_that_is_linked_by_several_at_once_has_every_link(tmp_path: Path):

@@ -63,7 +63,10 @@ def test_relationships_are_typed_or_free_and_may_have_a_period():
         attendees=["[[ann]]"],
     )
 
-    assert [(one.target, one.label, one.line) for one in found.relationships] == [
+    assert [
+        (relationship.target, relationship.label, relationship.line)
+        for relationship in found.relationships
+    ] == [
         ("ann", "attendees", 0),
         ("bo", "", 3),
         ("acme", "Founder", 10),
@@ -79,11 +82,11 @@ def test_relationships_are_typed_or_free_and_may_have_a_period():
 def test_facts_have_their_day():
     found = read("## Facts\n- Lives in Bern (since 2020-02)\n- Likes tea\n")
 
-    assert [(one.text, one.period.since, one.line) for one in found.facts] == [
+    assert [(fact.text, fact.period.since, fact.line) for fact in found.facts] == [
         ("Lives in Bern", "2020-02-01", 2),
         ("Likes tea", None, 3),
     ]
-    assert [one.text for one in found.facts if one.period.holds("2019-12-31")] == ["Likes tea"]
+    assert [fact.text for fact in found.facts if fact.period.holds("2019-12-31")] == ["Likes tea"]
 
 
 @pytest.mark.parametrize(

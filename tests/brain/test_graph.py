@@ -67,7 +67,7 @@ async def test_a_drawing_has_the_most_related_first_and_counts_the_rest():
     nodes, edges, more = await graph.Graph(index_of(SMALL)).drawing(limit=2)
 
     assert [(one.name, degree) for one, degree in nodes] == [("acme", 2), ("garden", 2)]
-    assert [(one.source, one.target) for one in edges] == [(ACME, GARDEN)]
+    assert [(edge.source, edge.target) for edge in edges] == [(ACME, GARDEN)]
     assert more == 2
 
 

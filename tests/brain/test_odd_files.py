@@ -47,7 +47,7 @@ async def check_good(brain: ModuleHarness) -> None:
     match = (await brain.request("GET", "/resolve", query={"q": "kim lee"}))["match"]
     assert match["path"] == KIM
     people = await brain.request("GET", "/entities/person")
-    assert "Kim Lee" in {one["name"] for one in people["results"]}
+    assert "Kim Lee" in {person["name"] for person in people["results"]}
     everything = await brain.request("GET", "/entities", query={"limit": "100"})
     assert {"Kim Lee", "Garden"} <= {one["name"] for one in everything["results"]}
     assert "person" in {one["name"] for one in await brain.request("GET", "/types")}
@@ -112,7 +112,7 @@ async def test_brain_starts_with_it_everywhere_and_its_good_neighbours_are_read(
         assert (tmp_path / path).read_text() == text
 
 
-@pytest.mark.parametrize("odd", [one for one in KINDS if one != "a folder"])
+@pytest.mark.parametrize("odd", [kind for kind in KINDS if kind != "a folder"])
 async def test_brain_starts_where_something_else_stands_for_each_of_its_folders(
     tmp_path: Path, odd: str, caplog: pytest.LogCaptureFixture
 ):
@@ -174,7 +174,7 @@ async def test_what_cannot_be_suggested_of_a_contradiction_is_left_to_the_doctor
         await module.event("file.created", path=KIM)
         assert module.suggested == []
         assert any("both hold" in one.problem for one in await module.doctor())
-    assert [one for one in caplog.records if one.levelname == "WARNING"] == []
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
 
 async def test_a_value_since_the_first_day_of_all_ends_the_other_on_that_day(

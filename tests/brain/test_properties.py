@@ -52,7 +52,7 @@ def test_any_edits_of_types_leave_the_others_and_all_comments(
     for name, is_set, fields in edits:
         try:
             if is_set:
-                made = type_file.make_type(name, [one for one in fields if one.strip()])
+                made = type_file.make_type(name, [field for field in fields if field.strip()])
                 text = type_file.with_type(text, made)
                 wanted.add(name)
             else:

@@ -16,7 +16,7 @@ SPY = VaultPath("Open/spy.md")
 
 def watching(*patterns: str) -> bytes:
     return (
-        "---\nwatch:\n" + "".join(f'  - "{one}"\n' for one in patterns) + "---\n# Note\n"
+        "---\nwatch:\n" + "".join(f'  - "{pattern}"\n' for pattern in patterns) + "---\n# Note\n"
     ).encode()
 
 

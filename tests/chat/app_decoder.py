@@ -97,8 +97,8 @@ _KINDS: Mapping[str, Callable[[Any], object]] = {
 def decode(found: Any, fields: str) -> Mapping[str, Any]:
     """What the app makes of it: it throws where a type is not the one that it casts to."""
     found = json.loads(json.dumps(found))
-    for one in fields.split():
-        name, _, kind = one.partition(":")
+    for part in fields.split():
+        name, _, kind = part.partition(":")
         value = found[name.removesuffix("?")]
         if not (name.endswith("?") and value is None):
             assert _KINDS[kind](value), (name, value)

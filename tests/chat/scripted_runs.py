@@ -58,7 +58,7 @@ class ScriptedRuns:
 
     @property
     def started(self) -> list[StartedRun]:
-        return [one for one in self.runs.values() if one.agent != "curator"]
+        return [run for run in self.runs.values() if run.agent != "curator"]
 
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         if agent == "curator":
@@ -139,7 +139,7 @@ class ScriptedRuns:
 def words(text: str) -> list[AgentStep]:
     """A text as it comes from a model."""
     pieces = [text[at : at + 3] for at in range(0, len(text), 3)]
-    return [*(AgentTextDelta(text=one) for one in pieces), AgentText(text=text)]
+    return [*(AgentTextDelta(text=piece) for piece in pieces), AgentText(text=text)]
 
 
 @asynccontextmanager
@@ -162,7 +162,7 @@ async def ask(module: ModuleHarness, message: str, session_id: str | None = None
 
 def events_of(items: object) -> list[dict[str, Any]]:
     assert isinstance(items, list)
-    return [_event(one) for one in items]
+    return [_event(item) for item in items]
 
 
 def _event(item: object) -> dict[str, Any]:
@@ -172,12 +172,12 @@ def _event(item: object) -> dict[str, Any]:
 
 def only(events: list[dict[str, Any]], kind: str) -> dict[str, Any]:
     """The last event of that type."""
-    return [one for one in events if one["type"] == kind][-1]
+    return [event for event in events if event["type"] == kind][-1]
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:
     """The types of events, without those of the connection."""
-    return [one["type"] for one in events if one["type"] not in {"ping", "reset"}]
+    return [event["type"] for event in events if event["type"] not in {"ping", "reset"}]
 
 
 async def until(holds: Callable[[], Any]) -> None:
@@ -189,7 +189,7 @@ async def until(holds: Callable[[], Any]) -> None:
 
 async def _first(*waits: Any) -> None:
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one) for one in waits]
+        tasks = [group.create_task(wait) for wait in waits]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()

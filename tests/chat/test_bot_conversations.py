@@ -88,7 +88,7 @@ DOORS = (from_page, again, by_a_module, by_commands, by_a_module_that_says_the_c
 
 
 @pytest.mark.parametrize("limit", [NOTHING, GARDEN, None], ids=["nothing", "garden", "unknown"])
-@pytest.mark.parametrize("begin", DOORS, ids=[one.__name__ for one in DOORS])
+@pytest.mark.parametrize("begin", DOORS, ids=[door.__name__ for door in DOORS])
 async def test_no_turn_in_a_group_may_more_than_the_group_whoever_begins_it(
     vault: Path, begin: Any, limit: dict[str, Any] | None
 ):
@@ -219,5 +219,5 @@ async def test_many_that_begin_at_once_with_one_title_try_each_name_once(
     make = vault.create
     monkeypatch.setattr(vault, "create", create)
     titles = ["Telegram: direct message"] * 30
-    made = await asyncio.gather(*(conversations(chat).create(title=one) for one in titles))
+    made = await asyncio.gather(*(conversations(chat).create(title=title) for title in titles))
     assert len({one["path"] for one in made}) == len(tried) == len(set(tried)) == len(titles)

@@ -74,7 +74,7 @@ async def test_what_brain_knows_goes_into_the_prompt_with_its_query_and_path(vau
         assert brain.asked == ["Kim beans"]
         assert '### From query: "Kim beans"' in prompt
         assert f"- **Kim Lee** (person): Grows beans. [{KIM}]" in prompt
-        (reported,) = [one for one in events if one["type"] == "prompt_metadata"]
+        (reported,) = [event for event in events if event["type"] == "prompt_metadata"]
         assert reported["brain_context_loaded"] is True
         assert reported["brain_context_count"] == 1
         found = await eventually(lambda: logged(module, events[-1]["sessionId"]))
@@ -105,7 +105,7 @@ async def test_a_short_message_and_one_to_brain_itself_load_nothing(vault: Path,
 
         assert brain.asked == []
         assert ("stepping back" in prompt) is ("brain" in message)
-        (reported,) = [one for one in events if one["type"] == "prompt_metadata"]
+        (reported,) = [event for event in events if event["type"] == "prompt_metadata"]
         assert reported["brain_context_loaded"] is False
 
 

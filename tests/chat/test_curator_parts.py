@@ -13,7 +13,7 @@ routes, messages = chat_file("session_tools"), chat_file("messages")
 
 
 def test_it_runs_after_exchanges_1_3_5_and_then_every_tenth():
-    assert [one for one in range(-1, 41) if curator.is_due(one)] == [1, 3, 5, 10, 20, 30, 40]
+    assert [index for index in range(-1, 41) if curator.is_due(index)] == [1, 3, 5, 10, 20, 30, 40]
 
 
 def talk(**fields: object) -> object:

@@ -59,4 +59,4 @@ async def test_in_a_daemon_it_is_the_daemon_s_own_agent(live: Live):
         assert prompt.startswith("You look after")
         assert {"list_system_files", "read_system_file"} <= tools
         runs = (await get(daemon_rig, "/api/runs"))["runs"]
-        assert any("maintenance" in str(one) for one in runs)
+        assert any("maintenance" in str(run) for run in runs)

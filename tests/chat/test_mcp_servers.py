@@ -26,7 +26,7 @@ class Model:
         self.offered: list[list[str]] = []
 
     def __call__(self, request: RecordedRequest) -> Sequence[Block]:
-        tools = [str(one["name"]).rpartition("__")[2] for one in request.body.get("tools", ())]
+        tools = [str(tool["name"]).rpartition("__")[2] for tool in request.body.get("tools", ())]
         if "AskUserQuestion" not in tools:
             return [say("Noted.")]
         said = json.dumps(request.body["messages"][-1])

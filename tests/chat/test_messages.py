@@ -57,7 +57,9 @@ def test_what_is_appended_is_read_again_and_pretends_nothing(before: str, said: 
     found = messages.read_conversation(text)
 
     assert text.startswith(before)
-    assert [one.id for one in found.messages] == [one.id for one in (*already.messages, *new)]
+    assert [message.id for message in found.messages] == [
+        message.id for message in (*already.messages, *new)
+    ]
     for one, content in zip(found.messages[len(already.messages) :], said, strict=True):
         assert one.content == content.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
 
@@ -92,7 +94,7 @@ def test_a_broken_comment_is_reported_and_its_text_has_no_author(mark: str, prob
 
     found = messages.read_conversation(f"{whole}{mark}\n\nWhose is this?\n")
 
-    assert [one.content for one in found.messages] == ["Hello"]
+    assert [message.content for message in found.messages] == ["Hello"]
     assert problem in found.problems[0]
 
 

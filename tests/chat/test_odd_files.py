@@ -43,7 +43,7 @@ async def check_good(chat: ModuleHarness) -> None:
     found = (await chat.request("GET", "/", query={"search": "heliotropes"}))["sessions"]
     assert "goodgoodgood" in {one["id"] for one in found}
     workspaces = (await chat.request("GET", "/api/workspaces/"))["workspaces"]
-    assert "good" in {one["slug"] for one in workspaces}
+    assert "good" in {workspace["slug"] for workspace in workspaces}
     turn = await ask(
         chat,
         "Where do heliotropes go?",
@@ -101,7 +101,7 @@ async def test_chat_starts_with_it_everywhere_and_its_good_neighbours_are_read(
         assert (vault / path).read_text() == text
 
 
-@pytest.mark.parametrize("odd", [one for one in KINDS if one != "a folder"])
+@pytest.mark.parametrize("odd", [kind for kind in KINDS if kind != "a folder"])
 async def test_chat_starts_where_something_else_stands_for_each_of_its_folders(
     vault: Path, odd: str, caplog: pytest.LogCaptureFixture
 ):
@@ -162,6 +162,6 @@ async def test_what_a_prompt_and_a_curator_go_without_is_in_the_log(
         exchange = chat_file("curator").Exchange(number=1, question="Beans?", answer="In May.")
         with acting_as_owner():
             await chat.instance.curator.observe(turn[-1]["sessionId"], exchange)
-    said = [one.getMessage() for one in caplog.records]
+    said = [record.getMessage() for record in caplog.records]
     assert "a prompt lacks a part" in said
     assert "a curator goes without its instructions" in said

@@ -36,7 +36,7 @@ class Model:
         self.offered: dict[str, set[str]] = {}
 
     def __call__(self, request: RecordedRequest) -> Sequence[Block]:
-        tools = {str(one["name"]) for one in request.body.get("tools") or ()}
+        tools = {str(tool["name"]) for tool in request.body.get("tools") or ()}
         if tools:
             self.offered["turn" if tools >= QUESTION else "curator"] = tools
         return [say("Noted.")]

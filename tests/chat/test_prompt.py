@@ -31,10 +31,10 @@ def test_each_part_tells_its_share_its_date_and_whose_words_it_holds():
         ]
     )
     rows = made.rows()
-    assert [one["path"] for one in rows] == [None, "Projects/a/AGENTS.md", "Inbox/lena.md"]
-    assert abs(sum(one["share"] for one in rows) - 1) < 0.01
+    assert [row["path"] for row in rows] == [None, "Projects/a/AGENTS.md", "Inbox/lena.md"]
+    assert abs(sum(row["share"] for row in rows) - 1) < 0.01
     assert rows[1]["modified"] == "2026-01-01"
-    assert [one["strangers"] for one in rows] == [False, False, True]
+    assert [row["strangers"] for row in rows] == [False, False, True]
     assert made.tokens_of("context") == 21
     assert "(written by a stranger)" in made.with_message
     assert "Lena." not in made.text
@@ -56,7 +56,7 @@ def test_over_the_budget_the_journal_goes_first_and_the_base_stays():
         PromptPart(kind="journal", text="j\n" * 400),
     ]
     made = prompt.compose(parts, most_tokens=210)
-    assert [one.kind for one in made.parts] == ["base", "context"]
+    assert [part.kind for part in made.parts] == ["base", "context"]
     assert [one.kind for one in made.left_out] == ["journal"]
     assert made.is_cut
     shorter = prompt.compose(parts[:2], most_tokens=120)
@@ -71,7 +71,7 @@ def test_over_the_budget_the_journal_goes_first_and_the_base_stays():
 def test_what_is_quoted_never_exceeds_the_budget(parts, budget):
     given_parts = [BASE, *(PromptPart(kind=kind, text=text) for kind, text in parts)]
     made = prompt.compose(given_parts, budget)
-    assert sum(prompt.tokens_in(one.text) for one in made.parts) <= budget
+    assert sum(prompt.tokens_in(part.text) for part in made.parts) <= budget
     assert made.text == prompt.compose(given_parts, budget).text
 
 

@@ -45,7 +45,7 @@ async def test_a_move_that_its_event_reported_first_leaves_the_session_listed(
     put, listed = index.put, list[list[str]]()
 
     def recorded(entries):
-        listed.extend(index.paths_of(one.session.id) for one in entries if one.session.title)
+        listed.extend(index.paths_of(entry.session.id) for entry in entries if entry.session.title)
         put(entries)
 
     async def event(source: str, target: str) -> None:

@@ -73,7 +73,7 @@ async def test_an_agent_names_its_conversation_and_writes_to_another(live: Live,
 def said_in(vault: Path, session_id: str) -> int:
     """How many messages a session's file has."""
     texts = (path.read_text("utf-8") for path in (vault / "Chat/sessions").glob("*.md"))
-    return next(one.count("<!-- message") for one in texts if session_id in one[:400])
+    return next(text.count("<!-- message") for text in texts if session_id in text[:400])
 
 
 async def test_a_program_over_mcp_finds_conversations_and_has_none_of_its_own(

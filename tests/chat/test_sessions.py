@@ -332,7 +332,7 @@ async def test_no_session_gets_the_name_that_anothers_file_had(chat: ModuleHarne
     await chat.request("PATCH", f"/{second['id']}", body={"title": "Garden"})
     assert files(vault) == [name.replace(".md", " 2.md")]
     third = await conversations(chat).create("Beans")
-    assert [one for one in files(vault) if one.endswith("Beans 2.md")], third
+    assert [file for file in files(vault) if file.endswith("Beans 2.md")], third
 
 
 async def test_no_two_sessions_begin_with_the_same_name(chat: ModuleHarness, vault: Path):

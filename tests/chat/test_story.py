@@ -55,7 +55,7 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
         (asked,) = [job for job in backend.jobs if job.agent == "chat/chat"]
         assert "Beans are in the left bed." in asked.system_prompt
         assert "Grows beans." in asked.prompt
-        assert {"brain-search", "chat-send"} <= {one.name for one in asked.tools}
+        assert {"brain-search", "chat-send"} <= {tool.name for tool in asked.tools}
         (reported,) = [one for one in found if one["type"] == "prompt_metadata"]
         assert reported["brain_context_loaded"] is True
 
@@ -67,7 +67,7 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
         assert session["title"] == "Kim takes the beans"
         assert session["contextFolders"] == ["Projects/garden"]
         (curator,) = [job for job in backend.jobs if job.agent == "chat/curator"]
-        assert "brain-search" not in {one.name for one in curator.tools}
+        assert "brain-search" not in {tool.name for tool in curator.tools}
         (woken,) = [job for job in backend.jobs if job.watcher == ABOVE]
         assert LINE in woken.prompt
 
@@ -107,13 +107,15 @@ async def test_a_strangers_text_titles_the_conversation_but_only_suggests_facts(
         found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
         talk = found[-1]["sessionId"]
         results = [one for one in found if one["type"] == "tool_result"]
-        assert [one["isError"] for one in results] == [False, False, False, True], results
+        assert [result["isError"] for result in results] == [False, False, False, True], results
         assert "stranger" in results[-1]["content"]
 
         await daemon_rig.until(lambda: daemon_rig.reported("suggestion.created"), 60)
         assert FACT not in (vault / KIM).read_text()
         titled = "Kim takes the beans"  # by the curator, which runs after the agent's own title
-        await daemon_rig.until(lambda: any(titled in one.name for one in sessions_of(vault)), 60)
+        await daemon_rig.until(
+            lambda: any(titled in session.name for session in sessions_of(vault)), 60
+        )
         (kept,) = (await get(daemon_rig, f"/api/chat/{talk}/bridge"))["stored"]
         assert kept["status"] == "waiting"
 

@@ -233,13 +233,13 @@ async def test_an_exchange_of_every_mode_is_in_the_activity_log(vault, mode):
         for message in ("Dig.", "Sow."):  # the curator looks at the first alone
             await ask(module, message, "s1")
         await eventually(lambda: logged(vault))
-        days = "".join(one.read_text() for one in (vault / ".parachute/activity").glob("*.jsonl"))
+        days = "".join(path.read_text() for path in (vault / ".parachute/activity").glob("*.jsonl"))
         assert '"s1"' in days
 
 
 async def logged(vault):
     days = (vault / ".parachute/activity").glob("*.jsonl")
-    return sum(len(one.read_text().splitlines()) for one in days) >= 2 or None
+    return sum(len(day.read_text().splitlines()) for day in days) >= 2 or None
 
 
 async def test_another_machine_has_the_file_alone_and_goes_on(vault):

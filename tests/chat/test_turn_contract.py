@@ -175,7 +175,7 @@ def transcribed(project: str, name: str, *said: str) -> None:
         }
         for number, text in enumerate(said)
     ]
-    file.write_text("".join(f"{json.dumps(one)}\n" for one in lines) + '{"type": "us')
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"type": "us')
 
 
 async def test_the_app_decodes_claude_codes_sessions_and_adopts_them(chat):
@@ -194,7 +194,7 @@ async def test_the_app_decodes_claude_codes_sessions_and_adopts_them(chat):
     projects = (await chat.request("GET", "/api/claude-code/projects"))["projects"]
     counts = {
         one["encodedName"]: one["sessionCount"]
-        for one in (decode(one, "encodedName:s path:s sessionCount:i") for one in projects)
+        for one in (decode(project, "encodedName:s path:s sessionCount:i") for project in projects)
     }
     assert counts == {"-home-me-garden": 1, "-home-me-other": 2}
     for path in ("/home/me/garden/", "-home-me-garden"):

@@ -91,7 +91,7 @@ async def test_a_run_without_deltas_says_the_same():
     assert [one["type"] for one in found] == ["text", "tool_use", "tool_result"]
     assert found[1]["tool"]["id"] == found[2]["toolUseId"]
     assert reader.text == "One.\n\nTwo."
-    assert [(one.name, one.input) for one in reader.tools] == [("find", {})]
+    assert [(tool.name, tool.input) for tool in reader.tools] == [("find", {})]
     assert reader.failed == {found[1]["tool"]["id"]} == {reader.tools[0].id}
 
 
@@ -136,7 +136,7 @@ async def test_a_permission_request_is_a_question_with_what_it_allows():
     assert request["patterns"] == ["ls *"]
     labels = [one["label"] for one in question["questions"][0]["options"]]
     asked = reader.questions[question["requestId"]]
-    assert [asked.value_of({"May it?": one}) for one in labels] == [
+    assert [asked.value_of({"May it?": label}) for label in labels] == [
         "allow",
         {"pattern": "ls *"},
         "deny",
@@ -165,7 +165,7 @@ steps = st.one_of(
 async def test_whatever_an_agent_does_the_app_can_read_it(made):
     reader, stream = read(made)
     found = await events(stream)
-    assert json.dumps([asdict(one) for one in reader.tools])
+    assert json.dumps([asdict(tool) for tool in reader.tools])
     since_tool = ""
     for one in found:
         if one["type"] == "tool_use":

@@ -57,7 +57,7 @@ async def test_a_new_chat_has_all_events_of_the_app_in_their_order(vault):
     ]
     async with scripted_chat(vault, script) as (module, _):
         events = await ask(module, "Beans?")
-        steps = [one for one in kinds(events) if one != "text"]
+        steps = [kind for kind in kinds(events) if kind != "text"]
         assert steps == [
             *("session", "session", "user_message", "prompt_metadata", "session"),
             *("tool_use", "tool_result", "done"),
@@ -379,7 +379,7 @@ async def test_files_that_come_along_are_in_the_vault_before_the_agent_is_asked(
         assert first.startswith("Chat/artifacts/")
         assert second == "Assets/plan.png"
         assert runs.started[0].options["narrowing"].read == (first, second)
-        warned = [one for one in events if one["type"] == "warning"]
+        warned = [event for event in events if event["type"] == "warning"]
         assert [one["code"] for one in warned] == ["attachment_save_failed"] * 2
         assert f"![[{first}]]" in only(events, "user_message")["content"]
 

@@ -90,7 +90,7 @@ async def test_undoing_a_conversation_removes_its_entities_and_keeps_later_edits
 
         async def are_running() -> bool | None:
             modules = (await get(daemon_rig, "/api/modules"))["modules"]
-            return all(one["status"] == "running" for one in modules) or None
+            return all(module["status"] == "running" for module in modules) or None
 
         assert await eventually(are_running)
         code, said = await undo("--session", talk, "--yes")

@@ -64,7 +64,7 @@ async def test_a_conversation_in_the_terminal_from_its_installation_on(
         assert (await type_("chat", "--session", "nothing", "hello"))[0] == 1
 
         code, said = await type_("chat", "--list", "--json")
-        assert [one["messageCount"] for one in json.loads(said)["sessions"]] == [4]
+        assert [session["messageCount"] for session in json.loads(said)["sessions"]] == [4]
         code, said = await type_("chat", "--list")
         assert (code, "MESSAGES" in said) == (0, True), said
 
@@ -74,7 +74,7 @@ async def test_a_conversation_in_the_terminal_from_its_installation_on(
             {"type": "assistant", "uuid": "c", "message": {"content": "In the sun."}},
         ]
         file = home.parent / "2f.jsonl"
-        file.write_text("".join(f"{json.dumps(one)}\n" for one in events) + '{"type": "us')
+        file.write_text("".join(f"{json.dumps(event)}\n" for event in events) + '{"type": "us')
         os.mkfifo(home.parent / "x.jsonl")
         code, said = await type_("chat", "--adopt", str(file))
         assert (code, "new" in said, "with --yes it is" in said) == (0, True, True), said

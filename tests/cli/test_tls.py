@@ -31,7 +31,7 @@ def test_the_daemon_serves_encrypted_for_devices_that_trust_the_authority(
 
     assert f"https://notes.local:{port}/tls/authority.crt" in said
     assert reported["fingerprint"] in said
-    assert {stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
     trusting = ssl.create_default_context(cafile=str(folder / "authority.crt"))
 
     def version() -> str:

@@ -62,7 +62,9 @@ class PromptRig:
     ) -> PromptPreview:
         watches = watched or {}
         prompts = PromptBuilder(
-            self.root, self.index, lambda path: [VaultPath(one) for one in watches.get(path, [])]
+            self.root,
+            self.index,
+            lambda path: [VaultPath(watch) for watch in watches.get(path, [])],
         )
         choice = ContextSelection(folders=folders, files=tuple(map(VaultPath, files)))
 
@@ -267,7 +269,7 @@ async def test_a_folder_brings_its_context_file_and_what_that_watches():
     assert "Water on Mondays." in found.text
     assert "# All" not in found.text
     assert (found.tokens > 0, found.is_truncated) == (True, False)
-    parts = {one.path: one for one in found.parts}
+    parts = {part.path: part for part in found.parts}
     assert [path for path, one in parts.items() if one.included] == [
         "Areas/x/AGENTS.md",
         "Projects/a/AGENTS.md",
@@ -291,8 +293,8 @@ async def test_a_file_that_is_gone_by_then_is_listed_with_the_reason():
     found = await assembly().load(["Projects/a"], sees=lambda _path: True, read=gone)
 
     assert found.text == ""
-    assert all(not one.included for one in found.parts)
-    assert any("could not be read: there is no" in one.reason for one in found.parts)
+    assert all(not part.included for part in found.parts)
+    assert any("could not be read: there is no" in part.reason for part in found.parts)
 
 
 async def test_over_the_budget_the_farthest_is_left_out():

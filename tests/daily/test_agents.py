@@ -223,7 +223,7 @@ async def test_the_app_lists_the_vaults_agents_and_those_that_are_shipped(tmp_pa
     (tmp_path / "Daily/.agents/weekly-review.md").write_text("---\nschedule: '04:00'\n---\nMine.\n")
     async with daily(tmp_path, answers=offline) as module:
         agents = (await module.request("GET", AGENTS))["agents"]
-        assert [one["name"] for one in agents] == ["reflection", "sums", "weekly-review"]
+        assert [agent["name"] for agent in agents] == ["reflection", "sums", "weekly-review"]
         assert agents[2]["schedule"] == {"enabled": True, "time": "04:00"}
         assert agents[0]["outputPath"] == "Daily/reflections/{date}.md"
 

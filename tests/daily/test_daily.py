@@ -276,7 +276,7 @@ async def test_an_entry_that_is_sent_again_is_there_once(tmp_path: Path, layout:
         answers = await asyncio.gather(
             *(module.request("POST", "/entries", body=body) for _ in range(3))
         )
-        (entry,) = {one["id"] for one in answers}
+        (entry,) = {answer["id"] for answer in answers}
         await module.request("PATCH", f"/entries/{entry}", body={"content": "Sowed beans."})
     async with daily(tmp_path, config={"layout": layout}) as module:  # after a restart too
         tomorrow = {**body, "created_at": "2026-02-25T12:00:00-05:00"}

@@ -56,7 +56,7 @@ async def ask(daily: ModuleHarness, method: str, path: str, **options: object) -
 async def check_good(daily: ModuleHarness) -> None:
     """The good files are listed and found."""
     agents = (await daily.request("GET", f"{AGENTS}/"))["agents"]
-    assert {"good", "reflection", "weekly-review"} <= {one["name"] for one in agents}
+    assert {"good", "reflection", "weekly-review"} <= {agent["name"] for agent in agents}
     assert (await daily.request("GET", "/agents"))["agents"]
     assert (await daily.request("GET", f"{AGENTS}/status"))["agents"]
     assert (await daily.request("GET", f"{AGENTS}/good"))["name"] == "good"
@@ -124,7 +124,7 @@ async def test_daily_starts_with_it_everywhere_and_its_good_neighbours_are_read(
         assert (tmp_path / path).read_text() == GOOD[path]
 
 
-@pytest.mark.parametrize("odd", [one for one in KINDS if one != "a folder"])
+@pytest.mark.parametrize("odd", [kind for kind in KINDS if kind != "a folder"])
 async def test_daily_starts_where_something_else_stands_for_each_of_its_folders(
     tmp_path: Path, odd: str, caplog: pytest.LogCaptureFixture
 ):
@@ -190,10 +190,10 @@ async def test_more_agents_than_can_be_scheduled_keep_nothing_from_starting(tmp_
         (tmp_path / f"Daily/.agents/{name}.md").write_text("Say what was good.\n")
     async with daily(tmp_path) as module:
         agents = (await module.request("GET", f"{AGENTS}/"))["agents"]
-        assert set(names) <= {one["name"] for one in agents}
+        assert set(names) <= {agent["name"] for agent in agents}
         scheduled = {one.name for one in await module.schedules.list()}
         named = {one.path for one in await module.doctor()}
-        assert named == {f"Daily/.agents/{one['name']}.md" for one in agents} - {
+        assert named == {f"Daily/.agents/{agent['name']}.md" for agent in agents} - {
             f"Daily/.agents/{name}.md" for name in scheduled
         }
 

@@ -90,7 +90,7 @@ async def test_what_is_private_counts_in_no_limit_and_its_words_find_nothing(tmp
 
         (found,) = await module.tool("daily-search", query="garden", limit=1)
         assert found["content"] == "garden 0"
-        assert [one.title for one in await journal.get_recent_entries(2)] == ["Walk", "10:00"]
+        assert [entry.title for entry in await journal.get_recent_entries(2)] == ["Walk", "10:00"]
         assert await module.tool("daily-search", query="knee") == []
         pieces = await module.request("POST", "/query", body={"message": "knee"})
-        assert next(one for one in pieces if one["type"] == "entries")["entries"] == []
+        assert next(piece for piece in pieces if piece["type"] == "entries")["entries"] == []

@@ -88,7 +88,7 @@ def test_what_a_person_wrote_in_between_is_not_reported_as_the_runs(tools_rig: T
     diffs = past(tools_rig).diff(past(tools_rig).runs("r1", cascade=True))
 
     assert len(diffs) == 2
-    assert not any("+mine" in one.diff for one in diffs)
+    assert not any("+mine" in diff.diff for diff in diffs)
 
 
 def test_a_move_and_what_was_written_around_it_are_one_difference(tools_rig: ToolsRig):
@@ -112,7 +112,7 @@ def test_a_move_alone_and_a_new_file_that_moved_are_reported(tools_rig: ToolsRig
     ran(tools_rig, "r1")
     diffs = past(tools_rig).diff(past(tools_rig).runs("r1", cascade=False))
 
-    assert [(one.path, one.source) for one in diffs] == [("other.md", "note.md"), ("y.md", None)]
+    assert [(diff.path, diff.source) for diff in diffs] == [("other.md", "note.md"), ("y.md", None)]
     assert diffs[0].diff == "rename from note.md\nrename to other.md\n"
     assert "+x\n" in diffs[1].diff
 

@@ -197,7 +197,7 @@ class UndoVault:
             versions = self.past.changes(path, 100).versions
         except NotFoundError:
             return
-        kept = [one for one in versions if one.kept]
+        kept = [version for version in versions if version.kept]
         if kept:
             chosen = kept[number % len(kept)]
             await self.restore.restore(path, version=str(chosen.version))

@@ -134,7 +134,7 @@ def test_an_earlier_versions_state_is_taken_over_as_it_is(home, vault, tmp_path)
     moved = vault.rename(tmp_path / "moved")
     assert state_folder(home, moved) == folder
     assert (folder / "history.db").read_text() == "the past"
-    assert [one.name for one in (home / "state").iterdir()] == [folder.name]
+    assert [path.name for path in (home / "state").iterdir()] == [folder.name]
 
 
 def test_an_earlier_versions_state_is_taken_over_though_another_device_has_given_the_vault_an_id(

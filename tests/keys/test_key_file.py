@@ -252,7 +252,7 @@ def test_a_browsers_key_opens_nothing_once_the_key_that_signed_it_in_is_not_ther
     file.path.write_text(text.replace(f"id: {own.id}", "id: k_000000000000"), "utf-8")
 
     held = file.load()
-    assert [one.name for one in held.keys] == ["laptop"]
+    assert [key.name for key in held.keys] == ["laptop"]
     assert "'browser' opens nothing" in held.faults[0]
     assert file.remove(browser.id) == browser.id
     assert not file.load().faults

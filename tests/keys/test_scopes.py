@@ -23,9 +23,11 @@ def test_no_one_may_do_anything_and_this_machine_everything():
 
 def test_no_capability_implies_another():
     for given in CAPABILITIES:
-        assert [one for one in CAPABILITIES if who(scope("vault", given)).grant("vault", one)] == [
-            given
-        ]
+        assert [
+            capability
+            for capability in CAPABILITIES
+            if who(scope("vault", given)).grant("vault", capability)
+        ] == [given]
 
 
 def test_a_module_is_not_another_module():

@@ -131,7 +131,7 @@ def test_an_address_that_is_not_private_is_not_certified(authority):
 
 def test_its_files_are_for_the_owner_alone_and_one_that_is_broken_is_named(authority, tmp_path):
     folder = tmp_path / "tls"
-    modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()}
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert modes == dict.fromkeys(("authority.crt", "authority.key", "daemon.pem"), 0o600)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert authority.info().names == ("notes.local",)

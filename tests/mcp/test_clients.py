@@ -43,7 +43,7 @@ async def test_a_key_names_its_client_in_the_history_and_a_refused_call_leaves_n
             await refused(peer, "write_note", path="plan.md", text="x")
             wrote = await call(peer, "write_note", path="new.md", text="# New\n")
         runs = (await get(daemon_rig, "/api/runs"))["runs"]
-        assert [(one["id"], one["agent"]) for one in runs] == [
+        assert [(run["id"], run["agent"]) for run in runs] == [
             (wrote["run"], "mcp:cursor@a-test-s")
         ]
 

@@ -51,9 +51,9 @@ async def test_notes_are_listed_a_page_at_a_time_and_read(live: Live, vault: Pat
         assert "note:///Inbox/mail.md" not in {one.uri for one in found}
         (umlaut,) = [one for one in found if one.title == "Umlaut"]
         read = await peer.read_resource(umlaut.uri)
-        assert [one.text for one in read.contents] == ["# Umlaut\n"]
+        assert [content.text for content in read.contents] == ["# Umlaut\n"]
         templates = (await peer.list_resource_templates()).resource_templates
-        assert [one.uri_template for one in templates] == ["note:///{+path}"]
+        assert [template.uri_template for template in templates] == ["note:///{+path}"]
         for wrong in ("note:///none.md", "note:///../x.md", "file:///etc/passwd", "note:///"):
             with pytest.raises(MCPError):
                 await peer.read_resource(wrong)

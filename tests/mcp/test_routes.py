@@ -29,7 +29,7 @@ async def test_a_client_reads_searches_and_writes(live: Live, vault: Path, mode:
     async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
         await daemon_rig.settled()
         tools = await peer.list_tools()
-        assert {"read_note", "list_notes", "search_notes"} <= {one.name for one in tools.tools}
+        assert {"read_note", "list_notes", "search_notes"} <= {tool.name for tool in tools.tools}
 
         read = await call(peer, "read_note", path="Work/plan.md")
         assert read["text"] == "# Plan\n\n## Facts\n\nBeans.\n"
@@ -193,7 +193,7 @@ async def test_a_key_with_paths_sees_its_notes_alone(live: Live, vault: Path):
             await refused(peer, "write_note", path="Private/new.md", text="x")
             await refused(peer, "read_note", path="Work/../Private/diary.md")
             resources = (await peer.list_resources()).resources
-            assert [one.uri for one in resources] == ["note:///Work/plan.md"]
+            assert [resource.uri for resource in resources] == ["note:///Work/plan.md"]
             with pytest.raises(MCPError):
                 await peer.read_resource("note:///Private/diary.md")
         assert not (vault / "Private/new.md").exists()

@@ -85,10 +85,10 @@ async def test_a_key_with_paths_is_offered_the_tools_of_files_and_refused_all_ot
     async with live() as daemon_rig:
         await install(daemon_rig, bundled_folder("modules") / "brain")
         async with client(daemon_rig) as peer:
-            everything = {one.name for one in (await peer.list_tools()).tools}
+            everything = {tool.name for tool in (await peer.list_tools()).tools}
         key = key_of(daemon_rig, "*:read,write,admin", paths=["Work/**"], local=True)
         async with client(daemon_rig, headers=key) as peer:
-            offered = {one.name for one in (await peer.list_tools()).tools}
+            offered = {tool.name for tool in (await peer.list_tools()).tools}
             for name in everything - offered:
                 assert BEYOND_PATHS in await refused(peer, name), name
             versions = (await call(peer, "history", path="Work/a.md"))["versions"]
@@ -121,9 +121,9 @@ async def test_hooks_are_asked_about_a_call_and_hear_of_it(live: Live, vault: Pa
 
 async def test_a_modules_tools_appear_while_it_runs_and_act_as_the_client(live: Live, vault: Path):
     async with live() as daemon_rig, client(daemon_rig) as peer:
-        assert "daily-create" not in {one.name for one in (await peer.list_tools()).tools}
+        assert "daily-create" not in {tool.name for tool in (await peer.list_tools()).tools}
         await install(daemon_rig, bundled_folder("modules") / "daily")
-        tools = {one.name: one for one in (await peer.list_tools()).tools}
+        tools = {tool.name: tool for tool in (await peer.list_tools()).tools}
         asked = tools["daily-create"].input_schema
         assert (asked["required"], asked["properties"]["content"]) == (
             ["content"],
@@ -143,7 +143,7 @@ async def test_a_key_needs_write_on_the_module(live: Live):
         key = key_of(daemon_rig, "vault:read,write", "daily:read")
         daemon_rig.daemon.authenticator.look()
         async with client(daemon_rig, headers=key) as peer:
-            assert "daily-create" not in {one.name for one in (await peer.list_tools()).tools}
+            assert "daily-create" not in {tool.name for tool in (await peer.list_tools()).tools}
             assert "there is no tool" in await refused(peer, "daily-create", content="x")
 
 

@@ -152,7 +152,7 @@ async def test_contexts_are_listed_and_chained(live: Live, vault: Path):
         await daemon_rig.settled()
         assert set((await call(peer, "contexts"))["folders"]) == {"", "Work"}
         files = (await call(peer, "contexts", folder="Work"))["files"]
-        assert {one["path"]: one["included"] for one in files} == {
+        assert {file["path"]: file["included"] for file in files} == {
             "AGENTS.md": False,
             "Work/AGENTS.md": True,
         }

@@ -60,7 +60,7 @@ def test_an_item_that_cannot_be_read_is_a_finding_and_its_neighbours_are_values(
     values, findings = read_each([("a", GOOD), ("b", raw), ("c", GOOD)], read)
 
     assert values == [read(GOOD)] * 2
-    assert [(one.path, one.line) for one in findings] == [("b", line)]
+    assert [(finding.path, finding.line) for finding in findings] == [("b", line)]
     assert problem in findings[0].problem
     assert caplog.records == []
 
@@ -74,7 +74,7 @@ def test_a_mistake_of_the_code_is_a_finding_too_and_is_in_the_log_with_its_trace
     values, findings = read_each([("a", b""), ("b", GOOD)], raises(error))
 
     assert values == [GOOD]
-    assert [one.path for one in findings] == ["a"]
+    assert [finding.path for finding in findings] == ["a"]
     assert "a mistake of the module" in findings[0].problem
     assert caplog.records[0].exc_info[1] is error
 
@@ -85,7 +85,7 @@ def test_a_block_names_the_line_that_it_reads_and_what_stops_the_program_passes(
         with reading("a.txt", findings, line=number):
             int(line)
 
-    assert [(one.path, one.line) for one in findings] == [("a.txt", 2)]
+    assert [(finding.path, finding.line) for finding in findings] == [("a.txt", 2)]
     with pytest.raises(KeyboardInterrupt):
         read_each([("a", b"")], raises(KeyboardInterrupt()))
 
@@ -97,7 +97,9 @@ def test_of_any_bytes_each_is_a_value_or_a_finding(
     values, findings = read_each([(str(number), raw) for number, raw in enumerate(items)], read)
 
     assert len(values) + len(findings) == len(items)
-    assert all(one.problem and (one.line is None or one.line > 0) for one in findings)
+    assert all(
+        finding.problem and (finding.line is None or finding.line > 0) for finding in findings
+    )
 
 
 async def test_a_write_is_tried_again_while_others_write_and_then_refused():

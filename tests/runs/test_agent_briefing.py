@@ -120,7 +120,7 @@ async def test_texts_go_as_words_and_pictures_as_they_are():
     words, files = await load_attachments(["a.md", "bed.PNG"], read)
 
     assert words == "The file a.md:\n\n# Beans\n\n\n"
-    assert [(one.path, one.media_type, one.data) for one in files] == [
+    assert [(file.path, file.media_type, file.data) for file in files] == [
         ("bed.PNG", "image/png", b"\x89PNG")
     ]
 

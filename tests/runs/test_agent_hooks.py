@@ -247,7 +247,7 @@ async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_
     assert curator_rig.backend.jobs[0].prompt.endswith("\n\nWrite in French.")
     assert [asked.event for asked in scripted.asked] == ["prompt.before", "stop.before"]
     acts = [asked.caller for asked in scripted.asked]  # with which modules take part
-    assert all(one.request.is_valid() and one.chain.led_by and one.causes for one in acts)
+    assert all(act.request.is_valid() and act.chain.led_by and act.causes for act in acts)
 
 
 async def test_a_call_that_failed_is_reported_as_a_failure_and_not_as_what_ended_well():

@@ -460,7 +460,7 @@ async def test_runs_that_begin_together_by_whatever_way_take_no_more_places_than
     parts.budget.reserve(curators)
     outcomes = await asyncio.gather(*(_outcome(runs, order(entry=entry)) for entry in ENTRIES))
     assert len(backend.jobs) == 2
-    assert sum("runs per hour is used up" in one for one in outcomes) == len(ENTRIES) - 2
+    assert sum("runs per hour is used up" in outcome for outcome in outcomes) == len(ENTRIES) - 2
 
 
 def test_it_writes_chat_daily_and_brain_reaches_no_network_and_needs_a_person():

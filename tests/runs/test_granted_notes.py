@@ -212,7 +212,8 @@ async def test_links_and_backlinks_are_those_of_readable_notes(module_rig, garde
     module_rig.save("Garden/bed0.md", "# Bed\n\n[[bed9]]\n[[nowhere]]\n\n[[monday|x]]\n")
 
     assert [
-        (one.path, one.title, one.line, one.text) for one in await garden.links("Garden/bed0.md")
+        (link.path, link.title, link.line, link.text)
+        for link in await garden.links("Garden/bed0.md")
     ] == [
         (None, None, 3, "bed9"),
         (None, None, 4, "nowhere"),
@@ -220,7 +221,8 @@ async def test_links_and_backlinks_are_those_of_readable_notes(module_rig, garde
     ]
     module_rig.library.settled()
     assert [
-        (one.path, one.title, one.line) for one in await garden.backlinks("Daily/monday.md")
+        (backlink.path, backlink.title, backlink.line)
+        for backlink in await garden.backlinks("Daily/monday.md")
     ] == [
         ("Garden/bed0.md", "Bed", 6),
         ("Garden/bed1.md", "Bed 1", 8),

@@ -108,7 +108,9 @@ async def test_once_marked_it_writes_its_lane_and_all_else_is_put_forward(module
     assert not (module_rig.vault / "Work/new.md").exists()
     log = "---\norigin: stranger\n---\n# Log\n\n## Today\n\n- a letter came\n"
     assert module_rig.text("Work/log.md") == log
-    assert [(one.path, one.action, one.base == before, one.data) for one in watch.changes] == [
+    assert [
+        (change.path, change.action, change.base == before, change.data) for change in watch.changes
+    ] == [
         ("Work/plan.md", "update", True, MARK + b"sold\n"),
         ("Work/plan.md", "update", True, MARK + b"# Plan\n\nbeans\n\n## Log\n\n- sold\n"),
         ("Work/new.md", "create", False, MARK + b"hello\n"),
@@ -131,7 +133,7 @@ async def test_a_whole_text_is_put_forward_on_the_base_it_was_decided_on(module_
     with pytest.raises(NotFoundError):
         await notes.append("Work/none.md/x", "a", "b")
 
-    assert [one.base for one in watch.changes] == [base]
+    assert [change.base for change in watch.changes] == [base]
 
 
 async def test_a_list_of_everything_leaves_out_names_that_strangers_gave(module_rig):

@@ -90,7 +90,7 @@ def test_a_note_holds_what_its_bytes_say():
 def test_sections_and_links_are_given_in_characters():
     note = made(TEXT)
 
-    assert [(one.heading, one.level) for one in note.sections] == [
+    assert [(section.heading, section.level) for section in note.sections] == [
         ("Ünder", 1),
         ("Facts", 2),
         ("Deep", 3),
@@ -101,7 +101,8 @@ def test_sections_and_links_are_given_in_characters():
     assert facts.content(note).endswith("### Deep\n\ndée")
     assert note.text[deep.start : deep.end] == "### Deep\n\ndée\n\n"
     assert [
-        (one.kind, one.target, one.label, note.text[one.start : one.end]) for one in note.links
+        (link.kind, link.target, link.label, note.text[link.start : link.end])
+        for link in note.links
     ] == [
         ("wiki", "Ann", "her", "Ann"),
         ("embed", "pic.png", None, "pic.png"),
@@ -114,8 +115,8 @@ def test_every_offset_is_one_of_the_text_whatever_it_holds(text):
     note = made(text)
 
     assert 0 <= note.body_start <= len(text)
-    for one in note.sections:
-        assert 0 <= one.start <= one.body <= one.end <= len(text)
+    for section in note.sections:
+        assert 0 <= section.start <= section.body <= section.end <= len(text)
     for link in note.links:
         assert 0 <= link.start < link.end <= len(text)
 

@@ -180,7 +180,7 @@ async def test_what_a_tainted_run_would_write_waits_and_is_done_when_a_person_sa
         "approved",
         "---\norigin: stranger\n---\n# A\n\n## S\n\nx\n",
     )
-    assert {one["id"] for one in module_rig.history.runs_of_causes(made.causes)} == {
+    assert {cause["id"] for cause in module_rig.history.runs_of_causes(made.causes)} == {
         ran.run_id,
         done.applied_run,
     }

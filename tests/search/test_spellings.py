@@ -76,8 +76,8 @@ def test_a_text_is_found_by_these_and_not_by_those(
     search_rig: SearchRig, number: int, row: tuple[str, str, str]
 ):
     path = f"{number}.md"
-    assert [one for one in queries(row[1]) if path not in search_rig.find(one)] == []
-    assert [one for one in queries(row[2]) if path in search_rig.find(one)] == []
+    assert [query for query in queries(row[1]) if path not in search_rig.find(query)] == []
+    assert [query for query in queries(row[2]) if path in search_rig.find(query)] == []
 
 
 @pytest.mark.parametrize(

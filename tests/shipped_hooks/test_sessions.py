@@ -30,7 +30,7 @@ def transcript(folder: Path) -> Path:
         {"type": "user", "message": {"content": [{"type": "text", "text": "And\npeas?"}]}},
     ]
     file = folder / "transcript.jsonl"
-    file.write_text("".join(f"{json.dumps(one)}\n" for one in entries) + "{broken\n")
+    file.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries) + "{broken\n")
     return file
 
 

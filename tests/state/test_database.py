@@ -86,7 +86,7 @@ def test_a_history_of_an_earlier_version_opens_with_all_it_holds(tmp_path):
     (write,) = history.writes_of("note.md")
     assert (write.state, write.author.run, write.author.causes) == ("done", "r-1", ("c-1",))
     assert history.run("r-1") == {"id": "r-1", "outcome": "done"}
-    assert [one.kind for one in history.sightings_of("note.md")] == ["modified"]
+    assert [sighting.kind for sighting in history.sightings_of("note.md")] == ["modified"]
     assert (history.problem, history.status().version) == (None, 3)
     history.close()
 

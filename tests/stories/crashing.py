@@ -159,7 +159,7 @@ async def merge(daemon_rig: DaemonRig) -> None:
     links = sorted((daemon_rig.vault / "Links").iterdir())
     changes = [
         NoteChange("keep.md", [AppendSection("Facts", "- of hub")]),
-        *(NoteChange(f"Links/{one.name}", [SetKey("about", "keep")]) for one in links),
+        *(NoteChange(f"Links/{link.name}", [SetKey("about", "keep")]) for link in links),
         NoteChange("hub.md", None),
     ]
     await vault.edit_all(changes, reason="merged")

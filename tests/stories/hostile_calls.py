@@ -302,8 +302,8 @@ def _of_kind(kind: str, rng: random.Random, folder: str) -> Hostile:
 def _path(kind: str, rng: random.Random, folder: str) -> str:
     if kind == "session":
         return rng.choice(
-            [f"{folder}/home/state/{one}.jsonl" for one in _SESSIONS]
-            + [f".claude/projects/-vault/{one}.jsonl" for one in _SESSIONS]
+            [f"{folder}/home/state/{session}.jsonl" for session in _SESSIONS]
+            + [f".claude/projects/-vault/{session}.jsonl" for session in _SESSIONS]
         )
     if kind == "key":
         return rng.choice(

@@ -214,9 +214,9 @@ def its_boxes(engine: Mapping[str, str], home: Path) -> list[str]:
         else []
     )
     return [
-        one
+        part
         for slot in slots
-        for one in docker(engine, "ps", "-q", f"--filter=name=parachute-sandbox-{slot}").split()
+        for part in docker(engine, "ps", "-q", f"--filter=name=parachute-sandbox-{slot}").split()
     ]
 
 

@@ -177,9 +177,9 @@ def running(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     ).stdout.split()
     if ids:
         for command in ("inspect", "logs", "top", "diff"):
-            for one in ids if command != "inspect" else [" ".join(ids)]:
+            for entry_id in ids if command != "inspect" else [" ".join(ids)]:
                 done = subprocess.run(
-                    ["docker", command, *one.split()],
+                    ["docker", command, *entry_id.split()],
                     env=dict(env),
                     capture_output=True,
                     text=True,

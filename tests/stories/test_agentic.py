@@ -125,7 +125,7 @@ class Person:
     def undo(self) -> None:
         """Take back the newest run of a curator, if it is not."""
         runs = self._walk.ask("GET", "/api/runs")["runs"]
-        found = [one["id"] for one in runs if one["agent"] == "curator" and one["wrote"]]
+        found = [run["id"] for run in runs if run["agent"] == "curator" and run["wrote"]]
         if found:
             assert self._walk.call("POST", f"/api/runs/{found[0]}/undo", "{}").text[0] in "24"
 

@@ -178,7 +178,9 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
         assert len(opened()) <= had + 8, f"seed {seed}"  # a database's, or a look's that goes on
         assert max(looks) < _QUICK_S, f"seed {seed}: {sorted(looks)[-5:]}"
         assert not [
-            one for one in canaries if one in json.dumps(await get(daemon_rig, "/api/suggestions"))
+            canary
+            for canary in canaries
+            if canary in json.dumps(await get(daemon_rig, "/api/suggestions"))
         ]
         assert tally.refused.total() > len(canaries)
     print(f"\nseed {seed}, our own tools, the slowest look {max(looks):.3f} s\n{tally.words()}")  # noqa: T201  what `--torture -s` is for

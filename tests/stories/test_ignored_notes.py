@@ -101,7 +101,7 @@ async def test_what_becomes_ignored_leaves_search_watches_and_prompts_without_it
         await daemon_rig.daemon.approvals.quiet()
         await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         watches = (await get(daemon_rig, "/api/watches"))["watches"]
-        assert [one["watcher"] for one in watches] == ["Areas/AGENTS.md"]
+        assert [watch["watcher"] for watch in watches] == ["Areas/AGENTS.md"]
         assert not (await get(daemon_rig, "/api/search?q=unseen"))["results"]
         begun = len(backend.jobs)
         save(vault / "Open.md", "# Open\n\nmore\n")

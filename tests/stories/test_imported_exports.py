@@ -57,7 +57,7 @@ async def test_what_no_file_and_no_answer_can_hold_is_no_error_of_the_daemons(
 
         chats = await imported("/api/import", {"data": CONVERSATIONS, "dry_run": is_dry})
         assert chats["total_conversations"] == len(chats["conversations"]) + len(chats["errors"])
-        assert [one["title"] for one in chats["conversations"]] == ["?", "Good"]
+        assert [chat["title"] for chat in chats["conversations"]] == ["?", "Good"]
         assert chats["imported_count"] == (0 if is_dry else 2)
         body = {"source": "Daily/import", "dry_run": is_dry}
         journal = await imported("/api/daily/import", body)

@@ -36,7 +36,7 @@ async def test_an_entry_names_a_person_whose_project_wakes_and_then_its_parent(
         assert f"para_id: {mention['para_id']}\n" in (vault / KIM).read_text()
         assert [one["path"] for one in daemon_rig.reported("brain.entity.updated")][:1] == [KIM]
         runs = (await get(daemon_rig, "/api/runs"))["runs"]
-        curated = [one for one in reversed(runs) if one["agent"] == "curator"]
+        curated = [run for run in reversed(runs) if run["agent"] == "curator"]
         assert [(one["watcher"], one["outcome"]) for one in curated] == [
             (GARDEN, "changed"),
             (ABOVE, "changed"),

@@ -120,7 +120,7 @@ def torn(vault: Path, last: int, *, was_killed: bool = False) -> list[str]:
 
 def is_written(vault: Path) -> bool:
     """Whether a tool of ours has written; what a container made comes back when its run ends."""
-    return any((vault / f"Work/{one}.md").read_text() != text(one, 0) for one in range(NOTES))
+    return any((vault / f"Work/{index}.md").read_text() != text(index, 0) for index in range(NOTES))
 
 
 @dataclass

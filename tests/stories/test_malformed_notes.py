@@ -42,11 +42,11 @@ async def test_among_500_malformed_notes_all_works_and_each_of_brains_is_listed(
 
         made = await post(daemon_rig, "/api/daily/entries", {"content": "Saw [[Kim]] today."})
         entries = await get(daemon_rig, "/api/daily/entries?limit=100")
-        assert made["id"] in {one["id"] for one in entries["entries"]}
+        assert made["id"] in {entry["id"] for entry in entries["entries"]}
         found = await get(daemon_rig, "/api/brain/resolve?q=kim")
         assert found["match"]["path"] == GOOD
         hits = await get(daemon_rig, "/api/search?q=heliotropes")
-        assert [one["path"] for one in hits["results"]] == [GOOD]
+        assert [hit["path"] for hit in hits["results"]] == [GOOD]
         assert await get(daemon_rig, "/api/brain/graph?limit=1000")
         listed = {one["path"] for one in await get(daemon_rig, "/api/brain/problems")}
         assert {path for path in files if "Brain" in path.parts} <= {vault / one for one in listed}

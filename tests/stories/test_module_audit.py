@@ -100,7 +100,7 @@ async def test_schedules_and_refused_events_are_reported(live: Live, tmp_path: P
     async with live() as daemon_rig:
         await install(daemon_rig, tmp_path / "ticking")
         jobs = (await get(daemon_rig, "/api/scheduler"))["jobs"]
-        assert [(one["name"], one["module"], one["every_s"]) for one in jobs[1:]] == [
+        assert [(job["name"], job["module"], job["every_s"]) for job in jobs[1:]] == [
             ("ticking/tick/1", "ticking", 1)
         ]
         async with asyncio.timeout(30):

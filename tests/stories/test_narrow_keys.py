@@ -93,12 +93,14 @@ def reads(document: dict, world: VaultWithSecrets) -> Iterator[tuple[str, str]]:
         names = re.findall(r"\{(\w+)\}", path)
         fills = [*asked, *world.ids, *world.digests[:3], "s1", "none"] if names else [""]
         required = [
-            one for one in said.get("parameters", []) if one["in"] == "query" and one["required"]
+            parameter
+            for parameter in said.get("parameters", [])
+            if parameter["in"] == "query" and parameter["required"]
         ]
         optional = [
-            one
-            for one in said.get("parameters", [])
-            if one["in"] == "query" and not one["required"]
+            parameter
+            for parameter in said.get("parameters", [])
+            if parameter["in"] == "query" and not parameter["required"]
         ]
         for fill in fills:
             filled = re.sub(r"\{\w+\}", quote(fill, safe="/"), path)
@@ -350,9 +352,9 @@ def changes(document: dict, world: VaultWithSecrets) -> Iterator[tuple[Place, st
             continue
         name = place.where.partition(" ")[2]
         if name in {"id", "run"}:
-            yield from ((place, one) for one in world.ids)
+            yield from ((place, entry_id) for entry_id in world.ids)
         elif "base" in name or "version" in name or "digest" in name:
-            yield from ((place, one) for one in world.digests)
+            yield from ((place, digest) for digest in world.digests)
         else:
             yield from (
                 (place, one) for one in ("Private/watcher.md", "Private/left.md", world.folder)

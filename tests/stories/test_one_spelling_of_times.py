@@ -112,7 +112,9 @@ async def test_events_answers_and_commands_spell_times_in_one_way(
         document = await get(daemon_rig, "/api/openapi.json")
         wrong = [one for event in daemon_rig.events for one in misspelled(event.data, event.event)]
         for path, calls in document["paths"].items():
-            asked = [one for one in calls.get("get", {}).get("parameters", []) if one["required"]]
+            asked = [
+                call for call in calls.get("get", {}).get("parameters", []) if call["required"]
+            ]
             content = calls.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
             if (
                 "application/json" in content

@@ -48,7 +48,10 @@ async def script(job: Job) -> list[Any]:
     if "update_context" in names and not job.agent.startswith("chat/"):
         sections = ("Current Focus", "History")
         put = {"file_path": job.watcher, "content": ODD}
-        return [*(use("update_context", section=one, **put) for one in sections), say("Done.")]
+        return [
+            *(use("update_context", section=section, **put) for section in sections),
+            say("Done."),
+        ]
     return [say(f"{CONFLICT}{ODD}")]
 
 
@@ -120,7 +123,7 @@ async def test_the_doctor_is_content_with_all_that_was_written(live: Live, first
         assert await findings(daemon_rig) == []
 
         changed = (vault / WATCHER, vault / "Modules")  # a module's folder would be another
-        own = [one for one in vault.rglob("*.md") if not {one, *one.parents} & {*changed}]
+        own = [path for path in vault.rglob("*.md") if not {path, *path.parents} & {*changed}]
         for one in own:
             shutil.copy(one, one.with_name(f"{one.stem}.sync-conflict-20260224-101010-ABCDEFG.md"))
         await daemon_rig.settled()

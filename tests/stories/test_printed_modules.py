@@ -80,7 +80,7 @@ async def test_the_printed_telegram_bot_answers_within_what_a_person_narrows(
 ):
     async def reads(job: Job) -> list[Block]:
         """Says which notes it could read."""
-        tools = {one.name: one for one in job.tools}
+        tools = {tool.name: tool for tool in job.tools}
         could = [
             path
             for path in (PLAN, OTHER)

@@ -55,7 +55,7 @@ class Story:
     async def until_woken(self, watcher: str, times: int = 1) -> None:
         def is_woken() -> bool:
             runs = self._command_line.json("runs")["runs"]
-            ended = [one for one in runs if one["outcome"] != "running"]
+            ended = [run for run in runs if run["outcome"] != "running"]
             return [one["watcher"] for one in ended].count(watcher) >= times
 
         await self._until(is_woken)
@@ -64,7 +64,7 @@ class Story:
         def is_at_rest() -> bool:
             runs = self._command_line.json("runs")["runs"]
             return not self._command_line.json("tasks")["tasks"] and all(
-                one["outcome"] != "running" for one in runs
+                run["outcome"] != "running" for run in runs
             )
 
         await self._until(is_at_rest)
@@ -78,7 +78,9 @@ class Story:
 
     async def suggested(self, text: str) -> None:
         def is_there() -> bool:
-            return any(text in one.read_text() for one in (self.vault / "Suggestions").glob("*.md"))
+            return any(
+                text in path.read_text() for path in (self.vault / "Suggestions").glob("*.md")
+            )
 
         await self._until(is_there)
 

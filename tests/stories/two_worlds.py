@@ -74,7 +74,7 @@ class VaultWithSecrets:
 
 
 def watching(*patterns: str, more: str = "") -> str:
-    return "---\nwatch:\n" + "".join(f"  - '{one}'\n" for one in patterns) + f"{more}---\n"
+    return "---\nwatch:\n" + "".join(f"  - '{pattern}'\n" for pattern in patterns) + f"{more}---\n"
 
 
 def fill(world: VaultWithSecrets, vault: Path) -> None:
@@ -139,8 +139,8 @@ def script(world: VaultWithSecrets) -> ScriptedBackend:
 
     async def blocks(job: Job) -> Sequence[Block]:
         runs[job.watcher] += 1
-        shown = " ".join(f"{one.path} {one.diff}" for one in job.changes)
-        paths = [one.path for one in job.changes] + [world.note] * (
+        shown = " ".join(f"{change.path} {change.diff}" for change in job.changes)
+        paths = [change.path for change in job.changes] + [world.note] * (
             job.watcher == "Shop/AGENTS.md" and not world.is_apart
         )
         read = [await call_tool(job.tools, "read_context", {"file_path": path}) for path in paths]
@@ -259,7 +259,7 @@ async def know(world: VaultWithSecrets) -> None:
                 f"/api/history?path={quote(path.relative_to(daemon_rig.vault).as_posix())}",
             )
         )["versions"]
-        world.digests += [one["version"] for one in versions if one["version"]]
+        world.digests += [version["version"] for version in versions if version["version"]]
 
 
 MASKS = (

@@ -93,9 +93,9 @@ def test_a_full_vault_refuses_what_needs_room_and_works_again_when_there_is_some
     with place.opened() as opened:
         ballast = fill(disk)
         for operation in (
-            one
-            for one in OPERATIONS
-            if one.name
+            operation
+            for operation in OPERATIONS
+            if operation.name
             in {"replace-section", "append", "set-key", "create", "create-in-new-folder"}
         ):
             with pytest.raises(StorageFailedError) as caught:

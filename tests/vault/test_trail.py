@@ -19,7 +19,7 @@ AGENT = Author(by="curator", run="r-1", causes=("c-1",))
 def texts(versions: list[TextVersion], *known: str) -> list[str]:
     """For each version its text, by whom, and where."""
     names = {digest_of(text.encode()): text for text in known}
-    return [f"{names.get(one.digest, '-')} {one.by} {one.path}" for one in versions]
+    return [f"{names.get(version.digest, '-')} {version.by} {version.path}" for version in versions]
 
 
 def replace(store_rig, path: VaultPath, text: str) -> None:

@@ -68,9 +68,9 @@ class Opened:
         """The addresses of other hosts that were asked for anything."""
         own = urlsplit(self.url).netloc
         return [
-            one
-            for one in self.requests
-            if urlsplit(one).netloc != own and urlsplit(one).scheme not in {"blob", "data"}
+            request
+            for request in self.requests
+            if urlsplit(request).netloc != own and urlsplit(request).scheme not in {"blob", "data"}
         ]
 
     def faults(self) -> list[str]:

@@ -113,6 +113,6 @@ def test_a_path_that_leads_out_of_the_vaults_files_asks_for_nothing(
         it.sees("the last words")
     it.go("#/vault/../hooks")
     it.sees("There is no such place.")
-    asked = {urlsplit(one).path for one in it.requests}
+    asked = {urlsplit(request).path for request in it.requests}
     assert not [one for one in asked if one.startswith("/api/hooks")], asked
     (daemon.vault / "Hostile/Out.md").unlink()

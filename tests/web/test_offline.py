@@ -32,7 +32,7 @@ def journal(daemon: CommandLine) -> str:
 
 
 def conversations(daemon: CommandLine) -> str:
-    return "".join(one.read_text() for one in (daemon.vault / "Chat/sessions").glob("*.md"))
+    return "".join(path.read_text() for path in (daemon.vault / "Chat/sessions").glob("*.md"))
 
 
 def keeps(it: Opened, *texts: str) -> None:

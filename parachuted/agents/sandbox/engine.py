@@ -77,12 +77,12 @@ class Engine:
             )
             undone.callback(self._client.close)
             self.version = str(self._client.version()["Version"])
-            options = [str(one) for one in self._client.info().get("SecurityOptions") or []]
+            options = [str(option) for option in self._client.info().get("SecurityOptions") or []]
             undone.pop_all()
         self.problem = None
-        if any("rootless" in one for one in options):
+        if any("rootless" in option for option in options):
             self.problem = _ROOTLESS
-        elif not any("seccomp" in one for one in options):
+        elif not any("seccomp" in option for option in options):
             self.problem = "the engine has no seccomp, without which no agent runs a shell"
 
     def image(self) -> Image | None:

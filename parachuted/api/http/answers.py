@@ -92,7 +92,7 @@ def _encodable(value: object) -> object:
     if isinstance(value, Mapping):
         return {_encodable(key): _encodable(one) for key, one in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _encodable(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: _encodable(getattr(value, field.name)) for field in fields(value)}
     return [_encodable(one) for one in value] if isinstance(value, list | tuple) else value
 
 

@@ -150,7 +150,7 @@ class AgentRunRoutes:
             reason=str(document.get("reason") or ""),
             cost_usd=ran.cost_usd,
             session=ran.session_id,
-            wrote=[str(one["path"]) for one in _items(document, "wrote")],
+            wrote=[str(item["path"]) for item in _items(document, "wrote")],
             suggested=ran.suggestions,
             warning=ran.warning,
             steps=list(map(_step, _items(document, "steps"))),

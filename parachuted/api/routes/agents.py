@@ -188,7 +188,7 @@ class AgentRoutes:
     async def trust(self, call: ApiCall, body: TrustTextRequest) -> TrustedText:
         """Take the mark of strangers' text off a note."""
         asked = body.path
-        is_skill = any(f"/{one}/" in f"/{asked}" for one in SKILLS)
+        is_skill = any(f"/{skill}/" in f"/{asked}" for skill in SKILLS)
         path = asked if is_skill else call.files.find(asked)  # a skill's folder is a hidden one
         call.touched.append(path)
         content = await asyncio.to_thread(self._store.read, path)

@@ -186,7 +186,9 @@ class ApiKeyRoutes:
             wanted = (
                 None
                 if body.scopes is None
-                else tuple(parse_scope(one.model_dump(exclude_none=True)) for one in body.scopes)
+                else tuple(
+                    parse_scope(scope.model_dump(exclude_none=True)) for scope in body.scopes
+                )
             )
             end = parse_end(body.expires, now) if body.expires else None
             scopes, expires = self._allowed(call.identity, wanted, end)
@@ -286,7 +288,7 @@ class ApiKeyRoutes:
     def _refuse_unknown(self, scopes: tuple[Scope, ...]) -> None:
         """Raises ValueError for an unknown module: a misspelled scope would open nothing."""
         known = [*KNOWN_MODULES, *(one.name for one in self._modules.status())]
-        unknown = next((one.module for one in scopes if one.module not in known), None)
+        unknown = next((scope.module for scope in scopes if scope.module not in known), None)
         if unknown is not None:
             raise ValueError(
                 f"there is no module {unknown}; those that a scope may name are "
@@ -331,7 +333,7 @@ def scopes_of(scopes: Iterable[Scope]) -> list[KeyScope]:
 
 
 def _usual(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
-    less = [replace(one, capabilities=one.capabilities - {"admin"}) for one in scopes]
+    less = [replace(scope, capabilities=scope.capabilities - {"admin"}) for scope in scopes]
     return tuple(one for one in less if one.capabilities)
 
 

@@ -358,8 +358,8 @@ def answer_of(path: VaultPath, digest: str, modified: float, note: ParsedNote) -
         frontmatter=note.values,
         preamble=note.text(note.preamble),
         sections=[
-            SectionAnswer(one.level, one.title, one.path, note.text(one.own))
-            for one in note.sections
+            SectionAnswer(section.level, section.title, section.path, note.text(section.own))
+            for section in note.sections
         ],
         links=[
             LinkAnswer(link.kind, link.target, link.anchor, link.label, link.line)

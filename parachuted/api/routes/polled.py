@@ -138,7 +138,7 @@ class PolledRoutes:
             every_s=self._watched.settings.scan.full_every_s,
             description="Look through the whole vault for what no event told.",
         )
-        return [scan, *(_job(*one) for one in self._modules.scheduler.schedules())]
+        return [scan, *(_job(*schedule) for schedule in self._modules.scheduler.schedules())]
 
     def _counted(self, days: int) -> _Counted:
         """Blocks."""

@@ -168,9 +168,9 @@ class SuggestionRoutes:
                 text=f"this key may not write {printable(paths[0]) if paths else 'that'}, so it "
                 "cannot approve it"
             )
-        for one in self._suggestions.parts_of(suggestion):
+        for part in self._suggestions.parts_of(suggestion):
             await asyncio.to_thread(
-                self._refuse_watching, call, one, payload if one is suggestion else one.payload
+                self._refuse_watching, call, part, payload if part is suggestion else part.payload
             )
 
     def _refuse_watching(self, call: ApiCall, suggestion: Suggestion, payload: object) -> None:

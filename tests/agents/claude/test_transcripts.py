@@ -34,8 +34,12 @@ class TranscriptFolders:
         assert self.sessions.bring_in(ID, self.archive, (1000, 1001))
         with tarfile.open(self.archive) as archive:
             members = archive.getmembers()
-            assert {(one.uid, one.gid) for one in members} == {(1000, 1001)}
-            return {one.name: archive.extractfile(one).read() for one in members if one.isreg()}
+            assert {(member.uid, member.gid) for member in members} == {(1000, 1001)}
+            return {
+                member.name: archive.extractfile(member).read()
+                for member in members
+                if member.isreg()
+            }
 
 
 @pytest.fixture

@@ -449,7 +449,7 @@ async def test_an_agent_that_leaves_before_its_answer_begins_is_not_reported_as_
         while not gateway_rig.usage_store.spent("run-1").usd:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.005)
-    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 async def test_no_request_makes_the_model_s_server_reach_out(gateway_rig, api):

@@ -68,7 +68,10 @@ async def test_it_works_by_the_port_and_by_the_socket_with_no_key_of_its_own(
     assert {request.headers["x-api-key"] for request in api.asked} == {KEY}
     assert spent.usd == pytest.approx(port["total_cost_usd"] + socket["total_cost_usd"])
     report = gateway_rig.gateway.report(gateway_rig.now[0], 7)
-    assert {one.session for one in report.sessions} == {port["session_id"], socket["session_id"]}
+    assert {session.session for session in report.sessions} == {
+        port["session_id"],
+        socket["session_id"],
+    }
 
 
 async def test_a_limit_is_shown_by_it_and_not_tried_again(make_gateway_rig, api, tmp_path):

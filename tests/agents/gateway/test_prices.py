@@ -108,7 +108,8 @@ WHOLE = Tokens(input=10, output=42, cache_read=7, cache_write_5m=20, cache_write
 
 def events(*documents, end="\n"):
     return "".join(
-        f"event: {one['type']}{end}data: {json.dumps(one)}{end}{end}" for one in documents
+        f"event: {document['type']}{end}data: {json.dumps(document)}{end}{end}"
+        for document in documents
     ).encode()
 
 

@@ -59,7 +59,9 @@ async def test_its_examples_run(live: Live, vault: Path):
         document, wrong = await get(daemon_rig, "/api/openapi.json"), []
         await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         for path, calls in document["paths"].items():
-            needed = [one for one in calls.get("get", {}).get("parameters", []) if one["required"]]
+            needed = [
+                call for call in calls.get("get", {}).get("parameters", []) if call["required"]
+            ]
             if (
                 "get" not in calls
                 or path in {"/api/events", "/mcp", "/tls/authority.crt", "/api/hooks/diff"}

@@ -69,7 +69,8 @@ async def test_routes_and_tools_of_a_module_are_described_while_it_runs(live: Li
         document["paths"]["/api/daily/entries/{entry_id}"]["get"],
     )
     assert {
-        (one["name"], one["in"], one["schema"]["type"]) for one in entries["get"]["parameters"]
+        (entry["name"], entry["in"], entry["schema"]["type"])
+        for entry in entries["get"]["parameters"]
     } == {("date", "query", "string"), ("limit", "query", "integer")}
     assert [(one["name"], one["in"], one["required"]) for one in one["parameters"]] == [
         ("entry_id", "path", True)

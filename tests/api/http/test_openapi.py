@@ -29,10 +29,10 @@ async def test_the_daemons_own_is_valid_and_has_every_route(live: Live):
     for said in document["components"]["responses"].values():
         schema = said["content"]["application/json"]["schema"]
         assert schema == {"$ref": "#/components/schemas/Error"}
-    parameters = [one for call in calls for one in call.get("parameters", ())]
-    assert all(one["required"] for one in parameters if one["in"] == "path")
-    lists = [one for one in parameters if one["schema"].get("type") == "array"]
-    assert {(one["style"], one["explode"]) for one in lists} == {("form", True)}
+    parameters = [parameter for call in calls for parameter in call.get("parameters", ())]
+    assert all(parameter["required"] for parameter in parameters if parameter["in"] == "path")
+    lists = [parameter for parameter in parameters if parameter["schema"].get("type") == "array"]
+    assert {(item["style"], item["explode"]) for item in lists} == {("form", True)}
     assert [
         name for name in words(document["components"]) if name in {"ge", "le", "gt", "lt", "title"}
     ] == []

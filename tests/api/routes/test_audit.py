@@ -224,7 +224,7 @@ async def test_a_type_that_does_not_exist_is_refused_with_the_ones_that_exist(
     status, message = await refused(daemon_rig, "GET", "/api/audit?type=zzz")
 
     assert status == 400
-    assert [one for one in EVENT_TYPES if f"'{one}'" not in message] == []
+    assert [type_ for type_ in EVENT_TYPES if f"'{type_}'" not in message] == []
 
 
 async def test_the_words_of_an_error_that_name_a_heading_stay_out_of_it(

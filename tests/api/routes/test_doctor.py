@@ -53,7 +53,7 @@ async def test_the_doctor_shows_the_state_of_every_database(live: Live, vault):
         "seen.db": 1,
         "search.db": 6,
     }
-    assert all(one["problem"] is None for one in files.values())
+    assert all(file["problem"] is None for file in files.values())
     assert all(files[name]["size"] > 0 for name in ("history.db", "seen.db", "search.db"))
 
 

@@ -37,8 +37,14 @@ async def test_a_persons_save_and_move_are_versions_with_their_time(pair, daemon
     versions = (await get(daemon_rig, "/api/history?path=Projects/plot.md"))["versions"]
 
     assert [
-        (one["kind"], one["path"], one["source"], one["by"], one["at"] is not None)
-        for one in versions[:2]
+        (
+            version["kind"],
+            version["path"],
+            version["source"],
+            version["by"],
+            version["at"] is not None,
+        )
+        for version in versions[:2]
     ] == [
         ("moved", "Projects/plot.md", GARDEN, "person", True),
         ("changed", GARDEN, None, "person", True),

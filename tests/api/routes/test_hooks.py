@@ -195,7 +195,7 @@ async def test_a_changed_script_is_shown_beside_what_was_approved_and_approved_a
     assert (late, "changed since it was shown" in reported["message"]) == (409, True)
     assert "+echo something else" in now["diff"]
     assert (status, done["approved"]) == (200, [now["path"]])
-    kept = [one for one in (home / "hook-approvals").iterdir() if one.stat().st_mode & 0o077]
+    kept = [path for path in (home / "hook-approvals").iterdir() if path.stat().st_mode & 0o077]
     assert kept == []
 
 

@@ -70,7 +70,9 @@ async def test_the_log_shows_the_lines_of_that_module_alone(daemon_rig: DaemonRi
         {"logger": "parachuted.modules.shed", "message": "a garden was seen"},
         {"logger": "parachuted.modules.hosting", "message": "it failed", "module": "garden"},
     ]
-    reported = [json.dumps({"at": "2026-03-01 12:00:00", "level": "info", **one}) for one in lines]
+    reported = [
+        json.dumps({"at": "2026-03-01 12:00:00", "level": "info", **line}) for line in lines
+    ]
     log.write_text("of a line, garden\n" + "\n".join(reported) + "\n")
 
     answer = await get(daemon_rig, "/api/modules/garden/logs")

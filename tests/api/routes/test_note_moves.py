@@ -24,10 +24,10 @@ async def test_a_note_moves_and_its_links_follow(live: Live, vault):
             for kind in ("file.moved", "file.modified")
             for one in daemon_rig.reported(kind)
         ]
-        assert {tuple(one) for one in causes} == {tuple(causes[0])}
+        assert {tuple(cause) for cause in causes} == {tuple(causes[0])}
         await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         links = await get(daemon_rig, "/api/notes/B/New%20one.md/backlinks")
-        assert [(one["source"], one["line"]) for one in links["backlinks"]] == [
+        assert [(link["source"], link["line"]) for link in links["backlinks"]] == [
             ("A/other.md", 1),
             ("A/other.md", 2),
         ]

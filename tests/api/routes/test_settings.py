@@ -86,7 +86,7 @@ async def test_another_vault_is_made_or_chosen_for_the_next_start(
     assert load_settings(home, {}, {}).vault == new
     await call(daemon_rig, "POST", "/api/vault", json={"folder": str(mine), "make": True})
     assert load_settings(home, {}, {}).vault == mine
-    assert [one.name for one in mine.iterdir()] == ["note.md"]
+    assert [path.name for path in mine.iterdir()] == ["note.md"]
 
 
 async def test_a_folder_that_cannot_be_the_vault_is_refused_with_the_reason(

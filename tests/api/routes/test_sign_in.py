@@ -65,7 +65,7 @@ async def test_revoking_a_key_revokes_those_of_the_browsers_that_it_signed_in(li
 
         assert second["id"] in {one["id"] for one in listed["keys"]}
         assert status == 401
-        assert [one.name for one in KeyFile(daemon_rig.daemon.watched.home).load().keys] == [
+        assert [key.name for key in KeyFile(daemon_rig.daemon.watched.home).load().keys] == [
             "a test's 1"
         ]
 

@@ -58,7 +58,7 @@ def test_a_call_for_a_person_of_a_chat_names_them_and_an_event_has_its_numbers(l
     with audit.call("module", "bots", "chat", "ConversationInterface.get", ana) as answer:
         answer.value = {"count": 3}
 
-    assert [one.details for one in log.events] == [
+    assert [event.details for event in log.events] == [
         {"times": 3, "person": "Telegram 7"},
         {"person": "Telegram 7"},
     ]

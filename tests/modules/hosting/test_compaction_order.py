@@ -54,7 +54,7 @@ class RecordingHooks:
 
     async def ask(self, hook_event) -> HookDecision:
         assert hook_event.event == "compact.before"
-        self.earlier.append([one.event for one in self.rig.events])
+        self.earlier.append([event.event for event in self.rig.events])
         return HookDecision()
 
 
@@ -77,5 +77,5 @@ async def test_a_nearly_full_context_is_published_once_and_before_it_is_summed_u
     await runs.result(await runs.start("chat", "Dig.", {"conversation": True}))
 
     assert [one.count(LIMIT) for one in hooks.earlier] == [len(limits)]
-    reported = [one.data for one in module_rig.events if one.event == LIMIT]
+    reported = [event.data for event in module_rig.events if event.event == LIMIT]
     assert [(one["session_id"], one["token_count"]) for one in reported] == limits

@@ -198,7 +198,9 @@ async def test_its_key_opens_its_own_services_alone(hosted, rig):
         assert await host.call(HandlerCall("ask", late)) == 403
         [key] = rig.ring._temporary
         assert rig.ring.keys == ()
-        assert ("module daily", 200) in {(one.source_id, one.status) for one in rig.audit.events}
+        assert ("module daily", 200) in {
+            (event.source_id, event.status) for event in rig.audit.events
+        }
 
     assert list(statuses.values()) == [200, 403, 502, 404, 404, 404]
     assert rig.ring.identity(key.id) is None

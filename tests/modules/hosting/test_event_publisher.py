@@ -189,8 +189,10 @@ def test_the_event_of_a_write_follows_from_what_led_to_the_write(bus, publishing
 
     authorities = [publishing.caller_of(event) for event in bus.since(0)]
 
-    assert [one.chain.events for one in authorities] == [0, 3, 0]
-    assert {(one.causes, one.chain.run) for one in authorities} == {(("c1",), "r1")}
+    assert [authority.chain.events for authority in authorities] == [0, 3, 0]
+    assert {(authority.causes, authority.chain.run) for authority in authorities} == {
+        (("c1",), "r1")
+    }
 
 
 def test_the_event_of_a_write_that_comes_before_its_result_follows_from_it_too(bus, publishing):

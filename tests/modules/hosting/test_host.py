@@ -416,7 +416,9 @@ async def test_its_settings_are_typed_and_described(begin, tmp_path):
     running = await begin(approved, StubServices(config={"days": 7}))
 
     assert await running.call(HandlerCall("show")) == {"layout": "journals", "days": 7}
-    assert [(one.key, one.kind, one.default) for one in running.declared.settings] == [
+    assert [
+        (setting.key, setting.kind, setting.default) for setting in running.declared.settings
+    ] == [
         ("layout", "text", '"journals"'),
         ("days", "whole number", "3"),
     ]

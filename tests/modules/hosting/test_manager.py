@@ -439,7 +439,9 @@ async def test_a_module_takes_part_in_hooks_while_it_runs(manager_rig):
     manager_rig.approve("garden", "trusted")
 
     async with manager_rig.open() as modules:
-        assert [one.id for one in manager_rig.asker.participants] == ["module:garden:prompt.before"]
+        assert [participant.id for participant in manager_rig.asker.participants] == [
+            "module:garden:prompt.before"
+        ]
         assert manager_rig.status("garden").events == ("prompt.before",)
         manager_rig.trust.disable("garden")
         await modules.sync()

@@ -136,7 +136,9 @@ async def test_a_run_is_recorded_reported_and_undone_like_any_other(module_rig):
         "Brain/projects/client-x.md",
     )
     assert [
-        (one.event, one.data["outcome"]) for one in module_rig.events if one.event == "run.finished"
+        (event.event, event.data["outcome"])
+        for event in module_rig.events
+        if event.event == "run.finished"
     ] == [("run.finished", "changed")]
 
     undo = Undo(module_rig.store, module_rig.bus)

@@ -420,7 +420,7 @@ async def test_what_outlasts_a_run_ends_when_the_run_is_stopped_after_its_end(mo
 
 
 def reported(rig: ModuleRig, name: str) -> list[dict[str, object]]:
-    return [dict(one.data) for one in rig.events if one.event == name]
+    return [dict(event.data) for event in rig.events if event.event == name]
 
 
 async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next_turn(module_rig):
@@ -451,8 +451,8 @@ async def test_hooks_know_a_conversation_by_its_id_and_folder(module_rig, folder
     await runs.stop(last.run_id)
 
     place = module_rig.vault / "Work" if folder == "Work/" else module_rig.vault
-    (start,) = [one for one in asker.events if one.event == "session.start"]
-    assert {one.session_id for one in asker.events} == {"talk-1"}
+    (start,) = [event for event in asker.events if event.event == "session.start"]
+    assert {event.session_id for event in asker.events} == {"talk-1"}
     read = document(start)
     assert (read["session_id"], read["cwd"]) == ("talk-1", str(place))
     about = {"session_id": "talk-1", "module": read["module"], "working_directory": str(place)}

@@ -63,7 +63,7 @@ async def test_a_turn_has_the_servers_and_skills_that_are_left_to_it(
     found = await runs.resources("chat", {"conversation": True, "narrowing": narrowing})
 
     assert found.mcp_servers == servers
-    assert [one.name for one in found.skills] == skills
+    assert [skill.name for skill in found.skills] == skills
     with pytest.raises(NotFoundError, match="no agent 'nobody'"):
         await runs.resources("nobody", {})
 

@@ -133,7 +133,9 @@ def test_every_service_that_is_declared_can_cross():
     for name, access in ACCESSES.items():
         named = {name for name, _ in inspect.getmembers(access, inspect.isfunction)}
         public = {name for name in named if not name.startswith("_")} - apart
-        assert public == {one.partition(".")[2] for one in METHODS if one.startswith(f"{name}.")}
+        assert public == {
+            method.partition(".")[2] for method in METHODS if method.startswith(f"{name}.")
+        }
     assert all(method._body and method._result for method in METHODS.values())
 
 

@@ -257,8 +257,8 @@ def test_an_event_of_the_catalogue_is_not_declared_again():
 @pytest.mark.parametrize("name", ["", "A", "a_b", "1a", "-a", "a" * 65, "ä", "../x", "a.b"])
 def test_names_that_are_none(name):
     assert any(
-        "not a name" in one or "Field required" in one
-        for one in problems(SMALL.replace("name: a", f"name: '{name}'"))
+        "not a name" in problem or "Field required" in problem
+        for problem in problems(SMALL.replace("name: a", f"name: '{name}'"))
     )
 
 
@@ -310,7 +310,8 @@ def test_code_stands_in_a_python_file_of_the_folder(file):
 )
 def test_a_dependency_is_a_name_and_a_version_and_never_an_address_or_an_option(requirement):
     assert any(
-        "not a requirement" in one for one in problems(f"{SMALL}dependencies: ['{requirement}']\n")
+        "not a requirement" in problem
+        for problem in problems(f"{SMALL}dependencies: ['{requirement}']\n")
     )
 
 
