@@ -6,13 +6,12 @@ the answer is the same. Only of what `.parachuteignore` hides within their paths
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 
 from parachuted.access.paths import is_hidden
 from parachuted.errors import NotFoundError, PathRefusedError
 from parachuted.keys import AccessGrant
-from parachuted.vault import IGNORE_FILE, FileContent, VaultPath, VaultRoot, printable
+from parachuted.vault import IGNORE_FILE, VaultPath, VaultRoot, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +40,6 @@ class AccessFilter:
             if real == path or self.sees(real):
                 return real
         raise unknown(path)
-
-    def read(self, path: VaultPath) -> tuple[VaultPath, FileContent]:
-        """The file, links followed, and what it holds. Raises as `find` and `VaultRoot.read` do."""
-        if self.sees(path):
-            with (
-                suppress(PathRefusedError),
-                self.root.straight(),
-            ):  # most files stand behind no link
-                return path, self.root.read(path)
-        real = self.find(path)
-        return real, self.root.read(real)
 
     def _is_ignored(self, path: str) -> bool:
         is_whole = self.grant.alternatives is None and not self.for_agents

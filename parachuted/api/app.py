@@ -40,7 +40,7 @@ def file_routes(
     digests = FileDigests(store.root)
     return (
         NoteListingRoutes(store.root, search),
-        NoteRoutes(store, index),
+        NoteRoutes(store),
         NoteChangeRoutes(store),
         NoteMoveRoutes(store, index, search),
         SearchRoutes(search),

@@ -196,7 +196,6 @@ class ObjectStore:
         """Unless others need it: it is in the vault, and is kept again when it is replaced."""
         with self._dropping, contextlib.suppress(OSError):
             if self._needed[digest] <= 1:
-                self._places.clear()
                 self._place(digest).unlink()
 
     def kept(self) -> Iterator[StoredObject]:
@@ -222,7 +221,6 @@ class ObjectStore:
             try:
                 if place.stat().st_mtime > since:
                     return False
-                self._places.clear()
                 place.unlink()
             except FileNotFoundError:
                 return False
@@ -256,16 +254,11 @@ class ObjectStore:
             with contextlib.suppress(OSError):
                 self._seen.put_places([(os.fsencode(path), digest) for path, digest in new], now)
 
-    def remembers(self, path: str, digest: str) -> bool:
-        """Whether that text is known to have stood there, and nothing was dropped since."""
-        return (path, digest) in self._places
-
     def has_stood(self, path: str, digest: str) -> bool:
-        return self.remembers(path, digest) or self._seen.has_place(os.fsencode(path), digest)
+        return (path, digest) in self._places or self._seen.has_place(os.fsencode(path), digest)
 
     def forget_seen(self, wanted: Iterable[str]) -> None:
         """Drop what was only seen, except these digests, and places that are old."""
-        self._places.clear()
         self._seen.keep_only(wanted)
         self._seen.forget_places(int(time.time()) - _PLACES_ARE_KEPT_S)
 

@@ -117,7 +117,6 @@ class VaultRoot:
     def __init__(self, folder: Path) -> None:
         """`folder` may itself be a link; it is resolved once, here."""
         self.folder = folder.resolve()
-        self._prefix = f"{self.folder}/"
         self.ignore = IgnoreRules()
         self._way = _Way()
         self._own: tuple[int, int] | None = None
@@ -177,12 +176,11 @@ class VaultRoot:
     def resolve(self, path: VaultPath) -> VaultPath:
         """Follow links inside the vault. PathRefusedError when one leaves it, or keeps changing."""
         real = self._followed(path)
-        if real == self._prefix + path:
-            return path
-        if not real.startswith(self._prefix):
+        prefix = f"{self.folder}/"
+        if not real.startswith(prefix):
             raise PathRefusedError(f"{printable(path)} is a link that leaves the vault")
-        found = VaultPath.parse(real.removeprefix(self._prefix))
-        if self._way.is_straight:
+        found = VaultPath.parse(real.removeprefix(prefix))
+        if self._way.is_straight and found != path:
             raise PathRefusedError(
                 f"{printable(path)} is a link now, so it is not what was asked for"
             )
@@ -233,7 +231,7 @@ class VaultRoot:
     def _followed(self, path: VaultPath) -> str:
         for _ in range(_STABLE_READS):
             try:
-                return os.path.realpath(self._prefix + path)
+                return os.path.realpath(self.folder / path)
             except OSError as error:
                 if error.errno not in {
                     errno.EINVAL,

@@ -255,16 +255,11 @@ class KnownBases:
 
     def see(self, texts: Iterable[tuple[str, bytes]]) -> None:
         """Keep texts that were only read there, until a power cut. Raises OSError."""
-        named = ((path, digest_of(data), data) for path, data in texts)
-        new = [text for text in named if not self._objects.remembers(*text[:2])]
-        if new:
-            self._objects.see(
-                (digest, data) for _, digest, data in new if digest not in self._objects
-            )
-            self._objects.stood((path, digest) for path, digest, _ in new)
-
-    def remembers(self, path: str, digest: str) -> bool:
-        return self._objects.remembers(path, digest)
+        found = [(path, digest_of(data), data) for path, data in texts]
+        self._objects.see(
+            (digest, data) for _, digest, data in found if digest not in self._objects
+        )
+        self._objects.stood((path, digest) for path, digest, _ in found)
 
     def _stood(self, path: str, digest: str) -> bool:
         return self._objects.has_stood(path, digest) or self._history.knows_text(path, digest)

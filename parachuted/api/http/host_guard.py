@@ -86,7 +86,8 @@ class HostGuard:
     def _refusal_of_page(self, request: web.BaseRequest, host: str) -> str | None:
         headers = request.headers
         origins = headers.getall("Origin", ())
-        if not all(self.lists(origin) or _is_of_host(origin, host) for origin in origins):
+        own = {f"http://{host}".lower(), f"https://{host}".lower()}  # another port is another
+        if not all(self.lists(origin) or origin.lower() in own for origin in origins):
             return (
                 "requests from web pages of other origins are refused; api.cors_origins in "
                 "config.yaml can list some"
@@ -112,11 +113,6 @@ def is_loopback(authority: str) -> bool:
         return False
     address = address_of(name)
     return name == "localhost" if address is None else address.is_loopback
-
-
-def _is_of_host(origin: str, host: str) -> bool:
-    """Another port is another origin."""
-    return origin.lower() in {f"http://{host}".lower(), f"https://{host}".lower()}
 
 
 def _name(authority: str) -> str | None:

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import os
+import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
@@ -27,7 +29,6 @@ from parachuted.vault import (
     NoteProblem,
     ParsedNote,
     Store,
-    VaultIndex,
     VaultPath,
     Write,
     links_in,
@@ -41,7 +42,9 @@ FOLDER = "/api/notes/"
 NAMES = {"path": "The note, relative to the vault."}
 Shape: TypeAlias = Literal["raw", "json", "map"]
 _MARKDOWN = frozenset({"text/markdown", "text/plain", "text/x-markdown"})
-_SMALL, _MOST_PARSED, _MOST_BASE = 16 << 10, 10 << 20, 16 << 20
+_MOST_KEPT, _LARGEST_KEPT, _MOST_BASE = 512, 32 << 10, 16 << 20
+_MOST_PARSED = 10 << 20
+_YOUNG_NS = 100_000_000  # two saves within one tick of the file system's clock leave the same times
 
 
 def json_text(text: str) -> str:
@@ -166,15 +169,21 @@ class NoteReadQuery(RequestModel):
     version: Annotated[str | None, Field(pattern="^[0-9a-f]{64}$")] = None
 
 
-class _Served(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """`stamp` is the status of the file that it was made from."""
+
     digest: str
     body: bytes
     type: str
+    stamp: tuple[int, ...] = ()
 
 
 class NoteRoutes:
-    def __init__(self, store: Store, index: VaultIndex) -> None:
-        self._store, self._index = store, index
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._folder = os.fsencode(store.root.folder) + b"/"
+        self._kept: OrderedDict[tuple[str, Shape], _Served] = OrderedDict()
 
     @get(
         FOLDER + "{path:.+}",
@@ -203,35 +212,49 @@ class NoteRoutes:
             served = await asyncio.to_thread(self._version, call.files, path, query.version, shape)
         else:
             shape = query.shape or _accepted(call.request.headers.get("Accept"))
-            present = partial(self._present, call.files, path, shape)
-            served = present() if self._is_quick(path) else await asyncio.to_thread(present)
+            served = await self._present(call.files, path, shape)
         headers = {"ETag": f'"{served.digest}"', "Vary": "Accept", "Cache-Control": "no-cache"}
         if is_known(call.request, served.digest):
             return web.Response(status=304, headers=headers)
         return web.Response(body=served.body, headers={**headers, "Content-Type": served.type})
 
-    def _is_quick(self, path: VaultPath) -> bool:
-        """Whether it is small and was read before: a thread costs more than all else of the answer
-        then.
-        """
-        entry = self._index.get(path)
-        return (
-            entry is not None
-            and entry.size <= _SMALL
-            and self._store.bases.remembers(path, str(entry.digest))
-        )
+    async def _present(self, files: AccessFilter, path: VaultPath, shape: Shape) -> _Served:
+        kept = self._kept.get((path, shape))
+        if kept is not None and files.sees(path) and self._is_same(path, kept):
+            return kept
+        served = await asyncio.to_thread(self._read, files, path, shape)
+        self._keep(path, shape, served)
+        return served
 
-    def _present(self, files: AccessFilter, path: VaultPath, shape: Shape) -> _Served:
+    def _is_same(self, path: VaultPath, served: _Served) -> bool:
+        try:
+            return _stamp(os.lstat(self._folder + os.fsencode(path))) == served.stamp
+        except OSError:
+            return False
+
+    def _keep(self, path: VaultPath, shape: Shape, served: _Served) -> None:
+        """For those who read the same note often, which takes a third of the time then."""
+        self._kept.pop((path, shape), None)
+        if served.stamp and len(served.body) <= _LARGEST_KEPT:
+            self._kept[path, shape] = served
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+
+    def _read(self, files: AccessFilter, path: VaultPath, shape: Shape) -> _Served:
         """The text is kept as a base that a later edit may name."""
-        real, content = files.read(path)
+        real = files.find(path)
         if not is_note(real):
             raise unknown(path)
+        content = self._store.root.read(real)
+        status = content.status
         if len(content.data) <= _MOST_BASE:
             try:
                 self._store.bases.see([(real, content.data)])
             except (OSError, StorageFailedError) as error:
                 log.warning("a text that was served could not be kept", extra={"error": str(error)})
-        return _served(shape, path, content.data, content.digest, content.status.st_mtime)
+        is_old = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _YOUNG_NS
+        stamp = _stamp(status) if is_old and real == path else ()
+        return _served(shape, path, content.data, content.digest, status.st_mtime, stamp)
 
     @get(FOLDER + "{path:.+}/versions", "vault", "read", for_path_keys=True, names=NAMES)
     async def versions(
@@ -322,28 +345,33 @@ def _accepted(header: str | None) -> Shape:
     return "raw" if best in _MARKDOWN else "json"
 
 
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 _write_note, _write_map = answer_writer(NoteAnswer), answer_writer(NoteMap)
 
 
-def _served(shape: Shape, path: VaultPath, data: bytes, digest: str, modified: float) -> _Served:
+def _served(
+    shape: Shape,
+    path: VaultPath,
+    data: bytes,
+    digest: str,
+    modified: float,
+    stamp: tuple[int, ...] = (),
+) -> _Served:
     """`modified` in seconds since 1970. 422 when the note is too large for that shape."""
     if shape == "raw":
-        return _Served(digest, data, "text/markdown; charset=utf-8")
+        return _Served(digest, data, "text/markdown; charset=utf-8", stamp)
     if len(data) > _MOST_PARSED:
         raise web.HTTPUnprocessableEntity(
             text=f"the note is larger than {_MOST_PARSED >> 20} MB, so it is served raw only: add "
             "as=raw"
         )
-    make = _document if len(data) <= _SMALL else _document.__wrapped__
-    return _Served(digest, make(shape, path, data, digest, modified), JSON)
-
-
-@lru_cache(maxsize=256)  # to parse a note takes ten times as long as to read it
-def _document(shape: Shape, path: VaultPath, data: bytes, digest: str, modified: float) -> bytes:
     note = parse_note(data)
     if shape == "map":
-        return _write_map(map_of(path, digest, note))
-    return _write_note(answer_of(path, digest, modified, note))
+        return _Served(digest, _write_map(map_of(path, digest, note)), JSON, stamp)
+    return _Served(digest, _write_note(answer_of(path, digest, modified, note)), JSON, stamp)
 
 
 def answer_of(path: VaultPath, digest: str, modified: float, note: ParsedNote) -> NoteAnswer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import aiohttp
+import pytest
 
 from parachuted.api.routes import notes
 from parachuted.vault import VaultPath, digest_of
@@ -12,6 +13,11 @@ from tests.api.calls import call, expect
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 NOTE = "/api/notes/a.md"
+
+
+@pytest.fixture(autouse=True)
+def _no_file_is_young(monkeypatch):
+    monkeypatch.setattr(notes, "_YOUNG_NS", 0)
 
 
 async def read(daemon_rig: DaemonRig) -> str:
