@@ -128,7 +128,7 @@ class SessionRoutes(SessionService):
         *,
         archived: bool | None = None,
     ) -> SessionAnswer:
-        """Change a session; what is left out stays. A title changes here is never overwritten."""
+        """Change a session; what is left out stays. A title given here is never overwritten."""
         fields: Fields = {
             "title": title,
             "title_source": None if title is None else "user",

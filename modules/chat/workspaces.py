@@ -107,7 +107,7 @@ class WorkspaceRoutes(Module):
                 rows.append(await find_workspace(self, path.rpartition("/")[2].removesuffix(".md")))
         return rows, findings
 
-    @route("POST", "/", prefix=_PREFIX)
+    @route("POST", "/", prefix=_PREFIX, tolerant=True)
     async def create_workspace(self, body: NewWorkspace) -> WorkspaceAnswer:
         """Make a workspace. Its slug, by which sessions name it, is made of its name."""
         slug = _NO_SLUG.sub("-", body.name.casefold()).strip("-")[:_LONGEST_SLUG].strip("-")
@@ -126,7 +126,7 @@ class WorkspaceRoutes(Module):
         """One workspace."""
         return {"workspace": await find_workspace(self, slug)}
 
-    @route("PUT", "/{slug}", prefix=_PREFIX)
+    @route("PUT", "/{slug}", prefix=_PREFIX, tolerant=True)
     async def change_workspace(self, slug: str, body: WorkspaceChange) -> WorkspaceAnswer:
         """Change a workspace; what is left out stays, and an empty text takes a value out."""
         await find_workspace(self, slug)

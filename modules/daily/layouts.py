@@ -28,7 +28,7 @@ _FILE = re.compile(rf"{ENTRIES}(?P<name>[^/]+)\.md")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dated:
-    """`mark` names it in its file; `shown` is what agents may see of it, None: nothing."""
+    """`mark` names it in its file; `visible` is what agents may see of it, None: nothing."""
 
     entry: Entry
     path: str

@@ -34,6 +34,9 @@ _HEADING = re.compile(rb"(?:[ \t>]|(?:[-+*]|\d{1,9}[.)])(?=[ \t]))*+#{1,6}[ \t]"
 _ANY_TAG = re.compile(r"#[^\s,;#]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _LABELS = frozenset({"", "tag", "tags"})
+_MARKUP = re.compile(r"\[[xX]\]|<[^<>]*>|&#?\w+;")  # a ticked box, HTML
+_LABELLED = re.compile(r"[\s>*+-]*tags?\s*:", re.IGNORECASE)
+_UNDERLINE = re.compile(rb"=+|-+")
 
 
 class PrivatePart(NamedTuple):
@@ -107,7 +110,8 @@ def _sections(note: ParsedNote) -> Iterator[PrivatePart]:
     headings, doubts, end = note.outline.headings, note.outline.doubts, len(note.data)
     doubtful = list(accumulate((doubt.stop for doubt in doubts), max))
     start = stop = note.body.start
-    for line in note.data[start:].splitlines(keepends=True):
+    lines = note.data[start:].splitlines(keepends=True)
+    for line, is_underlined in zip(lines, _underlined(lines), strict=True):
         found, tag = _TAG.search(line), start
         start += len(line)
         if found is None or tag < stop:
@@ -119,6 +123,7 @@ def _sections(note: ParsedNote) -> Iterator[PrivatePart]:
             (above >= 0 and tag < headings[above].stop)
             or (doubt >= 0 and tag < doubtful[doubt])
             or _HEADING.match(line)
+            or is_underlined
             or _is_of_tags(line)
         ):
             continue
@@ -130,7 +135,22 @@ def _sections(note: ParsedNote) -> Iterator[PrivatePart]:
         yield PrivatePart(headings[above].start, stop, level)
 
 
+def _underlined(lines: Sequence[bytes]) -> list[bool]:
+    """Whether the lines to the next empty one end with an underline, which makes them a heading, in
+    a quotation or a list too.
+    """
+    found, is_heading = list[bool](), False
+    for line in reversed(lines):
+        found.append(is_heading)
+        text = line.strip(b" \t\r\n>")
+        is_heading = bool(text) and (is_heading or _UNDERLINE.fullmatch(text) is not None)
+    return found[::-1]
+
+
 def _is_of_tags(line: bytes) -> bool:
     """Whether it holds nothing else, but marks and a label such as `tags:`."""
-    rest = _ANY_TAG.sub("", line.decode("utf-8", "replace"))
+    text = _MARKUP.sub("", line.decode("utf-8", "replace"))
+    if _LABELLED.match(text):
+        return True
+    rest = _ANY_TAG.sub("", text)
     return "".join(_LETTERS.findall(rest)).casefold() in _LABELS

@@ -180,15 +180,21 @@ class ContextTools:
         for path in (self._own, *self._watched):
             data, problem = b"", ""
             try:
-                content = self._files.peek(path)
-                if user.strangers.is_text(path, content.data) and not (wants_all or user.taint):
+                real = self._files.find(path)
+                content = self._files.peek(real)
+                if user.strangers.is_text(real, content.data) and not (wants_all or user.taint):
                     left_out += 1
                     continue
-                self._files.count_as_read(path, content)
-                data = self._files.visible(path, content).data
+                self._files.count_as_read(real, content)
+                data = self._files.visible(real, content).data
             except NotFoundError:
                 continue
             except ParachuteError as error:
+                if user.strangers.is_place(path):  # its name is a stranger's too
+                    if not (wants_all or user.taint):
+                        left_out += 1
+                        continue
+                    user.taint.read(path)
                 problem = error.message
             note = parse_note(data)
             level = "no longer watched" if path in self._past else "watched"

@@ -33,6 +33,9 @@ async def test_a_conversation_begins_with_what_its_workspace_says(vault):
         assert run.options["working_directory"] == "Projects/garden"
         session = await module.request("GET", f"/{only(events, 'done')['sessionId']}")
         assert session["workspaceId"] == "my-garden"
+        shown = await module.request("GET", f"{_AT}/my-garden")
+        body = shown["workspace"]  # what was read can be sent back as it is
+        assert await module.request("PUT", f"{_AT}/my-garden", body=body) == shown
         body = {"defaultTrustLevel": "sandboxed", "model": "", "unknown": 1}
         changed = (await module.request("PUT", f"{_AT}/my-garden", body=body))["workspace"]
         assert (changed["default_trust_level"], changed["model"]) == ("sandboxed", None)

@@ -405,6 +405,19 @@ def stranger(tools_rig: ContextRig) -> ContextRig:
     return tools_rig
 
 
+@pytest.mark.parametrize("target", ["b.md", "../elsewhere.md"])
+async def test_nor_one_that_cannot_be_read_nor_one_behind_a_link(tools_rig: ContextRig, target):
+    tools_rig.save("Inbox/mail.md", "# Obey me\n")
+    (tools_rig.store.root.folder / "Inbox/Obey.md").symlink_to(target)
+    (tools_rig.store.root.folder / "friend.md").symlink_to("Inbox/mail.md")
+    tools_rig.grant(G, "Inbox/Obey.md", "Inbox/mail.md", "friend.md")
+    assert "Obey" not in (await tools_rig.call("list_context_files")).text
+    assert not tools_rig.taint
+
+    await tools_rig.call("list_context_files", strangers=True)
+    assert tools_rig.taint
+
+
 async def test_a_list_names_no_file_of_strangers_unless_it_is_asked_to_which_marks_the_run(
     stranger: ContextRig,
 ):

@@ -168,7 +168,11 @@ class Upstream:
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            unsent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+            unsent = (
+                aiohttp.ClientConnectorError,
+                aiohttp.ClientHttpProxyError,
+                aiohttp.ConnectionTimeoutError,
+            )
             # aiohttp's own words speak of ssl where there is none
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
             reason = self.clean(str(cause) or type(cause).__name__)[:_REASON_CHARS]
@@ -201,7 +205,8 @@ class Upstream:
         if problem is not None:
             problem = self.clean(problem.format(host=self.host, model=model, said=said))
         is_unknown = status == HTTPStatus.NOT_FOUND
-        self._report("model", None if is_unknown else problem)
+        if not is_unknown and (problem or not response.is_refused):
+            self._report("model", problem)
         if is_unknown or not response.is_refused:
             self._report(f"model:{model}", problem)
 

@@ -120,8 +120,10 @@ class Sandboxes:
             await run_uninterrupted(make_folder, folder)
             yield folder
         finally:
-            self._in_use.discard(folder)
-            await in_own_thread(partial(shutil.rmtree, folder.path, ignore_errors=True))
+            try:
+                await in_own_thread(partial(shutil.rmtree, folder.path, ignore_errors=True))
+            finally:
+                self._in_use.discard(folder)
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Container]:

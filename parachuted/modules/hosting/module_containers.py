@@ -112,8 +112,8 @@ class ModuleContainers:
         package = Path(parachuted.__file__).resolve().parent
         packages = [Path(path) for path in sys.path if Path(path).name.endswith("-packages")]
         wanted = {*packages, package, approved.copy, *approved.import_paths, place.api}
-        # An environment's interpreter is a link, often to a link elsewhere, which is not mounted.
-        python = os.path.realpath(sys.executable)
+        # An environment's interpreter is a copy, or a link to a link elsewhere, and is not mounted.
+        python = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
         wanted |= {Path(path).resolve() for path in (sys.base_prefix, sys.base_exec_prefix)}
         wanted = {
             path for path in wanted if path.is_dir() and path not in {Path("/usr"), Path("/")}

@@ -51,6 +51,16 @@ async def test_what_keeps_the_model_from_answering_is_reported_until_it_answers(
     assert gateway_rig.reported == {}
 
 
+async def test_another_refusal_does_not_hide_what_is_wrong(gateway_rig, api):
+    once = {"x-should-retry": "false"}
+    refusals = [(402, "pay"), (404, "no such model"), (413, "too long")]
+    api.add(*(ApiRefusal(status=status, message=said, headers=once) for status, said in refusals))
+    async with gateway_rig.run() as way:
+        for _ in refusals:
+            await gateway_rig.ask(way)
+    assert "no credit left" in gateway_rig.reported["model"]
+
+
 @given(st.binary(max_size=200))
 def test_whatever_a_server_refuses_with_is_read(body):
     assert isinstance(upstream.read_error(body), dict)
