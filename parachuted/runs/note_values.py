@@ -52,9 +52,11 @@ def make_note(
 ) -> Note:
     """`indexed` is of the same content. Raises EditRefusedError where it is no text."""
     text = decoded(path, content.data)
-    row = indexed or make_indexed_note(path, content.data, content.status.st_mtime, is_whole=True)
+    row = indexed or make_indexed_note(
+        path, content.data, content.status.st_mtime_ns / 1e9, is_whole=True
+    )
     frontmatter = row.typed
-    modified = _moment(content.status.st_mtime)
+    modified = _moment(content.status.st_mtime_ns / 1e9)
     body = parse_note(content.data).body.start
     return Note(
         path=printable(path),

@@ -94,7 +94,7 @@ def _entry(
         has_agents_md="AGENTS.md" in inside,
         has_claude_md="CLAUDE.md" in inside,
         is_git_repo=".git" in inside,
-        last_modified=moment(status.st_mtime),
+        last_modified=moment(status.st_mtime_ns / 1e9),
         size=None if is_folder else status.st_size,
     )
 
@@ -161,7 +161,7 @@ class FileRoutes:
             path=path,
             content=content.data.decode(),
             size=len(content.data),
-            last_modified=moment(content.status.st_mtime),
+            last_modified=moment(content.status.st_mtime_ns / 1e9),
             hash=content.digest,
         )
 
@@ -189,7 +189,7 @@ class FileRoutes:
         return WrittenFile(
             path=body.path,
             size=len(content.data),
-            last_modified=moment(content.status.st_mtime),
+            last_modified=moment(content.status.st_mtime_ns / 1e9),
             hash=put.hash,
             merged=put.outcome == "merged",
             replaced=put.replaced,

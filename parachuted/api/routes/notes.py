@@ -254,7 +254,7 @@ class NoteRoutes:
                 log.warning("a text that was served could not be kept", extra={"error": str(error)})
         is_old = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _YOUNG_NS
         stamp = _stamp(status) if is_old and real == path else ()
-        return _served(shape, path, content.data, content.digest, status.st_mtime, stamp)
+        return _served(shape, path, content.data, content.digest, status.st_mtime_ns / 1e9, stamp)
 
     @get(FOLDER + "{path:.+}/versions", "vault", "read", for_path_keys=True, names=NAMES)
     async def versions(
@@ -294,7 +294,7 @@ class NoteRoutes:
         with contextlib.suppress(NotFoundError):
             present = self._store.root.read(real)
             if present.digest == digest:
-                return _served(shape, path, present.data, digest, present.status.st_mtime)
+                return _served(shape, path, present.data, digest, present.status.st_mtime_ns / 1e9)
         raise NotFoundError(f"no version {digest[:12]} of {printable(path)} is kept")
 
 

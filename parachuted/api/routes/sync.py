@@ -353,7 +353,7 @@ class SyncRoutes:
             except ParachuteError as error:
                 pulled.errors.append(f"{printable(path)}: {error.message}")
                 continue
-            data, modified = content.data, content.status.st_mtime
+            data, modified = content.data, content.status.st_mtime_ns / 1e9
             room -= len(data)
             call.touched.append(place)
             texts.append((place, data))

@@ -10,6 +10,7 @@ from tests.api.calls import digest, error, expect, get, key_of, refused, spoken
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 ONE = digest("one\n")
+NS = 1_764_500_000_144_272_509
 TEXT = (
     "---\nstatus: open\n---\n# Garden\n\nWhat grows.\n\n## Facts\n- beans, see "
     "[[Seeds|these]]\n\n### More\n![p](<a b.png>)\n"
@@ -231,6 +232,7 @@ async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_a
 
 async def test_a_note_without_a_heading_has_the_title_that_lists_give_it(live: Live, vault):
     save(vault / "Tea.md", "green\n")
+    os.utime(vault / "Tea.md", ns=(NS, NS))  # st_mtime of it is another microsecond
     save(vault / "b.md", "---\ntitle: ' Said '\n---\n# B\n")
     async with live() as daemon_rig:
         await daemon_rig.indexed(2)
