@@ -105,6 +105,7 @@ async def test_a_session_is_resumed_and_each_run_is_charged_for_itself(claude, j
     assert stranger.account.session_id != first.account.session_id
 
 
+@pytest.mark.timeout(600)  # the CLI waits by chance, and longer each time, before it asks again
 async def test_a_run_that_is_tried_again_tells_what_all_of_it_has_cost(claude, job, run):
     no_credit = [ApiRefusal(status=402, kind="billing_error", message="no credit")] * 9
     claude.api.add([use("read_context", file_path="a.md")], *no_credit)
