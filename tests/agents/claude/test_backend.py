@@ -257,7 +257,7 @@ async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_pas
 
     agent_rig.answers["read_context"] = hang
     claude.api.add([say("warm")], [say("one"), use("read_context", file_path="a.md")])
-    limit = 2 + 2 * (await run(claude.backend, job())).seconds
+    limit = 10 + 2 * (await run(claude.backend, job())).seconds
     began = time.monotonic()
     async with aclosing(claude.backend.run(job(id="run-2", timeout_s=limit))) as steps:
         assert await anext(steps) == TextStep(text="one")
