@@ -4,6 +4,7 @@ of its daemon. Each function tells what does not hold, in sentences.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,18 @@ def broken(ask: Ask, vault: Path, saved: Mapping[str, bytes]) -> list[str]:
 
 
 def undo_all(ask: Ask, vault: Path) -> list[str]:
-    """Undo every run that wrote, the newest first; each undo must give the bytes back."""
+    """Undo every run that wrote, the newest first; each undo must give the bytes back.
+
+    A run cannot be undone while an agent of what it led to is at work.
+    """
     found: list[str] = []
     undone: set[str] = set()
     while name := _newest(ask):
         if name in undone:
             return [*found, f"{name} was undone and is not"]
         undone.add(name)
+        while any(task["state"] == "running" for task in ask("GET", "/api/tasks")["tasks"]):
+            time.sleep(0.05)
         plan = ask("GET", f"/api/runs/{name}/undo")
         names = {run["id"] for run in plan["runs"]}
         before = {path: _before(ask, vault / path, path, names) for path in plan["paths"]}
