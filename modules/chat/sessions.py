@@ -80,7 +80,7 @@ class Sessions:
         write: NewFile | None = None,
         **fields: Any,  # noqa: ANN401  of `Session`
     ) -> Session:
-        """`write` makes the file, where that is no usual note. ConflictError: the `id` is taken."""
+        """`write` makes the file, if it is no ordinary note. ConflictError: the `id` is taken."""
         await self._loaded.wait()
         session_id = fields.get("id") or str(uuid.uuid4())
         if await asyncio.to_thread(self._index.paths_of, session_id):

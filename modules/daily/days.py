@@ -299,7 +299,7 @@ class Days:
         layout: Layout,
         put: Put | None = None,
     ) -> Dated:
-        """`put` writes the file, where it is no usual note. EditRefusedError."""
+        """`put` writes the file, if it is not an ordinary note. EditRefusedError."""
         here = _here(at)
         at = at if at.tzinfo else here
         day, clock = at.date().isoformat(), f"{at:%H:%M}"

@@ -38,7 +38,7 @@ class Imported:
 
 
 def read_source(path: str, data: bytes, left_out: list[Finding]) -> list[Imported]:
-    """`left_out` gets what is no entry. ValueError: it is of no known kind."""
+    """`left_out` gets what is not an entry. ValueError: it is of no known kind."""
     text = data.decode("utf-8-sig")
     if path.endswith(".json"):
         return _day_one(path, text, left_out)

@@ -1,4 +1,4 @@
-"""Runs modules' agents, within their permissions and what a person narrowed, step by step."""
+"""Runs modules' agents, within their permissions and what a person allows, step by step."""
 
 from __future__ import annotations
 
