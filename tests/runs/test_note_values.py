@@ -49,9 +49,8 @@ dée
 
 
 def content(data: bytes, at: float = 1_700_000_000.0) -> FileContent:
-    return FileContent(
-        data=data, digest=digest_of(data), status=os.stat_result([0] * 8 + [int(at)] * 2)
-    )
+    status = os.stat_result([0] * 8 + [int(at)] * 2, {"st_mtime_ns": int(at * 1e9)})
+    return FileContent(data=data, digest=digest_of(data), status=status)
 
 
 def made(text: str, **more):
