@@ -68,9 +68,7 @@ def copy_tree(
 def _files(
     folder: Path, ignored: Collection[str], limits: tuple[int, int]
 ) -> Iterator[tuple[str, int]]:
-    if not folder.exists():
-        raise UnfitError(f"there is no folder {folder}")
-    if folder.resolve() != folder:
+    if real_folder(folder) != folder:
         raise UnfitError(f"{folder} cannot be read: it is a link, or behind one")
     most, most_bytes = limits
     count = size = 0
@@ -90,6 +88,16 @@ def _files(
                 )
             if not stat.S_ISDIR(status.st_mode):
                 yield path, 0o755 if status.st_mode & 0o111 else 0o644
+
+
+def real_folder(folder: Path) -> Path:
+    """Where it is without links; they may be changed meanwhile. Raises UnfitError."""
+    try:
+        return Path(os.path.realpath(folder, strict=True))
+    except FileNotFoundError as error:
+        raise UnfitError(f"there is no folder {folder}") from error
+    except OSError as error:
+        raise UnfitError(f"{folder} cannot be read: {error.strerror}") from error
 
 
 def _refuse(error: OSError) -> None:

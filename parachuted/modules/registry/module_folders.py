@@ -11,7 +11,7 @@ from pathlib import Path
 from parachuted.errors import OutdatedError, UnfitError, UntrustedError
 from parachuted.home_files.private import is_in
 from parachuted.modules.registry.approved import ModuleRecord, parse_record
-from parachuted.modules.registry.copies import ModuleTree, folder_mark, read_tree
+from parachuted.modules.registry.copies import ModuleTree, folder_mark, read_tree, real_folder
 from parachuted.modules.registry.install import FOLDER, LITTER, FetchedModule
 from parachuted.modules.registry.manifest import NAME
 from parachuted.modules.registry.module_registry import Entries, ModuleRegistry
@@ -83,7 +83,7 @@ class ModuleFolders:
 
     def check_place(self, record: ModuleRecord) -> None:
         folder = record.folder(self._vault)
-        if record.is_dev and self._touches_vault(folder.resolve()):
+        if record.is_dev and self._touches_vault(real_folder(folder)):
             raise UnfitError(
                 f"{folder} is a link, or in the vault: a module under development is kept elsewhere"
             )

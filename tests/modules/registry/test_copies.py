@@ -4,6 +4,7 @@ and what runs is a private copy that no one may write.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import socket
@@ -142,6 +143,18 @@ def test_a_folder_that_is_a_link_or_behind_one_or_missing_is_refused(folder, tmp
         read_tree(tmp_path / "nowhere")
     with pytest.raises(UnfitError, match=r"a\.py cannot be read"):
         read_tree(folder / "a.py")
+
+
+def test_a_link_that_goes_while_it_is_followed_is_refused(folder, tmp_path, monkeypatch):
+    """As when somebody exchanges the folders above: Python 3.11 raises it even where not strict."""
+    (tmp_path / "top").symlink_to(folder)
+
+    def gone(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    monkeypatch.setattr(os, "readlink", gone)
+    with pytest.raises(UnfitError, match="there is no folder"):
+        read_tree(tmp_path / "top")
 
 
 def test_whatever_changes_in_the_folder_changes_its_mark(folder, tmp_path):
