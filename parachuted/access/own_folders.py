@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from parachuted.errors import PathRefusedError
-from parachuted.home_files.private import is_in
+from parachuted.home_files.private import is_in, real_path
 from parachuted.vault import printable
 
 
@@ -26,7 +26,7 @@ class OwnFolders:
 
     def hold_real(self, path: Path) -> bool:
         """For a path without links: where the folders really are."""
-        return any(is_in(path, Path(folder).resolve()) for folder in self._folders)
+        return any(is_in(path, real_path(Path(folder))) for folder in self._folders)
 
     def advice(self, folder: str) -> str:
         """What to do if that folder, which is not declared, is the person's."""

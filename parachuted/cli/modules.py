@@ -136,7 +136,7 @@ def _say_status(module: Json) -> None:
 def modules_install(options: Namespace) -> int:
     """Copy a module into the vault, show what it asks for, and ask whether it may run."""
     is_address = "://" in options.source or options.source.startswith("git@")
-    return _install(options.source if is_address else str(Path(options.source).resolve()), options)
+    return _install(options.source if is_address else os.path.realpath(options.source), options)
 
 
 def _install(source: str, options: Namespace) -> int:

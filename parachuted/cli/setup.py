@@ -31,6 +31,7 @@ from parachuted.cli.show import agrees, say, say_json, say_table
 from parachuted.config import Settings, describe_settings, home_folder, set_setting, setting_text
 from parachuted.errors import ConfigError, ParachuteError
 from parachuted.home_files.bundled import make_vault
+from parachuted.home_files.private import real_path
 from parachuted.home_files.vault_state import adopt, separate, was_vault
 from parachuted.processes.presence import home_of, refuse_second
 
@@ -66,7 +67,7 @@ def init(options: Namespace) -> int:
         say(make_vault(current_settings().vault))
         say("`parachute start` watches it.")
     else:
-        vault = Path(options.path).expanduser().resolve()
+        vault = real_path(Path(options.path).expanduser())
         say(make_vault(vault))
         set_setting(home_folder(os.environ), "vault", os.fspath(vault))
         say("It is your vault from now on. `parachute start` watches it.")
@@ -117,7 +118,7 @@ def vault(options: Namespace) -> int:
 )
 def vault_set(options: Namespace) -> None:
     """Use another vault from the next start on."""
-    chosen = Path(options.path).expanduser().resolve()
+    chosen = real_path(Path(options.path).expanduser())
     if not chosen.is_dir():
         how = f"`parachute init {shlex.quote(os.fspath(chosen))}` makes a vault there"
         raise ParachuteError(f"there is no folder {chosen}; {how}")

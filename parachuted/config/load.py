@@ -21,7 +21,7 @@ from parachuted.home_files import (
     edit_document,
     read_document,
 )
-from parachuted.home_files.private import UntrustedFileError, is_in
+from parachuted.home_files.private import UntrustedFileError, is_in, real_path
 from parachuted.processes.presence import absolute, home_of
 
 NAME = "config.yaml"
@@ -203,7 +203,7 @@ def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, 
                 "remote asks them for keys"
             ),
         )
-    if is_in(home.resolve(), settings.vault.resolve()):
+    if is_in(real_path(home), real_path(settings.vault)):
         yield (
             "vault",
             "vault",

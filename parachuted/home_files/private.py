@@ -58,8 +58,15 @@ def mark_at(path: Path) -> tuple[int, ...] | None:
     return None
 
 
+def real_path(path: Path) -> Path:
+    """Without links on its way. A circle of links stays, where `Path.resolve` raises RuntimeError
+    before Python 3.13.
+    """
+    return Path(os.path.realpath(path))
+
+
 def is_in(inner: Path, outer: Path) -> bool:
-    """Whether `inner` is `outer` or below it, also by another spelling. Both are resolved."""
+    """Whether `inner` is `outer` or below it, also by another spelling. Both are real paths."""
     mark = mark_at(outer)
     places = (place[:2] for place in map(mark_at, (inner, *inner.parents)) if place is not None)
     return inner.is_relative_to(outer) or (mark is not None and mark[:2] in places)

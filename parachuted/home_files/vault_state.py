@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from parachuted.errors import DaemonError, ParachuteError
-from parachuted.home_files.private import replace_private
+from parachuted.home_files.private import real_path, replace_private
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def state_folder(home: Path, vault: Path) -> Path:
     missing. Raises VaultUnclearError when the vault may be a copy or another, and DaemonError when
     the disk refuses.
     """
-    place = vault.resolve()
+    place = real_path(vault)
     try:
         return _keep(home, place, _recognize(home, place))
     except OSError as error:
@@ -77,7 +77,7 @@ def state_folder(home: Path, vault: Path) -> Path:
 def known_state_folder(home: Path, vault: Path) -> Path | None:
     """The same, read only; None where it is unknown or unclear."""
     try:
-        record = _recognize(home, vault.resolve())
+        record = _recognize(home, real_path(vault))
     except (VaultUnclearError, OSError):
         return None
     return record.folder if record.folder.is_dir() else None
@@ -99,7 +99,7 @@ def refuse_unfit(home: Path, vault: Path) -> None:
         raise DaemonError(no_vault(vault))
     if not os.access(vault, os.R_OK | os.W_OK | os.X_OK):
         raise DaemonError(f"you may not write in {vault}; give yourself the right there")
-    _recognize(home, vault.resolve())
+    _recognize(home, real_path(vault))
 
 
 def no_vault(vault: Path) -> str:
@@ -112,7 +112,7 @@ def no_vault(vault: Path) -> str:
 
 
 def was_vault(home: Path, vault: Path) -> bool:
-    place = vault.resolve()
+    place = real_path(vault)
     return _legacy(home, place).is_dir() or any(
         record.path == os.fspath(place) for record in _records(home)
     )
@@ -204,7 +204,7 @@ def _keep(home: Path, place: Path, record: _Record, *, is_new_id: bool = False) 
 
 
 def _unclear(home: Path, vault: Path) -> Path:
-    place = vault.resolve()
+    place = real_path(vault)
     if not place.is_dir():
         raise ParachuteError(f"there is no folder {place}")
     try:

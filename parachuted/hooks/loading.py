@@ -19,6 +19,7 @@ from parachuted.home_files.private import (
     is_in,
     mark_at,
     read_private,
+    real_path,
     why_untrusted,
 )
 from parachuted.hooks.hook import (
@@ -149,7 +150,7 @@ def _guarded(names: Iterable[str]) -> list[str]:
 
 
 def _why_in(vault: Path, path: Path) -> str | None:
-    if is_in(path.resolve(), vault.resolve()):
+    if is_in(real_path(path), real_path(vault)):
         return f"{path} lies in the vault, and what is there is never a hook"
     return None
 

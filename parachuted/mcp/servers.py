@@ -19,7 +19,7 @@ from parachuted.access.paths import is_hidden
 from parachuted.agents.job import ToolResult
 from parachuted.agents.sandbox import ContainerProgram, Sandboxes
 from parachuted.errors import ActRefusedError, AgentUnavailableError, ParachuteError
-from parachuted.home_files.private import is_in
+from parachuted.home_files.private import is_in, real_path
 from parachuted.hooks import HookApprovals
 from parachuted.mcp.registry import (
     KnownServer,
@@ -82,7 +82,7 @@ class McpServers:
         env: Mapping[str, str],
     ) -> None:
         self.registry, self._approvals, self._sandboxes = registry, approvals, sandboxes
-        self._vault, self._home, self._env = vault.resolve(), home.resolve(), env
+        self._vault, self._home, self._env = real_path(vault), real_path(home), env
 
     def problem(self, server: KnownServer) -> str | None:
         """Why it does not run, or None. Blocks on the disk."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from parachuted.access.own_folders import OwnFolders
 from parachuted.access.paths import is_hidden
 from parachuted.agents.sandbox.archive import ArchiveWriter, LeftOut, ReadRefusedError
-from parachuted.home_files.private import is_in
+from parachuted.home_files.private import is_in, real_path
 from parachuted.vault import IgnoreRules, begins_with_dot, printable
 
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -81,7 +81,7 @@ def _place(path: str, user_home: Path, never: tuple[Path, ...]) -> Path:
         raise ReadRefusedError("it is not there") from None
     if any(begins_with_dot(part) for part in real.parts):
         raise ReadRefusedError("what begins with a dot is not shown to agents")
-    shut = [path.resolve() for path in (*never, user_home)]
+    shut = [real_path(path) for path in (*never, user_home)]
     if any(is_in(path, real) for path in shut) or any(is_in(real, path) for path in shut[:-1]):
         raise ReadRefusedError(
             "it holds what agents are not shown as a whole; name a folder within"

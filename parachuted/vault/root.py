@@ -116,7 +116,7 @@ class _Way(threading.local):
 class VaultRoot:
     def __init__(self, folder: Path) -> None:
         """`folder` may itself be a link; it is resolved once, here."""
-        self.folder = folder.resolve()
+        self.folder = Path(os.path.realpath(folder))  # `resolve` raises where links form a circle
         self.ignore = IgnoreRules()
         self._way = _Way()
         self._own: tuple[int, int] | None = None

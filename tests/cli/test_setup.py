@@ -109,6 +109,23 @@ def test_vault_set_takes_a_folder_that_is_there(run, vault, home, tmp_path, monk
     assert run("vault")[1] == f"{vault}\n"
 
 
+def test_links_in_a_circle_are_no_folder_wherever_one_is_named(run, home, tmp_path):
+    circle = tmp_path / "there"
+    circle.symlink_to(tmp_path / "back")
+    (tmp_path / "back").symlink_to(circle)
+    for words, says in (
+        (("vault", "set"), "there is no folder"),
+        (("vault", "adopt"), "there is no folder"),
+        (("init",), "cannot be made"),
+        (("modules", "install"), "is not a folder"),
+    ):
+        code, _, complaint = run(*words, str(circle))
+        assert (code, says in complaint) == (1, True), words
+    (home / "config.yaml").write_text(f"vault: {circle}\n")
+    code, _, complaint = run("start", "--foreground")
+    assert (code, "there is no vault at" in complaint) == (1, True)
+
+
 def test_settings_are_shown_set_and_taken_back(run):
     keys = [described.key for described in describe_settings()]
     said = run("config", "set", "budget.runs_per_day", "7")[1]

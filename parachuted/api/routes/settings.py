@@ -22,6 +22,7 @@ from parachuted.api.http.route import ApiCall, MediaBody, RequestModel
 from parachuted.config import ListedSetting, SettingsListing
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.home_files.bundled import make_vault
+from parachuted.home_files.private import real_path
 from parachuted.keys import EVERYTHING, is_narrower
 from parachuted.processes.addresses import qr_rows
 
@@ -118,7 +119,7 @@ class SettingRoutes:
         setting = next(setting for setting in self._listing.all() if setting.key == _VAULT)
         if not setting.editable:
             raise web.HTTPConflict(text=f"the vault is set by {setting.source}; change it there")
-        present = Path(setting.value).resolve()
+        present = real_path(Path(setting.value))
         if folder != present and folder.is_relative_to(present):
             raise web.HTTPConflict(text=f"{folder} lies in the present vault, {present}")
         says = make_vault(folder) if body.make else f"{folder} is as it was."

@@ -18,7 +18,7 @@ from parachuted.errors import (
     ParachuteError,
     UntrustedError,
 )
-from parachuted.home_files.private import locked
+from parachuted.home_files.private import locked, real_path
 from parachuted.home_files.vault_state import known_state_folder
 from parachuted.modules.registry.approved import (
     ApprovedModule,
@@ -64,7 +64,7 @@ class ModuleApprovals:
     def __init__(
         self, home: Path, vault: Path, *, env: Mapping[str, str], reserved: Collection[str] = ()
     ) -> None:
-        self._home, self._vault, self._env = home, vault.resolve(), env
+        self._home, self._vault, self._env = home, real_path(vault), env
         self._reserved = reserved
         self._registry, self._copies = ModuleRegistry(home), ApprovedCopies(home)
         self._unready: dict[str, str] = {}
