@@ -244,7 +244,7 @@ class Conversations:
         while True:
             if sender and not self._is_known(sender):  # unpaired meanwhile
                 with suppress(NotFoundError):
-                    await self.service.stop_turn(update.session_id)
+                    await self.service.stop_turn(update.session_id, update.message_id)
                 return
             for event in begun["events"]:
                 text.read(event)

@@ -253,6 +253,7 @@ class Turn:
     transcript: str | None = None
     task: asyncio.Task[None] | None = None
     sent: tuple[str, str] | None = None
+    has_started: bool = False
     is_aborted: bool = False
     is_ending: bool = False
     has_warned: bool = False

@@ -146,9 +146,11 @@ class TurnRoutes(SessionService):
         return {"events": [dict(event) for event in events], "after": last}
 
     @interface("ConversationInterface")
-    async def stop_turn(self, session_id: str) -> None:
-        """Stop the turn; what was said so far stays. NotFoundError: none goes on."""
-        await self.turns.abort(session_id)
+    async def stop_turn(self, session_id: str, message_id: str | None = None) -> None:
+        """Stop the turn, or only that of this message; what was said so far stays. NotFoundError:
+        it does not go on.
+        """
+        await self.turns.abort(session_id, message_id)
 
     @interface("ConversationInterface")
     async def inject_message(self, session_id: str, content: str) -> None:

@@ -186,8 +186,11 @@ class Turns:
             TurnRequest(message=last.content, session_id=session.id, is_again=True)
         )
 
-    async def abort(self, session_id: str) -> None:
+    async def abort(self, session_id: str, message_id: str | None = None) -> None:
+        """`message_id`: only the turn in which that was said. NotFoundError: it goes on no more."""
         turn = self._turn_of(session_id)
+        if message_id not in {None, turn.request.message_id}:
+            raise _no_turn(session_id)
         turn.is_aborted = True
         await _stop(turn)
 
@@ -244,7 +247,10 @@ class Turns:
     async def _run(self, turn: Turn) -> None:
         """It ends with exactly one last event, whatever happens."""
         last: Event | None = None
+        turn.has_started = True
         try:
+            if turn.is_aborted or turn.is_ending:
+                raise AgentStoppedError(STOPPED)
             turn.ended = await self.work.answer(turn, self._created)
             last = _done(turn, turn.ended)
         except asyncio.CancelledError:
@@ -429,7 +435,7 @@ def _replay(
 async def _stop(turn: Turn) -> None:
     if turn.run is not None:
         await turn.run.stop()
-    elif turn.task is not None:
+    elif turn.has_started and turn.task is not None:  # else nothing of it would run, nor its end
         turn.task.cancel()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from parachuted.modules import AgentNarrowing, AgentSkill
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import acting_as_owner, conversations, files, sessions_of, texts
 from tests.chat.scripted_runs import ask, scripted_chat, words
+from tests.module_files import chat_file
 
+TurnRequest = chat_file("turn").TurnRequest
 LINK = {"platform": "matrix", "chat_id": "!room:server", "chat_type": "dm"}
 ID = "abc123def456"
 
@@ -205,6 +208,38 @@ async def test_a_turn_is_followed_by_its_events_and_said_once(vault: Path):
             await service.start_turn(made["id"], " ")
         with pytest.raises(NotFoundError):
             await service.stop_turn(made["id"])
+
+
+async def test_a_turn_that_is_stopped_at_any_moment_ends_and_the_next_is_answered(vault: Path):
+    async with scripted_chat(vault, words("On the left bed.")) as (chat, _runs):
+        made, turns = await linked(chat), chat.instance.turns
+        ends = []
+        for steps in (*range(12), *range(12, 200, 8)):
+            with acting_as_owner():
+                stream = await turns.start(TurnRequest(message="Where?", session_id=made["id"]))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                with suppress(NotFoundError):
+                    await turns.abort(made["id"])
+                async with asyncio.timeout(20):
+                    ends.append([one.data async for one in stream.read()][-1]["type"])
+        assert set(ends) <= {"aborted", "done"}
+        assert ends[0] == "aborted"
+        said = await conversations(chat).send_message(made["id"], "And the beans?")
+        assert said["content"] == "On the left bed."
+
+
+async def test_stopping_a_message_stops_the_turn_of_no_other(vault: Path):
+    going = asyncio.Event()
+    async with scripted_chat(vault, (going, *words("On the left bed."))) as (chat, _runs):
+        service, made = conversations(chat), await linked(chat)
+        begun = await service.start_turn(made["id"], "Where?", "matrix", ID)
+        with pytest.raises(NotFoundError):
+            await service.stop_turn(made["id"], "an earlier one")
+        going.set()
+        while not (begun := await service.turn_events(made["id"], begun["after"]))["events"]:
+            pass
+        assert await texts(chat, made["id"]) == ["Where?", "On the left bed."]
 
 
 async def test_many_that_begin_at_once_with_one_title_try_each_name_once(
