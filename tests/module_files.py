@@ -1,4 +1,4 @@
-"""Files of official modules, imported as the daemon does: as parts of a package."""
+"""Official modules: their files, imported as the daemon does, and whole in a running daemon."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ import sys
 from types import ModuleType
 
 from parachuted.home_files.bundled import bundled_folder
+from tests.api.routes.test_modules import install
+from tests.stories.daemon_rig import DaemonRig
+
+
+async def install_official(daemon_rig: DaemonRig, *names: str) -> None:
+    for name in names:
+        await install(daemon_rig, bundled_folder("modules") / name, "trusted")
 
 
 def brain_file(name: str) -> ModuleType:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -13,14 +12,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from parachuted.agents.choice import choose_agent
-from parachuted.config import load_settings
-from parachuted.daemon import Daemon
+from parachuted.agents.choice import BackendChoice, choose_agent
+from parachuted.config import Settings
 from parachuted.home_files.vault_state import state_folder
 from parachuted.processes.heavy import load_heavy
 from parachuted.testing import Block, Delay, RecordedRequest, ScriptedMessages, say
 from tests.chat.app_decoder import decoded
-from tests.stories.daemon_rig import DaemonRig
+from tests.stories.daemon_rig import DaemonRig, running_daemon
 
 Talking = Callable[..., AbstractAsyncContextManager[DaemonRig]]
 
@@ -34,24 +32,15 @@ def talking(vault: Path, home: Path) -> Talking:
         api: ScriptedMessages, engine: Mapping[str, str] | None = None
     ) -> AsyncIterator[DaemonRig]:
         await load_heavy("claude")
-        given = {"vault": str(vault), "port": 0, "agent.base_url": api.url}
-        given |= {"agent.backend": "claude"}
-        settings = load_settings(home, {}, given)
         env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "sk-ant-api03-test"}
         env |= engine or {}
-        daemon = Daemon(
-            settings, home, choose_agent(settings, state_folder(home, vault), env, home)
-        )
-        daemon_rig = DaemonRig(daemon=daemon, vault=vault)
-        daemon.watched.bus.subscribe(daemon_rig.events.append)
-        ready = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(daemon.run(ready.set), name="daemon")
-            await asyncio.wait_for(ready.wait(), 60)
-            try:
-                yield daemon_rig
-            finally:
-                daemon.stop()
+
+        def choose(settings: Settings) -> BackendChoice:
+            return choose_agent(settings, state_folder(home, vault), env, home)
+
+        flags = {"agent__base_url": api.url, "agent__backend": "claude"}
+        async with running_daemon(vault, home, choose=choose, **flags) as daemon_rig:
+            yield daemon_rig
 
     return start
 
@@ -79,14 +68,19 @@ async def events(
     return found
 
 
-async def call(
-    daemon_rig: DaemonRig, method: str, path: str, body: object = None
-) -> tuple[int, Any]:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.request(method, daemon_rig.url + path, json=body) as answer,
-    ):
-        return answer.status, await answer.json()
+async def turn(
+    daemon_rig: DaemonRig, message: str, session: str | None = None, **more: object
+) -> list[dict[str, Any]]:
+    """The events of a turn that goes well."""
+    body = {"message": message, "sessionId": session, **more}
+    found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+    assert found[-1]["type"] == "done", found[-1]
+    return found
+
+
+def results_in(turn: list[dict[str, Any]]) -> list[str]:
+    """What its tools answered."""
+    return [one["content"] for one in turn if one["type"] == "tool_result"]
 
 
 class Model:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from parachuted.agents.job import Job
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
-from tests.api.calls import call, get, post
-from tests.api.routes.test_modules import install
+from tests.api.calls import call, expect, get, post
+from tests.module_files import install_official
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 SESSION = "Chat/sessions/2026-11-23 Chat.md"
@@ -39,7 +36,7 @@ async def with_chat(daemon_rig: DaemonRig, vault: Path, text: str = TEXT) -> Non
     save(vault / SESSION, text)
     save(vault / GARDEN, "# Garden\n\n## Facts\n- Beds: 4\n\n## History\n")
     await daemon_rig.settled()  # the index knows both before Chat reads it
-    await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+    await install_official(daemon_rig, "chat")
 
 
 async def last_run(daemon_rig: DaemonRig) -> dict:
@@ -58,21 +55,23 @@ async def last_run(daemon_rig: DaemonRig) -> dict:
     return found
 
 
-async def test_its_tools_write_the_session_that_it_observes_and_no_other(live: Live, vault: Path):
-    backend = ScriptedBackend(DONE)
+async def test_its_tools_write_the_session_that_it_observes_and_its_project(
+    live: Live, vault: Path
+):
+    note = use(
+        "update_context", file_path="Projects/garden", section="History", content="Beans: May."
+    )
+    backend = ScriptedBackend((*DONE[:3], note, note))
     async with live(backend) as daemon_rig:
         await with_chat(daemon_rig, vault)
         found = await last_run(daemon_rig)
+        names = ["update_title", "update_summary", "log_activity", "update_context"]
 
         session = found["session"]
         assert session["title"] == "Beans in May"
         assert session["summary"] == "When beans are planted out."
         assert session["metadata"]["title_source"] == "ai"
-        assert session["curatorLastRun"]["actions"] == [
-            "update_title",
-            "update_summary",
-            "log_activity",
-        ]
+        assert session["curatorLastRun"]["actions"] == names
         assert session["curatorLastRun"]["new_title"] == "Beans in May"
         assert session["curatorSessionId"]
         (_, answered) = found["messages"]["messages"]
@@ -81,29 +80,25 @@ async def test_its_tools_write_the_session_that_it_observes_and_no_other(live: L
         assert job.agent == "chat/curator"
         assert "You observe a conversation" in job.system_prompt
         assert "read_note" in job.prompt
+        assert [tool.name for tool in job.tools] == names
+
+        await daemon_rig.settled()
+        text = (vault / GARDEN).read_text()
+        assert text.count("\n- Beans: May.\n") == 1
+        assert "<!-- Added by curator on 20" in text
+        assert "- Beds: 4" in text
+        runs = (await get(daemon_rig, "/api/runs"))["runs"]
+        (run,) = [one for one in runs if "From the conversation" in str(one)]
+        await post(daemon_rig, f"/api/runs/{run['id']}/undo")
+        assert "Beans: May." not in (vault / GARDEN).read_text()
+
+        await expect(daemon_rig, 200, "PATCH", "/api/chat/s-1", json={"title": "Mine"})
         await post(daemon_rig, "/api/chat/s-1/curator/trigger")
         await daemon_rig.until(lambda: len(backend.jobs) == 2, 30)
         assert job.session_id is None
         assert backend.jobs[1].session_id == session["curatorSessionId"]
-
-
-@pytest.mark.parametrize("source", ["default", "user"])
-async def test_it_has_its_own_tools_and_no_title_where_the_person_gave_one(
-    live: Live, vault: Path, source: str
-):
-    backend = ScriptedBackend([say("nothing to add")])
-    async with live(backend) as daemon_rig:
-        await with_chat(daemon_rig, vault, TEXT.replace("source: default", f"source: {source}"))
-        await last_run(daemon_rig)
-
-    (job,) = backend.jobs
-    title = ["update_title"] if source == "default" else []
-    assert [tool.name for tool in job.tools] == [
-        *title,
-        "update_summary",
-        "log_activity",
-        "update_context",
-    ]
+        offered = [tool.name for tool in backend.jobs[1].tools]
+        assert offered == names[1:], "no title where the person gave one"
 
 
 async def test_a_title_typed_into_the_file_while_it_works_stays(live: Live, vault: Path):
@@ -143,22 +138,3 @@ async def test_what_an_exchange_says_cannot_lead_it_to_another_conversation(
         assert (vault / "Projects/cars/AGENTS.md").read_text() == "# Cars\n"
         assert found["session"]["title"] == "When do the beans go out?"  # by plain rules
         assert "Hacked" not in (vault / GARDEN).read_text()
-
-
-async def test_it_adds_a_line_to_the_history_of_the_conversations_project(live: Live, vault: Path):
-    note = use(
-        "update_context", file_path="Projects/garden", section="History", content="Beans: May."
-    )
-    async with live(ScriptedBackend((*DONE[:3], note, note))) as daemon_rig:
-        await with_chat(daemon_rig, vault)
-        await last_run(daemon_rig)
-        await daemon_rig.settled()
-
-        text = (vault / GARDEN).read_text()
-        assert text.count("\n- Beans: May.\n") == 1
-        assert "<!-- Added by curator on 20" in text
-        assert "- Beds: 4" in text
-        runs = (await get(daemon_rig, "/api/runs"))["runs"]
-        (run,) = [one for one in runs if "From the conversation" in str(one)]
-        await post(daemon_rig, f"/api/runs/{run['id']}/undo")
-        assert "Beans: May." not in (vault / GARDEN).read_text()

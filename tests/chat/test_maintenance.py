@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say
 from tests.api.calls import get
-from tests.api.routes.test_modules import install
-from tests.chat.chat_of import acting_as_owner, session
-from tests.chat.live_turns import events
+from tests.chat.chat_of import acting_as_owner, texts
+from tests.chat.live_turns import turn
 from tests.chat.scripted_runs import ask, only, scripted_chat, words
+from tests.module_files import install_official
 from tests.stories.daemon_rig import Live
 
 
 async def test_it_answers_from_the_command_on_until_it_is_ended(vault):
     async with scripted_chat(vault, words("The disk is full.")) as (module, runs):
-        first = await ask(module, "/maintenance")
-        name = only(first, "done")["sessionId"]
-        assert "local access only" in only(first, "done")["response"]
+        first = only(await ask(module, "/maintenance"), "done")
+        name = first["sessionId"]
+        assert "local access only" in first["response"]
         assert runs.started == []
         await ask(module, "Why is it slow?", name)
         await ask(module, "/maintenance Look again.", name)
@@ -27,8 +26,7 @@ async def test_it_answers_from_the_command_on_until_it_is_ended(vault):
             ("maintenance", "Look again."),
             ("chat", "Where do beans go?"),
         ]
-        said = [one["content"] for one in (await session(module, name))["messages"]]
-        assert "/maintenance Look again." in said
+        assert "/maintenance Look again." in await texts(module, name)
 
 
 async def test_no_file_and_no_other_program_switches_it_on(vault):
@@ -51,10 +49,9 @@ async def test_in_a_daemon_it_is_the_daemon_s_own_agent(live: Live):
         return [say("It is the log.")]
 
     async with live(ScriptedBackend(script)) as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
-        body = {"message": "/maintenance Why is it slow?"}
-        turn = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
-        assert turn[-1]["response"] == "It is the log.", turn[-1]
+        await install_official(daemon_rig, "chat")
+        answered = await turn(daemon_rig, "/maintenance Why is it slow?")
+        assert answered[-1]["response"] == "It is the log."
         _, prompt, tools = next(one for one in seen if one[0] == "maintenance")
         assert prompt.startswith("You look after")
         assert {"list_system_files", "read_system_file"} <= tools

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say, use
-from tests.api.calls import call as keyed
-from tests.api.calls import key_of
-from tests.api.routes.test_modules import install
+from tests.api.calls import call, code, expect, get, key_of
 from tests.chat.app_decoder import decode
-from tests.chat.live_turns import call, events
+from tests.chat.live_turns import results_in, turn
 from tests.mcp.sums import SCRIPT, declare
+from tests.module_files import install_official
+from tests.stories.daemon_rig import Live
 
 NOTE = "Garden/sum.md"
 
@@ -54,29 +53,25 @@ async def test_an_approved_servers_tools_are_bounded_and_their_answers_strangers
     declare(vault)
     model = Model()
     async with ScriptedMessages([model] * 200) as api, talking(api, engine=engine) as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
-        first = await events(daemon_rig, "POST", "/api/chat", {"message": "Add two and three."})
-        session = first[-1][1]["sessionId"]
-        assert model.offered == [model.offered[0]]
-        assert "add" not in model.offered[0]
-        status, listed = await call(daemon_rig, "GET", "/api/mcps")
-        assert (status, rows_hold(listed)["sums"]["approved"]) == (200, False)
-        status, shown = await call(daemon_rig, "GET", "/api/mcps/sums/tools")
+        await install_official(daemon_rig, "chat")
+        session = (await turn(daemon_rig, "Add two and three."))[-1]["sessionId"]
+        (offered,) = model.offered
+        assert "add" not in offered
+        listed = rows_hold(await get(daemon_rig, "/api/mcps"))["sums"]
+        assert listed["approved"] is False
+        _, shown = await call(daemon_rig, "GET", "/api/mcps/sums/tools")
         assert "has not been approved" in decode(shown, "error?:s")["error"]
-        status, tested = await call(daemon_rig, "POST", "/api/mcps/sums/test")
-        assert (status, tested["success"]) == (200, False)
+        tested = await expect(daemon_rig, 200, "POST", "/api/mcps/sums/test")
+        assert tested["success"] is False
 
-        assert (await call(daemon_rig, "POST", "/api/mcps/sums/approve", {}))[0] == 400
-        stale = {"digest": "sha256:0"}
-        assert (await call(daemon_rig, "POST", "/api/mcps/sums/approve", stale))[0] == 409
-        shown = {"digest": rows_hold(listed)["sums"]["digest"]}
-        status, approved = await call(daemon_rig, "POST", "/api/mcps/sums/approve", shown)
-        assert (status, [one["name"] for one in approved["tools"]]) == (
-            200,
-            ["sums__add", "sums__reach"],
-        )
+        approve = "/api/mcps/sums/approve"
+        for body, status in (({}, 400), ({"digest": "sha256:0"}, 409)):
+            assert await code(daemon_rig, "POST", approve, json=body) == status
+        body = {"digest": listed["digest"]}
+        approved = await expect(daemon_rig, 200, "POST", approve, json=body)
+        assert [one["name"] for one in approved["tools"]] == ["sums__add", "sums__reach"]
         for path in ("sums", "parachute"):
-            status, shown = await call(daemon_rig, "GET", f"/api/mcps/{path}/tools")
+            _, shown = await call(daemon_rig, "GET", f"/api/mcps/{path}/tools")
             assert decode(shown, "error?:s")["error"] is None
             assert [decode(one, "name:s description?:s") for one in shown["tools"]]
         permissions = {
@@ -84,42 +79,38 @@ async def test_an_approved_servers_tools_are_bounded_and_their_answers_strangers
             "allowed_mcps": None,
             "capabilities": ["Read", "Write"],
         }
+        change = f"/api/chat/{session}"
         for mcps, is_offered in ((None, False), ([], False), (["sums"], True), (["other"], False)):
             body = {"permissions": permissions | {"allowed_mcps": mcps}}
-            assert (await call(daemon_rig, "PATCH", f"/api/chat/{session}", body))[0] == 200
-            body = {"message": f"Add them with {mcps}.", "sessionId": session}
-            turn = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
-            assert turn[-1]["type"] == "done", turn[-1]
+            assert await code(daemon_rig, "PATCH", change, json=body) == 200
+            answered = await turn(daemon_rig, f"Add them with {mcps}.", session)
             assert ("add" in model.offered[-1]) is is_offered, mcps
-            [reported] = [one for one in turn if one["type"] == "prompt_metadata"]
+            [reported] = [one for one in answered if one["type"] == "prompt_metadata"]
             assert reported["availableMcps"] == (["sums"] if is_offered else [])
-            results = [one["content"] for one in turn if one["type"] == "tool_result"]
+            results = results_in(answered)
             assert ("The sum is 5." in results) is is_offered
             if is_offered:
                 assert "instead it is suggested" in results[-1]
         assert not (vault / NOTE).exists()
         whole = {"permissions": permissions | {"allowed_folders": None, "allowed_mcps": None}}
         whole |= {"contextFolders": ["Garden"]}
-        assert (await call(daemon_rig, "PATCH", f"/api/chat/{session}", whole))[0] == 200
-        await events(daemon_rig, "POST", "/api/chat", {"message": "Add all.", "sessionId": session})
+        assert await code(daemon_rig, "PATCH", change, json=whole) == 200
+        await turn(daemon_rig, "Add all.", session)
         assert "add" in model.offered[-1]
 
-        status, found = await call(
-            daemon_rig, "POST", "/api/mcps", {"name": "more", "command": sys.executable}
-        )
-        assert (status, found["server"]["approved"]) == (200, False)
-        assert (await call(daemon_rig, "POST", "/api/mcps", {"name": "more", "command": "x"}))[
-            0
-        ] == 409
-        assert (await call(daemon_rig, "POST", "/api/mcps", {"name": "bad"}))[0] == 422
+        more = {"name": "more", "command": sys.executable}
+        found = await expect(daemon_rig, 200, "POST", "/api/mcps", json=more)
+        assert found["server"]["approved"] is False
+        for body, status in (({"name": "more", "command": "x"}, 409), ({"name": "bad"}, 422)):
+            assert await code(daemon_rig, "POST", "/api/mcps", json=body) == status
         for name, status in (("more", 200), ("more", 404), ("parachute", 403), ("sums", 403)):
-            assert (await call(daemon_rig, "DELETE", f"/api/mcps/{name}"))[0] == status, name
+            assert await code(daemon_rig, "DELETE", f"/api/mcps/{name}") == status, name
 
 
-async def test_a_key_that_only_administers_agents_changes_no_server(talking, vault: Path):
+async def test_a_key_that_only_administers_agents_changes_no_server(live: Live, vault: Path):
     declare(vault)
     added = {"name": "more", "command": "cat", "args": ["/etc/hostname"]}
-    async with ScriptedMessages([]) as api, talking(api) as daemon_rig:
+    async with live() as daemon_rig:
         key = key_of(daemon_rig, "curator:read,write,admin")
         everything = key_of(daemon_rig, "system:read,write,admin")
         for method, path in (
@@ -128,7 +119,6 @@ async def test_a_key_that_only_administers_agents_changes_no_server(talking, vau
             ("POST", "/api/mcps/sums/approve"),
             ("POST", "/api/mcps/sums/test"),
         ):
-            assert (await keyed(daemon_rig, method, path, json=added, headers=key))[0] == 403, path
-        assert (await keyed(daemon_rig, "GET", "/api/mcps", headers=key))[0] == 200
-        status, _ = await keyed(daemon_rig, "POST", "/api/mcps", json=added, headers=everything)
-        assert status == 200
+            assert await code(daemon_rig, method, path, json=added, headers=key) == 403, path
+        assert await code(daemon_rig, "GET", "/api/mcps", headers=key) == 200
+        assert await code(daemon_rig, "POST", "/api/mcps", json=added, headers=everything) == 200

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say
-from tests.api.routes.test_modules import install
-from tests.chat.live_turns import call, events
-from tests.stories.daemon_rig import DaemonRig, save
+from tests.api.calls import expect, post
+from tests.chat.live_turns import turn
+from tests.module_files import install_official
+from tests.stories.daemon_rig import save
 
 
 def on(server: str, names: str) -> set[str]:
@@ -42,45 +41,30 @@ class Model:
         return [say("Noted.")]
 
 
-async def turn(daemon_rig: DaemonRig, **fields: object) -> str:
-    """One turn; its session."""
-    body = {"message": "Where are the beans?", **fields}
-    found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
-    assert found[-1]["type"] == "done", found[-1]
-    return str(found[-1]["sessionId"])
-
-
-async def test_a_conversation_and_its_curator_each_have_their_own_tools(talking, vault: Path):
-    model = Model()
+async def test_each_agent_has_its_tools_and_its_sessions_stay_within_reach(talking, vault: Path):
+    agent = "---\nname: cook\ndescription: Cooks.\ntools: [Read, brain-search]\n---\nCook.\n"
+    save(vault / ".agents/cook.md", agent)
+    asked, model = "Where are the beans?", Model()
     async with ScriptedMessages([model] * 100) as api, talking(api) as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
-        await turn(daemon_rig)
+        await install_official(daemon_rig, "chat")
+        await turn(daemon_rig, asked)
         await daemon_rig.until(lambda: "curator" in model.offered, 60)
-
         assert model.offered["turn"] == OF_NOTES | OF_SESSIONS | QUESTION | SUGGESTION
         assert model.offered["curator"] == OF_CURATOR
 
-
-async def test_the_tools_of_its_own_sessions_stay_whatever_else_is_left_out(talking, vault: Path):
-    agent = "---\nname: cook\ndescription: Cooks.\ntools: [Read, brain-search]\n---\nCook.\n"
-    save(vault / ".agents/cook.md", agent)
-    workspace = {"name": "Kitchen", "capabilities": {"mcps": []}}
-    model = Model()
-    async with ScriptedMessages([model] * 100) as api, talking(api) as daemon_rig:
-        for name in ("brain", "daily", "chat"):
-            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
-        assert (await call(daemon_rig, "POST", "/api/workspaces", workspace))[0] == 200
-        session = await turn(daemon_rig, workspaceId="kitchen")
+        await install_official(daemon_rig, "brain", "daily")
+        workspace = {"name": "Kitchen", "capabilities": {"mcps": []}}
+        await post(daemon_rig, "/api/workspaces", workspace)
+        session = (await turn(daemon_rig, asked, workspaceId="kitchen"))[-1]["sessionId"]
         assert model.offered["turn"] >= OF_SESSIONS | SEARCH | TYPES
         assert model.offered["turn"].isdisjoint(WRITING), "it may only read"
-        await turn(daemon_rig, agentPath=".agents/cook.md")
+        await turn(daemon_rig, asked, agentPath=".agents/cook.md")
         assert model.offered["turn"] == OF_NOTES | OF_SESSIONS | QUESTION | SUGGESTION | SEARCH
 
         async def offered(**permissions: object) -> set[str]:
             body = {"permissions": {"capabilities": [], **permissions}}
-            answer = await call(daemon_rig, "PATCH", f"/api/chat/{session}", body)
-            assert answer[0] == 200, json.dumps(answer)
-            await turn(daemon_rig, sessionId=session)
+            await expect(daemon_rig, 200, "PATCH", f"/api/chat/{session}", json=body)
+            await turn(daemon_rig, asked, session)
             return model.offered["turn"] - QUESTION
 
         named = await offered(allowed_folders=None, allowed_mcps=["brain-search"])

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 from parachuted.agents.job import Job
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import get, post
-from tests.api.routes.test_modules import install
-from tests.chat.live_turns import events
+from tests.chat.live_turns import turn
+from tests.module_files import install_official
 from tests.stories.daemon_rig import Live, note, save
 
 PROJECT = "Projects/garden/AGENTS.md"
@@ -44,14 +43,11 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
     save(vault / KIM, "---\ntype: person\n---\n# Kim Lee\n\nGrows beans.\n\n## Facts\n- Is kind\n")
     backend = ScriptedBackend(answers)
     async with live(backend) as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
-        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        await install_official(daemon_rig, "brain", "chat")
         said = "So Kim Lee takes over the beans in the garden from May on, we agreed."
-        body = {"message": said, "module": "chat", "contexts": ["Projects/garden"]}
-        found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        found = await turn(daemon_rig, said, module="chat", contexts=["Projects/garden"])
         talk = found[-1]["sessionId"]
 
-        assert found[-1]["type"] == "done", found[-1]
         (asked,) = [job for job in backend.jobs if job.agent == "chat/chat"]
         assert "Beans are in the left bed." in asked.system_prompt
         assert "Grows beans." in asked.prompt
@@ -101,10 +97,8 @@ async def test_a_strangers_text_titles_the_conversation_but_only_suggests_facts(
     save(vault / KIM, "---\ntype: person\n---\n# Kim Lee\n\n## Facts\n- Is kind\n")
     backend = ScriptedBackend(reads)
     async with live(backend) as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
-        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
-        body = {"message": "What does the mail in there say?", "contexts": ["Inbox"]}
-        found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        await install_official(daemon_rig, "brain", "chat")
+        found = await turn(daemon_rig, "What does the mail in there say?", contexts=["Inbox"])
         talk = found[-1]["sessionId"]
         results = [one for one in found if one["type"] == "tool_result"]
         assert [result["isError"] for result in results] == [False, False, False, True], results
@@ -113,12 +107,6 @@ async def test_a_strangers_text_titles_the_conversation_but_only_suggests_facts(
         await daemon_rig.until(lambda: daemon_rig.reported("suggestion.created"), 60)
         assert FACT not in (vault / KIM).read_text()
         titled = "Kim takes the beans"  # by the curator, which runs after the agent's own title
-        await daemon_rig.until(
-            lambda: any(titled in session.name for session in sessions_of(vault)), 60
-        )
+        await daemon_rig.until(lambda: [*(vault / "Chat/sessions").glob(f"*{titled}*.md")], 60)
         (kept,) = (await get(daemon_rig, f"/api/chat/{talk}/bridge"))["stored"]
         assert kept["status"] == "waiting"
-
-
-def sessions_of(vault: Path) -> list[Path]:
-    return list((vault / "Chat/sessions").glob("*.md"))

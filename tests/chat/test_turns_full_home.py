@@ -10,11 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import RecordedRequest, ScriptedMessages, say
-from tests.api.routes.test_modules import install
+from tests.api.calls import get
 from tests.chat.app_decoder import decoded
-from tests.chat.live_turns import call
+from tests.module_files import install_official
 from tests.small_disk import fill, make_room, mounted_disk
 from tests.stories.daemon_rig import DaemonRig
 
@@ -55,12 +54,16 @@ def assert_says_what_to_do(event: dict[str, Any]) -> None:
     assert event["canRetry"]
 
 
-async def test_a_turn_on_a_full_home_says_so_and_goes_well_once_there_is_room(talking, disk):
-    async with (
-        ScriptedMessages([lambda _request: [say("Here.")]] * 100) as api,
-        talking(api) as rig,
-    ):
-        await install(rig, bundled_folder("modules") / "chat", "trusted")
+async def test_a_full_home_ends_a_turn_that_goes_well_once_there_is_room(talking, disk):
+    def model(request: RecordedRequest):
+        if "Fill it" in json.dumps(request.body) and not filled:
+            filled.append(True)
+            fill(disk)
+        return [say("Here.")]
+
+    filled: list[bool] = []
+    async with ScriptedMessages([model] * 100) as api, talking(api) as rig:
+        await install_official(rig, "chat")
         session = (await last_event(rig, {"message": "Are you there?"}))["sessionId"]
         fill(disk)
         for body in ({"message": "And now?", "sessionId": session}, {"message": "Another."}):
@@ -69,20 +72,11 @@ async def test_a_turn_on_a_full_home_says_so_and_goes_well_once_there_is_room(ta
             assert (await last_event(rig, body))["response"] == "Here."
             fill(disk)
         make_room(disk)
-        _, shown = await call(rig, "GET", f"/api/chat/{session}")
+        shown = await get(rig, f"/api/chat/{session}")
         assert [one["role"] for one in shown["messages"]] == ["user", "assistant"] * 2
 
-
-async def test_a_home_that_fills_up_during_a_turn_ends_it(talking, disk):
-    def model(request: RecordedRequest):
-        if not (disk / "fill").exists() and "Fill it" in json.dumps(request.body):
-            fill(disk)
-        return [say("Here.")]
-
-    async with ScriptedMessages([model] * 100) as api, talking(api) as rig:
-        await install(rig, bundled_folder("modules") / "chat", "trusted")
-        end = await last_event(rig, {"message": "Fill it"})
+        end = await last_event(rig, {"message": "Fill it"})  # while it goes on
         assert_says_what_to_do(end)
-        (disk / "fill").write_bytes(b"")  # there is room again, and it is not filled again
+        make_room(disk)
         body = {"message": "Are you there?", "sessionId": end["sessionId"]}
         assert (await last_event(rig, body))["response"] == "Here."

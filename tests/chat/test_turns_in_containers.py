@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import say, use
-from tests.api.calls import call, get, post
-from tests.api.routes.test_modules import install
-from tests.chat.live_turns import Model, events
+from tests.api.calls import code, get, post
+from tests.chat.live_turns import Model, events, results_in, turn
+from tests.module_files import install_official
 from tests.stories.boxed import boxed, native
 
 
@@ -34,19 +34,13 @@ async def test_a_conversation_with_a_shell_works_in_a_container(
     async with boxed(engine, home, vault) as box:
         daemon_rig = box.daemon_rig
         box.api.add(*[model] * 100)
-        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
-        body = {"message": "Good morning.", "workingDirectory": "Work"}
-        begun = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
-        session = begun[-1]["sessionId"]
-        permissions = {"capabilities": ["Read", "Write", "Bash"]}
-        status, _ = await call(
-            daemon_rig, "PATCH", f"/api/chat/{session}", json={"permissions": permissions}
-        )
-        assert status == 200
+        await install_official(daemon_rig, "chat")
+        started = await turn(daemon_rig, "Good morning.", workingDirectory="Work")
+        session = started[-1]["sessionId"]
+        body = {"permissions": {"capabilities": ["Read", "Write", "Bash"]}}
+        assert await code(daemon_rig, "PATCH", f"/api/chat/{session}", json=body) == 200
 
-        body = {"message": "Shout.", "sessionId": session}
-        found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
-        assert found[-1]["type"] == "done", found[-1]
+        found = await turn(daemon_rig, "Shout.", session)
         assert "".join(one["delta"] for one in found if one["type"] == "text") == "Done."
         used = [one["tool"]["name"] for one in found if one["type"] == "tool_use"]
         assert [name.rpartition("__")[2] for name in used] == [
@@ -54,15 +48,14 @@ async def test_a_conversation_with_a_shell_works_in_a_container(
             "Bash",
             "update_session_title",
         ]
-        listed, *_ = [one["content"] for one in found if one["type"] == "tool_result"]
+        listed, *_ = results_in(found)
         assert "plan.md" in listed
         assert str(os.getuid() or 1000) in listed
         assert "Private" not in listed
         assert (vault / "Work/plan.md").read_text() == "# Plan\n\n- ONE\n"
         assert (await get(daemon_rig, f"/api/chat/{session}"))["title"] == "The plan"
 
-        body = {"message": "What did I say first?", "sessionId": session}
-        found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        found = await turn(daemon_rig, "What did I say first?", session)
         assert found[-1]["sessionResume"]["method"] == "sdk_resume"
         assert "Good morning." in model.asked[-1]
         assert "sed -i" in model.asked[-1]
@@ -78,13 +71,13 @@ async def test_a_conversation_with_a_shell_works_in_a_container(
         assert (vault / "Work/plan.md").read_text() == "# Plan\n\n- one\n"
 
 
-async def test_a_turn_stopped_in_its_container_ends_and_the_next_goes_on(
+async def test_a_turn_stopped_in_its_container_ends_and_others_have_no_shell(
     engine: Mapping[str, str], home: Path, vault: Path
 ):
     (vault / "Work").mkdir()
     (vault / "Work/plan.md").write_text("# Plan\n")
     model = Model(
-        [native("Bash", command="touch Work/begun.md && cat /dev/zero", description="hang")],
+        [native("Bash", command="touch Work/started.md && cat /dev/zero", description="hang")],
         [say("I am here.")],
     )
     async with boxed(engine, home, vault) as box:
@@ -96,31 +89,22 @@ async def test_a_turn_stopped_in_its_container_ends_and_the_next_goes_on(
             f'---\nid: "{session}"\nmode: workspace\nworking_directory: Work\n'
             "capabilities: [Bash]\n---\n"
         )
-        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        await install_official(daemon_rig, "chat")
         await daemon_rig.settled()  # Chat knows the file
         body = {"message": "Hang.", "sessionId": session}
         async with asyncio.TaskGroup() as group:
             asked = group.create_task(events(daemon_rig, "POST", "/api/chat", body))
             await daemon_rig.until(lambda: len(model.asked) == 1, 60)
-            assert (await call(daemon_rig, "POST", f"/api/chat/{session}/abort"))[0] == 200
+            assert await code(daemon_rig, "POST", f"/api/chat/{session}/abort") == 200
         assert asked.result()[-1][1]["type"] == "aborted"
-        body = {"message": "Are you there?", "sessionId": session}
-        found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
-        assert (found[-1]["type"], found[-1]["response"]) == ("done", "I am here.")
+        found = await turn(daemon_rig, "Are you there?", session)
+        assert found[-1]["response"] == "I am here."
 
-
-async def test_a_session_without_the_capability_has_no_shell_and_no_container(
-    engine: Mapping[str, str], home: Path, vault: Path
-):
-    (vault / "Work").mkdir()
-    model = Model([say("Hello.")], [say("Hello again.")])
-    async with boxed(engine, home, vault) as box:
-        daemon_rig = box.daemon_rig
-        box.api.add(*[model] * 100)
-        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
         for level in ("sandboxed", "direct"):
-            body = {"message": "Hello.", "workingDirectory": "Work", "trustLevel": level}
-            await events(daemon_rig, "POST", "/api/chat", body)
-        for asked in model.asked:
-            assert "'Bash'" not in asked
-        assert "'write_note'" not in model.asked[0].replace("mcp__parachute__", "")
+            await turn(daemon_rig, "Hello.", workingDirectory="Work", trustLevel=level)
+        sandboxed, direct = (
+            {tool["name"].rpartition("__")[2] for tool in json.loads(asked)["tools"]}
+            for asked in model.asked[-2:]
+        )
+        assert "Bash" not in sandboxed | direct
+        assert "write_note" not in sandboxed

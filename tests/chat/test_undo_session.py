@@ -7,13 +7,12 @@ import json
 from pathlib import Path
 
 from parachuted.agents.job import Job
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import get
-from tests.api.routes.test_modules import install
-from tests.chat.live_turns import events
+from tests.chat.live_turns import turn
 from tests.chat.talks import eventually
 from tests.cli.command_line import CommandLine
+from tests.module_files import install_official
 from tests.stories.daemon_rig import Live, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"
@@ -26,7 +25,7 @@ SAID = "Kim Lee takes over the beans from May on, and Ada Berg lends us the tool
 
 
 async def answers(job: Job) -> object:
-    """A model that writes to a note, and of whom Brain and a watching note hear."""
+    """A model that writes to a note; Brain and a watching note hear of what was said."""
     if job.agent == "chat/chat":
         return (say("Done."),)
     if job.agent == "chat/curator":
@@ -62,10 +61,8 @@ async def test_undoing_a_conversation_removes_its_entities_and_keeps_later_edits
         return done.returncode, done.stdout
 
     async with live(ScriptedBackend(answers)) as daemon_rig:
-        for name in ("brain", "chat"):
-            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
-        body = {"message": SAID, "module": "chat", "contexts": ["Projects/garden"]}
-        reported = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        await install_official(daemon_rig, "brain", "chat")
+        reported = await turn(daemon_rig, SAID, contexts=["Projects/garden"])
         talk = reported[-1]["sessionId"]
         await daemon_rig.until(lambda: FACT in (vault / KIM).read_text(), 60)
         await daemon_rig.until((vault / ADA).exists, 60)
@@ -131,13 +128,12 @@ async def test_a_run_that_a_conversations_file_only_names_is_not_taken_back(
         return await answers(job)
 
     async with live(ScriptedBackend(script)) as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        await install_official(daemon_rig, "chat")
         save(vault / GARDEN, note("Garden", focus="- dig"))
         await daemon_rig.until(lambda: "has beans" in (vault / ABOVE).read_text(), 60)
         await daemon_rig.settled()
         (curated,) = (await get(daemon_rig, "/api/runs"))["runs"]
-        body = {"message": "Hello there", "module": "chat"}
-        reported = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        reported = await turn(daemon_rig, "Hello there")
         talk, run = reported[-1]["sessionId"], reported[-1]["runId"]
         await daemon_rig.settled()
         (file,) = (vault / "Chat/sessions").glob("*.md")
