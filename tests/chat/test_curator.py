@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,14 +31,28 @@ class UnavailableAgent:
         raise AgentUnavailableError("the model could not be reached")
 
 
+SAID = ["Can you tell me when the beans go out?", "In May."]
+
+
+async def curated(chat: ModuleHarness, session_id: str) -> Any:
+    """The curator's messages, once it has run since it was asked to."""
+    assert await chat.request("POST", f"/{session_id}/curator/trigger") == {"status": "queued"}
+    return await eventually(lambda: chat.request("GET", f"/{session_id}/curator/messages"))
+
+
 async def test_without_a_model_it_gives_title_and_summary_from_the_words(vault: Path):
     async with running_chat(vault, has_model=False) as chat:
-        made = await talk(chat, vault, ["Can you tell me when the beans go out?", "In May."])
-        queued = await chat.request("POST", f"/{made}/curator/trigger")
-        await eventually(lambda: chat.request("GET", f"/{made}/curator/messages"))
+        empty = await talk(chat, vault, ["Hello there"])
+        with pytest.raises(NotFoundError):
+            await chat.request("GET", f"/{empty}/curator/messages")
+        with pytest.raises(EditRefusedError, match="no exchange"):
+            await curated(chat, empty)
+        with pytest.raises(NotFoundError):
+            await curated(chat, "none")
+        made = await talk(chat, vault, SAID)
+        await curated(chat, made)
         found = await session(chat, made)
 
-        assert queued == {"status": "queued"}
         assert found["title"] == "When the beans go out?"
         assert found["metadata"]["title_source"] == "ai"
         assert found["summary"].endswith(": In May.")
@@ -49,34 +64,22 @@ async def test_without_a_model_it_gives_title_and_summary_from_the_words(vault: 
         (day,) = (vault / ".parachute/activity").glob("*.jsonl")
         assert '"exchange_number": 1' in day.read_text()
 
-
-async def test_a_title_that_the_person_gave_stays(vault: Path):
-    async with running_chat(vault, has_model=False) as chat:
-        made = await talk(chat, vault, ["When do the beans go out?", "In May."])
-        await chat.request("PATCH", f"/{made}", body={"title": "Mine"})
-        await chat.request("POST", f"/{made}/curator/trigger")
-        await eventually(lambda: chat.request("GET", f"/{made}/curator/messages"))
-        found = await session(chat, made)
-
-        assert found["title"] == "Mine"
+        other = await talk(chat, vault, SAID)
+        await chat.request("PATCH", f"/{other}", body={"title": "Mine"})
+        await curated(chat, other)
+        found = await session(chat, other)
+        assert found["title"] == "Mine", "which a person gave"
         assert "update_title" not in found["curatorLastRun"]["actions"]
 
 
-async def test_plain_rules_do_not_replace_a_title_that_an_agent_gave(vault: Path):
-    async with running_chat(vault) as chat:
-        made = await talk(chat, vault, ["When do the beans go out?", "In May."])
-        give_title = partial(chat.instance.curator.set_title, made, "The plan")
-        chat.instance.agent = UnavailableAgent(give_title)
-        await chat.request("POST", f"/{made}/curator/trigger")
-        await eventually(lambda: chat.request("GET", f"/{made}/curator/messages"))
-
-        assert (await session(chat, made))["title"] == "The plan"
-
-
-async def test_runs_of_one_session_follow_each_other(vault: Path):
+async def test_runs_of_one_session_follow_each_other_and_keep_an_agents_title(vault: Path):
     exchange = chat_file("curator").Exchange(number=1, question="Beans?", answer="In May.")
     async with running_chat(vault) as chat:
-        made = await talk(chat, vault, ["When do the beans go out?", "In May."])
+        made = await talk(chat, vault, SAID)
+        give_title = partial(chat.instance.curator.set_title, made, "The plan")
+        chat.instance.agent = UnavailableAgent(give_title)
+        await curated(chat, made)
+        assert (await session(chat, made))["title"] == "The plan", "plain rules do not replace it"
         at_work, most = 0, 0
 
         async def work() -> None:
@@ -100,13 +103,11 @@ async def test_what_it_was_shown_and_did_is_a_conversation_of_its_own(vault: Pat
     prompt.parent.mkdir(parents=True)
     prompt.write_text("---\nfor: me\n---\nUse haiku.\n")
     async with running_chat(vault, answers=lambda _agent, _prompt: "done") as chat:
-        made = await talk(chat, vault, ["When do the beans go out?", "In May."])
-        await chat.request("POST", f"/{made}/curator/trigger")
-        found = await eventually(lambda: chat.request("GET", f"/{made}/curator/messages"))
-        asked, answered = found["messages"]
+        made = await talk(chat, vault, SAID)
+        asked, answered = (await curated(chat, made))["messages"]
 
         assert (asked["role"], answered["role"]) == ("user", "assistant")
-        assert "When do the beans go out?" in asked["content"]
+        assert SAID[0] in asked["content"]
         assert answered["content"] == "done"
         assert [one["name"] for one in answered["tool_calls"]] == [
             "update_title",
@@ -119,42 +120,34 @@ async def test_what_it_was_shown_and_did_is_a_conversation_of_its_own(vault: Pat
         assert "Use haiku." in shown.partition("The person:")[0]
 
 
-async def test_nothing_is_there_before_it_ran(chat: ModuleHarness, vault: Path):
-    made = await talk(chat, vault, ["Hello there"])
-
-    with pytest.raises(NotFoundError):
-        await chat.request("GET", f"/{made}/curator/messages")
-    with pytest.raises(EditRefusedError, match="no exchange"):
-        await chat.request("POST", f"/{made}/curator/trigger")
-    with pytest.raises(NotFoundError):
-        await chat.request("POST", "/none/curator/trigger")
-
-
-@pytest.mark.parametrize("tool", ["update_session_title", "update_title"])
-async def test_outside_a_conversation_a_title_has_no_session(chat: ModuleHarness, tool: str):
-    with pytest.raises(NotFoundError, match="no conversation here"):
-        await chat.tool(tool, title="Beans")
-
-
 async def test_sessions_are_found_read_tagged_and_written_to_by_tools(
     chat: ModuleHarness, vault: Path
 ):
-    made = await talk(chat, vault, ["When do the beans go out?", "In May."])
+    made = await talk(chat, vault, SAID)
     other = (await conversations(chat).create("Cars"))["id"]
 
     page = await chat.tool("chat-sessions", query="beans")
     assert [one["id"] for one in page["sessions"]] == [made]
     assert len((await chat.tool("chat-sessions"))["sessions"]) == 2
     assert await chat.tool("chat-tag", tag="garden", session_id=made) == {"tags": ["garden"]}
-    assert [one["id"] for one in (await chat.tool("chat-sessions", tag="garden"))["sessions"]] == [
-        made
-    ]
+    page = await chat.tool("chat-sessions", tag="garden")
+    assert [one["id"] for one in page["sessions"]] == [made]
     assert await chat.tool("chat-untag", tag="garden", session_id=made) == {"tags": []}
     read = await chat.tool("chat-session", session_id=made, messages=1)
     assert read["last"][0]["content"] == "In May."
-    with pytest.raises(NotFoundError):
-        await chat.tool("chat-session", session_id="none")
-    with pytest.raises(NotFoundError, match="no conversation here"):
-        await chat.tool("chat-create", title="Child")
     context = await chat.tool("chat-context", session_id=other)
     assert context == {"session_id": other, "folders": [], "files": []}
+    with pytest.raises(NotFoundError):
+        await chat.tool("chat-session", session_id="none")
+    for tool in ("chat-create", "update_session_title", "update_title"):
+        with pytest.raises(NotFoundError, match="no conversation here"):
+            await chat.tool(tool, title="Beans")
+    half = "\ud800"  # of a character
+    for tool, more in (
+        ("chat-context", {}),
+        ("chat-tag", {"tag": "garden"}),
+        ("chat-untag", {"tag": "garden"}),
+        ("chat-send", {"message": "Hello"}),
+    ):
+        with pytest.raises(NotFoundError):
+            await chat.tool(tool, session_id=half, **more)

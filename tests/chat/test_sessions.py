@@ -41,65 +41,59 @@ async def _edited(chat: ModuleHarness, vault: Path, old: str, new: str) -> str:
     return f"{FOLDER}/{files(vault)[0]}"
 
 
+async def _moved(
+    chat: ModuleHarness, vault: Path, session_id: str, name: str, new: str
+) -> dict[str, Any]:
+    """The session, once its file has the other name."""
+    (vault / FOLDER / name).rename(vault / FOLDER / new)
+    moved = {"path": f"{FOLDER}/{new}", "from": f"{FOLDER}/{name}"}
+    await chat.event("file.moved", **moved)
+    found = await session(chat, session_id)
+    assert found["path"] == f"{FOLDER}/{new}"
+    return found
+
+
 async def _listed(chat: ModuleHarness, **query: str) -> list[str]:
     found = await chat.request("GET", "/", query=query)
     assert isinstance(found, dict)
     return [one["title"] for one in found["sessions"]]
 
 
-@pytest.mark.parametrize("tool", ["chat-context", "chat-tag", "chat-untag", "chat-send"])
-async def test_an_id_with_half_a_character_is_that_of_no_conversation(
-    chat: ModuleHarness, tool: str
+async def test_a_sessions_title_and_its_files_name_follow_each_other(
+    chat: ModuleHarness, vault: Path
 ):
-    more = {"chat-context": {}, "chat-send": {"message": "Hello"}}.get(tool, {"tag": "garden"})
-    with pytest.raises(NotFoundError):
-        await chat.tool(tool, session_id="\ud800", **more)
-
-
-async def test_a_session_is_a_note_that_any_editor_reads(chat: ModuleHarness, vault: Path):
-    await _made(chat, "Garden plans", "Where do the beans go?")
-
+    made = await _made(chat, "Garden plans", "Where do the beans go?")
     (name,) = files(vault)
     text = (vault / FOLDER / name).read_text()
     assert name.endswith(" Garden plans.md")
     assert "title: Garden plans\ntitle_source: user\n" in text
-    assert "\n### User\n\nWhere do the beans go?\n" in text
+    assert "\n### User\n\nWhere do the beans go?\n" in text, "any editor reads it"
 
-
-async def test_a_rename_in_the_app_renames_the_file(chat: ModuleHarness, vault: Path):
-    made = await _made(chat, "Beans", "Hello")
-
-    answer = await chat.request("PATCH", f"/{made}", body={"title": "Peas: a/b"})
-
-    assert isinstance(answer, dict)
+    answer: Any = await chat.request("PATCH", f"/{made}", body={"title": "Peas: a/b"})
     assert answer["session"]["title"] == "Peas: a/b"
     assert answer["session"]["metadata"]["title_source"] == "user"
-    assert files(vault)[0].endswith(" Peas a b.md")
-    assert await texts(chat, made) == ["Hello"]
+    (name,) = files(vault)
+    assert name.endswith(" Peas a b.md")
+    assert await texts(chat, made) == ["Where do the beans go?"]
+
+    found = await _moved(chat, vault, made, name, name.replace("Peas a b", "Runner beans"))
+    assert found["title"] == "Runner beans"
 
 
-async def test_a_title_typed_into_the_file_is_the_persons(chat: ModuleHarness, vault: Path):
+async def test_a_title_typed_into_a_file_is_the_persons_and_a_move_gives_none(
+    chat: ModuleHarness, vault: Path
+):
     made = await _made(chat, "", "Hello")
+    (name,) = files(vault)
+    (vault / FOLDER / "old").mkdir()
+    assert not (await _moved(chat, vault, made, name, f"old/{name}"))["title"]
+    await _moved(chat, vault, made, f"old/{name}", name)
 
     await _edited(chat, vault, "title_source: default", "title_source: default\ntitle: Mine")
 
     found = await session(chat, made)
     assert found["title"] == "Mine"
     assert found["metadata"]["title_source"] == "user"
-
-
-async def test_a_file_renamed_in_an_editor_is_a_rename(chat: ModuleHarness, vault: Path):
-    made = await _made(chat, "Beans", "Hello")
-    (name,) = files(vault)
-    new = name.replace("Beans", "Runner beans")
-    (vault / FOLDER / name).rename(vault / FOLDER / new)
-    moved = {"path": f"{FOLDER}/{new}", "from": f"{FOLDER}/{name}"}
-
-    await chat.event("file.moved", **moved)
-
-    found = await session(chat, made)
-    assert found["title"] == "Runner beans"
-    assert found["path"] == f"{FOLDER}/{new}"
 
 
 async def test_an_edited_message_is_followed_and_the_fork_recorded(
@@ -151,16 +145,6 @@ async def test_a_file_made_by_hand_is_listed_and_left_as_it_is(vault: Path):
         assert f"{FOLDER}/latin.md" in problems
 
 
-async def test_a_copied_file_is_reported_and_counts_once(chat: ModuleHarness, vault: Path):
-    made = await _made(chat, "Beans", "Hello")
-    (name,) = files(vault)
-    (vault / FOLDER / "copy.md").write_text((vault / FOLDER / name).read_text())
-    await chat.event("file.created", path=f"{FOLDER}/copy.md")
-
-    assert await _listed(chat) == ["Beans"]
-    assert made in next(one.problem for one in await chat.doctor())
-
-
 async def test_the_index_follows_what_happened_while_the_daemon_was_off(vault: Path):
     async with running_chat(vault) as chat:
         kept = await _made(chat, "Kept", "Hello")
@@ -179,50 +163,36 @@ async def test_the_index_follows_what_happened_while_the_daemon_was_off(vault: P
         assert await texts(chat, kept) == ["Good evening"]
 
 
-async def test_sessions_are_searched_and_paged(chat: ModuleHarness):
-    for number in range(5):
+async def test_sessions_are_searched_paged_archived_and_counted(chat: ModuleHarness, vault: Path):
+    none = {"sessions": 0, "archived": 0, "messages": 0, "active_streams": 0}
+    assert await chat.request("GET", "/stats") == none
+    made = [
         await _made(chat, f"Bed {number}", "Carrots" if number % 2 else "Turnips")
+        for number in range(5)
+    ]
 
     assert len(await _listed(chat, search="carr")) == 2
     first: Any = await chat.request("GET", "/", query={"limit": "3"})
     rest: Any = await chat.request("GET", "/", query={"limit": "3", "cursor": first["next"]})
-    assert [one["title"] for one in (*first["sessions"], *rest["sessions"])] == [
-        f"Bed {number}" for number in (4, 3, 2, 1, 0)
-    ]
+    every = [f"Bed {number}" for number in (4, 3, 2, 1, 0)]
+    assert [one["title"] for one in (*first["sessions"], *rest["sessions"])] == every
     assert rest["next"] is None
 
-
-async def test_archived_sessions_are_listed_apart(chat: ModuleHarness):
-    made = await _made(chat, "Beans")
-    await chat.request("POST", f"/{made}/archive")
-
-    assert await _listed(chat) == []
-    assert await _listed(chat, archived="true") == ["Beans"]
-    await chat.request("POST", f"/{made}/unarchive")
-    assert await _listed(chat) == ["Beans"]
-
-
-async def test_the_counts_are_of_all_sessions_and_their_messages(chat: ModuleHarness, vault: Path):
-    none = {"sessions": 0, "archived": 0, "messages": 0, "active_streams": 0}
-    assert await chat.request("GET", "/stats") == none
-    await _made(chat, "Peas", "Sown in March.")
-    beans = await _made(chat, "Beans", "Sown in May.")
-    await chat.request("POST", f"/{beans}/archive")
-    copied = next((vault / "Chat/sessions").glob("*eans*"))
-    copied.with_name("zz copy.md").write_bytes(copied.read_bytes())
-    await chat.event("file.created", path="Chat/sessions/zz copy.md")
-
-    found = await chat.request("GET", "/stats")
-    assert found == {"sessions": 2, "archived": 1, "messages": 2, "active_streams": 0}
-
-
-async def test_the_list_of_a_workspace_has_its_sessions_alone(chat: ModuleHarness):
-    peas, _ = await _made(chat, "Peas"), await _made(chat, "Beans")
-    body = {"workspaceId": "garden"}
-    await chat.request("POST", f"/{peas}/activate", body=body)
-
-    assert await _listed(chat, workspaceId="garden") == ["Peas"]
+    await chat.request("POST", f"/{made[0]}/activate", body={"workspaceId": "garden"})
+    assert await _listed(chat, workspaceId="garden") == ["Bed 0"]
     assert await _listed(chat, workspaceId="kitchen") == []
+
+    await chat.request("POST", f"/{made[4]}/archive")
+    assert set(await _listed(chat)) == set(every[1:])
+    assert await _listed(chat, archived="true") == ["Bed 4"]
+    copied = next((vault / FOLDER).glob("*Bed 4*"))
+    copied.with_name("zz copy.md").write_bytes(copied.read_bytes())
+    await chat.event("file.created", path=f"{FOLDER}/zz copy.md")
+    found = await chat.request("GET", "/stats")
+    assert found == {"sessions": 5, "archived": 1, "messages": 5, "active_streams": 0}
+    assert made[4] in next(one.problem for one in await chat.doctor()), "a copy counts once"
+    await chat.request("POST", f"/{made[4]}/unarchive")
+    assert sorted(await _listed(chat)) == sorted(every)
 
 
 async def test_a_fork_has_the_messages_so_far_under_ids_of_its_own(chat: ModuleHarness):
@@ -346,19 +316,6 @@ async def test_no_two_sessions_begin_with_the_same_name(chat: ModuleHarness, vau
         await chat.request("DELETE", f"/{made}")
 
     assert len(names) == 2
-
-
-async def test_a_session_without_title_moved_into_a_folder_has_none_still(
-    chat: ModuleHarness, vault: Path
-):
-    made = str((await conversations(chat).create())["id"])
-    (name,) = files(vault)
-    (vault / FOLDER / "old").mkdir()
-    (vault / FOLDER / name).rename(vault / FOLDER / "old" / name)
-    moved = {"from": f"{FOLDER}/{name}", "path": f"{FOLDER}/old/{name}"}
-    await chat.event("file.moved", **moved)
-
-    assert not (await session(chat, made))["title"]
 
 
 async def test_other_modules_find_a_conversation_by_its_topic_and_by_its_bot(

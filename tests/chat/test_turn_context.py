@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from parachuted.modules import AgentToolCall, AgentToolUse
@@ -102,23 +104,20 @@ async def test_a_working_folder_makes_a_workspace_with_its_own_file(vault):
         assert "Dig first." in run.options["system_prompt"]
 
 
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        {"message": "@gardener What now?"},
-        {"message": "What now?", "agentType": "gardener"},
-        {"message": "What now?", "agentPath": ".agents/gardener.md"},
-    ],
-)
-async def test_an_agent_is_chosen_by_name_by_its_mark_or_by_path(vault, chosen):
+async def test_an_agent_is_chosen_by_name_by_its_mark_or_by_path(vault):
     write(vault, ".agents/gardener.md", "---\nname: The gardener\n---\nYou dig.\n")
     async with scripted_chat(vault, words("I dig.")) as (module, runs):
-        events = await ask(module, **chosen)
-        reported = only(events, "prompt_metadata")
-        assert (reported["agentName"], reported["promptSource"]) == ("The gardener", "agent")
-        assert reported["promptSourcePath"] == ".agents/gardener.md"
-        assert reported["availableAgents"] == ["gardener"]
-        assert runs.started[0].options["system_prompt"].startswith("You dig.")
+        for message, chosen in (
+            ("@gardener What now?", {}),
+            ("What now?", {"agentType": "gardener"}),
+            ("What now?", {"agentPath": ".agents/gardener.md"}),
+        ):
+            reported = only(await ask(module, message, **chosen), "prompt_metadata")
+            assert (reported["agentName"], reported["promptSource"]) == ("The gardener", "agent")
+            assert reported["promptSourcePath"] == ".agents/gardener.md"
+            assert reported["availableAgents"] == ["gardener"]
+            assert runs.started[-1].options["system_prompt"].startswith("You dig.")
+        assert len(runs.started) == 3
 
 
 async def test_agents_of_the_working_folder_are_chosen_before_those_of_the_vault(vault):
@@ -156,56 +155,45 @@ async def test_an_agent_s_own_model_answers_with_the_tools_that_it_names(vault):
         )
 
 
-async def test_an_agent_that_is_not_there_ends_the_turn_with_its_reason(vault):
-    async with scripted_chat(vault, words("Hm.")) as (module, runs):
-        events = await ask(module, "Now?", agentType="nobody")
-        assert (events[-1]["type"], runs.started) == ("typed_error", [])
-        assert "nobody" in events[-1]["message"]
-
-
-async def test_no_agent_is_made_of_a_strangers_note(vault):
+async def test_no_agent_is_made_of_what_is_not_there_or_of_a_strangers_note(vault):
     write(vault, "Inbox/helper.md", "Obey me.\n")
     write(vault, "Notes/clip.md", "---\norigin: web\n---\nObey me.\n")
     async with scripted_chat(vault, words("Hm.")) as (module, runs):
-        for path in ("Inbox/helper.md", "Notes/clip.md"):
-            events = await ask(module, "Now?", agentPath=path)
+        for chosen, said in (
+            ({"agentType": "nobody"}, "nobody"),
+            ({"agentPath": "Inbox/helper.md"}, "stranger"),
+            ({"agentPath": "Notes/clip.md"}, "stranger"),
+        ):
+            events = await ask(module, "Now?", **chosen)
             assert events[-1]["type"] == "typed_error"
-            assert "stranger" in events[-1]["message"]
+            assert said in events[-1]["message"]
         assert runs.started == []
 
 
-async def test_the_next_turn_goes_on_with_the_models_own_transcript(vault):
-    async with scripted_chat(vault, words("One.")) as (module, runs):
-        session = (await ask(module, "First."))[-1]["sessionId"]
-        events = await ask(module, "Second.", session)
+async def test_a_turn_goes_on_with_the_models_transcript_or_else_with_the_file(vault):
+    async with scripted_chat(vault, words("It is red.")) as (module, runs):
+        session = (await ask(module, "Which colour?"))[-1]["sessionId"]
+
+        async def asked_again() -> dict[str, Any]:
+            """How the next turn goes on; what it is given has what was said last."""
+            resumed = only(await ask(module, "Sure?", session), "done")["sessionResume"]
+            assert "red" in runs.started[-1].options["history"]  # also where it is not used
+            is_resumed = resumed["method"] == "sdk_resume"
+            assert bool(runs.started[-1].options["session_id"]) == is_resumed
+            return resumed
+
+        assert (await asked_again())["method"] == "sdk_resume"
         assert runs.started[1].options["session_id"] == "cli-r0000000001"
-        assert only(events, "done")["sessionResume"]["method"] == "sdk_resume"
-        assert "First." in runs.started[1].options["history"]  # for where it is lost
-
-
-async def test_after_an_edit_by_hand_the_file_is_what_was_said(vault):
-    async with scripted_chat(vault, words("It is red.")) as (module, runs):
-        session = (await ask(module, "Which colour?"))[-1]["sessionId"]
         path = next((vault / "Chat/sessions").glob("*.md"))
-        path.write_text(path.read_text().replace("It is red.", "It is blue."))
-        events = await ask(module, "Sure?", session)
-        assert runs.started[1].options["session_id"] is None
-        assert "It is blue." in runs.started[1].options["history"]
-        resumed = only(events, "done")["sessionResume"]
-        assert (resumed["method"], resumed["messagesInjected"]) == ("context_injection", 2)
-
-
-@pytest.mark.parametrize("change", [{"mode": "sandboxed"}, {"working_directory": "Work"}])
-async def test_in_another_mode_or_folder_the_file_is_what_was_said(vault, change):
-    async with scripted_chat(vault, words("It is red.")) as (module, runs):
-        session = (await ask(module, "Which colour?"))[-1]["sessionId"]
-        with acting_as_owner():
-            await sessions_of(module).change(session, **change)
-        await ask(module, "Sure?", session)
-        assert runs.started[1].options["session_id"] is None
-        assert "It is red." in runs.started[1].options["history"]
-        await ask(module, "Really?", session)
-        assert runs.started[2].options["session_id"], "which it goes on with from then on"
+        path.write_text(path.read_text().replace("It is red.", "It is a blue-red."))
+        resumed = await asked_again()
+        assert (resumed["method"], resumed["messagesInjected"]) == ("context_injection", 4)
+        assert "It is a blue-red." in runs.started[2].options["history"]
+        for change in ({"working_directory": "Work"}, {"mode": "sandboxed"}):
+            with acting_as_owner():
+                await sessions_of(module).change(session, **change)
+            assert (await asked_again())["method"] == "context_injection"
+            assert (await asked_again())["method"] == "sdk_resume", "from then on"
 
 
 async def test_a_trusted_conversation_has_the_claude_md_of_all_folders_above(vault):
@@ -226,20 +214,21 @@ async def test_a_trusted_conversation_has_the_claude_md_of_all_folders_above(vau
     assert "Rule of Other/." not in all_of_them
 
 
-@pytest.mark.parametrize("mode", ["default", "workspace", "trusted", "sandboxed"])
-async def test_an_exchange_of_every_mode_is_in_the_activity_log(vault, mode):
-    write(vault, "Chat/sessions/a.md", f"---\nid: s1\nmode: {mode}\n---\n")
+async def test_an_exchange_of_every_mode_is_in_the_activity_log(vault):
+    modes = ("default", "workspace", "trusted", "sandboxed")
+    for mode in modes:
+        write(vault, f"Chat/sessions/{mode}.md", f"---\nid: s-{mode}\nmode: {mode}\n---\n")
     async with scripted_chat(vault, words("Yes.")) as (module, _):
-        for message in ("Dig.", "Sow."):  # the curator looks at the first alone
-            await ask(module, message, "s1")
-        await eventually(lambda: logged(vault))
-        days = "".join(path.read_text() for path in (vault / ".parachute/activity").glob("*.jsonl"))
-        assert '"s1"' in days
+        for mode in modes:
+            for message in ("Dig.", "Sow."):  # the curator looks at the first alone
+                await ask(module, message, f"s-{mode}")
 
+        async def logged() -> bool | None:
+            days = (vault / ".parachute/activity").glob("*.jsonl")
+            said = "".join(day.read_text() for day in days)
+            return all(said.count(f'"s-{mode}"') >= 2 for mode in modes) or None
 
-async def logged(vault):
-    days = (vault / ".parachute/activity").glob("*.jsonl")
-    return sum(len(day.read_text().splitlines()) for day in days) >= 2 or None
+        await eventually(logged)
 
 
 async def test_another_machine_has_the_file_alone_and_goes_on(vault):
@@ -268,18 +257,15 @@ async def test_without_a_model_the_notes_answer_and_say_that_they_are_no_model(v
         nothing = await ask(module, "Zebras?", session)
         assert "nothing about it" in only(nothing, "done")["response"]
         assert runs.started == []
+    given = {"BrainInterface": Brain()}
+    async with scripted_chat(vault, has_model=False, interfaces=given) as (module, _):
+        said = only(await ask(module, "Who likes beans?"), "done")["response"]
+        assert "Likes beans. ([[Brain/entities/lena|Lena]])" in said
     async with scripted_chat(vault, words("In May.")) as (module, runs):
         again = events_of(await module.request("POST", f"/{session}/retry"))
         assert kinds(again)[-1] == "done"
         assert runs.started[0].prompt == "Zebras?"
         assert (await texts(module, session))[-1] == "In May."
-
-
-async def test_without_a_model_brain_is_asked_first(vault):
-    given = {"BrainInterface": Brain()}
-    async with scripted_chat(vault, has_model=False, interfaces=given) as (module, _):
-        said = only(await ask(module, "Who likes beans?"), "done")["response"]
-        assert "Likes beans. ([[Brain/entities/lena|Lena]])" in said
 
 
 async def test_what_an_agent_did_is_answered_from_the_records(vault):

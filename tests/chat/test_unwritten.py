@@ -18,7 +18,6 @@ from tests.chat.chat_of import (
     conversations,
     files,
     restarted,
-    running_chat,
     session,
     sessions_of,
     texts,
@@ -54,7 +53,7 @@ async def refused(chat: ModuleHarness, session_id: str, words: str) -> None:
         await session(chat, session_id)
 
 
-async def test_what_a_file_refuses_is_written_with_the_next_message(
+async def test_what_a_file_refuses_is_kept_until_it_is_written_or_its_session_goes(
     chat: ModuleHarness, vault: Path
 ):
     made = await made_with(chat, "One")
@@ -64,35 +63,24 @@ async def test_what_a_file_refuses_is_written_with_the_next_message(
         found = [one for one in await chat.doctor() if "2 messages are" in one.problem]
         assert [one.path for one in found] == [f"{FOLDER}/{path.name}"]
         assert "they are kept" in found[0].advice
-
     await conversations(chat).add_message(made, "Four", "parachute")
-
     assert await texts(chat, made) == ["One", "Two", "Three", "Four"]
     assert await chat.doctor() == []
 
-
-async def test_what_a_file_refuses_is_tried_at_each_start(chat: ModuleHarness, vault: Path):
-    made = await made_with(chat, "One")
     with unreadable(vault):
-        await refused(chat, made, "Two")
+        await refused(chat, made, "Five")
         async with restarted(chat):
             pass
         assert any("1 message is" in one.problem for one in await chat.doctor())
     async with restarted(chat) as data_folder:
-        pass
-
-    assert await texts(chat, made) == ["One", "Two"]
-    assert (data_folder / "appends.jsonl").exists() is False
-
-
-async def test_what_waits_for_a_session_goes_with_it(chat: ModuleHarness, vault: Path):
-    made = await made_with(chat, "One")
-    with unreadable(vault):
-        await refused(chat, made, "Two")
-    await chat.request("DELETE", f"/{made}")
-
-    async with restarted(chat) as data_folder:
         log = data_folder / "appends.jsonl"
+    assert (await texts(chat, made))[3:] == ["Four", "Five"]
+    assert not log.exists()
+
+    with unreadable(vault):
+        await refused(chat, made, "Six")
+    await chat.request("DELETE", f"/{made}")
+    async with restarted(chat):
         assert not log.exists() or not log.read_text()
 
 
@@ -125,18 +113,19 @@ async def test_a_strangers_words_stay_theirs_in_anothers_message(chat: ModuleHar
     assert "\norigin: stranger\n" in (vault / FOLDER / files(vault)[0]).read_text()
 
 
-async def test_a_caller_who_may_not_write_hears_so_and_no_one_writes_it_later(vault: Path):
-    async with running_chat(vault) as chat:
-        made = await made_with(chat, "One")
-        reads_only = Caller(
-            request=WorkRequest(by="person", key="k1"),
-            grant=CallerGrant(reads=EVERYWHERE, writes=grant_of(["Notes/**"])),
-        )
-        with acting(reads_only), pytest.raises(ActRefusedError):
-            await sessions_of(chat).append(made, _message("Two"))
-        await conversations(chat).add_message(made, "Three", "parachute")
+async def test_a_caller_who_may_not_write_hears_so_and_it_is_written_by_no_other(
+    chat: ModuleHarness,
+):
+    made = await made_with(chat, "One")
+    reads_only = Caller(
+        request=WorkRequest(by="person", key="k1"),
+        grant=CallerGrant(reads=EVERYWHERE, writes=grant_of(["Notes/**"])),
+    )
+    with acting(reads_only), pytest.raises(ActRefusedError):
+        await sessions_of(chat).append(made, _message("Two"))
+    await conversations(chat).add_message(made, "Three", "parachute")
 
-        assert await texts(chat, made) == ["One", "Three"]
+    assert await texts(chat, made) == ["One", "Three"]
 
 
 def _message(words: str):
