@@ -15,13 +15,6 @@ __all__ = ["talking"]
 
 
 @pytest.fixture
-def vault(tmp_path: Path) -> Path:
-    folder = tmp_path / "vault"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 async def chat(vault: Path) -> AsyncIterator[ModuleHarness]:
     async with running_chat(vault) as module:
         yield module

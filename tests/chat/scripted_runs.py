@@ -18,6 +18,7 @@ from parachuted.modules import (
     AgentStep,
     AgentText,
     AgentTextDelta,
+    AgentUsage,
     ServerEvent,
 )
 from parachuted.testing import ModuleHarness
@@ -140,6 +141,16 @@ def words(text: str) -> list[AgentStep]:
     """A text as it comes from a model."""
     pieces = [text[at : at + 3] for at in range(0, len(text), 3)]
     return [*(AgentTextDelta(text=piece) for piece in pieces), AgentText(text=text)]
+
+
+def usage(cost_usd: float = 0.0, context_tokens: int = 0) -> AgentUsage:
+    return AgentUsage(
+        input_tokens=5,
+        output_tokens=2,
+        cache_read_tokens=0,
+        cost_usd=cost_usd,
+        context_tokens=context_tokens,
+    )
 
 
 @asynccontextmanager

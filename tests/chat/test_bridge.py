@@ -63,11 +63,14 @@ class Brain:
         return {"entity_id": "p2", "path": path, "created": True}
 
 
+def with_brain(vault: Path, brain: object, judge: Any = None, **options: Any) -> Any:
+    given = {"BrainInterface": brain}
+    return scripted_chat(vault, words("I see."), judge, interfaces=given, **options)
+
+
 async def test_what_brain_knows_goes_into_the_prompt_with_its_query_and_path(vault: Path):
     brain = Brain(vault)
-    judge = judging(["Kim beans"], [])
-    options = {"interfaces": {"BrainInterface": brain}}
-    async with scripted_chat(vault, words("She does."), judge, **options) as (module, runs):
+    async with with_brain(vault, brain, judging(["Kim beans"], [])) as (module, runs):
         events = await ask(module, "Does my neighbour still grow those?")
         prompt = runs.started[0].options["context"]
 
@@ -90,29 +93,24 @@ async def logged(module: ModuleHarness, session_id: str) -> object:
     return found["log"] or None
 
 
-@pytest.mark.parametrize(
-    "message", ["Thanks, all clear", "Search my brain for all of my neighbours"]
-)
-async def test_a_short_message_and_one_to_brain_itself_load_nothing(vault: Path, message: str):
+async def test_a_short_message_and_one_to_brain_itself_load_nothing(vault: Path):
     def fails(_prompt: str, _system: str | None) -> str:
         raise AgentFailedError("no")
 
     brain = Brain(vault)
-    options = {"interfaces": {"BrainInterface": brain}}
-    async with scripted_chat(vault, words("Yes."), fails, **options) as (module, runs):
-        events = await ask(module, message)
-        prompt = runs.started[0].options["system_prompt"]
+    async with with_brain(vault, brain, fails) as (module, runs):
+        for message in ("Thanks, all clear", "Search my brain for all of my neighbours"):
+            events = await ask(module, message)
+            prompt = runs.started[-1].options["system_prompt"]
 
-        assert brain.asked == []
-        assert ("stepping back" in prompt) is ("brain" in message)
-        (reported,) = [event for event in events if event["type"] == "prompt_metadata"]
-        assert reported["brain_context_loaded"] is False
+            assert brain.asked == []
+            assert ("stepping back" in prompt) is ("brain" in message)
+            (reported,) = [event for event in events if event["type"] == "prompt_metadata"]
+            assert reported["brain_context_loaded"] is False
 
 
 async def test_without_a_model_in_time_the_words_decide(vault: Path):
-    brain = Brain(vault)
-    options = {"interfaces": {"BrainInterface": brain}}
-    async with scripted_chat(vault, words("Yes."), **options) as (module, runs):
+    async with with_brain(vault, Brain(vault)) as (module, runs):
         await ask(module, "what does kim lee like to grow?")
         await ask(module, "what is the weather like on monday?")
 
@@ -124,8 +122,7 @@ async def test_a_fact_is_added_to_its_entity_and_can_be_taken_back(vault: Path):
     judge = judging(
         [], [fact("Kim Lee", "Moves to Basel in May."), fact("Kim Lee", "lives in bern")]
     )
-    options = {"interfaces": {"BrainInterface": Brain(vault)}}
-    async with scripted_chat(vault, words("I see."), judge, **options) as (module, _):
+    async with with_brain(vault, Brain(vault), judge) as (module, _):
         events = await ask(module, "By the way: Kim moves to Basel in May.")
         (kept,) = await stored(module, events[-1]["sessionId"], 1)
 
@@ -153,8 +150,7 @@ async def exchange_logged(vault: Path, session_id: str) -> bool | None:
 async def test_an_entity_that_brain_does_not_know_is_made_and_taken_back_whole(vault: Path):
     brain = Brain(vault)
     judge = judging([], [fact("Basel garden", "Has four beds.", "topic"), fact("X", "y", "ship")])
-    options = {"interfaces": {"BrainInterface": brain}}
-    async with scripted_chat(vault, words("I see."), judge, **options) as (module, _):
+    async with with_brain(vault, brain, judge) as (module, _):
         events = await ask(module, "The garden in Basel has four beds.")
         talk_id = events[-1]["sessionId"]
         (kept,) = await stored(module, talk_id, 1)
@@ -187,8 +183,7 @@ async def test_a_brain_that_fails_or_is_silent_adds_nothing_and_fails_no_turn(
             return asked
 
     judge = judging(["x"], [fact("Kim Lee", "Moves to Basel in May.")])
-    options = {"interfaces": {"BrainInterface": Broken()}}
-    async with scripted_chat(vault, words("Yes."), judge, **options) as (module, runs):
+    async with with_brain(vault, Broken(), judge) as (module, runs):
         inside = module.instance
         for one in (inside.bridge, inside.write_back, inside.turns.work.parts) * is_silent:
             one.limit_s = 0.01
@@ -201,8 +196,7 @@ async def test_a_brain_that_fails_or_is_silent_adds_nothing_and_fails_no_turn(
 
 async def test_what_a_bots_conversation_says_is_suggested_and_a_no_is_remembered(vault: Path):
     judge = judging([], [fact("Kim Lee", "Moves to Basel in May."), fact("Jo", "Is tall.")])
-    options = {"interfaces": {"BrainInterface": Brain(vault)}}
-    async with scripted_chat(vault, words("I see."), judge, **options) as (module, _):
+    async with with_brain(vault, Brain(vault), judge) as (module, _):
         bot = {"linked_bot_platform": "telegram", "linked_bot_chat_id": "1"}
         talk_id = await talk(module, vault, ["Hello", "Hello"], **bot)
         await ask(module, "By the way: Kim moves to Basel in May.", talk_id)
@@ -226,11 +220,9 @@ async def test_what_a_bots_conversation_says_is_suggested_and_a_no_is_remembered
 
 
 async def test_a_person_can_switch_all_of_it_off(vault: Path):
-    brain = Brain(vault)
     judge = judging(["Kim"], [fact("Kim Lee", "Moves to Basel in May.")])
     off = {"curator": False, "brain_context": False, "write_back": False}
-    options = {"interfaces": {"BrainInterface": brain}, "config": off}
-    async with scripted_chat(vault, words("I see."), judge, **options) as (module, runs):
+    async with with_brain(vault, Brain(vault), judge, config=off) as (module, runs):
         events = await ask(module, "By the way: Kim moves to Basel in May.")
         talk_id = events[-1]["sessionId"]
         await eventually(lambda: exchange_logged(vault, talk_id))

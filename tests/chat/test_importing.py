@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,8 @@ async def test_a_plan_writes_nothing_and_a_second_import_adds_nothing(
     assert (second["imported_count"], second["skipped_count"]) == (0, 1)
     assert second["run"] is None
     assert len(files(vault)) == 1
+    with pytest.raises(EditRefusedError, match="no conversation"):
+        await _imported(chat, [])
 
 
 @pytest.mark.parametrize("data", [{}, [3], {"mapping": {}}, [{"chat_messages": [None]}], "x"])
@@ -82,11 +85,6 @@ def test_what_is_not_an_export_is_reported(data: object):
 
     assert not found
     assert problems[0].path == "conversation 1"
-
-
-async def test_an_empty_export_is_refused(chat: ModuleHarness):
-    with pytest.raises(EditRefusedError, match="no conversation"):
-        await _imported(chat, [])
 
 
 def test_a_branch_that_leads_back_to_itself_ends():
@@ -154,20 +152,19 @@ async def test_a_transcript_of_claude_code_is_adopted_once_and_taken_back_whole(
 BEANS = CHATGPT[0]
 
 
-@pytest.mark.parametrize("odd", [[], ["d"], {"id": "d"}, 7])
-@pytest.mark.parametrize("member", ["current_node", "parent"])
-async def test_an_odd_branch_costs_nothing_of_what_stands_beside_it(
-    chat: ModuleHarness, member: str, odd: object
-):
-    broken = copy.deepcopy(BEANS) | {"conversation_id": "broken"}
-    (broken if member == "current_node" else broken["mapping"]["c"])[member] = odd
+async def test_an_odd_branch_costs_nothing_of_what_stands_beside_it(chat: ModuleHarness):
+    odd_ones: list[object] = [[], ["d"], {"id": "d"}, 7]
+    for number, (member, odd) in enumerate(product(("current_node", "parent"), odd_ones)):
+        broken = copy.deepcopy(BEANS) | {"conversation_id": f"broken-{number}"}
+        (broken if member == "current_node" else broken["mapping"]["c"])[member] = odd
 
-    report = await _imported(chat, [broken, *CLAUDE])
+        report = await _imported(chat, [broken, CLAUDE[0] | {"uuid": f"good-{number}"}])
 
-    assert (report["total_conversations"], report["imported_count"], report["errors"]) == (2, 2, [])
-    assert bool(report["warnings"]) is bool(odd)
-    found = await session(chat, report["session_ids"][0])
-    assert found["messages"][-1]["content"].startswith("<!-- message")
+        counts = report["total_conversations"], report["imported_count"], report["errors"]
+        assert counts == (2, 2, []), (member, odd)
+        assert bool(report["warnings"]) is bool(odd)
+        found = await session(chat, report["session_ids"][0])
+        assert found["messages"][-1]["content"].startswith("<!-- message")
 
 
 async def test_unreadable_messages_are_named_and_a_repeated_id_loses_no_words(
@@ -185,11 +182,11 @@ async def test_unreadable_messages_are_named_and_a_repeated_id_loses_no_words(
     ]
 
 
-@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", 1e300, True, []])
-async def test_a_time_that_no_calendar_has_here_is_not_known(chat: ModuleHarness, at: object):
-    report = await _imported(chat, [CLAUDE[0] | {"created_at": at}])
+async def test_a_time_that_no_calendar_has_here_is_not_known(chat: ModuleHarness):
+    for at in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", 1e300, True, []):
+        report = await _imported(chat, [CLAUDE[0] | {"uuid": f"at {at}", "created_at": at}])
 
-    assert (report["imported_count"], report["errors"]) == (1, [])
+        assert (report["imported_count"], report["errors"]) == (1, []), at
 
 
 async def test_what_an_export_holds_twice_or_cannot_be_written_is_counted_once(

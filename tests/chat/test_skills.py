@@ -4,8 +4,6 @@ message chooses by name.
 
 from __future__ import annotations
 
-import pytest
-
 from parachuted.modules import AgentSkill
 from tests.chat.scripted_runs import ask, only, scripted_chat, words
 
@@ -30,45 +28,35 @@ async def test_the_metadata_name_the_vaults_skills_and_the_sessions_servers(vaul
             assert reported["availableMcps"] == servers
 
 
-@pytest.mark.parametrize(("skill", "is_strangers"), [(WEEKLY, False), (SLY, True)])
-async def test_a_skill_that_a_message_names_goes_ahead_of_it_and_is_counted(
-    vault, skill, is_strangers
-):
+async def test_a_skill_that_a_message_names_goes_ahead_of_it_and_is_counted(vault):
     async with scripted_chat(vault, words("Yes.")) as (module, runs):
-        runs.skills = {skill: "Ask three questions."}
-        events = await ask(module, f"/{skill.name} Plan the week.")
-        context = runs.started[0].options["context"]
-        assert "Ask three questions." in context
-        assert ("(written by a stranger)" in context) is is_strangers
-        assert runs.started[0].prompt == f"/{skill.name} Plan the week."
-        reported = only(events, "prompt_metadata")
-        (part,) = [one for one in reported["parts"] if one["kind"] == "skill"]
-        assert (part["path"], part["title"]) == (skill.path, skill.name)
-        assert (part["tokens"], part["strangers"]) == (5, is_strangers)
-        assert reported["totalPromptTokens"] > sum(
-            one["tokens"] for one in reported["parts"] if one["kind"] != "skill"
-        )
-        shown = await module.request(
-            "GET", f"/{events[-1]['sessionId']}/prompt", query={"message": f"/{skill.name}"}
-        )
-        assert "Ask three questions." in shown["prompt"]
+        for skill, is_strangers in ((WEEKLY, False), (SLY, True)):
+            runs.skills = {skill: "Ask three questions."}
+            events = await ask(module, f"/{skill.name} Plan the week.")
+            context = runs.started[-1].options["context"]
+            assert "Ask three questions." in context
+            assert ("(written by a stranger)" in context) is is_strangers
+            assert runs.started[-1].prompt == f"/{skill.name} Plan the week."
+            reported = only(events, "prompt_metadata")
+            (part,) = [one for one in reported["parts"] if one["kind"] == "skill"]
+            assert (part["path"], part["title"]) == (skill.path, skill.name)
+            assert (part["tokens"], part["strangers"]) == (5, is_strangers)
+            assert reported["totalPromptTokens"] > sum(
+                one["tokens"] for one in reported["parts"] if one["kind"] != "skill"
+            )
+            path = f"/{events[-1]['sessionId']}/prompt"
+            shown = await module.request("GET", path, query={"message": f"/{skill.name}"})
+            assert "Ask three questions." in shown["prompt"]
 
 
-@pytest.mark.parametrize(
-    "message", ["Do /weekly now.", "/week", "/weekly/plan", "/Weekly", "weekly", "/"]
-)
-async def test_what_names_no_skill_brings_none(vault, message):
+async def test_what_names_no_skill_or_is_said_by_a_program_brings_none(vault):
     async with scripted_chat(vault, words("Yes.")) as (module, runs):
         runs.skills = {WEEKLY: "Ask three questions."}
-        events = await ask(module, message)
-        assert "Ask three" not in runs.started[0].options["context"]
-        assert all(one["kind"] != "skill" for one in only(events, "prompt_metadata")["parts"])
-
-
-async def test_what_another_program_says_chooses_no_skill(vault):
-    async with scripted_chat(vault, words("Yes.")) as (module, runs):
-        runs.skills = {WEEKLY: "Ask three questions."}
-        session = only(await ask(module, "Dig."), "done")["sessionId"]
+        for message in ("Do /weekly now.", "/week", "/weekly/plan", "/Weekly", "weekly", "/"):
+            events = await ask(module, message)
+            assert "Ask three" not in runs.started[-1].options["context"], message
+            assert all(one["kind"] != "skill" for one in only(events, "prompt_metadata")["parts"])
         talk = module.interface("ConversationInterface")
-        await talk.send_message(session, "/weekly Plan.", source="telegram")
+        await talk.send_message(events[-1]["sessionId"], "/weekly Plan.", source="telegram")
         assert "Ask three" not in runs.started[-1].options["context"]
+        assert len(runs.started) == 7

@@ -112,7 +112,7 @@ async def test_the_app_decodes_a_transcript_whole_or_since_the_last_summary(chat
         await chat.request("GET", "/nobody/transcript")
 
 
-async def test_workspaces_are_as_the_app_decodes_them(chat):
+async def test_workspaces_imports_and_plugins_are_as_the_app_decodes_them(chat):
     at = "/api/workspaces"
     made = await chat.request("POST", f"{at}/", body={"name": "Garden"})
     listed = await chat.request("GET", f"{at}/")
@@ -127,8 +127,6 @@ async def test_workspaces_are_as_the_app_decodes_them(chat):
         for value in row["capabilities"].values():
             assert value in {"all", "none"} or texts(value) == value
 
-
-async def test_an_import_is_reported_as_the_app_decodes_it(chat):
     report = decode(
         await chat.request("POST", "/api/import/", body={"data": CHATGPT, "archived": False}),
         "total_conversations:i imported_count:i skipped_count:i",
@@ -136,8 +134,6 @@ async def test_an_import_is_reported_as_the_app_decodes_it(chat):
     assert len(texts(report["session_ids"])) == 1
     assert len(texts(report["errors"])) == 1
 
-
-async def test_plugins_are_none_and_the_refusal_says_where_their_parts_go(chat):
     assert await chat.request("GET", "/api/plugins/") == {"plugins": []}
     for method, path in (
         ("DELETE", "one"),
@@ -150,7 +146,7 @@ async def test_plugins_are_none_and_the_refusal_says_where_their_parts_go(chat):
     for path, body in (("install", {"url": "x"}), ("one/update", {})):
         refused = await chat.request("POST", f"/api/plugins/{path}", body=body)
         assert refused.status == 501, path
-        assert ".skills/" in decode(refused.body, "detail:s error:s")["detail"]
+        assert ".skills/" in decode(refused.body, "detail:s error:s")["detail"], "where they go"
 
 
 CLAUDE_CODE = (
@@ -220,16 +216,15 @@ async def test_the_app_decodes_claude_codes_sessions_and_adopts_them(chat):
     assert found["messageCount"] == len(made["messages"]) == 2
 
 
-@pytest.mark.parametrize(("key", "paths"), [("k1", None), ("", ["Notes/**"])])
-async def test_claude_codes_sessions_are_for_the_person_at_the_machine_alone(chat, key, paths):
+async def test_claude_codes_sessions_are_for_the_person_at_the_machine_alone(chat):
     transcribed("-home-me-garden", "one", "Where do beans go?")
-    asking = chat.with_key(key, paths=paths)
-    for method, path in (
-        ("GET", "recent"),
-        ("GET", "projects"),
-        ("GET", "sessions"),
-        ("GET", "sessions/one"),
-        ("POST", "adopt/one"),
-    ):
-        with pytest.raises(ActRefusedError, match="at this machine"):
-            await asking.request(method, f"/api/claude-code/{path}")
+    for asking in (chat.with_key("k1", paths=None), chat.with_key("", paths=["Notes/**"])):
+        for method, path in (
+            ("GET", "recent"),
+            ("GET", "projects"),
+            ("GET", "sessions"),
+            ("GET", "sessions/one"),
+            ("POST", "adopt/one"),
+        ):
+            with pytest.raises(ActRefusedError, match="at this machine"):
+                await asking.request(method, f"/api/claude-code/{path}")

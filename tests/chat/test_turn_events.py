@@ -25,22 +25,12 @@ from parachuted.modules import (
     AgentThinkingDelta,
     AgentToolCall,
     AgentToolUse,
-    AgentUsage,
 )
 from tests.chat.app_decoder import decoded
+from tests.chat.scripted_runs import usage
 from tests.module_files import chat_file
 
 turn_events, turn_stream = chat_file("turn_events"), chat_file("turn")
-
-
-def usage(cost_usd=0.0, context_tokens=0):
-    return AgentUsage(
-        input_tokens=5,
-        output_tokens=2,
-        cache_read_tokens=0,
-        cost_usd=cost_usd,
-        context_tokens=context_tokens,
-    )
 
 
 def read(steps, session="s1"):

@@ -22,12 +22,20 @@ from parachuted.modules import (
     AgentTextDelta,
     AgentToolCall,
     AgentToolUse,
-    AgentUsage,
     Response,
 )
 from tests.chat.app_decoder import decode
 from tests.chat.chat_of import restarted, texts
-from tests.chat.scripted_runs import ask, events_of, kinds, only, scripted_chat, until, words
+from tests.chat.scripted_runs import (
+    ask,
+    events_of,
+    kinds,
+    only,
+    scripted_chat,
+    until,
+    usage,
+    words,
+)
 
 
 def files(vault):
@@ -46,6 +54,15 @@ async def in_background(group, module, message="Go on.", session_id=None):
         while not (streams := await active()):
             await asyncio.sleep(0.001)
     return reading, streams[0]["session_id"]
+
+
+async def pending_of(module, session):
+    """What waits for an answer there, once something does."""
+    path = f"/{session}/pending-questions"
+    async with asyncio.timeout(60):
+        while not (found := (await module.request("GET", path))["pending"]):
+            await asyncio.sleep(0)
+    return found
 
 
 async def test_a_new_chat_has_all_events_of_the_app_in_their_order(vault):
@@ -179,11 +196,7 @@ async def test_a_question_waits_as_an_object_until_it_is_answered(vault):
     async with scripted_chat(vault, [asked, wait, *words("The left.")]) as (module, runs):
         async with asyncio.TaskGroup() as group:
             reading, session = await in_background(group, module)
-            pending = []
-            async with asyncio.timeout(60):
-                while not pending:
-                    found = await module.request("GET", f"/{session}/pending-questions")
-                    pending = found["pending"]
+            pending = await pending_of(module, session)
             assert decode(pending[0], "request_id:s")["request_id"] == f"{session}-q-q1"
             (shown,) = pending[0]["questions"]
             fields = "question:s header:s options:options multiSelect:b"
@@ -202,36 +215,31 @@ async def test_a_question_waits_as_an_object_until_it_is_answered(vault):
         assert (await module.request("GET", f"/{session}/pending-questions"))["pending"] == []
 
 
-@pytest.mark.parametrize(
-    ("decision", "body", "reported"),
-    [
-        ("grant", {}, "allow"),
-        ("grant", {"pattern": "git *"}, {"pattern": "git *"}),
-        ("deny", {}, "deny"),
-    ],
-)
-async def test_a_permission_is_granted_or_denied_with_its_patterns(vault, decision, body, reported):
-    wait = asyncio.Event()
+async def test_a_permission_is_granted_or_denied_with_its_patterns(vault):
     request = AgentPermissionRequest(
         id="p1", tool="Bash", arguments={"command": "git log"}, patterns=("git *",)
     )
-    async with scripted_chat(vault, [request, wait]) as (module, runs):
-        async with asyncio.TaskGroup() as group:
-            reading, session = await in_background(group, module)
-            await until(lambda: runs.started and len(runs.started[0].moments) < 2)
-            para_id = (await module.request("GET", f"/{session}"))["paraId"]
-            path = f"/{para_id}/permissions/{session}-q-p1"
-            async with asyncio.timeout(60):
-                while not (await module.request("GET", f"/{session}/pending-questions"))["pending"]:
-                    await asyncio.sleep(0)
-            with pytest.raises(ActRefusedError, match="git"):
-                await module.request("POST", f"{path}/grant", body={"pattern": "rm *"})
-            with pytest.raises(NotFoundError):
-                await module.request("POST", f"/{session}/permissions/other/deny")
-            await module.request("POST", f"{path}/{decision}", body=body)
-            wait.set()
-        assert runs.started[0].answers == {"p1": reported}
-        assert {"permission_request", "user_question"} <= set(kinds(reading.result()))
+    async with scripted_chat(vault) as (module, runs):
+        for decision, body, reported in (
+            ("grant", {}, "allow"),
+            ("grant", {"pattern": "git *"}, {"pattern": "git *"}),
+            ("deny", {}, "deny"),
+        ):
+            wait = asyncio.Event()
+            runs.script = [request, wait]
+            async with asyncio.TaskGroup() as group:
+                reading, session = await in_background(group, module)
+                await pending_of(module, session)
+                para_id = (await module.request("GET", f"/{session}"))["paraId"]
+                path = f"/{para_id}/permissions/{session}-q-p1"
+                with pytest.raises(ActRefusedError, match="git"):
+                    await module.request("POST", f"{path}/grant", body={"pattern": "rm *"})
+                with pytest.raises(NotFoundError):
+                    await module.request("POST", f"/{session}/permissions/other/deny")
+                await module.request("POST", f"{path}/{decision}", body=body)
+                wait.set()
+            assert runs.started[-1].answers == {"p1": reported}
+            assert {"permission_request", "user_question"} <= set(kinds(reading.result()))
 
 
 async def test_a_permission_answered_after_a_restart_holds_for_the_next_turn(vault):
@@ -241,16 +249,13 @@ async def test_a_permission_answered_after_a_restart_holds_for_the_next_turn(vau
     async with scripted_chat(vault, [request, asyncio.Event()]) as (module, runs):
         async with asyncio.TaskGroup() as group:
             _reading, session = await in_background(group, module)
-            path = f"/{session}/pending-questions"
-            async with asyncio.timeout(60):
-                while not (await module.request("GET", path))["pending"]:
-                    await asyncio.sleep(0)
+            await pending_of(module, session)
             await module.instance.on_disable()
         again = replace(request, id="p2")
         runs.script = [again, replace(request, id="p3"), *words("Done.")]
         async with restarted(module):
             pass
-        (waiting,) = (await module.request("GET", path))["pending"]
+        (waiting,) = await pending_of(module, session)
         assert waiting["kind"] == "permission"
         granted = {"pattern": "Garden/**"}
         where = f"/{session}/permissions/{waiting['request_id']}/grant"
@@ -278,16 +283,17 @@ async def test_what_goes_on_after_a_turn_ends_before_the_sessions_are_closed(vau
         assert left == [1]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [("DELETE", "", None), ("POST", "/archive", None), ("PATCH", "", {"archived": True})],
-)
-async def test_what_is_left_of_a_sessions_turns_ends_with_the_session(vault, method, path, body):
+async def test_what_is_left_of_a_sessions_turns_ends_with_the_session(vault):
     async with scripted_chat(vault, words("Yes.")) as (module, runs):
-        events = await ask(module, "Beans?")
-        assert not runs.started[0].stopped.is_set()
-        await module.request(method, f"/{events[-1]['sessionId']}{path}", body=body)
-        assert runs.started[0].stopped.is_set()
+        for method, path, body in (
+            ("DELETE", "", None),
+            ("POST", "/archive", None),
+            ("PATCH", "", {"archived": True}),
+        ):
+            events = await ask(module, "Beans?")
+            assert not runs.started[-1].stopped.is_set()
+            await module.request(method, f"/{events[-1]['sessionId']}{path}", body=body)
+            assert runs.started[-1].stopped.is_set(), (method, path)
 
 
 async def test_a_failure_says_what_it_is_after_one_try_and_keeps_what_was_said(vault):
@@ -385,17 +391,8 @@ async def test_files_that_come_along_are_in_the_vault_before_the_agent_is_asked(
 
 
 async def test_it_warns_once_before_the_window_is_full(vault):
-    usage = [
-        AgentUsage(
-            input_tokens=1,
-            output_tokens=1,
-            cache_read_tokens=0,
-            cost_usd=0.0,
-            context_tokens=tokens,
-        )
-        for tokens in (100_000, 161_000, 170_000)
-    ]
-    async with scripted_chat(vault, [*usage, *words("Long.")]) as (module, _):
+    used = [usage(context_tokens=tokens) for tokens in (100_000, 161_000, 170_000)]
+    async with scripted_chat(vault, [*used, *words("Long.")]) as (module, _):
         assert kinds(await ask(module, "Tell me all.")).count("warning") == 1
 
 
