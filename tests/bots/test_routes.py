@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.calls import call, key_of
-from tests.bots.conftest import Bots
+from tests.bots.conftest import Bots, Starting
 
 
 async def test_the_rows_of_the_app(bots: Bots):
@@ -57,8 +57,6 @@ async def test_a_token_is_taken_once_the_platform_has_taken_it_and_goes_nowhere_
 
 
 NONSENSE = [
-    ("telegram", {"response_mode": "sometimes"}, "response_mode: Input should be 'mention"),
-    ("telegram", {"enabled": "yes please"}, "telegram.enabled: Input should be a valid boolean"),
     ("telegram", {"base_url": "nonsense"}, "telegram.base_url: should be an address"),
     ("telegram", {"tokn": "x"}, "telegram.tokn: "),
     ("telegram", {"enabled": True, "token": "nonsense"}, "nothing was changed: telegram: "),
@@ -68,18 +66,39 @@ NONSENSE = [
     ("defaults", {"dm": {"capabilities": ["Fly"]}}, "capabilities.0: Input should be 'Read'"),
     ("defaults", {"cat": {}}, "defaults.cat: Input should be 'dm' or 'group'"),
 ]
+OF_EACH_PLATFORM = [
+    ({"response_mode": "everything"}, "response_mode: Input should be 'mention"),
+    ({"dm_trust_level": 5}, "dm_trust_level: "),
+    ({"group_trust_level": None}, "group_trust_level: "),
+    ({"enabled": "maybe"}, "enabled: Input should be a valid boolean"),
+    ({"allowed_users": "5"}, "allowed_users: "),
+    ({"allowed_users": None}, "allowed_users: "),
+]
 
 
 @pytest.mark.parametrize("platform", ["telegram"], indirect=True)
-async def test_settings_that_make_no_sense_are_refused_by_name_and_change_nothing(bots: Bots):
-    before = await bots.api("GET", "bots/config")
-    for name, value, says in NONSENSE:
-        body = {"defaults": {"group": {"mode": "trusted"}}, name: value}
-        status, answer = await call(bots.daemon, "PUT", "/api/bots/config", json=body)
-        assert (400 <= status < 500, says in answer["message"]) == (True, True), (status, answer)
-        assert await bots.api("GET", "bots/config") == before
-    del before["defaults"]["dm"]["allowed_folders"]  # what is left out stays
-    assert (await bots.api("PUT", "bots/config", json=before))["telegram"] == before["telegram"]
+async def test_settings_that_make_no_sense_change_nothing_and_the_next_start_goes_well(
+    starting: Starting,
+):
+    of_platforms = [
+        (name, value, f"{name}.{says}")
+        for name in ("matrix", "telegram", "discord")
+        for value, says in OF_EACH_PLATFORM
+    ]
+    async with starting() as bots:
+        person, chat = await bots.paired()
+        before = await bots.api("GET", "bots/config")
+        for name, value, says in (*NONSENSE, *of_platforms):
+            body = {"defaults": {"group": {"mode": "trusted"}}, name: value}
+            status, answer = await call(bots.daemon, "PUT", "/api/bots/config", json=body)
+            assert (400 <= status < 500, says in answer["message"]) == (True, True), answer
+            assert await bots.api("GET", "bots/config") == before
+        left = {**before, "defaults": {**before["defaults"], "dm": {**before["defaults"]["dm"]}}}
+        del left["defaults"]["dm"]["allowed_folders"]  # what is left out stays
+        after = await bots.api("PUT", "bots/config", json=left)
+        assert after["telegram"] == before["telegram"]
+    async with starting() as bots:
+        await bots.exchange(person, chat, "Beans")
 
 
 async def test_a_conversation_is_linked_to_a_chat_on_the_page_and_let_go(bots: Bots):
