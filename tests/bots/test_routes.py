@@ -148,6 +148,7 @@ ADMINISTERING = [
 ]
 
 
+@pytest.mark.parametrize("platform", ["telegram"], indirect=True)
 async def test_a_key_that_may_not_administer_lets_no_one_in(bots: Bots):
     headers = key_of(bots.daemon, "bots:read,write", "chat:read,write", "vault:read,write")
     for method, path, body in ADMINISTERING:

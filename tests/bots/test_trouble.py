@@ -138,7 +138,7 @@ async def test_an_answer_that_was_given_and_not_noted_is_not_given_again(
         assert sum("beans" in job.prompt for job in model.jobs) == 1
 
 
-async def test_what_is_sent_while_the_platform_is_down_is_answered_afterwards(
+async def test_what_comes_while_the_platform_is_down_arrives_afterwards(
     bots: Bots, platform: PlatformRig
 ):
     person, chat = await bots.paired()
@@ -153,20 +153,15 @@ async def test_what_is_sent_while_the_platform_is_down_is_answered_afterwards(
     shown = await bots.answer(chat, "You said: Is it you?")
     assert len(shown) == len({one.id for one in shown}) == 2
 
-
-async def test_an_answer_that_comes_while_the_platform_is_down_arrives(
-    bots: Bots, platform: PlatformRig
-):
     going = asyncio.Event()
-    person, chat = await bots.paired()
     bots.model.script = in_parts("", going, "Here it is.")
     await platform.say(person, chat, "Where?")
-    await bots.asked()
+    await holds(lambda: len(bots.model.jobs) == 2)
     async with platform.outage():
         going.set()
         await asyncio.sleep(0.5)
     shown = await bots.answer(chat, "Here it is.")
-    assert [one.text for one in shown][1:] == ["Here it is."]
+    assert [one.text for one in shown][2:] == ["Here it is."]
 
 
 async def test_an_answer_that_was_sent_and_not_acknowledged_is_not_sent_again(
@@ -209,20 +204,9 @@ async def test_a_chat_that_shuts_the_bot_out_leaves_it_connected_to_the_others(
 
 
 @pytest.mark.parametrize("platform", ["telegram"], indirect=True)
-async def test_a_chat_shows_that_work_goes_on_while_nothing_is_said(
+async def test_a_chat_shows_work_and_waits_as_long_as_telegram_asks_for(
     bots: Bots, platform: TelegramRig
 ):
-    going = asyncio.Event()
-    person, chat = await bots.paired()
-    bots.model.script = in_parts("", going, "Here it is.")
-    await platform.say(person, chat, "Where?")
-    await holds(lambda: "sendChatAction" in dict(platform.api.asked))
-    going.set()
-    await bots.answer(chat, "Here it is.")
-
-
-@pytest.mark.parametrize("platform", ["telegram"], indirect=True)
-async def test_a_chat_waits_as_long_as_telegram_asks_for(bots: Bots, platform: TelegramRig):
     pause = (429, "Too Many Requests: retry after 2", {"retry_after": 2})
     platform.api.refusals.append(pause)
     person, chat = await bots.paired()
@@ -235,28 +219,46 @@ async def test_a_chat_waits_as_long_as_telegram_asks_for(bots: Bots, platform: T
     found = (await bots.api("GET", "bots/status"))["connectors"]["telegram"]
     assert (found["running"], found["problem"]) == (True, "")
 
+    going, before = asyncio.Event(), len(platform.api.asked)
+    bots.model.script = in_parts("", going, "Here it is.")
+    await platform.say(person, chat, "And now?")
+    await holds(lambda: "sendChatAction" in dict(platform.api.asked[before:]))
+    going.set()
+    await bots.answer(chat, "Here it is.")
+
 
 @pytest.mark.parametrize("platform", ["telegram"], indirect=True)
-@pytest.mark.parametrize(("at_once", "date"), [(1, 1_700_000_000), (3, 1), (2, 4_000_000_000)])
-async def test_a_message_is_answered_once_however_often_and_with_whatever_date_it_comes(
-    starting: Starting, platform: TelegramRig, at_once: int, date: int
+async def test_a_message_is_answered_once_however_often_and_of_whatever_date_it_comes(
+    starting: Starting, platform: TelegramRig
 ):
+    people = [await platform.person(name) for name in ("Ana", "Bob", "Eve")]
+    updates = []
     async with starting() as bots:
-        person, chat = await bots.paired()
-        sender = platform.people[person]
-        said = platform.api.message(int(chat), sender, text="Where?", date=date)
-        update = platform.api.update(message=said)
-        for _ in range(1, at_once):
+        await bots.api("PUT", "bots/config", json={"telegram": {"allowed_users": people}})
+        for person, at_once, date in zip(
+            people, (1, 3, 2), (1_700_000_000, 1, 4_000_000_000), strict=True
+        ):
+            chat = int(await platform.dm(person))
+            said = platform.api.message(chat, platform.people[person], text="Where?", date=date)
+            updates.append(platform.api.update(message=said))
+            for _ in range(1, at_once):
+                platform.api.update(**updates[-1])
+        for person in people:
+            await bots.answer(person, "You said: Where?")
+        for update in updates:
             platform.api.update(**update)
-        await bots.answer(chat, "You said: Where?")
-        platform.api.update(**update)
-        await bots.exchange(person, chat, "Thanks")
+        for person in people:
+            await bots.exchange(person, person, "Thanks")
     async with starting() as bots:
-        platform.api.update(**update)
-        shown = await bots.exchange(person, chat, "And now?")
-        answers = [f"You said: {one}" for one in ("Where?", "Thanks", "And now?")]
-        assert [one.text for one in shown[1:]] == answers
-        assert len([one for one in await bots.said() if one.startswith("user")]) == len(answers)
+        for update in updates:
+            platform.api.update(**update)
+        for person in people:
+            shown = await bots.exchange(person, person, "And now?")
+            answers = [f"You said: {one}" for one in ("Where?", "Thanks", "And now?")]
+            assert [one.text for one in shown] == answers
+        for number in range(len(people)):
+            said = await bots.said(number)
+            assert len([one for one in said if one.startswith("user")]) == len(answers)
 
 
 @pytest.mark.parametrize("platform", ["telegram"], indirect=True)
