@@ -14,14 +14,13 @@ import pytest
 
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Job, RunResult, Step, TextDelta, TextStep
-from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import call
-from tests.api.routes.test_modules import install
 from tests.bots.discord_rig import DiscordRig
 from tests.bots.matrix_rig import MatrixRig
 from tests.bots.rigs import PlatformRig, Shown
 from tests.bots.synapse import running_synapse
 from tests.bots.telegram_rig import TelegramRig
+from tests.module_files import install_official
 from tests.stories.daemon_rig import DaemonRig, running_daemon
 
 PATIENCE_S = 120.0
@@ -247,8 +246,7 @@ def starting(vault: Path, home: Path, platform: PlatformRig) -> Starting:
         async with running_daemon(vault, home, model) as daemon_rig:
             bots = Bots(daemon_rig, platform, model)
             if not (vault / "Modules/bots").exists():
-                for name in (*more, "chat", "bots"):
-                    await install(daemon_rig, bundled_folder("modules") / name, "trusted")
+                await install_official(daemon_rig, *more, "chat", "bots")
                 await bots.api("PUT", "bots/config", json={platform.platform: platform.settings()})
             await bots.connected()
             yield bots

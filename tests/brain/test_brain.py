@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -476,26 +477,26 @@ async def test_what_is_private_is_in_no_answer_and_no_edit_loses_it(tmp_path: Pa
     assert (tmp_path / "Brain/entities/people/zed.md").read_text() == whole
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "---\npara_id: para:brain:zedzedzedzed\nprivate: y\nb: BSECRET\n---\n# Zed\n\nZEDSECRET\n",
-        "---\npara_id: para:brain:zedzedzedzed\ntags: [private/health]\n---\n# Zed\n\nZEDSECRET\n",
-        "---\npara_id: para:brain:zedzedzedzed\n---\n# Zed\n\n## F\n\n- ZEDSECRET\n#private/x\n",
-        "---\npara_id: para:brain:zedzedzedzed\n---\n# Zed\n\n> ZEDSECRET\n> #private\n",
-    ],
-)
-async def test_private_text_is_known_by_every_usual_spelling(tmp_path: Path, text: str):
-    write(tmp_path, "Brain/entities/people/zed.md", text)
+async def test_private_text_is_known_by_every_usual_spelling(tmp_path: Path):
+    spellings = {
+        "aaaaaaaaaaaa": "private: y\nb: BSECRET\n---\n# Zed\n\nZEDSECRET\n",
+        "bbbbbbbbbbbb": "tags: [private/health]\n---\n# Zod\n\nZEDSECRET\n",
+        "cccccccccccc": "---\n# Zad\n\n## F\n\n- ZEDSECRET\n#private/x\n",
+        "dddddddddddd": "---\n# Zid\n\n> ZEDSECRET\n> #private\n",
+    }
+    for name, text in spellings.items():
+        front = f"---\npara_id: para:brain:{name}\n"
+        write(tmp_path, f"Brain/entities/people/{name}.md", front + text)
     async with brain(tmp_path) as module:
         answers = [
             await module.tool("brain-search", query="ZEDSECRET"),
-            await module.tool("brain-context", entity="zedzedzedzed"),
             (await module.request("GET", "/recall", query={"query": "ZEDSECRET"}))["results"],
-            await module.request("GET", "/entities/by_id", query={"id": "zedzedzedzed"}),
         ]
+        for name in spellings:
+            answers.append(await module.tool("brain-context", entity=name))
+            answers.append(await module.request("GET", "/entities/by_id", query={"id": name}))
+            assert await module.interface("BrainInterface").facts(name) == []
         assert "SECRET" not in str(answers)
-        assert await module.interface("BrainInterface").facts("zedzedzedzed") == []
 
 
 async def test_what_is_added_to_a_private_entity_leaves_what_no_caller_is_shown(tmp_path: Path):
@@ -522,26 +523,26 @@ async def test_what_is_added_to_a_private_entity_leaves_what_no_caller_is_shown(
     assert (tmp_path / KIM).read_text().endswith("\nNew.\n")
 
 
-@pytest.mark.parametrize("key", ["body", "content"])
-@pytest.mark.parametrize("is_beside", [True, False])
-async def test_no_text_of_an_entity_is_thrown_away(tmp_path: Path, key: str, *, is_beside: bool):
-    path = tmp_path / "Brain/entities/people/kim.md"
+async def test_no_text_of_an_entity_is_thrown_away(empty_brain, tmp_path: Path):
+    for number, (key, is_beside) in enumerate(product(("body", "content"), (True, False))):
+        path = tmp_path / f"Brain/entities/people/kim-{number}.md"
 
-    def asked(text: object) -> dict[str, object]:
-        data, beside = {"name": "Kim"}, {key: text}
-        more = {"data": data, **beside} if is_beside else {"data": {**data, **beside}}
-        return {"entity_type": "person", **more}
+        def asked(
+            text: object, key: str = key, *, number: int = number, is_beside: bool = is_beside
+        ) -> dict[str, object]:
+            data, beside = {"name": f"Kim {number}"}, {key: text}
+            more = {"data": data, **beside} if is_beside else {"data": {**data, **beside}}
+            return {"entity_type": "person", **more}
 
-    async with brain(tmp_path) as module:
-        answer = await module.request("POST", "/entities", body=asked("Grows beans."))
+        answer = await empty_brain.request("POST", "/entities", body=asked("Grows beans."))
         assert answer.status == 201
-        assert path.read_text().endswith("# Kim\n\nGrows beans.\n")
-        again = await module.request("POST", "/entities", body=asked("Grows beans."))
+        assert path.read_text().endswith(f"# Kim {number}\n\nGrows beans.\n")
+        again = await empty_brain.request("POST", "/entities", body=asked("Grows beans."))
         assert again.status == 200
         for other in ("Grows peas.", ["Grows beans."]):
             with pytest.raises(EditRefusedError, match="body"):
-                await module.request("POST", "/entities", body=asked(other))
-        assert path.read_text().endswith("# Kim\n\nGrows beans.\n")
+                await empty_brain.request("POST", "/entities", body=asked(other))
+        assert path.read_text().endswith(f"# Kim {number}\n\nGrows beans.\n")
 
 
 async def test_of_two_values_that_both_hold_the_older_is_suggested_to_end_once(tmp_path: Path):
@@ -555,20 +556,17 @@ async def test_of_two_values_that_both_hold_the_older_is_suggested_to_end_once(t
         write(tmp_path, path, text.replace("## Facts", "## Facts #private"))
         await module.event("file.modified", path=path)
         assert len(module.suggested) == 1
+        town = (
+            "- Role: Baker (since 2020)\n- Role: Smith\n- Town: Bern (until 2021)\n- Town: Riga\n"
+        )
+        write(tmp_path, path, f"# Bo\n\n## Facts\n\n{town}")
+        await module.event("file.modified", path=path)
+        (found,) = await module.doctor()
 
+    both_hold = "'Role: Baker' and 'Role: Smith' both hold: end one, as in `(until 2024)`"
+    assert found.problem == both_hold
     assert (action, target, payload["section"]) == ("update", path, "Facts")
     assert "- Role: Baker (2020-01-01 to 2024-02-29)\n- Role: Smith (since 2024-03)" in str(
         payload["content"]
     )
     assert (tmp_path / path).read_text() != text
-
-
-async def test_two_values_that_both_hold_are_listed_with_both_lines(tmp_path: Path):
-    facts = "- Role: Baker (since 2020)\n- Role: Smith\n- Town: Bern (until 2021)\n- Town: Riga\n"
-    write(tmp_path, "Brain/entities/people/bo.md", f"# Bo\n\n## Facts\n\n{facts}")
-    async with brain(tmp_path) as module:
-        (found,) = await module.doctor()
-        assert (
-            found.problem
-            == "'Role: Baker' and 'Role: Smith' both hold: end one, as in `(until 2024)`"
-        )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import call, get, post, refused
-from tests.api.routes.test_modules import install
+from tests.module_files import install_official
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 KIM = "Brain/entities/people/kim.md"
@@ -48,11 +47,6 @@ TYPE = {
 ENTITY = {"@id": TEXT, "@type": TEXT, "name": TEXT, "tags": [TEXT]}
 
 
-async def with_brain(daemon_rig: DaemonRig) -> None:
-    """Install the module as it comes."""
-    await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
-
-
 async def app(daemon_rig: DaemonRig, method: str, path: str, body: object = None) -> object:
     """A call of the app, which takes 200 alone for success."""
     status, answer = await call(daemon_rig, method, path, json=body)
@@ -60,9 +54,9 @@ async def app(daemon_rig: DaemonRig, method: str, path: str, body: object = None
     return answer
 
 
-async def test_types_are_a_bare_list_and_change_with_200(live: Live):
+async def test_types_and_entities_are_answered_as_the_app_reads_them(live: Live, vault: Path):
     async with live() as daemon_rig:
-        await with_brain(daemon_rig)
+        await install_official(daemon_rig, "brain")
         types = await app(daemon_rig, "GET", "/api/brain/types")
         assert isinstance(types, list)
         assert len(types) == 6
@@ -88,10 +82,6 @@ async def test_types_are_a_bare_list_and_change_with_200(live: Live):
         assert status >= 400
         assert isinstance(answer["detail"], str)
 
-
-async def test_entities_are_made_read_changed_and_removed(live: Live, vault: Path):
-    async with live() as daemon_rig:
-        await with_brain(daemon_rig)
         data = {"name": "Kim", "tags": ["friend"], "description": "Grows beans"}
         body = {"entity_type": "person", "data": data, "commit_msg": "Met"}
         status, made = await call(daemon_rig, "POST", "/api/brain/entities", json=body)
@@ -113,6 +103,12 @@ async def test_entities_are_made_read_changed_and_removed(live: Live, vault: Pat
         status, _ = await refused(daemon_rig, "GET", f"/api/brain/entities/by_id?id={key}")
         assert status == 404
 
+        before = len(daemon_rig.reported("brain.entity.created"))
+        save(vault / KIM, "# Kim\n\nTyped in an editor.\n")
+        await daemon_rig.until(lambda: len(daemon_rig.reported("brain.entity.created")) > before)
+        found = await get(daemon_rig, "/api/brain/resolve?q=KIM")
+        assert found["match"]["path"] == KIM
+
 
 async def test_entities_of_odd_files_have_the_types_that_the_app_reads(live: Live, vault: Path):
     fronts = ["name: 7\ntags: solo", "tags: [a, 5]\nid: 9", "'@id': x\n'@type': 3\ntags:"]
@@ -122,7 +118,7 @@ async def test_entities_of_odd_files_have_the_types_that_the_app_reads(live: Liv
     save(vault / "Brain/entities/people/empty.md", "")
     save(vault / "Brain/entities/people/open.md", "---\nname: Never\n")
     async with live() as daemon_rig:
-        await with_brain(daemon_rig)
+        await install_official(daemon_rig, "brain")
         page = await app(daemon_rig, "GET", "/api/brain/entities/person?limit=100&offset=0")
         assert fits(page, {"results": [ENTITY]}), page
         assert len(page["results"]) == len(fronts) + 2
@@ -134,15 +130,6 @@ async def test_entities_of_odd_files_have_the_types_that_the_app_reads(live: Liv
         assert "status: away\n" in (vault / "Brain/entities/people/empty.md").read_text()
         await app(daemon_rig, "DELETE", raw)
         assert not (vault / "Brain/entities/people/empty.md").exists()
-
-
-async def test_an_entity_typed_in_an_editor_is_there(live: Live, vault: Path):
-    async with live() as daemon_rig:
-        await with_brain(daemon_rig)
-        save(vault / KIM, "# Kim\n\nTyped.\n")
-        await daemon_rig.until(lambda: daemon_rig.reported("brain.entity.created"))
-        found = await get(daemon_rig, "/api/brain/resolve?q=KIM")
-        assert found["match"]["path"] == KIM
 
 
 async def test_a_merge_takes_all_links_along_and_one_undo_takes_it_back(live: Live, vault: Path):
@@ -161,7 +148,7 @@ async def test_a_merge_takes_all_links_along_and_one_undo_takes_it_back(live: Li
     for path, text in files.items():
         save(vault / path, text)
     async with live() as daemon_rig:
-        await with_brain(daemon_rig)
+        await install_official(daemon_rig, "brain")
         done = await app(
             daemon_rig,
             "POST",

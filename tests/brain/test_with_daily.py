@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import call, get, post
-from tests.api.routes.test_modules import install
+from tests.module_files import install_official
 from tests.stories.daemon_rig import Live, save
 
 KIM = "Brain/entities/people/kim-lee.md"
@@ -21,8 +20,7 @@ async def test_an_entry_typed_in_an_editor_is_linked_to_what_it_names(live: Live
     for name, path in people.items():
         save(vault / path, f"# {name.replace('-', ' ').title()}\n\nGrows beans.\n")
     async with live() as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
-        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        await install_official(daemon_rig, "brain", "daily")
         save(vault / DAY, ENTRY)
         await daemon_rig.until(lambda: len(daemon_rig.reported("brain.mention.detected")) == 2)
         await daemon_rig.until(lambda: "mentions:" in (vault / DAY).read_text())
@@ -40,10 +38,10 @@ async def test_an_entry_typed_in_an_editor_is_linked_to_what_it_names(live: Live
 async def test_brain_works_without_daily_and_daily_without_brain(live: Live, vault: Path):
     save(vault / KIM, "# Kim Lee\n")
     async with live() as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
+        await install_official(daemon_rig, "brain")
         found = await get(daemon_rig, "/api/brain/resolve?q=kim")
         assert found["match"] is not None
-        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        await install_official(daemon_rig, "daily")
         await post(daemon_rig, "/api/modules/brain/disable")
         status, _ = await call(daemon_rig, "GET", "/api/brain/types")
         assert status == 404
@@ -61,8 +59,7 @@ async def test_a_suggested_mention_of_an_entity_that_is_deleted_is_withdrawn(
     will = vault / "Brain/entities/people/will-byrne.md"
     save(will, "# Will Byrne\n")
     async with live() as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
-        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        await install_official(daemon_rig, "brain", "daily")
         save(vault / DAY, "# Noon\n\nWill Byrnes came.\n")
         await daemon_rig.until(lambda: daemon_rig.reported("suggestion.created"))
         will.unlink()

@@ -14,12 +14,10 @@ from parachuted.errors import (
     NotFoundError,
     ParachuteError,
 )
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import call, get, key_of, post
-from tests.api.routes.test_modules import install
 from tests.daily.journal_of import DAY, NOON, daily, write
-from tests.module_files import daily_file
+from tests.module_files import daily_file, install_official
 from tests.stories.daemon_rig import Live, save
 
 parse_agent = daily_file("agents").parse_agent
@@ -198,11 +196,11 @@ async def test_a_day_is_done_once_unless_forced_and_never_without_entries(
         assert kept["state"] == {"lastRunAt": None, "lastProcessedDate": None, "runCount": 0}
 
 
-@pytest.mark.parametrize("length", [253, 255, 3000])
-async def test_no_agent_has_a_name_that_no_file_can_have(journal, length: int):
-    for method, rest in (("GET", ""), ("POST", "/reset"), ("POST", "/run")):
-        with pytest.raises(NotFoundError, match="There is no agent aaa"):
-            await journal.request(method, f"{AGENTS}/{'a' * length}{rest}")
+async def test_no_agent_has_a_name_that_no_file_can_have(journal):
+    for length in (253, 255, 3000):
+        for method, rest in (("GET", ""), ("POST", "/reset"), ("POST", "/run")):
+            with pytest.raises(NotFoundError, match="There is no agent aaa"):
+                await journal.request(method, f"{AGENTS}/{'a' * length}{rest}")
 
 
 async def test_a_run_that_fails_says_why_and_writes_nothing(tmp_path: Path):
@@ -295,22 +293,6 @@ async def test_the_weekly_review_reads_the_seven_days_before_by_its_schedule(tmp
     assert "Too long ago." not in asked[0]
 
 
-async def test_the_reflection_works_in_the_daemon_with_the_offline_backend(live: Live, vault: Path):
-    save(vault / DAY, "# Morning\n\nSowed the beans.\n")
-    async with live() as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
-        done = await post(daemon_rig, f"{AGENTS}/reflection/run", RUN)
-        listed = await get(daemon_rig, f"{AGENTS}/status?date=2026-02-24")
-
-        assert (done["status"], done["output_path"]) == ("completed", REFLECTION)
-        assert (
-            "Sowed the beans. [[Daily/journals/2026-02-24#Morning|Morning]]"
-            in (vault / REFLECTION).read_text()
-        )
-        assert listed["agents"][0]["hasOutput"]
-        await daemon_rig.until(lambda: daemon_rig.reported("daily.reflection.completed"))
-
-
 async def test_an_agent_reads_what_the_sessions_of_the_last_days_were_about(tmp_path: Path):
     today = datetime.now(UTC).date()
     folder = tmp_path / ".parachute/activity"
@@ -378,60 +360,65 @@ async def test_an_own_agent_without_a_model_says_so_and_lists_what_it_covers(tmp
     assert "question" not in text
 
 
-@pytest.mark.parametrize(
-    ("tools", "given", "called", "reached"),
-    [
-        ("read_recent_journals", ["Monday", "Tuesday"], ["read_recent_journals"], "notes"),
-        ("read_journal", ["Tuesday"], ["read_journal"], "notes"),
-        ("read_chat_log", [], ["read_chat_log"], "nothing"),
-        ("", [], [], "nothing"),
-    ],
-)
-async def test_an_agent_is_given_what_its_tools_name_and_no_more(
-    tools: str, given: list[str], called: list[str], reached: str, live: Live, vault: Path
-):
-    script = [use("read_note", path=DAY), say("Two walks.")]
-    backend = ScriptedBackend(script)
-    save(vault / "Daily/.agents/walks.md", OWN.format(tools))
+async def test_an_agent_is_given_what_its_tools_name_and_no_more(live: Live, vault: Path):
+    cases = (
+        ("read_recent_journals", ["Monday", "Tuesday"], "notes"),
+        ("read_journal", ["Tuesday"], "notes"),
+        ("read_chat_log", [], "nothing"),
+        ("", [], "nothing"),
+    )
+    backend = ScriptedBackend([use("read_note", path=DAY), say("Two walks.")])
+    for number, (tools, _given, _reached) in enumerate(cases):
+        save(vault / f"Daily/.agents/walks-{number}.md", OWN.format(tools))
     save(vault / "Daily/journals/2026-02-23.md", "# Monday\n\nA walk.\n")
     save(vault / DAY, "# Tuesday\n\nA walk.\n")
     async with live(backend) as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
-        await daemon_rig.until(lambda: daemon_rig.daemon.watched.index.get(DAY) is not None)
-        await post(daemon_rig, f"{AGENTS}/walks/run", RUN)
-        (job,) = backend.jobs
-        offered = {tool.name for tool in job.tools}
+        await install_official(daemon_rig, "daily")
+        watched, known = daemon_rig.daemon.watched, set[str]()
+        await daemon_rig.until(lambda: watched.index.get(DAY) is not None)
+        for number, (tools, given, reached) in enumerate(cases):
+            await post(daemon_rig, f"{AGENTS}/walks-{number}/run", RUN)
+            job = backend.jobs[-1]
+            assert len(backend.jobs) == number + 1
+            assert [one for one in ("Monday", "Tuesday") if one in job.prompt] == given
+            assert {tool.name for tool in job.tools} & set(TOOLS) == set(tools.split())
+            runs = [one for one in watched.history.runs() if one["agent"] == "daily/journal"]
+            (run,) = [one for one in runs if one["id"] not in known]
+            known.add(run["id"])
+            (step,) = [one for one in run["steps"] if one.get("called") == "read_note"]
+            assert step["error"] is (reached == "nothing")
 
-        assert [one for one in ("Monday", "Tuesday") if one in job.prompt] == given
-        assert sorted(offered & set(TOOLS)) == called
-        (run,) = [
-            one
-            for one in daemon_rig.daemon.watched.history.runs()
-            if one["agent"] == "daily/journal"
-        ]
-        (step,) = [one for one in run["steps"] if one.get("called") == "read_note"]
-        assert step["error"] is (reached == "nothing")
 
-
-async def test_agents_are_listed_with_days_files_and_whether_they_run(live: Live, vault: Path):
+async def test_the_daemons_agents_are_listed_with_their_files_and_work_offline(
+    live: Live, vault: Path
+):
+    save(vault / DAY, "# Morning\n\nSowed the beans.\n")
     async with live() as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        await install_official(daemon_rig, "daily")
+        done = await post(daemon_rig, f"{AGENTS}/reflection/run", RUN)
+        listed = await get(daemon_rig, f"{AGENTS}/status?date=2026-02-24")
+        assert (done["status"], done["output_path"]) == ("completed", REFLECTION)
+        written = (vault / REFLECTION).read_text()
+        assert "Sowed the beans. [[Daily/journals/2026-02-24#Morning|Morning]]" in written
+        assert listed["agents"][0]["hasOutput"]
+        await daemon_rig.until(lambda: daemon_rig.reported("daily.reflection.completed"))
+
         path = "/api/notes/Daily/.agents/mine.md"
         text = "---\nschedule: {time: '21:30', day: sunday}\n---\nSum up.\n"
         key = key_of(daemon_rig, "vault:read,write", "daily:read,write")
         status, reported = await call(daemon_rig, "PUT", path, headers=key, data=text.encode())
         assert status in {200, 201}, reported
-        agents = {
-            one["name"]: one for one in (await get(daemon_rig, "/api/daily/agents"))["agents"]
-        }
-        mine, shipped = agents["mine"], agents["reflection"]
+
+        async def agents() -> dict[str, dict]:
+            found = (await get(daemon_rig, "/api/daily/agents"))["agents"]
+            return {one["name"]: one for one in found}
+
+        found = await agents()
+        mine, shipped = found["mine"], found["reflection"]
         assert (mine["time"], mine["day"], mine["approved"]) == ("21:30", "sunday", False)
         assert (mine["shipped"], mine["text"]) == (False, text)
         assert (shipped["time"], shipped["day"], shipped["approved"]) == ("03:00", None, True)
         assert (shipped["shipped"], shipped["text"].startswith("---\n")) == (True, True)
         assert not (vault / shipped["file"]).exists()
         await post(daemon_rig, "/api/modules/daily/commands/approve", {"name": "mine"})
-        agents = {
-            one["name"]: one for one in (await get(daemon_rig, "/api/daily/agents"))["agents"]
-        }
-        assert agents["mine"]["approved"]
+        assert (await agents())["mine"]["approved"]

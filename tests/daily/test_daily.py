@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
-from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import get, post
-from tests.api.routes.test_modules import install
 from tests.daily.journal_of import DAY, NOON, created, daily, write
+from tests.module_files import install_official
 from tests.stories.daemon_rig import Live, save
 
 
@@ -32,34 +31,43 @@ async def test_an_entry_is_a_block_of_its_day_in_the_writers_time_zone(journal, 
 
 @pytest.mark.usefixtures("in_utc")
 @pytest.mark.parametrize("layout", ["journals", "entries"])
-@pytest.mark.parametrize(
-    ("at", "expected"),
-    [
-        ("2026-01-01T10:00:00+05:30", "2026-01-01T10:00:00+05:30"),
-        ("2026-01-01T23:30:00-08:00", "2026-01-01T23:30:00-08:00"),
-        ("2026-01-01T00:10:00+14:00", "2026-01-01T00:10:00+14:00"),
-        ("2026-01-01T10:00:00Z", "2026-01-01T10:00:00Z"),
-        ("2026-01-01T10:00:00", "2026-01-01T10:00:00Z"),
-    ],
-)
-async def test_created_at_keeps_its_offset(tmp_path: Path, layout: str, at: str, expected: str):
+async def test_created_at_keeps_its_offset(tmp_path: Path, layout: str):
     async with daily(tmp_path, config={"layout": layout}) as module:
-        body = {"content": "Met Kim.", "created_at": at}
-        made = await module.request("POST", "/entries", body=body)
-        assert made["created_at"] == expected
-        await module.request("PATCH", f"/entries/{made['id']}", body={"content": "Met Jo."})
-        found = await module.request("GET", f"/entries/{made['id']}")
-        assert found["created_at"] == expected
-        page = await module.request("GET", "/entries", query={"date": "2026-01-01"})
-        assert [row["created_at"] for row in page["entries"]] == [expected]
-    assert ("zone:" in (tmp_path / made["path"]).read_text()) == (
-        layout == "journals" and not expected.endswith("Z")
-    )
+        for at, offset in (
+            ("2026-01-01T10:00:00+05:30", ""),
+            ("2026-01-02T23:30:00-08:00", ""),
+            ("2026-01-03T00:10:00+14:00", ""),
+            ("2026-01-04T10:00:00Z", ""),
+            ("2026-01-05T10:00:00", "Z"),
+        ):
+            expected = at + offset
+            body = {"content": "Met Kim.", "created_at": at}
+            made = await module.request("POST", "/entries", body=body)
+            assert made["created_at"] == expected
+            await module.request("PATCH", f"/entries/{made['id']}", body={"content": "Met Jo."})
+            found = await module.request("GET", f"/entries/{made['id']}")
+            assert found["created_at"] == expected
+            page = await module.request("GET", "/entries", query={"date": at[:10]})
+            assert [row["created_at"] for row in page["entries"]] == [expected]
+            assert ("zone:" in (tmp_path / made["path"]).read_text()) == (
+                layout == "journals" and not expected.endswith("Z")
+            )
 
 
-async def test_an_offset_beyond_all_numbers_is_refused(journal):
+async def test_what_no_journal_holds_is_refused_and_nothing_written(journal, tmp_path: Path):
     with pytest.raises(ParachuteError, match=r"offset: .*less than"):
         await journal.request("GET", "/entries", query={"offset": "9" * 30})
+    for body, said in (
+        ({"content": "x", "metadata": {"audio": "a\n---\nb"}}, "audio cannot hold"),
+        ({"content": " "}, "needs a text, a recording or a picture"),
+    ):
+        with pytest.raises(EditRefusedError, match=said):
+            await journal.request("POST", "/entries", body=body)
+    answer = await journal.request("GET", "/entries/para:daily:abcabcabcabc")
+    assert answer.status == 404
+    assert answer.body["detail"] == "There is no entry para:daily:abcabcabcabc."
+    assert answer.body["id"] == "para:daily:abcabcabcabc"
+    assert not (tmp_path / "Daily").exists()
 
 
 async def test_entries_made_at_once_are_all_kept(journal):
@@ -124,13 +132,6 @@ async def test_an_edit_and_a_removal_leave_the_rest_of_the_day(journal, tmp_path
     assert second.removeprefix("para:") not in (tmp_path / DAY).read_text()
 
 
-async def test_an_entry_that_is_not_there_is_a_404(journal):
-    answer = await journal.request("GET", "/entries/para:daily:abcabcabcabc")
-    assert answer.status == 404
-    assert answer.body["detail"] == "There is no entry para:daily:abcabcabcabc."
-    assert answer.body["id"] == "para:daily:abcabcabcabc"
-
-
 async def test_other_modules_and_agents_read_the_journal(tmp_path: Path):
     async with daily(tmp_path) as module:
         made = await module.tool("daily-create", content="By an agent")
@@ -170,20 +171,9 @@ async def test_an_app_may_say_what_kind_of_entry_it_is_and_more_than_is_known(
     assert (name, data["audio_path"]) == ("daily.entry.created", "Daily/assets/a.wav")
 
 
-async def test_a_value_that_no_journal_can_hold_is_refused_and_nothing_written(
-    journal, tmp_path: Path
-):
-    with pytest.raises(EditRefusedError, match="audio cannot hold"):
-        await journal.request(
-            "POST", "/entries", body={"content": "x", "metadata": {"audio": "a\n---\nb"}}
-        )
-
-    assert not (tmp_path / "Daily").exists()
-
-
 async def test_daily_runs_in_the_daemon_and_hears_an_editor(live: Live, vault: Path):
     async with live() as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        await install_official(daemon_rig, "daily")
         save(vault / DAY, "# Morning\n\nTyped in an editor.\n")
         await daemon_rig.until(lambda: daemon_rig.reported("daily.entry.created"))
         page = await get(daemon_rig, "/api/daily/entries")

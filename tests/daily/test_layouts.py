@@ -111,29 +111,28 @@ async def test_a_file_that_is_not_text_hides_no_other(tmp_path: Path):
         assert rows(await module.request("GET", "/entries")) == ["Noon", "Still here"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+COPIES = [
+    f"Daily/{folder}/{name}"
+    for folder in ("journals", "entries")
+    for name in (
         "2023-03-14.sync-conflict-20230314-101010-ABCDEFG.md",
         "2023-03-14 (conflicted copy).md",
         "2023-03-14 (Jo's conflicted copy 2023-03-14).md",
-    ],
-)
-@pytest.mark.parametrize("folder", ["journals", "entries"])
-async def test_a_conflict_copy_is_no_entry_and_the_doctor_names_it(
-    tmp_path: Path, folder: str, name: str
-):
+    )
+]
+
+
+async def test_a_conflict_copy_is_no_entry_and_the_doctor_names_it(tmp_path: Path):
     text = (
         "---\nentry_id: para:daily:abc123def456\ncreated_at: 2023-03-14T10:00:00Z\n---\n\nBeans.\n"
     )
-    path = f"Daily/{folder}/{name}"
-    (tmp_path / "Daily" / folder).mkdir(parents=True)
     async with daily(tmp_path) as module:
-        (tmp_path / path).write_text(text)
-        await module.event("file.created", path=path)
-        assert created(module) == []
+        for path in COPIES:
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+            await module.event("file.created", path=path)
+            assert created(module) == [], path
     async with daily(tmp_path) as module:
         assert rows(await module.request("GET", "/entries")) == []
         assert (await module.request("GET", "/days"))["days"] == []
-    (finding,) = conflict_copies([path])
-    assert finding.path == path
+    assert [one.path for one in conflict_copies(COPIES)] == sorted(COPIES)

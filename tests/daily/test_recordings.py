@@ -132,12 +132,6 @@ async def test_an_entry_of_its_own_file_is_transcribed_too(vault: Path, tmp_path
         assert path.read_text().endswith("\nthe words\n")
 
 
-async def test_an_entry_of_nothing_is_refused(vault: Path):
-    async with daily(vault) as module:
-        with pytest.raises(EditRefusedError, match="needs a text, a recording or a picture"):
-            await module.request("POST", "/entries", body={"content": " "})
-
-
 async def test_an_engine_that_is_not_an_engine_is_refused_with_what_it_should_be(vault: Path):
     with pytest.raises(ModuleFailedError) as failed:
         async with daily(vault, config={"transcription": {"command": "whisper"}}):
