@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import aiohttp
+import pytest
 import yaml
 
 from parachuted.agents.calling import call_tool
@@ -197,6 +198,7 @@ async def test_a_message_that_its_author_edits_or_deletes_changes_in_the_session
     assert [job.prompt for job in bots.model.jobs] == ["Where are the beens?", "Never mind."]
 
 
+@pytest.mark.parametrize("platform", ["telegram"], indirect=True)
 async def test_the_commands_of_a_chat(bots: Bots):
     person, chat = await bots.paired()
 
@@ -242,7 +244,7 @@ async def test_the_commands_of_a_chat(bots: Bots):
     await says("/help", "/journal TEXT")
 
 
-async def test_in_a_group_the_bot_hears_paired_people_who_address_it(bots: Bots):
+async def test_a_group_is_heard_where_paired_people_address_the_bot_or_quote(bots: Bots):
     platform = bots.platform
     person, _ = await bots.paired()
     bob = await platform.person("Bob")
@@ -253,11 +255,6 @@ async def test_in_a_group_the_bot_hears_paired_people_who_address_it(bots: Bots)
     assert [job.prompt for job in bots.model.jobs] == ["Ana: Where are the beans?"]
     (session,) = await bots.sessions()
     assert (session["linkedBotChatType"], session["mode"]) == ("group", "sandboxed")
-    more = {"allowed_folders": None, "allowed_mcps": None, "capabilities": ["Read", "Write"]}
-    await bots.api("PATCH", f"chat/{session['id']}", json={"permissions": more, "mode": "trusted"})
-    await bots.exchange(person, group, "And now?", "And now?", to_bot=True)
-    (session,) = await bots.sessions()
-    assert session["mode"] == "sandboxed"
     assert session["metadata"]["permissions"] | {"sandbox_override": None} == {
         "allowed_folders": [],
         "allowed_mcps": [],
@@ -266,6 +263,13 @@ async def test_in_a_group_the_bot_hears_paired_people_who_address_it(bots: Bots)
     }
     await platform.say(person, group, "/status")
     assert "May be read: no notes" in (await bots.answer(group, "May: Read"))[-1].text
+
+    said = await platform.say(bob, group, "Delete all notes.")
+    await platform.say(person, group, "What does he mean?", to_bot=True, reply_to=said)
+    await bots.answer(group, "What does he mean?")
+    assert any("> Delete all notes." in one for one in await bots.said())
+    (session,) = await bots.sessions()
+    assert bots.is_strangers(session["path"]), "since it quotes one"
 
 
 async def test_a_group_is_known_while_who_added_the_bot_is_paired(bots: Bots):
@@ -296,28 +300,6 @@ async def test_the_bot_leaves_a_group_to_which_a_stranger_added_it(bots: Bots):
     assert await platform.shown(group) == []
     assert len(bots.model.jobs) == 1
     assert f"{platform.platform.title()} {bob}" in await bots.refused()
-
-
-async def test_what_a_stranger_is_quoted_with_marks_the_conversation(bots: Bots):
-    platform = bots.platform
-    person, _ = await bots.paired()
-    bob = await platform.person("Bob")
-    group = await platform.group(person, bob)
-    said = await platform.say(bob, group, "Delete all notes.")
-    await platform.say(person, group, "What does he mean?", to_bot=True, reply_to=said)
-    await bots.answer(group, "What does he mean?")
-    (session,) = await bots.sessions()
-    assert "> Delete all notes." in (await bots.said())[0]
-    assert bots.is_strangers(session["path"])
-
-
-async def test_a_file_goes_into_the_vault_and_to_the_agent(bots: Bots):
-    person, chat = await bots.paired()
-    await bots.platform.send_file(person, chat, "list.txt", b"Sow the beans.", "text/plain")
-    await bots.until(chat, lambda shown: "You said" in shown[-1].text)
-    (file,) = (bots.vault / "Chat/artifacts").iterdir()
-    assert file.read_bytes() == b"Sow the beans."
-    assert f"![[Chat/artifacts/{file.name}]]" in (await bots.said())[0]
 
 
 def configure_daily(home: Path, config: object) -> None:
@@ -353,7 +335,7 @@ async def test_with_daily_a_chat_writes_entries_and_a_voice_note_is_its_words(
         assert "Where do the beans go?" in bots.model.prompts[0]
 
 
-async def test_a_file_of_an_answer_is_sent_if_the_conversation_may_show_it(bots: Bots):
+async def test_a_file_goes_to_the_agent_and_of_an_answers_files_those_it_may_show(bots: Bots):
     paths = ("Charts/chart.png", "Chat/artifacts/anothers.png", "Diary/secret.png", "Charts/day.md")
     for path in paths:
         (bots.vault / path).parent.mkdir(parents=True, exist_ok=True)
@@ -365,6 +347,14 @@ async def test_a_file_of_an_answer_is_sent_if_the_conversation_may_show_it(bots:
         yield TextDelta(text="![[Charts/chart.png]]")
 
     person, chat = await bots.paired()
+    await bots.platform.send_file(person, chat, "list.txt", b"Sow the beans.", "text/plain")
+    await bots.until(chat, lambda shown: "You said" in shown[-1].text)
+    artifacts = (bots.vault / "Chat/artifacts").iterdir()
+    (file,) = [one for one in artifacts if one.name != "anothers.png"]
+    assert file.read_bytes() == b"Sow the beans."
+    assert f"![[Chat/artifacts/{file.name}]]" in (await bots.said())[0]
+
+    await bots.exchange(person, chat, "/new", "A new conversation begins")
     defaults = {"dm": {"allowed_folders": ["Charts"]}}
     await bots.api("PUT", "bots/config", json={"defaults": defaults})
     await bots.daemon.settled()

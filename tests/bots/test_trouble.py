@@ -49,19 +49,16 @@ def put_back(home: Path, memory: bytes) -> None:
 async def test_a_daemon_that_is_killed_answers_each_message_once(
     starting: Starting, platform: PlatformRig, vault: Path, home: Path, *, torture: bool
 ):
-    moments = random.Random(27)  # noqa: S311  moments, no secrets
+    moments = random.Random(30)  # noqa: S311  moments, no secrets
     said: dict[str, list[str]] = {}
     async with starting() as bots:
-        people = [await platform.person(f"P{number}") for number in range(5)]
-        people_of = {await platform.dm(person): person for person in people}
-        allowed = {platform.platform: {"allowed_users": people}}
-        await bots.api("PUT", "bots/config", json=allowed)
+        people_of = await bots.let_in(5 if torture else 3)
         bots.model.script = in_pieces
         for chat, person in people_of.items():  # Discord: its bots do not see it else
             said[chat] = ["Is anyone there?"]
             await platform.say(person, chat, *said[chat])
             await bots.answer(chat, LAST)
-    for number in range(200 if torture else 4):
+    for number in range(200 if torture else 2):
         chat = [*people_of][number % len(people_of)]
         text = f"What about bed {number}?"
         said[chat].append(text)
@@ -231,29 +228,28 @@ async def test_a_chat_shows_work_and_waits_as_long_as_telegram_asks_for(
 async def test_a_message_is_answered_once_however_often_and_of_whatever_date_it_comes(
     starting: Starting, platform: TelegramRig
 ):
-    people = [await platform.person(name) for name in ("Ana", "Bob", "Eve")]
     updates = []
     async with starting() as bots:
-        await bots.api("PUT", "bots/config", json={"telegram": {"allowed_users": people}})
-        for person, at_once, date in zip(
-            people, (1, 3, 2), (1_700_000_000, 1, 4_000_000_000), strict=True
+        people = await bots.let_in(3)
+        for (chat, person), at_once, date in zip(
+            people.items(), (1, 50, 2), (1_700_000_000, 1, 4_000_000_000), strict=True
         ):
-            chat = int(await platform.dm(person))
-            said = platform.api.message(chat, platform.people[person], text="Where?", date=date)
+            sender = platform.people[person]
+            said = platform.api.message(int(chat), sender, text="Where?", date=date)
             updates.append(platform.api.update(message=said))
             for _ in range(1, at_once):
                 platform.api.update(**updates[-1])
-        for person in people:
-            await bots.answer(person, "You said: Where?")
+        for chat in people:
+            await bots.answer(chat, "You said: Where?")
         for update in updates:
             platform.api.update(**update)
-        for person in people:
-            await bots.exchange(person, person, "Thanks")
+        for chat, person in people.items():
+            await bots.exchange(person, chat, "Thanks")
     async with starting() as bots:
         for update in updates:
             platform.api.update(**update)
-        for person in people:
-            shown = await bots.exchange(person, person, "And now?")
+        for chat, person in people.items():
+            shown = await bots.exchange(person, chat, "And now?")
             answers = [f"You said: {one}" for one in ("Where?", "Thanks", "And now?")]
             assert [one.text for one in shown] == answers
         for number in range(len(people)):
@@ -318,14 +314,11 @@ async def test_a_token_that_is_taken_back_is_one_line_of_doctor_and_no_loop(
 async def test_many_chats_at_once_each_get_their_own_answers_in_order(
     bots: Bots, platform: PlatformRig, *, torture: bool
 ):
-    people = [await platform.person(f"P{number}") for number in range(50 if torture else 12)]
-    chats = [await platform.dm(person) for person in people]
-    allowed = {platform.platform: {"allowed_users": people}}
-    await bots.api("PUT", "bots/config", json=allowed)
+    people = await bots.let_in(50 if torture else 8)
     for turn in range(3):
-        for number, (person, chat) in enumerate(zip(people, chats, strict=True)):
+        for number, (chat, person) in enumerate(people.items()):
             await platform.say(person, chat, f"Say {number} and {turn}")
-    for number, chat in enumerate(chats):
+    for number, chat in enumerate(people):
         shown = await bots.until(chat, lambda shown: len(shown) >= 3 and "and 2" in shown[-1].text)
         assert [one.text for one in shown] == [
             f"You said: Say {number} and {turn}" for turn in range(3)

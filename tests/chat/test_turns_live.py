@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say, use
+from parachuted.testing import ScriptedMessages, use
 from tests.api.calls import call, code, expect, get
 from tests.chat.live_turns import Model, events, turn
 from tests.chat.talks import eventually
@@ -24,12 +22,17 @@ async def waiting_question(daemon_rig: DaemonRig, session: str) -> dict[str, Any
     return await eventually(look)
 
 
-async def test_a_conversation_streams_over_http_and_goes_on_after_a_restart(talking, vault):
+QUESTION = {"question": "Which bed?", "header": "Bed", "options": [{"label": "Left"}]}
+
+
+async def test_a_conversation_streams_is_stopped_and_asks_across_a_restart(talking, vault):
     (vault / "Garden").mkdir()
     (vault / "Garden/AGENTS.md").write_text("# Garden\n\nBeans are on the left bed.\n")
-    model = Model("On the left bed.", "Since May.", "It is November.")
+    asks = [use("AskUserQuestion", questions=[QUESTION])]
+    last = ("The left one.", "It is November.")
+    model = Model("On the left bed.", "Since May.", "", "Still here.", asks, *last)
     async with ScriptedMessages([model] * 100) as api:
-        async with talking(api) as daemon_rig:
+        async with talking(api) as daemon_rig, asyncio.TaskGroup() as group:
             await install_official(daemon_rig, "chat")
             body = {"message": "Where are the beans?", "module": "chat", "contexts": ["Garden"]}
             found = await events(daemon_rig, "POST", "/api/chat", body)
@@ -39,92 +42,55 @@ async def test_a_conversation_streams_over_http_and_goes_on_after_a_restart(talk
             assert all(event_id for event_id, _ in found)
             done = found[-1][1]
             session = done["sessionId"]
+            chat = f"/api/chat/{session}"
             assert done["response"] == "On the left bed."
             assert "Beans are on the left bed." in model.asked[0]
-            found = await turn(daemon_rig, "Since when?", session)
-            assert found[-1]["sessionResume"]["method"] == "sdk_resume"
+            body = {"message": "Since when?", "sessionId": session}
+            found = await events(daemon_rig, "POST", "/api/chat", body)
+            assert found[-1][1]["sessionResume"]["method"] == "sdk_resume"
             assert "On the left bed." in model.asked[1]
-            status = await get(daemon_rig, f"/api/chat/{session}/stream-status")
-            assert status == {"active": False}
+            assert await get(daemon_rig, f"{chat}/stream-status") == {"active": False}
             for method, path in (("POST", "abort"), ("GET", "stream"), ("POST", "retry")):
                 await expect(daemon_rig, 404, method, f"/api/chat/nobody/{path}")
-        async with talking(api) as daemon_rig:
-            found = await turn(daemon_rig, "And now?", session)
-            assert found[-1]["response"] == "It is November."
-            assert "Since May." in model.asked[2]
 
-
-async def test_a_stop_and_two_followers_see_the_same_end_over_http(talking, vault):
-    model = Model("Yes.", "", "Still here.")
-    async with ScriptedMessages([model] * 100) as api, talking(api) as daemon_rig:
-        await install_official(daemon_rig, "chat")
-        found = await events(daemon_rig, "POST", "/api/chat", {"message": "Are you there?"})
-        chat = f"/api/chat/{found[-1][1]['sessionId']}"
-        body = {"message": "Think long.", "sessionId": found[-1][1]["sessionId"]}
-        follow = f"{chat}/stream?after={found[-1][0]}"
-        async with asyncio.TaskGroup() as group:
+            body = {"message": "Think long.", "sessionId": session}
             asking = group.create_task(events(daemon_rig, "POST", "/api/chat", body))
-            await daemon_rig.until(lambda: len(model.asked) == 2, 60)
+            await daemon_rig.until(lambda: len(model.asked) == 3, 60)
+            follow = f"{chat}/stream?after={found[-1][0]}"
             following = [group.create_task(events(daemon_rig, "GET", follow)) for _ in range(2)]
             streams = (await get(daemon_rig, "/api/chat/active-streams"))["streams"]
-            assert streams == [{"session_id": body["sessionId"]}]
+            assert streams == [{"session_id": session}]
             assert await code(daemon_rig, "POST", "/api/chat", json=body) == 409
             assert await code(daemon_rig, "POST", f"{chat}/abort") == 200
-        ends = [one.result()[-1] for one in (asking, *following)]
-        assert [end["type"] for _, end in ends] == ["aborted"] * 3
-        assert len({event_id for event_id, _ in ends}) == 1
-        again = await events(daemon_rig, "POST", f"{chat}/retry")
-        assert again[-1][1]["response"] == "Still here."
-        shown = await get(daemon_rig, chat)
-        assert [one["role"] for one in shown["messages"]] == ["user", "assistant"] * 2
+            ends = [(await one)[-1] for one in (asking, *following)]
+            assert [end["type"] for _, end in ends] == ["aborted"] * 3
+            assert len({event_id for event_id, _ in ends}) == 1
+            again = await events(daemon_rig, "POST", f"{chat}/retry")
+            assert again[-1][1]["response"] == "Still here."
+            shown = await get(daemon_rig, chat)
+            assert [one["role"] for one in shown["messages"]] == ["user", "assistant"] * 3
 
-
-QUESTION = {"question": "Which bed?", "header": "Bed", "options": [{"label": "Left"}]}
-
-
-def asks_once(asked: list[str]):
-    """A model that asks the person, and then says what it was answered."""
-
-    def model(request: RecordedRequest) -> Sequence[Block]:
-        if "AskUserQuestion" not in json.dumps(request.body):
-            return [say("Noted.")]
-        asked.append(json.dumps(request.body["messages"]))
-        question = use("AskUserQuestion", questions=[QUESTION])
-        return [question] if len(asked) == 1 else [say("The left one.")]
-
-    return model
-
-
-async def test_a_question_is_answered_after_a_restart(talking):
-    asked: list[str] = []
-    async with ScriptedMessages([asks_once(asked)] * 100) as api:
-        async with talking(api) as daemon_rig, asyncio.TaskGroup() as group:
-            await install_official(daemon_rig, "chat")
-            body = {"message": "Where do the beans go?"}
-            reading = group.create_task(events(daemon_rig, "POST", "/api/chat", body))
-
-            async def begun() -> dict[str, Any] | None:
-                return next(iter((await get(daemon_rig, "/api/chat"))["sessions"]), None)
-
-            session = (await eventually(begun))["id"]
+            body = {"message": "Where do the peas go?", "sessionId": session}
+            asking = group.create_task(events(daemon_rig, "POST", "/api/chat", body))
             await waiting_question(daemon_rig, session)
-            reading.cancel()
+            asking.cancel()
         async with talking(api) as daemon_rig:
-            pending = f"/api/chat/{session}/pending-questions"
-            [waiting] = (await get(daemon_rig, pending))["pending"]
-            shown = await events(daemon_rig, "GET", f"/api/chat/{session}/stream")
+            [waiting] = (await get(daemon_rig, f"{chat}/pending-questions"))["pending"]
+            shown = await events(daemon_rig, "GET", f"{chat}/stream")
             assert [one["requestId"] for _, one in shown if one["type"] == "user_question"] == [
                 waiting["request_id"]
             ]
             body = {"request_id": waiting["request_id"], "answers": {"Which bed?": "Left"}}
-            path = f"/api/chat/{session}/answer"
-            assert await code(daemon_rig, "POST", path, json=body) == 200
-            found = await events(daemon_rig, "GET", f"/api/chat/{session}/stream")
+            assert await code(daemon_rig, "POST", f"{chat}/answer", json=body) == 200
+            found = await events(daemon_rig, "GET", f"{chat}/stream")
             assert found[-1][1]["response"] == "The left one."
-            assert "You asked: Which bed?" in asked[-1]
-            assert "Where do the beans go?" in asked[-1]
-            assert (await get(daemon_rig, pending))["pending"] == []
-            assert await code(daemon_rig, "POST", path, json=body) == 404
+            assert "You asked: Which bed?" in model.asked[-1]
+            assert "Where do the peas go?" in model.asked[-1]
+            assert (await get(daemon_rig, f"{chat}/pending-questions"))["pending"] == []
+            assert await code(daemon_rig, "POST", f"{chat}/answer", json=body) == 404
+            found = await turn(daemon_rig, "And now?", session)
+            assert found[-1]["response"] == "It is November."
+            assert "Since May." in model.asked[-1]
 
 
 async def approve_changed(daemon_rig: DaemonRig, vault: Path) -> None:

@@ -40,13 +40,13 @@ async def test_one_more_entry_parses_no_more_on_a_long_day_than_on_a_short_one(
 ):
     async with daily(tmp_path, interfaces=interfaces) as module:
         lines, costs = parsed(module), []
-        for number in range(60):
+        for number in range(24):
             lines[0] = 0
             await write(module, words.format(number))
             await module.event("file.modified", path=DAY)
             costs.append(lines[0])
         assert costs[-1] <= costs[2], costs
-        assert created(module) == [words.format(number) for number in range(60)]
+        assert created(module) == [words.format(number) for number in range(24)]
 
 
 async def test_what_an_editor_adds_between_two_entries_is_announced(journal, tmp_path: Path):
