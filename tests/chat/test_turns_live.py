@@ -25,6 +25,28 @@ async def waiting_question(daemon_rig: DaemonRig, session: str) -> dict[str, Any
 QUESTION = {"question": "Which bed?", "header": "Bed", "options": [{"label": "Left"}]}
 
 
+async def stop_and_retry(
+    daemon_rig: DaemonRig, model: Model, session: str, after: str | None
+) -> None:
+    """A turn is stopped, of which the asker and two followers see the same end."""
+    chat, asked = f"/api/chat/{session}", len(model.asked)
+    body = {"message": "Think long.", "sessionId": session}
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(events(daemon_rig, "POST", "/api/chat", body))
+        await daemon_rig.until(lambda: len(model.asked) > asked, 60)
+        follow = f"{chat}/stream?after={after}"
+        following = [group.create_task(events(daemon_rig, "GET", follow)) for _ in range(2)]
+        streams = (await get(daemon_rig, "/api/chat/active-streams"))["streams"]
+        assert streams == [{"session_id": session}]
+        assert await code(daemon_rig, "POST", "/api/chat", json=body) == 409
+        assert await code(daemon_rig, "POST", f"{chat}/abort") == 200
+    ends = [one.result()[-1] for one in (asking, *following)]
+    assert [end["type"] for _, end in ends] == ["aborted"] * 3
+    assert len({event_id for event_id, _ in ends}) == 1
+    again = await events(daemon_rig, "POST", f"{chat}/retry")
+    assert again[-1][1]["response"] == "Still here."
+
+
 async def test_a_conversation_streams_is_stopped_and_asks_across_a_restart(talking, vault):
     (vault / "Garden").mkdir()
     (vault / "Garden/AGENTS.md").write_text("# Garden\n\nBeans are on the left bed.\n")
@@ -53,20 +75,7 @@ async def test_a_conversation_streams_is_stopped_and_asks_across_a_restart(talki
             for method, path in (("POST", "abort"), ("GET", "stream"), ("POST", "retry")):
                 await expect(daemon_rig, 404, method, f"/api/chat/nobody/{path}")
 
-            body = {"message": "Think long.", "sessionId": session}
-            asking = group.create_task(events(daemon_rig, "POST", "/api/chat", body))
-            await daemon_rig.until(lambda: len(model.asked) == 3, 60)
-            follow = f"{chat}/stream?after={found[-1][0]}"
-            following = [group.create_task(events(daemon_rig, "GET", follow)) for _ in range(2)]
-            streams = (await get(daemon_rig, "/api/chat/active-streams"))["streams"]
-            assert streams == [{"session_id": session}]
-            assert await code(daemon_rig, "POST", "/api/chat", json=body) == 409
-            assert await code(daemon_rig, "POST", f"{chat}/abort") == 200
-            ends = [(await one)[-1] for one in (asking, *following)]
-            assert [end["type"] for _, end in ends] == ["aborted"] * 3
-            assert len({event_id for event_id, _ in ends}) == 1
-            again = await events(daemon_rig, "POST", f"{chat}/retry")
-            assert again[-1][1]["response"] == "Still here."
+            await stop_and_retry(daemon_rig, model, session, found[-1][0])
             shown = await get(daemon_rig, chat)
             assert [one["role"] for one in shown["messages"]] == ["user", "assistant"] * 3
 
