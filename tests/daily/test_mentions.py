@@ -35,15 +35,19 @@ async def test_what_brain_is_sure_of_is_linked_and_the_rest_suggested_once(tmp_p
         assert len(module.suggested) == 1, "what was suggested is not suggested again"
 
 
-async def test_the_daemons_own_write_of_mentions_asks_brain_no_more(tmp_path: Path):
+async def test_an_entrys_mentions_ask_brain_once_and_go_with_it(tmp_path: Path):
     brain = FakeBrain()
     async with with_brain(tmp_path, brain) as module:
         entry_id = await write(module, "Met Kim.")
         for _ in range(3):
             await module.event("file.modified", path=DAY)
-
-        assert brain.asked == [(DAY, entry_id)]
+        assert brain.asked == [(DAY, entry_id)], "its own write asks no more"
         assert created(module) == ["Met Kim."]
+
+        await write(module, "Nothing.")
+        await module.request("DELETE", f"/entries/{entry_id}")
+        assert "mentions" not in (tmp_path / DAY).read_text()
+        assert await links(module) == [[]]
 
 
 async def test_mentions_follow_the_text_and_keep_what_a_person_put_there(tmp_path: Path):
@@ -59,15 +63,6 @@ async def test_mentions_follow_the_text_and_keep_what_a_person_put_there(tmp_pat
         await module.event("file.modified", path=DAY)
         assert KIM not in file.read_text()
         assert "zzzzzzzzzzzz" in file.read_text()
-
-
-async def test_an_entry_that_is_removed_takes_its_mentions_with_it(tmp_path: Path):
-    async with with_brain(tmp_path, FakeBrain()) as module:
-        first, _ = await write(module, "Met Kim."), await write(module, "Nothing.")
-        await module.request("DELETE", f"/entries/{first}")
-
-        assert "mentions" not in (tmp_path / DAY).read_text()
-        assert await links(module) == [[]]
 
 
 async def test_an_entry_of_its_own_file_has_its_own_mentions(tmp_path: Path):
@@ -107,32 +102,24 @@ async def test_a_link_stays_while_a_remaining_entry_names_it(
         assert f"mentions:\n  - {KIM}\n" in file.read_text()
 
 
-async def test_no_mention_is_taken_away_while_brain_does_not_answer(tmp_path: Path):
-    brain = FakeBrain()
-    async with with_brain(tmp_path, brain) as module:
-        await write(module, "Met Kim.")
-        second = await write(module, "Kim again.")
-        file = tmp_path / DAY
-        brain.is_ill = True
-        await module.request("PATCH", f"/entries/{second}", body={"content": "Alone."})
-        await module.event("file.modified", path=DAY)
-        assert KIM in file.read_text()
-
-        await module.request("DELETE", f"/entries/{second}")
-        assert KIM in file.read_text()
-        brain.is_ill = False
-        await module.event("file.modified", path=DAY)
-        assert KIM in file.read_text()
-
-
-async def test_what_brain_did_not_answer_is_linked_once_it_does(tmp_path: Path):
-    brain = FakeBrain()
+async def test_while_brain_does_not_answer_mentions_stay_and_new_ones_wait(tmp_path: Path):
+    brain, file = FakeBrain(), tmp_path / DAY
     brain.is_ill = True
     async with with_brain(tmp_path, brain) as module:
         await write(module, "Met Kim.")
         brain.is_ill = False
         await module.tick("link_waiting")
         await module.tick("link_waiting")
-
-        assert KIM in (tmp_path / DAY).read_text()
+        assert KIM in file.read_text()
         assert len(brain.asked) == 1
+
+        second = await write(module, "Kim again.")
+        brain.is_ill = True
+        await module.request("PATCH", f"/entries/{second}", body={"content": "Alone."})
+        await module.event("file.modified", path=DAY)
+        assert KIM in file.read_text()
+        await module.request("DELETE", f"/entries/{second}")
+        assert KIM in file.read_text()
+        brain.is_ill = False
+        await module.event("file.modified", path=DAY)
+        assert KIM in file.read_text()

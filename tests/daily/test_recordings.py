@@ -50,65 +50,53 @@ async def test_a_recording_waits_for_an_engine_and_gets_its_words(vault: Path, t
     )
 
 
-async def test_an_entry_says_that_its_recording_is_being_transcribed_while_it_is(
+async def test_while_it_is_transcribed_an_entry_says_so_and_keeps_its_own_words(
     vault: Path, tmp_path: Path
 ):
     seen = tmp_path / "seen.md"
-    command = ["sh", "-c", f"cp {vault / DAY} {seen}; echo Met Kim.", "sh"]
+    command = ["sh", "-c", f"cp {vault / DAY} {seen}; echo the words", "sh"]
     async with daily(vault, config={"transcription": {"command": command}}) as module:
-        entry_id = await voice_entry(module)
-        await module.request("POST", f"/entries/{entry_id}/transcribe")
+        entry_id = await voice_entry(module, content="My own note.")
+        entry = await module.request("POST", f"/entries/{entry_id}/transcribe")
 
+        assert entry["content"] == "My own note.\n\nthe words"
     assert "    status: transcribing\n" in seen.read_text()
     assert "    status: complete\n" in (vault / DAY).read_text()
 
 
-async def test_a_new_recording_is_transcribed_by_itself(vault: Path, tmp_path: Path):
-    async with daily(vault, config=hears(tmp_path, "Met Kim.")) as module:
-        await voice_entry(module)
-        async with asyncio.timeout(30):
-            while "Met Kim." not in (vault / DAY).read_text():
-                await module.event("file.modified", path=DAY)
-
-
-async def test_a_failure_keeps_the_recording_and_can_be_tried_again(vault: Path, tmp_path: Path):
+async def test_a_failure_can_be_tried_again_and_corrections_survive_another_try(
+    vault: Path, tmp_path: Path
+):
     async with daily(vault, config=hears(tmp_path, None)) as module:
         entry_id = await voice_entry(module)
+        again = "POST", f"/entries/{entry_id}/transcribe"
         with pytest.raises(EditRefusedError, match="sh ended with 1"):
-            await module.request("POST", f"/entries/{entry_id}/transcribe")
+            await module.request(*again)
 
         assert "    status: failed\n" in (vault / DAY).read_text()
         assert "*(Transcribing...)*" in (vault / DAY).read_text()
         assert (vault / "Daily" / AUDIO).is_file()
 
-        hears(tmp_path, "Met Kim.")
-        entry = await module.request("POST", f"/entries/{entry_id}/transcribe")
-
-        assert entry["content"] == "Met Kim."
+        hears(tmp_path, "met keven at the harbor today")
+        assert (await module.request(*again))["content"] == "met keven at the harbor today"
         assert "    status: complete\n" in (vault / DAY).read_text()
 
-
-async def test_corrections_and_words_of_a_person_survive_a_second_transcription(
-    vault: Path, tmp_path: Path
-):
-    async with daily(vault, config=hears(tmp_path, "met keven at the harbor today")) as module:
-        entry_id = await voice_entry(module)
-        await module.request("POST", f"/entries/{entry_id}/transcribe")
         path = vault / DAY
         path.write_text(path.read_text().replace("keven", "Kevin"))
         hears(tmp_path, "met kevan at the harbour today")
-
-        entry = await module.request("POST", f"/entries/{entry_id}/transcribe")
-
-        assert entry["content"] == "met Kevin at the harbour today"
+        assert (await module.request(*again))["content"] == "met Kevin at the harbour today"
 
 
-async def test_what_a_person_wrote_beside_a_recording_stays(vault: Path, tmp_path: Path):
-    async with daily(vault, config=hears(tmp_path, "the words")) as module:
-        entry_id = await voice_entry(module, content="My own note.")
-        entry = await module.request("POST", f"/entries/{entry_id}/transcribe")
-
-        assert entry["content"] == "My own note.\n\nthe words"
+@pytest.mark.parametrize("layout", ["journals", "entries"])
+async def test_a_new_recording_is_transcribed_by_itself(vault: Path, tmp_path: Path, layout: str):
+    config = {**hears(tmp_path, "Met Kim."), "layout": layout}
+    async with daily(vault, config=config) as module:
+        await voice_entry(module)
+        (path,) = (vault / "Daily" / layout).glob("*.md")
+        async with asyncio.timeout(30):
+            while "Met Kim." not in path.read_text():
+                await module.event("file.modified", path=path.relative_to(vault).as_posix())
+        assert "status: complete\n" in path.read_text()
 
 
 async def test_a_recording_that_is_not_there_is_said(vault: Path, tmp_path: Path):
@@ -119,17 +107,6 @@ async def test_a_recording_that_is_not_there_is_said(vault: Path, tmp_path: Path
         with pytest.raises(EditRefusedError):
             await module.request("POST", f"/entries/{entry_id}/transcribe")
         assert "    status: failed\n" in (vault / DAY).read_text()
-
-
-async def test_an_entry_of_its_own_file_is_transcribed_too(vault: Path, tmp_path: Path):
-    config = {**hears(tmp_path, "the words"), "layout": "entries"}
-    async with daily(vault, config=config) as module:
-        entry_id = await voice_entry(module)
-        await module.request("POST", f"/entries/{entry_id}/transcribe")
-
-        (path,) = (vault / "Daily/entries").glob("*.md")
-        assert "status: complete\n" in path.read_text()
-        assert path.read_text().endswith("\nthe words\n")
 
 
 async def test_an_engine_that_is_not_an_engine_is_refused_with_what_it_should_be(vault: Path):
