@@ -74,12 +74,20 @@ class Bots:
         assert status < 300, (method, path, status, answer)
         return answer
 
+    async def status(self) -> dict[str, Any]:
+        found = await self.api("GET", "bots/status")
+        return dict(found["connectors"][self.platform.platform])
+
+    async def is_well(self) -> bool:
+        status = await self.status()
+        return (status["running"], status["problem"]) == (True, "")
+
     async def connected(self) -> None:
         async def running() -> bool | None:
-            found = (await self.api("GET", "bots/status"))["connectors"][self.platform.platform]
-            return True if found["running"] and self.platform.has_listener() else None
+            is_running = (await self.status())["running"]
+            return True if is_running and self.platform.has_listener() else None
 
-        await eventually(running, lambda: self.api("GET", "bots/status"))
+        await eventually(running, self.status)
 
     async def pair(self, person: str, chat: str) -> None:
         """Let a person in, by the code that the bot gives them in that chat."""
@@ -103,16 +111,14 @@ class Bots:
         await self.api("PUT", "bots/config", json=settings)
         return {await rig.dm(person): person for person in people}
 
-    async def until(
-        self, chat: str, condition: Callable[[list[Shown]], object], seconds: float = PATIENCE_S
-    ) -> list[Shown]:
+    async def until(self, chat: str, condition: Callable[[list[Shown]], object]) -> list[Shown]:
         """What the bot has said there, once that holds."""
 
         async def shown() -> list[Shown] | None:
             found = await self.platform.shown(chat)
             return found if found and condition(found) else None
 
-        return await eventually(shown, lambda: self.platform.shown(chat), seconds)
+        return await eventually(shown, lambda: self.platform.shown(chat))
 
     async def quiet(self) -> None:
         """Wait until no turn goes on: the answer of one may be shown before its end is kept."""
@@ -169,12 +175,10 @@ async def on_page(bots: Bots, session_id: str, words: str) -> None:
 
 
 async def eventually(
-    ask: Callable[[], Awaitable[Any]],
-    look: Callable[[], Awaitable[object]],
-    seconds: float = PATIENCE_S,
+    ask: Callable[[], Awaitable[Any]], look: Callable[[], Awaitable[object]]
 ) -> Any:
     """What is there once it is not None."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         found = await ask()
         if found is not None:

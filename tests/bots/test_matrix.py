@@ -121,8 +121,7 @@ async def test_a_long_answer_is_whole_where_the_server_asks_for_pauses(bots: Bot
     shown = await bots.answer(chat, lines[-1])
     assert len(shown) > 5  # a second apart, which is more than the server takes
     assert "\n".join(one.text for one in shown[1:]).split("\n") == lines
-    found = (await bots.api("GET", "bots/status"))["connectors"]["matrix"]
-    assert (found["running"], found["problem"]) == (True, "")
+    assert await bots.is_well()
 
 
 MESSAGE = {

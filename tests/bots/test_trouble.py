@@ -143,10 +143,10 @@ async def test_what_comes_while_the_platform_is_down_arrives_afterwards(
         await platform.say(person, chat, "Is it you?")
 
         async def lost() -> bool | None:
-            found = (await bots.api("GET", "bots/status"))["connectors"][platform.platform]
+            found = await bots.status()
             return True if found["problem"] and not found["running"] else None
 
-        await eventually(lost, lambda: bots.api("GET", "bots/status"))
+        await eventually(lost, bots.status)
     shown = await bots.answer(chat, "You said: Is it you?")
     assert len(shown) == len({one.id for one in shown}) == 2
 
@@ -195,8 +195,7 @@ async def test_a_chat_that_shuts_the_bot_out_leaves_it_connected_to_the_others(
     waiting = "SELECT 1 FROM updates WHERE is_done = 0"
     with closing(sqlite3.connect(memory_of(bots.daemon.daemon.watched.home))) as live:
         await holds(lambda: not live.execute(waiting).fetchall())
-    found = (await bots.api("GET", "bots/status"))["connectors"][platform.platform]
-    assert (found["running"], found["problem"]) == (True, "")
+    assert await bots.is_well()
     await bots.exchange(bob, other, "And you?", "Here it is.")
 
 
@@ -213,8 +212,7 @@ async def test_a_chat_shows_work_and_waits_as_long_as_telegram_asks_for(
     calls = [at for name, at in platform.api.asked[before:] if name != "getUpdates"]
     assert all(later - earlier >= 2 for earlier, later in pairwise(calls[:3]))
     assert [one.text for one in shown[1:]] == ["You said: Where?"]
-    found = (await bots.api("GET", "bots/status"))["connectors"]["telegram"]
-    assert (found["running"], found["problem"]) == (True, "")
+    assert await bots.is_well()
 
     going, before = asyncio.Event(), len(platform.api.asked)
     bots.model.script = in_parts("", going, "Here it is.")
@@ -299,10 +297,10 @@ async def test_a_token_that_is_taken_back_is_one_line_of_doctor_and_no_loop(
     await platform.revoke()
 
     async def stopped() -> str | None:
-        found = (await bots.api("GET", "bots/status"))["connectors"][platform.platform]
+        found = await bots.status()
         return found["problem"] if found["status"] == "stopped" else None
 
-    problem = await eventually(stopped, lambda: bots.api("GET", "bots/status"))
+    problem = await eventually(stopped, bots.status)
     assert "token" in problem
     findings = (await bots.api("GET", "doctor"))["findings"]
     (advice,) = [finding["advice"] for finding in findings if problem in finding["problem"]]
