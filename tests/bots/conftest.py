@@ -103,10 +103,10 @@ class Bots:
         await self.pair(person, chat)
         return person, chat
 
-    async def let_in(self, number: int) -> dict[str, str]:
+    async def let_in(self, count: int) -> dict[str, str]:
         """So many new people, without a code; by their direct chats."""
         rig = self.platform
-        people = [await rig.person(f"P{number}") for number in range(number)]
+        people = [await rig.person(f"P{number}") for number in range(count)]
         settings = {rig.platform: {"allowed_users": people}}
         await self.api("PUT", "bots/config", json=settings)
         return {await rig.dm(person): person for person in people}

@@ -77,7 +77,7 @@ OF_EACH_PLATFORM = [
 
 
 @pytest.mark.parametrize("platform", ["telegram"], indirect=True)
-async def test_settings_that_make_no_sense_change_nothing_and_the_next_start_goes_well(
+async def test_settings_that_make_no_sense_change_nothing_and_it_starts_again(
     starting: Starting,
 ):
     of_platforms = [

@@ -272,7 +272,7 @@ async def test_a_group_that_becomes_a_supergroup_goes_on_with_its_conversation(
     ]
 
 
-async def test_settings_that_change_while_an_answer_is_written_lose_and_double_nothing(
+async def test_settings_that_change_during_an_answer_lose_and_double_nothing(
     bots: Bots, platform: PlatformRig
 ):
     going = asyncio.Event()

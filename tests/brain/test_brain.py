@@ -72,22 +72,25 @@ async def test_a_new_entity_is_a_readable_file(empty_brain, tmp_path: Path):
     assert [name for name, _ in empty_brain.published] == ["brain.entity.created"]
 
 
-async def test_one_of_that_name_is_added_to(small_brain, tmp_path: Path):
-    made = await make(small_brain, "person", name="kim lee", aliases=["K."], born="1980")
-
-    assert made == "para:brain:kimkimkimkim"
-    assert (tmp_path / KIM).read_text() == KIM_TEXT.replace(
-        "  - 'Kimmy'\n", "  - Kimmy\n  - K.\n"
-    ).replace("[friend]\n", '[friend]\nborn: "1980"\n')
-
-
 async def test_an_edit_changes_what_it_names_and_no_other_byte(small_brain, tmp_path: Path):
-    before = (tmp_path / KIM).read_text()
-    body = {"data": {"status": "away", "tags": None}}
-    changed = await small_brain.request("PUT", "/entities/para:brain:kimkimkimkim", body=body)
+    made = await make(small_brain, "person", name="kim lee", aliases=["K."], born="1980")
+    assert made == "para:brain:kimkimkimkim", "one of that name is added to"
+    text = KIM_TEXT.replace("  - 'Kimmy'\n", "  - Kimmy\n  - K.\n")
+    text = text.replace("[friend]\n", '[friend]\nborn: "1980"\n')
+    assert (tmp_path / KIM).read_text() == text
 
+    body = {"data": {"status": "away", "tags": None}}
+    changed = await small_brain.request("PUT", f"/entities/{made}", body=body)
     assert changed["status"] == "away"
-    assert (tmp_path / KIM).read_text() == before.replace("tags: [friend]\n", "status: away\n")
+    text = text.replace("tags: [friend]\n", "").replace('"1980"\n', '"1980"\nstatus: away\n')
+    assert (tmp_path / KIM).read_text() == text
+
+    body = {"path": "kim", "para_id": "Zoë Müller", "label": "Friend"}
+    assert (await small_brain.request("POST", "/link", body=body))["linked"] is True
+    assert (await small_brain.request("POST", "/link", body=body))["linked"] is False
+    assert (tmp_path / KIM).read_text() == text + "- [[Zoë Müller]] - Friend\n"
+    facts = await small_brain.request("GET", "/facts", query={"entity": "kim"})
+    assert [fact["text"] for fact in facts] == ["[[acme]] - Founder", "[[Zoë Müller]] - Friend"]
 
 
 async def test_a_name_or_a_spelling_of_it_means_an_entity(small_brain):
@@ -158,17 +161,7 @@ async def test_an_id_stays_with_its_file_through_a_move_and_an_edit_while_off(tm
         assert found["path"] == "Brain/kim again.md"
 
 
-async def test_links_are_relationships_and_made_once(small_brain, tmp_path: Path):
-    body = {"path": "kim", "para_id": "Zoë Müller", "label": "Friend"}
-    assert (await small_brain.request("POST", "/link", body=body))["linked"] is True
-    assert (await small_brain.request("POST", "/link", body=body))["linked"] is False
-
-    assert (tmp_path / KIM).read_text() == KIM_TEXT + "- [[Zoë Müller]] - Friend\n"
-    facts = await small_brain.request("GET", "/facts", query={"entity": "kim"})
-    assert [fact["text"] for fact in facts] == ["[[acme]] - Founder", "[[Zoë Müller]] - Friend"]
-
-
-async def test_a_note_that_is_linked_by_several_at_once_has_every_link(tmp_path: Path):
+async def test_what_several_link_and_write_at_once_has_all_of_it(tmp_path: Path):
     write(tmp_path, "Notes/day.md", "Saw Zoë and Kim at Acme.\n")
     async with brain(a_vault(tmp_path)) as module:
         found = await asyncio.gather(
@@ -177,35 +170,31 @@ async def test_a_note_that_is_linked_by_several_at_once_has_every_link(tmp_path:
                 for name in ("Zoë Müller", "kim", "acme") * 2
             )
         )
-
         text = (tmp_path / "Notes/day.md").read_text()
         assert [text.count(one["para_id"]) for one in found] == [1] * 6
+        zoe = found[0]["para_id"]
+        assert zoe.startswith("para:brain:")
+        assert zoe in (tmp_path / "Brain/old notes/Zoë Müller.md").read_text()
+        assert (await module.tool("brain-resolve", text=zoe))["match"]["name"] == "Zoë Müller"
 
-
-async def test_an_entity_that_several_write_at_once_keeps_what_each_added(
-    small_brain, tmp_path: Path
-):
-    await asyncio.gather(
-        *(make(small_brain, "person", name="kim lee", aliases=[alias]) for alias in ("K.", "Kiki")),
-        small_brain.request("POST", "/link", body={"path": KIM, "para_id": "Zoë Müller"}),
-    )
-
-    text = (tmp_path / KIM).read_text()
-    assert [text.count(part) for part in ("Kimmy", "K.", "Kiki", "[[Zoë")] == [1, 1, 1, 1]
+        await asyncio.gather(
+            *(make(module, "person", name="kim lee", aliases=[alias]) for alias in ("K.", "Kiki")),
+            module.request("POST", "/link", body={"path": KIM, "para_id": "Zoë Müller"}),
+        )
+        text = (tmp_path / KIM).read_text()
+        assert [text.count(part) for part in ("Kimmy", "K.", "Kiki", "[[Zoë")] == [1, 1, 1, 1]
 
 
 async def test_a_note_that_mentions_an_entity_gets_its_id(tmp_path: Path):
     write(tmp_path, "Notes/day.md", "Saw Zoë.\n")
     async with brain(a_vault(tmp_path)) as module:
-        found = await module.tool("brain-link", path="Notes/day.md", para_id="Zoë Müller")
-
-        para_id = found["para_id"]
-        assert para_id.startswith("para:brain:")
-        assert (tmp_path / "Notes/day.md").read_text() == (
-            f'---\nmentions: ["{para_id}"]\n---\nSaw Zoë.\n'
-        ) or f"  - {para_id}" in (tmp_path / "Notes/day.md").read_text()
-        assert para_id in (tmp_path / "Brain/old notes/Zoë Müller.md").read_text()
-        assert (await module.tool("brain-resolve", text=para_id))["match"]["name"] == "Zoë Müller"
+        para_id = (await module.tool("brain-link", path="Notes/day.md", para_id="Zoë Müller"))[
+            "para_id"
+        ]
+        text = (tmp_path / "Notes/day.md").read_text()
+        assert text.startswith("---\nmentions:")
+        assert text.count(para_id) == 1
+        assert text.endswith("---\nSaw Zoë.\n")
 
 
 async def test_types_are_edited_as_a_file_and_all_else_in_it_stays(tmp_path: Path):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from parachuted.modules import AgentToolCall, AgentToolUse
 from tests.chat.chat_of import acting_as_owner, conversations, sessions_of, texts
 from tests.chat.scripted_runs import ask, events_of, kinds, only, scripted_chat, words
@@ -69,24 +67,26 @@ async def test_contexts_brain_and_journal_go_into_the_prompt_and_are_reported(va
         assert shown["contextFiles"] == reported["contextFiles"]
 
 
-@pytest.mark.parametrize("tool", ["brain-search", "daily-today", "daily-create"])
-async def test_a_session_that_names_its_tools_is_told_what_these_read(vault, tool):
+async def test_a_session_that_names_its_tools_learns_what_these_read(vault):
     write(vault, "Brain/entities/lena.md", "# Lena\n\nLikes beans.\n")
     write(vault, "Garden/beans.md", "# Beans\n\nSouth bed.\n")
     given = {"BrainInterface": Brain(), "JournalInterface": Journal()}
-    bounds = {"allowed_folders": ["Garden"], "allowed_mcps": [tool], "capabilities": ["Read"]}
+    bounds = {"allowed_folders": ["Garden"], "capabilities": ["Read"]}
     for has_model in (True, False):
         options = {"interfaces": given, "has_model": has_model}
         async with scripted_chat(vault, words("Yes."), **options) as (module, runs):
-            made = await conversations(module).create(permissions=bounds)
-            events = await ask(module, "Does Lena plant the beans?", made["id"])
-            if has_model:
-                said = runs.started[0].options["system_prompt"] + runs.started[0].options["context"]
-                assert ("It rained" in said) == (tool == "daily-today")
-            else:
-                said = only(events, "done")["response"]
-                assert "Beans" in said or tool == "brain-search"
-            assert ("ikes beans" in said) == (tool == "brain-search")
+            for tool in ("brain-search", "daily-today", "daily-create"):
+                allowed = {**bounds, "allowed_mcps": [tool]}
+                made = await conversations(module).create(permissions=allowed)
+                events = await ask(module, "Does Lena plant the beans?", made["id"])
+                if has_model:
+                    given_to = runs.started[-1].options
+                    said = given_to["system_prompt"] + given_to["context"]
+                    assert ("It rained" in said) == (tool == "daily-today")
+                else:
+                    said = only(events, "done")["response"]
+                    assert "Beans" in said or tool == "brain-search"
+                assert ("ikes beans" in said) == (tool == "brain-search"), (tool, has_model)
 
 
 async def test_a_working_folder_makes_a_workspace_with_its_own_file(vault):

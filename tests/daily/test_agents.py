@@ -160,27 +160,11 @@ async def test_without_a_model_a_reflection_is_made_from_the_entries(tmp_path: P
         assert text.endswith("What would it take to close “Call Lee”?\n")
 
 
-async def test_a_private_entry_is_in_no_prompt(tmp_path: Path):
+async def test_a_day_is_done_once_unless_forced_and_never_without_entries(tmp_path: Path):
     async with daily(tmp_path, answers=lambda _agent, _prompt: "- x [e1]") as module:
         await write(module, "Open words.")
-        await module.request(
-            "POST",
-            "/entries",
-            body={"content": "Secret.", "created_at": NOON, "metadata": {"private": True}},
-        )
-        await module.request("POST", f"{AGENTS}/reflection/run", body=RUN)
-
-        (_, prompt) = module.asked[0]
-        assert "Open words." in prompt
-        assert "Secret" not in prompt
-        assert "Secret" not in await module.tool("read_journal", day="2026-02-24")
-
-
-async def test_a_day_is_done_once_unless_forced_and_never_without_entries(
-    tmp_path: Path,
-):
-    async with daily(tmp_path, answers=lambda _agent, _prompt: "- x [e1]") as module:
-        await write(module, "Words.")
+        private = {"content": "Secret.", "created_at": NOON, "metadata": {"private": True}}
+        await module.request("POST", "/entries", body=private)
         ways = [RUN, RUN, {**RUN, "force": True}, {"date": "2026-02-23"}]
         done = [
             (await module.request("POST", f"{AGENTS}/reflection/run", body=way))["status"]
@@ -194,6 +178,10 @@ async def test_a_day_is_done_once_unless_forced_and_never_without_entries(
         assert (await module.request("POST", f"{AGENTS}/reflection/reset"))["reset"]
         kept = await module.request("GET", f"{AGENTS}/reflection")
         assert kept["state"] == {"lastRunAt": None, "lastProcessedDate": None, "runCount": 0}
+        (_, prompt), _ = module.asked
+        assert "Open words." in prompt
+        assert "Secret" not in prompt
+        assert "Secret" not in await module.tool("read_journal", day="2026-02-24")
 
 
 async def test_no_agent_has_a_name_that_no_file_can_have(journal):

@@ -99,9 +99,16 @@ async def test_notes_called_by_their_date_come_in_beside_what_is_there(tmp_path:
         assert (await module.request("GET", f"/entries/{mine}"))["content"] == "Mine."
 
 
-async def test_what_cannot_be_imported_is_said(tmp_path: Path):
-    put(tmp_path, "a.json", "{")
+async def test_what_cannot_be_imported_is_said_and_files_of_other_kinds_are_counted(
+    tmp_path: Path,
+):
+    for name in ("2026-01-01.md", "plan.md", "b.docx", "c.DOCX", "README"):
+        put(tmp_path, name, "# Text\n\nWords.\n")
     async with daily(tmp_path) as module:
+        plan = await bring(module)
+        assert plan["unknown"] == {".docx": 2, ".md": 1, "without a suffix": 1}
+        assert plan["summary"].endswith("left out: 2 .docx, 1 .md, 1 without a suffix.")
+        put(tmp_path, "a.json", "{")
         assert "not valid JSON" in (await bring(module))["problems"][0]
         with pytest.raises(NotFoundError, match="nothing to import in Daily/none"):
             await bring(module, source="Daily/none")
@@ -117,17 +124,6 @@ async def export(module: ModuleHarness, kind: str) -> bytes:
     assert isinstance(answer, BytesResponse)
     assert answer.filename
     return answer.data
-
-
-async def test_files_of_other_kinds_are_counted_and_named(tmp_path: Path):
-    (tmp_path / "Daily/import").mkdir(parents=True)
-    for name in ("2026-01-01.md", "plan.md", "b.docx", "c.DOCX", "README"):
-        (tmp_path / "Daily/import" / name).write_text("# Text\n\nWords.\n")
-    async with daily(tmp_path) as module:
-        plan = await module.request("POST", "/import", body={"source": "Daily/import"})
-
-        assert plan["unknown"] == {".docx": 2, ".md": 1, "without a suffix": 1}
-        assert plan["summary"].endswith("left out: 2 .docx, 1 .md, 1 without a suffix.")
 
 
 async def test_days_are_exported_as_markdown_html_or_a_zip(journal, tmp_path: Path):
