@@ -29,7 +29,7 @@ async def _imported(chat: ModuleHarness, data: object, **options: object) -> Any
     return await chat.request("POST", "/api/import/", body={"data": data, **options})
 
 
-async def test_the_branch_that_was_shown_is_imported_and_pretends_nothing(
+async def test_the_branch_that_was_shown_and_what_was_attached_are_imported(
     chat: ModuleHarness, vault: Path
 ):
     report = await _imported(chat, CHATGPT)
@@ -51,8 +51,6 @@ async def test_the_branch_that_was_shown_is_imported_and_pretends_nothing(
     assert files(vault)[0].startswith("2023-11-1")
     assert not [name for name, _ in chat.published if name == "chat.session.created"]
 
-
-async def test_claudes_export_keeps_what_was_attached(chat: ModuleHarness):
     report = await _imported(chat, {"conversations": CLAUDE}, archived=True)
 
     found = await session(chat, report["session_ids"][0])

@@ -195,12 +195,26 @@ async def test_sessions_are_searched_paged_archived_and_counted(chat: ModuleHarn
     assert sorted(await _listed(chat)) == sorted(every)
 
 
-async def test_a_fork_has_the_messages_so_far_under_ids_of_its_own(chat: ModuleHarness):
+async def test_a_session_is_found_bounded_forked_and_deleted(chat: ModuleHarness, vault: Path):
     made = await _made(chat, "Beans", "One", "Two", "Three")
-    ids = [one["id"] for one in (await session(chat, made))["messages"]]
+    found = await session(chat, made)
+    ids = [one["id"] for one in found["messages"]]
+    with acting_as_owner():
+        find = sessions_of(chat).find_para
+        of_message = await find(found["messages"][0]["paraId"])
+        of_session = await find(found["paraId"])
+        assert await find("para:chat:nothing") is None
+    assert (of_message[0].id, of_message[1]) == (made, ids[0])
+    assert (of_session[0].id, of_session[1]) == (made, None)
+
+    body = {"permissions": {"allowed_folders": ["Projects/a"], "allowed_mcps": []}}
+    await chat.request("PATCH", f"/{made}", body=body)
+    await _edited(chat, vault, "- Projects/a", "- Projects/b")
+    stored = (await session(chat, made))["metadata"]["permissions"]
+    assert stored["allowed_folders"] == ["Projects/b"], "the file and the app say it alike"
+    assert stored["allowed_mcps"] == []
 
     answer: Any = await chat.request("POST", f"/{made}/fork", body={"message_id": ids[1]})
-
     forked = await session(chat, answer["session"]["id"])
     assert [one["content"] for one in forked["messages"]] == ["One", "Two"]
     assert not {one["id"] for one in forked["messages"]} & set(ids)
@@ -208,31 +222,13 @@ async def test_a_fork_has_the_messages_so_far_under_ids_of_its_own(chat: ModuleH
     with pytest.raises(NotFoundError):
         await chat.request("POST", f"/{made}/fork", body={"message_id": "none"})
 
-
-async def test_a_deleted_session_is_gone(chat: ModuleHarness, vault: Path):
-    made = await _made(chat, "Beans", "Hello")
-
-    await chat.request("DELETE", f"/{made}")
-
+    for one in (made, forked["id"]):
+        await chat.request("DELETE", f"/{one}")
     assert files(vault) == []
     with pytest.raises(NotFoundError):
         await session(chat, made)
     with pytest.raises(NotFoundError):
         await conversations(chat).add_message(made, "Still there?", "parachute")
-
-
-async def test_permissions_are_read_from_the_file_and_the_app_alike(
-    chat: ModuleHarness, vault: Path
-):
-    made = await _made(chat, "Beans")
-    body = {"permissions": {"allowed_folders": ["Projects/a"], "allowed_mcps": []}}
-    await chat.request("PATCH", f"/{made}", body=body)
-
-    await _edited(chat, vault, "- Projects/a", "- Projects/b")
-
-    stored = (await session(chat, made))["metadata"]["permissions"]
-    assert stored["allowed_folders"] == ["Projects/b"]
-    assert stored["allowed_mcps"] == []
 
 
 async def test_what_a_crash_left_in_the_log_is_in_the_file_once(chat: ModuleHarness):
@@ -261,21 +257,6 @@ async def test_a_session_names_the_runs_of_its_agent_the_newest_first(
     found = await chat.request("GET", f"/{made}/runs")
     assert found["runs"] == ["r-2", "r-1"]
     assert found["path"] == f"{FOLDER}/{name}"
-
-
-async def test_a_message_is_found_by_its_para_id(chat: ModuleHarness):
-    made = await _made(chat, "Beans", "One")
-    found = await session(chat, made)
-    (message,) = found["messages"]
-
-    with acting_as_owner():
-        of_message = await sessions_of(chat).find_para(message["paraId"])
-        of_session = await sessions_of(chat).find_para(found["paraId"])
-        of_none = await sessions_of(chat).find_para("para:chat:nothing")
-
-    assert (of_message[0].id, of_message[1]) == (made, message["id"])
-    assert (of_session[0].id, of_session[1]) == (made, None)
-    assert of_none is None
 
 
 async def test_a_file_that_a_person_named_keeps_its_name(vault: Path):

@@ -107,22 +107,10 @@ async def test_what_was_there_before_is_not_news(tmp_path: Path):
         assert module.published == []
 
 
-async def test_a_day_under_another_name_has_no_new_entries(journal, tmp_path: Path):
-    entry_id = await write(journal, "First")
-    moved = "Daily/journals/2026-02-25.md"
-    (tmp_path / DAY).rename(tmp_path / moved)
-    await journal.event("file.moved", **{"path": moved, "from": DAY})
-
-    assert created(journal) == ["First"]
-    assert (await journal.request("GET", f"/entries/{entry_id}"))["path"] == moved
-    assert (await journal.request("GET", "/entries"))["count"] == 1
-
-
-async def test_an_edit_and_a_removal_leave_the_rest_of_the_day(journal, tmp_path: Path):
+async def test_an_edit_a_removal_and_a_move_leave_the_rest_of_the_day(journal, tmp_path: Path):
     first, second = await write(journal, "First"), await write(journal, "Second")
     before = (tmp_path / DAY).read_text()
     changed = await journal.request("PATCH", f"/entries/{first}", body={"content": "Better"})
-
     assert changed["content"] == "Better"
     assert (tmp_path / DAY).read_text() == before.replace("First", "Better")
 
@@ -130,6 +118,13 @@ async def test_an_edit_and_a_removal_leave_the_rest_of_the_day(journal, tmp_path
     page = await journal.request("GET", "/entries")
     assert [row["snippet"] for row in page["entries"]] == ["Better"]
     assert second.removeprefix("para:") not in (tmp_path / DAY).read_text()
+
+    moved = "Daily/journals/2026-02-25.md"
+    (tmp_path / DAY).rename(tmp_path / moved)
+    await journal.event("file.moved", **{"path": moved, "from": DAY})
+    assert created(journal) == ["First", "Second"], "none is new"
+    assert (await journal.request("GET", f"/entries/{first}"))["path"] == moved
+    assert (await journal.request("GET", "/entries"))["count"] == 1
 
 
 async def test_other_modules_and_agents_read_the_journal(tmp_path: Path):
