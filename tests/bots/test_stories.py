@@ -112,23 +112,7 @@ async def test_an_answer_grows_by_edits_is_split_if_it_is_long_and_can_be_stoppe
     await bots.exchange(person, chat, "And now?")
 
 
-async def test_a_question_has_buttons_that_are_good_once(bots: Bots):
-    person, chat = await bots.paired()
-    bots.model.script = asks
-    await bots.platform.say(person, chat, "Where?")
-    asked = (await bots.until(chat, lambda shown: shown[-1].buttons == len(OPTIONS)))[-1]
-    assert "Which bed?" in asked.text
-    await bots.platform.press(person, chat, asked.id, 0)
-    await bots.until(chat, lambda shown: any("So South." in one.text for one in shown))
-    shown = await bots.until(chat, lambda shown: any("South, said" in one.text for one in shown))
-    (decided,) = [one for one in shown if one.id == asked.id]
-    await bots.platform.press(person, chat, asked.id, 1)
-    bots.model.script = says_so
-    shown = await bots.exchange(person, chat, "Thanks", "Thanks")
-    assert [one.text for one in shown if one.id == asked.id] == [decided.text]
-
-
-async def test_a_suggestion_has_buttons_and_is_decided_on_once_here_or_elsewhere(bots: Bots):
+async def test_questions_and_suggestions_have_buttons_that_are_good_once(bots: Bots):
     async def suggests(job: Job) -> AsyncIterator[Step]:
         for name in ("Beans", "Peas", "Leeks"):
             arguments = {
@@ -146,7 +130,16 @@ async def test_a_suggestion_has_buttons_and_is_decided_on_once_here_or_elsewhere
         return {n: one for one in shown for n in names if f"{start}{n}.md" in one.text}
 
     person, chat = await bots.paired()
-    await bots.exchange(person, chat, "Which beds are there?", "You said")
+    bots.model.script = asks
+    await bots.platform.say(person, chat, "Where?")
+    asked = (await bots.until(chat, lambda shown: shown[-1].buttons == len(OPTIONS)))[-1]
+    assert "Which bed?" in asked.text
+    await bots.platform.press(person, chat, asked.id, 0)
+    await bots.until(chat, lambda shown: any("So South." in one.text for one in shown))
+    shown = await bots.until(chat, lambda shown: any("South, said" in one.text for one in shown))
+    (decided,) = [one for one in shown if one.id == asked.id]
+    await bots.platform.press(person, chat, asked.id, 1)
+
     (session,) = await bots.sessions()
     more = {"allowed_folders": ["Beds"], "allowed_mcps": None, "capabilities": ["Read"]}
     await bots.api("PATCH", f"chat/{session['id']}", json={"permissions": more})
@@ -155,6 +148,7 @@ async def test_a_suggestion_has_buttons_and_is_decided_on_once_here_or_elsewhere
     shown = await bots.until(
         chat, lambda shown: [one.buttons for one in suggested(shown).values()] == [2, 2, 2]
     )
+    assert [one.text for one in shown if one.id == asked.id] == [decided.text]
     beans, peas, leeks = map(suggested(shown).__getitem__, ("Beans", "Peas", "Leeks"))
     assert "To the south bed." in beans.text
     assert not (bots.vault / "Beds/Beans.md").exists()
