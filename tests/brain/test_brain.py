@@ -41,7 +41,7 @@ async def test_an_entity_that_is_being_made_is_not_made_a_second_time(
     assert await make(empty_brain, "person", name="Bo Ek")
 
 
-async def test_files_made_by_hand_are_found_wherever_they_are(small_brain):
+async def test_files_made_by_hand_are_found_wherever_they_are_and_by_modules(small_brain):
     found = await small_brain.request("GET", "/search", query={"q": "friend"})
 
     assert [row["name"] for row in found["results"]] == ["Kim Lee", "Zoë Müller"]
@@ -49,6 +49,9 @@ async def test_files_made_by_hand_are_found_wherever_they_are(small_brain):
     people = await small_brain.request("GET", "/entities/person")
     assert [person["name"] for person in people["results"]] == ["Kim Lee", "Zoë Müller"]
     assert people["count"] == 2
+    api = small_brain.interface("BrainInterface")
+    assert (await api.resolve("kimkimkimkim"))["match"]["path"] == KIM
+    assert [one["name"] for one in await api.search("Acme")] == ["Acme", "Kim Lee"]
 
 
 async def test_a_new_entity_is_a_readable_file(empty_brain, tmp_path: Path):
@@ -223,7 +226,7 @@ async def test_types_are_edited_as_a_file_and_all_else_in_it_stays(tmp_path: Pat
             await module.request("DELETE", "/types/recipe")
 
 
-async def test_the_default_types_are_there_without_a_file(empty_brain, tmp_path: Path):
+async def test_types_are_there_without_a_file_and_searches_are_kept(empty_brain, tmp_path: Path):
     shown = await empty_brain.request("GET", "/types")
 
     names = ["person", "project", "topic", "resource", "organization", "event"]
@@ -232,8 +235,6 @@ async def test_the_default_types_are_there_without_a_file(empty_brain, tmp_path:
     assert len(await empty_brain.tool("brain-types")) == 7
     assert (tmp_path / "Brain/types.yaml").read_text().count("folder:") == 7
 
-
-async def test_searches_are_kept(empty_brain):
     query = {
         "id": "",
         "name": "My friends",
@@ -358,12 +359,6 @@ async def test_a_context_holds_the_file_its_relations_and_recent_mentions(tmp_pa
             "GET", "/context", query={"entity": "kim", "max_tokens": "100"}
         )
         assert small["truncated"] is False or small["tokens"] <= 100
-
-
-async def test_other_modules_and_apps_find_a_thing_by_its_id(small_brain):
-    api = small_brain.interface("BrainInterface")
-    assert (await api.resolve("kimkimkimkim"))["match"]["path"] == KIM
-    assert [one["name"] for one in await api.search("Acme")] == ["Acme", "Kim Lee"]
 
 
 async def test_a_question_is_answered_by_the_passage_that_fits(small_brain, tmp_path: Path):
