@@ -224,8 +224,8 @@ def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def slow_synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One that takes a message of an account every two seconds."""
-    with running_synapse(tmp_path_factory.mktemp("synapse"), per_second=0.5, burst=2) as url:
+    """One that takes a message of an account every three seconds."""
+    with running_synapse(tmp_path_factory.mktemp("synapse"), per_second=0.34, burst=5) as url:
         yield url
 
 
