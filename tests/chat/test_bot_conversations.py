@@ -237,8 +237,10 @@ async def test_stopping_a_message_stops_the_turn_of_no_other(vault: Path):
         with pytest.raises(NotFoundError):
             await service.stop_turn(made["id"], "an earlier one")
         going.set()
-        while not (begun := await service.turn_events(made["id"], begun["after"]))["events"]:
-            pass
+        ends: list[str] = []
+        while "done" not in ends:
+            begun = await service.turn_events(made["id"], begun["after"])
+            ends = [one["type"] for one in begun["events"]]
         assert await texts(chat, made["id"]) == ["Where?", "On the left bed."]
 
 
