@@ -15,8 +15,8 @@ import os
 import re
 import secrets
 import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parachuted.errors import DaemonError, ParachuteError
@@ -48,6 +48,13 @@ class VaultUnclearError(DaemonError):
     answer.
     """
 
+    def __init__(self, place: Path, says: str, other: str) -> None:
+        name = shlex.quote(os.fspath(place))
+        super().__init__(
+            f"{place} {says}; `parachute vault separate {name}` makes it a vault with a history of "
+            f"its own; `parachute vault adopt {name}` gives it the history of {other}"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _Record:
@@ -55,8 +62,8 @@ class _Record:
 
     folder: Path
     id: str
-    path: str
-    mark: str
+    path: str = ""
+    mark: str = ""
 
 
 def state_folder(home: Path, vault: Path) -> Path:
@@ -76,21 +83,16 @@ def state_folder(home: Path, vault: Path) -> Path:
 
 def known_state_folder(home: Path, vault: Path) -> Path | None:
     """The same, read only; None where it is unknown or unclear."""
-    try:
-        record = _recognize(home, real_path(vault))
-    except (VaultUnclearError, OSError):
-        return None
-    return record.folder if record.folder.is_dir() else None
+    with contextlib.suppress(VaultUnclearError, OSError):
+        folder = _recognize(home, real_path(vault)).folder
+        return folder if folder.is_dir() else None
+    return None
 
 
 def same_vault(vault: Path) -> Callable[[int], bool]:
     """Whether a folder, by its descriptor, holds the id that the vault has now."""
     identity = _read_id(vault)
-
-    def is_same(folder: int) -> bool:
-        return bool(identity) and _read_id(folder) == identity
-
-    return is_same
+    return lambda folder: bool(identity) and _read_id(folder) == identity
 
 
 def refuse_unfit(home: Path, vault: Path) -> None:
@@ -113,70 +115,62 @@ def no_vault(vault: Path) -> str:
 
 def was_vault(home: Path, vault: Path) -> bool:
     place = real_path(vault)
-    return _legacy(home, place).is_dir() or any(
-        record.path == os.fspath(place) for record in _records(home)
-    )
+    return _legacy(home, place).is_dir() or _find(_records(home), path=place) is not None
 
 
 def separate(home: Path, vault: Path) -> None:
     """An unclear vault is one of its own. Raises ParachuteError where nothing is unclear."""
     place = _unclear(home, vault)
-    legacy, records = _legacy(home, place), _records(home)
-    if legacy.is_dir() and all(record.folder != legacy for record in records):
-        _write_record(_Record(legacy, secrets.token_hex(16), "", ""))
-    mark = _mark(place)
-    own = next(
-        (
-            record
-            for record in records
-            if mark and (record.path, record.mark) == (os.fspath(place), mark)
-        ),
-        None,
-    )
-    _keep(home, place, own or _new(home, secrets.token_hex(16)), is_new_id=True)
+    records, mark = _records(home), _mark(place)
+    if _has_legacy(home, place, records):
+        _write_record(_Record(_legacy(home, place), secrets.token_hex(16)))
+    here = _find(records, path=place)
+    own = here if here is not None and mark and here.mark == mark else _new(home)
+    _keep(home, place, own, is_new_id=True)
 
 
 def adopt(home: Path, vault: Path) -> None:
     """An unclear vault is the one that the home remembers. Raises as `separate`."""
     place = _unclear(home, vault)
     identity, records = _read_id(place), _records(home)
-    known = next((record for record in records if record.id == identity), None)
-    known = known or next((record for record in records if record.path == os.fspath(place)), None)
-    known = known or _Record(_legacy(home, place), secrets.token_hex(16), "", "")
+    known = (
+        _find(records, identity)
+        or _find(records, path=place)
+        or _Record(_legacy(home, place), secrets.token_hex(16))
+    )
     _keep(home, place, known, is_new_id=known.id != identity)
 
 
 def _recognize(home: Path, place: Path) -> _Record:
     """What the home knows of the vault; an empty path if it is new. Raises VaultUnclearError."""
     records, identity, mark = _records(home), _read_id(place), _mark(place)
-    known = next((record for record in records if record.id == identity), None)
-    here = next((record for record in records if record.path == os.fspath(place)), None)
+    known, here = _find(records, identity), _find(records, path=place)
     is_same_folder = here is not None and mark != "" and here.mark == mark
     if known is not None:
-        is_another = is_same_folder and here != known  # so somebody has given it that id
-        if known.path not in {"", os.fspath(place)} and (
-            is_another or _is_copy(Path(known.path), place, known.id)
-        ):
-            raise _unclear_copy(place, known.path)
+        was_given = is_same_folder and here != known  # that id, which is another's
+        is_elsewhere = known.path not in {"", os.fspath(place)}
+        if is_elsewhere and (was_given or _is_copy(Path(known.path), place, known.id)):
+            says = f"has the id of the vault {known.path}. Is it a copy? Then decide"
+            raise VaultUnclearError(place, says, known.path)
         return known
-    if here is not None and is_same_folder:
-        return replace(
-            here, id=identity or here.id
-        )  # its id was deleted, or replaced by a sync with another device
+    if here is not None and is_same_folder:  # its id was deleted, or replaced by a sync
+        return replace(here, id=identity or here.id)
     if identity == "":
-        raise VaultUnclearError(
-            f"{place / CONTROL_FOLDER / ID_FILE} holds no id of a vault; if it has conflict "
-            "markers, leave one of the two ids in its "
-            f"first line, or let `parachute vault separate {shlex.quote(os.fspath(place))}` write "
-            "a new one"
+        says = (
+            f"holds no id of a vault in {CONTROL_FOLDER}/{ID_FILE}; if that has conflict markers, "
+            "leave one of the two ids in its first line"
         )
-    legacy = _legacy(home, place)
-    is_known_by_path = legacy.is_dir() and all(record.folder != legacy for record in records)
-    if identity is None and (here is not None or (is_known_by_path and not any(place.iterdir()))):
-        raise _unclear_place(place)
-    if is_known_by_path:
-        return _Record(legacy, identity or secrets.token_hex(16), "", "")
-    return _new(home, identity or secrets.token_hex(16))
+        raise VaultUnclearError(place, says, "the vault that was there")
+    has_legacy = _has_legacy(home, place, records)
+    if identity is None and (here is not None or (has_legacy and not any(place.iterdir()))):
+        says = (
+            "is another folder than the vault that was there, and has no id. If its disk is not "
+            "mounted, mount it. It may be the same vault, restored, or a new one"
+        )
+        raise VaultUnclearError(place, says, "the vault that was there")
+    if has_legacy:
+        return _Record(_legacy(home, place), identity or secrets.token_hex(16))
+    return _new(home, identity)
 
 
 def _keep(home: Path, place: Path, record: _Record, *, is_new_id: bool = False) -> Path:
@@ -211,31 +205,14 @@ def _unclear(home: Path, vault: Path) -> Path:
         _recognize(home, place)
     except VaultUnclearError:
         return place
-    raise ParachuteError(
-        f"nothing is unclear about {place}, so there is nothing to decide; `parachute start` uses "
-        "it"
-    )
+    raise ParachuteError(f"nothing is unclear about {place}; `parachute start` uses it")
 
 
-def _unclear_copy(place: Path, original: str) -> VaultUnclearError:
-    name = shlex.quote(os.fspath(place))
-    return VaultUnclearError(
-        f"{place} has the id of the vault {original}. Is it a copy? `parachute vault separate "
-        f"{name}` makes it a vault with a "
-        f"history of its own; `parachute vault adopt {name}` lets it take over the history of "
-        f"{original}"
-    )
-
-
-def _unclear_place(place: Path) -> VaultUnclearError:
-    name = shlex.quote(os.fspath(place))
-    return VaultUnclearError(
-        f"{place} is another folder than the vault that was there, and has no id. If its disk is "
-        "not mounted, mount it. If this is the "
-        f"same vault, restored, `parachute vault adopt {name}` gives it its history back; "
-        f"`parachute vault separate {name}` begins "
-        "a new one"
-    )
+def _find(
+    records: Sequence[_Record], identity: str | None = None, path: Path | None = None
+) -> _Record | None:
+    named = None if path is None else os.fspath(path)
+    return next((one for one in records if named == one.path or identity == one.id), None)
 
 
 def _is_copy(original: Path, place: Path, identity: str) -> bool:
@@ -245,12 +222,19 @@ def _is_copy(original: Path, place: Path, identity: str) -> bool:
         return False
 
 
-def _new(home: Path, identity: str) -> _Record:
-    return _Record(home / "state" / identity, identity, "", "")
+def _new(home: Path, identity: str | None = None) -> _Record:
+    identity = identity or secrets.token_hex(16)
+    return _Record(home / "state" / identity, identity)
 
 
 def _legacy(home: Path, place: Path) -> Path:
     return home / "state" / hashlib.sha256(os.fsencode(place)).hexdigest()[:_HASH_CHARACTERS]
+
+
+def _has_legacy(home: Path, place: Path, records: Sequence[_Record]) -> bool:
+    """Whether an earlier version kept a state for that path, which no vault has yet."""
+    legacy = _legacy(home, place)
+    return legacy.is_dir() and all(record.folder != legacy for record in records)
 
 
 def _mark(place: Path) -> str:
@@ -267,15 +251,13 @@ def _records(home: Path) -> list[_Record]:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             document = json.loads(file.read_bytes())
             found.append(
-                _Record(
-                    file.parent, str(document["id"]), str(document["path"]), str(document["mark"])
-                )
+                _Record(file.parent, *(str(document[name]) for name in ("id", "path", "mark")))
             )
     return found
 
 
 def _write_record(record: _Record) -> None:
-    document = {name: value for name, value in asdict(record).items() if name != "folder"}
+    document = {"id": record.id, "path": record.path, "mark": record.mark}
     replace_private(record.folder / _RECORD, json.dumps(document, indent=1).encode() + b"\n")
 
 
@@ -321,11 +303,10 @@ def _write_file(folder: int, name: str, text: str) -> None:
 
 @contextlib.contextmanager
 def _control_folder(vault: Path | int) -> Iterator[int]:
-    descriptor = (
-        os.open(CONTROL_FOLDER, _FOLDER, dir_fd=vault)
-        if isinstance(vault, int)
-        else os.open(vault / CONTROL_FOLDER, _FOLDER)
+    place, beside = (
+        (CONTROL_FOLDER, vault) if isinstance(vault, int) else (vault / CONTROL_FOLDER, None)
     )
+    descriptor = os.open(place, _FOLDER, dir_fd=beside)
     try:
         yield descriptor
     finally:
