@@ -36,7 +36,7 @@ from parachuted.runs.note_tools import NoteTools
 from parachuted.runs.requested_run import RequestedRun
 from parachuted.runs.skills import AgentSkills, Skill, listed, skill_tool
 from parachuted.suggestions import Suggestions, suggestion_tool
-from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
+from parachuted.suggestions.orchestrating import Orchestrator
 from parachuted.tools.definitions import an_object
 from parachuted.vault import printable
 
@@ -224,14 +224,15 @@ def _orchestrating_tools(run: RequestedRun) -> tuple[Tool, ...]:
     config, suggestions = run.request.definition.config, run.parts.guards.suggestions
     if not config.orchestrates or not isinstance(suggestions, Suggestions):
         return ()
-    scope = OrchestratorScope(
+    chief = Orchestrator(
+        suggestions,
         grant=run.grant,
         of=config.orchestrates,
         run=run.id,
         causes=run.task.causes,
         taint=run.taint,
     )
-    return Orchestrator(suggestions, scope).tools()
+    return chief.tools()
 
 
 async def load_attachments(

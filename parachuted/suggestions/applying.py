@@ -103,6 +103,13 @@ def needs_no_asking(
 
 
 _LARGEST_TARGET, _MOST_SHOWN = 8 << 20, 64 << 10
+_GONE, _SINCE = "the file is gone", "the file was changed since in the same place"
+_CLASHES: Mapping[SuggestionAction, str] = {
+    "create": "there is now another file of that name",
+    "delete": "the file was changed since, so it is not removed",
+    "update": _SINCE,
+    "link": _SINCE,
+}
 
 
 class SupersededError(Exception):
@@ -134,94 +141,77 @@ class SuggestionApplier:
         """Do it; None: it was so already. Raises SupersededError, and what the store raises when
         the disk refuses or a hook objects; then nothing was done.
         """
-        path = self._straight(suggestion.path)
+        path, base = self._straight(suggestion.path), suggestion.base
         with self._root.straight():
-            match suggestion.action:
-                case "create":
-                    return self._create(path, suggestion, author)
-                case "delete":
-                    return self._delete(path, suggestion, author)
-                case _:
-                    return self._update(path, suggestion, author)
+            known, ours = self._wanted(path, suggestion)
+            try:
+                match suggestion.action:
+                    case "create":
+                        return self._store.create(path, ours, author)
+                    case "delete":
+                        return self._store.delete(path, author, base=base)
+                    case _:
+                        return self._store.replace(path, ours, author, base=base)
+            except NotFoundError as error:
+                if suggestion.action == "delete":
+                    return None
+                raise SupersededError(_GONE, ours) from error
+            except ConflictError as error:
+                if suggestion.action == "create" and error.theirs == ours:
+                    return None
+                clash = SupersededError(_CLASHES[suggestion.action], ours, error.theirs)
+                if known is None:
+                    raise clash from error
+                return self._add(path, known, clash, suggestion, author)
 
-    def _create(
-        self, path: VaultPath, suggestion: Suggestion, author: Author
-    ) -> WriteResult | None:
-        data = _text_after(suggestion, None) or b""
-        try:
-            return self._store.create(path, data, author)
-        except ConflictError as error:
-            if error.theirs == data:
-                return None
-            base = suggestion.effect.get("over")
-            why = "there is now another file of that name"
-            if base is None:
-                raise SupersededError(why, data, error.theirs) from error
-            return self._add(path, str(base).encode(), error, suggestion, author, why)
-
-    def _delete(
-        self, path: VaultPath, suggestion: Suggestion, author: Author
-    ) -> WriteResult | None:
-        try:
-            return self._store.delete(path, author, base=suggestion.base)
-        except NotFoundError:
-            return None
-        except ConflictError as error:
-            why = "the file was changed since, so it is not removed"
-            raise SupersededError(why, b"", error.theirs) from error
-
-    def _update(self, path: VaultPath, suggestion: Suggestion, author: Author) -> WriteResult:
-        gone = "the file is gone"
+    def _wanted(self, path: VaultPath, suggestion: Suggestion) -> tuple[bytes | None, bytes]:
+        """The text to merge from (None: no merge), and what is to stand there."""
+        if suggestion.action == "delete":
+            return None, b""
+        if suggestion.action == "create":
+            over = suggestion.effect.get("over")
+            known = None if over is None else str(over).encode()
+            return known, _text_after(suggestion, None) or b""
         try:
             present = self._store.read(path, keep=True)
         except NotFoundError as error:
-            raise SupersededError(gone) from error
+            raise SupersededError(_GONE) from error
         is_same = present.digest == suggestion.base
         base = present.data if is_same else self._store.bases.text(path, str(suggestion.base))
         if base is None:
             why = "the file was changed since, and the text that this was decided on is not kept"
             raise SupersededError(why, theirs=present.data)
-        ours = self._wanted(suggestion, base, present.data)
         try:
-            return self._store.replace(path, ours, author, base=suggestion.base)
-        except NotFoundError as error:
-            raise SupersededError(gone, ours) from error
-        except ConflictError as error:
-            why = "the file was changed since in the same place"
-            return self._add(path, base, error, suggestion, author, why)
-
-    def _wanted(self, suggestion: Suggestion, base: bytes, present: bytes) -> bytes:
-        try:
-            return _text_after(suggestion, base) or b""
+            return base, _text_after(suggestion, base) or b""
         except (EditRefusedError, NotFoundError) as error:
             if suggestion.modifications is not None:  # a person's, so the suggestion waits still
                 raise
-            raise SupersededError(error.message, theirs=present) from error
+            raise SupersededError(error.message, theirs=present.data) from error
 
     def _add(
         self,
         path: VaultPath,
         base: bytes,
-        conflict: ConflictError,
+        clash: SupersededError,
         suggestion: Suggestion,
         author: Author,
-        why: str,
     ) -> WriteResult:
-        """Do it to the file as it is now, where that only grew. Raises SupersededError."""
+        """Do it to the file as it is now, where that only grew. Raises the clash."""
+        ours, theirs = clash.ours or b"", clash.theirs or b""
         try:
             if "text" not in suggestion.effect:
-                edit = edit_of(suggestion.action, suggestion.effect, base)
+                edit = edit_of(suggestion.effect, base)
                 if suggestion.is_strangers:
                     edit = SeveralEdits(edits=(edit, MARK))
                 return self._store.edit(path, edit, author, base=suggestion.base)
-            merged = merge_three(base, conflict.ours, conflict.theirs, prefer="both")
+            merged = merge_three(base, ours, theirs, prefer="both")
             if merged.clean:
-                now = digest_of(conflict.theirs)
+                now = digest_of(theirs)
                 done = self._store.replace(path, merged.data, author, base=now)
                 return replace(done, merged=True)
         except (ConflictError, EditRefusedError, NotFoundError) as error:
-            raise SupersededError(why, conflict.ours, conflict.theirs) from error
-        raise SupersededError(why, conflict.ours, conflict.theirs)
+            raise clash from error
+        raise clash
 
     def _base(self, path: VaultPath, suggestion: Suggestion) -> tuple[bytes | None, str | None]:
         try:
@@ -291,18 +281,25 @@ class SuggestionResolver:
         try:
             written = self.applier.apply(started.suggestion, author)
         except SupersededError as error:
-            return self.save(self._superseded(record, error, by), requester)
+            after = (
+                ("What would stand there", _shown_text(error.ours)),
+                ("What stands there now", _shown_text(error.theirs)),
+            )
+            is_private = holds_private(error.ours or b"", error.theirs or b"")
+            at = self._vault.clock()
+            over = record.over("superseded", by, error.why, at, after=after, is_private=is_private)
+            return self.save(over, requester)
         except BaseException:
             if not self._vault.history.writes_by(run):
                 self._store.keep(started.waiting())
             raise
-        return self._done(started, author, written, requester)
+        is_merged = written is not None and written.merged
+        return self._done(started, author, requester, is_merged=is_merged)
 
     def settle(self, record: SuggestionRecord) -> SuggestionRecord:
         """At the start: one that was being applied was, if its run wrote; else it waits again."""
-        writes = self._vault.history.writes_by(str(record.applying))
-        if writes:
-            return self._done(record, writes[0].author, None)
+        if writes := self._vault.history.writes_by(str(record.applying)):
+            return self._done(record, writes[0].author)
         waiting = record.waiting()
         self._store.keep(waiting)
         return waiting
@@ -311,29 +308,25 @@ class SuggestionResolver:
         self,
         record: SuggestionRecord,
         author: Author,
-        written: WriteResult | None,
         requester: Requester | None = None,
+        *,
+        is_merged: bool = False,
     ) -> SuggestionRecord:
-        suggestion, run, by = record.suggestion, str(author.run), record.suggestion.resolved_by
-        writes = self._vault.history.writes_by(run)
+        suggestion, run = record.suggestion, str(author.run)
         says = "it said that already"
-        if writes:
+        if writes := self._vault.history.writes_by(run):
             self._save_run(suggestion, author, writes)
-            is_merged = written is not None and written.merged
             merged = " (merged with what was written since)" if is_merged else ""
             path = printable(suggestion.path)
             says = f"{path} was written{merged}; `parachute undo {run}` takes it back"
         status: Status = "approved" if suggestion.modifications is None else "modified"
         applied_run = run if writes else None
-        return self.close(record, status, by or USER, says, requester, applied_run=applied_run)
+        by = suggestion.resolved_by or USER
+        at = self._vault.clock()
+        return self.save(record.over(status, by, says, at, applied_run=applied_run), requester)
 
     def _save_run(self, suggestion: Suggestion, author: Author, writes: Sequence[Write]) -> None:
         path, now, vault = printable(suggestion.path), self._vault.clock(), self._vault
-        named = {
-            "id": suggestion.id,
-            "source_agent": suggestion.source_agent,
-            "resolved_by": suggestion.resolved_by,
-        }
         document = run_document(
             str(author.run),
             watcher=path,
@@ -347,7 +340,9 @@ class SuggestionResolver:
             wrote=[
                 wrote(write.path, (write.before, write.after), vault.objects) for write in writes
             ],
-            suggestion=named,
+            suggestion={
+                name: getattr(suggestion, name) for name in ("id", "source_agent", "resolved_by")
+            },
         )
         vault.history.save_run(
             str(author.run),
@@ -358,41 +353,16 @@ class SuggestionResolver:
             document=document,
         )
 
-    def _superseded(
-        self, record: SuggestionRecord, error: SupersededError, by: str
-    ) -> SuggestionRecord:
-        texts = (
-            ("What would stand there", _shown_text(error.ours)),
-            ("What stands there now", _shown_text(error.theirs)),
-        )
-        is_private = holds_private(error.ours or b"", error.theirs or b"")
-        now = self._vault.clock()
-        return record.over("superseded", by, error.why, now, after=texts, is_private=is_private)
-
-    def close(
-        self,
-        record: SuggestionRecord,
-        status: Status,
-        by: str,
-        says: str,
-        requester: Requester | None = None,
-        *,
-        applied_run: str | None = None,
-    ) -> SuggestionRecord:
-        over = record.over(status, by, says, self._vault.clock(), applied_run=applied_run)
-        return self.save(over, requester)
-
     def save(
         self, record: SuggestionRecord, requester: Requester | None = None
     ) -> SuggestionRecord:
         """Keep it. Its file follows; where it cannot, it does at the next start."""
         self._store.keep(record)
+        self.trouble = None
         try:
             self._store.put_up(record, requester)
         except ParachuteError as error:
             self.trouble = f"the file of a suggestion could not be written: {error.message}"
-        else:
-            self.trouble = None
         return record
 
 

@@ -77,41 +77,34 @@ class ApprovalListener:
         file = await asyncio.to_thread(store.read, place)
         if file is None:
             return
-        record = store.at(path)
-        if record is None and file.suggestion is not None:
-            record = await self._found_elsewhere(file, path)
+        record = store.at(path) or await self._found_elsewhere(file, path)
         if record is None:
             return
-        known = record.suggestion
-        if known.is_pending:
-            await self._waiting(record, file, by)
-        elif file.is_ticked or (file.suggestion and file.suggestion.status != known.status):
-            await self._suggestions.say(known.id, _OVER, file)
-
-    async def _waiting(self, record: SuggestionRecord, file: SuggestionFile, by: str) -> None:
-        name, store = record.suggestion.id, self._suggestions.store
-        is_same = store.is_as_written(file, record)
-        if by != PERSON.by:
-            if file.is_ticked or not is_same:
-                await self._suggestions.say(name, _NOBODY if file.is_ticked else _CHANGED, file)
-        elif not file.is_ticked:
-            return  # somebody is writing in it; that is theirs to do, and nothing happens
-        elif not is_same:
-            await self._suggestions.say(name, _CHANGED, file)
+        known, is_persons, words = record.suggestion, by == PERSON.by, ""
+        if not known.is_pending:
+            is_old = file.suggestion is not None and file.suggestion.status != known.status
+            words = _OVER if file.is_ticked or is_old else ""
+        elif is_persons and not file.is_ticked:
+            pass  # somebody is writing in it; that is theirs to do, and nothing happens
+        elif file.is_ticked and not is_persons:
+            words = _NOBODY
+        elif not store.is_as_written(file, record):
+            words = _CHANGED
         elif file.approve and file.reject:
-            await self._suggestions.say(name, _BOTH, file)
-        else:
-            await self._resolve(name, file)
+            words = _BOTH
+        elif is_persons:
+            words = await self._resolve(known.id, file)
+        if words:
+            await self._suggestions.say(known.id, words, file)
 
-    async def _resolve(self, name: str, file: SuggestionFile) -> None:
+    async def _resolve(self, name: str, file: SuggestionFile) -> str:
+        """Do what is ticked; returns why it could not be done."""
         try:
-            if file.approve:
-                await self._suggestions.approve(name)
-            else:
-                await self._suggestions.reject(name)
+            await (self._suggestions.approve if file.approve else self._suggestions.reject)(name)
         except ParachuteError as error:
             if self._suggestions.get(name).is_pending:
-                await self._suggestions.say(name, f"It could not be done: {error.message}", file)
+                return f"It could not be done: {error.message}"
+        return ""
 
     async def _found_elsewhere(self, file: SuggestionFile, path: str) -> SuggestionRecord | None:
         """The suggestion of a file at another path, if it was renamed or its seal holds."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 from parachuted.access.grant import Grant
@@ -36,28 +35,29 @@ RESOLVE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrchestratorScope:
+class Orchestrator:
     """It receives the suggestions of the agents `of`, or all (`*`); reading one that strangers'
     text led to sets the `taint`.
     """
 
-    grant: Grant
-    of: tuple[str, ...]
-    run: str | None = None
-    causes: tuple[str, ...] = ()
-    taint: Taint = field(default_factory=Taint)
-
-
-class Orchestrator:
-    def __init__(self, suggestions: Suggestions, run: OrchestratorScope) -> None:
-        self._suggestions, self._run, self._agent = suggestions, run, run.grant.agent
+    def __init__(
+        self,
+        suggestions: Suggestions,
+        *,
+        grant: Grant,
+        of: Sequence[str],
+        run: str | None,
+        causes: tuple[str, ...],
+        taint: Taint,
+    ) -> None:
+        self._suggestions, self._grant, self._of, self._taint = suggestions, grant, of, taint
+        self._agent, self._run, self._causes = grant.agent, run, causes
 
     def waiting(self) -> list[Suggestion]:
         """Of the agents that are its own to filter, for files that it may read, never of itself."""
         return [
             one
-            for one in self._suggestions.all(status="pending", sees=self._run.grant.may_read)
+            for one in self._suggestions.all(status="pending", sees=self._grant.may_read)
             if self._is_received(one)
         ]
 
@@ -68,20 +68,18 @@ class Orchestrator:
         others were not, by id. Raises what filing a batch raises.
         """
         if action == "batch":
-            found = [self._received(name) for name in ids]
+            names = [self._received(name).id for name in ids]
             proposal = Proposal(
                 source_agent=self._agent,
                 action="update",
                 path="",
                 payload={},
                 reasoning=reasoning,
-                run=self._run.run,
-                causes=self._run.causes,
-                is_strangers=bool(self._run.taint),
+                run=self._run,
+                causes=self._causes,
+                is_strangers=bool(self._taint),
             )
-            return [
-                await self._suggestions.propose_several([one.id for one in found], proposal)
-            ], {}
+            return [await self._suggestions.propose_several(names, proposal)], {}
         done, failed = list[Suggestion](), dict[str, str]()
         for name in dict.fromkeys(ids):
             try:
@@ -91,44 +89,38 @@ class Orchestrator:
         return done, failed
 
     async def _resolve(self, suggestion: Suggestion, action: Act, reasoning: str) -> Suggestion:
-        self._check(suggestion)
-        by = f"{ORCHESTRATOR}{self._agent}"
-        if action == "reject":
-            return await self._suggestions.reject(suggestion.id, by=by, reason=reasoning)
-        if await self._suggestions.changes_watch(suggestion.id):
-            raise ActRefusedError(
-                f"{printable(suggestion.path)} would watch other notes, which a person decides on"
-            )
-        return await self._suggestions.approve(suggestion.id, by=by)
-
-    def _check(self, suggestion: Suggestion) -> None:
-        tainted = suggestion.is_strangers or bool(self._run.taint)
-        if not self._run.grant.may_write(suggestion.path, tainted=tainted):
+        name, path = suggestion.id, printable(suggestion.path)
+        tainted = suggestion.is_strangers or bool(self._taint)
+        if not self._grant.may_write(suggestion.path, tainted=tainted):
             why = ", after what strangers wrote was read," if tainted else ""
             raise ActRefusedError(
-                f"{self._agent} may not write {printable(suggestion.path)}{why} so it cannot "
-                "decide on that"
+                f"{self._agent} may not write {path}{why} so it cannot decide on that"
             )
+        by = f"{ORCHESTRATOR}{self._agent}"
+        if action == "reject":
+            return await self._suggestions.reject(name, by=by, reason=reasoning)
+        if await self._suggestions.changes_watch(name):
+            raise ActRefusedError(f"{path} would watch other notes, which a person decides on")
+        return await self._suggestions.approve(name, by=by)
 
     def _received(self, name: str) -> Suggestion:
-        suggestion = self._suggestions.get(name, sees=self._run.grant.may_read)
+        suggestion = self._suggestions.get(name, sees=self._grant.may_read)
         if not self._is_received(suggestion):
             raise unknown(name)
         return suggestion
 
     def _is_received(self, one: Suggestion) -> bool:
-        is_of = "*" in self._run.of or one.source_agent in self._run.of
+        is_of = "*" in self._of or one.source_agent in self._of
         return is_of and one.source_agent != self._agent and stands_for(one) is None
 
     def tools(self) -> tuple[Tool, ...]:
-        ids = {
-            "type": "array",
-            "items": {"type": "string"},
-            "maxItems": 50,
-            "description": "Ids, as list_suggestions gives them.",
-        }
         properties: dict[str, object] = {
-            "ids": ids,
+            "ids": {
+                "type": "array",
+                "items": {"type": "string"},
+                "maxItems": _MOST_LISTED,
+                "description": "Ids, as list_suggestions gives them.",
+            },
             "action": {"type": "string", "enum": list(_ACTS)},
             "reasoning": {"type": "string", "description": "Why, for the person."},
         }
@@ -143,7 +135,7 @@ class Orchestrator:
         lines = []
         for one in self.waiting()[:_MOST_LISTED]:
             if await asyncio.to_thread(self._suggestions.is_strangers, one):
-                self._run.taint.read(f"the suggestion {one.id}")
+                self._taint.read(f"the suggestion {one.id}")
             preview = self._suggestions.record(one.id).preview
             diff = _PRIVATE if preview.is_private else preview.diff[:_LARGEST_DIFF]
             lines.append(
@@ -153,15 +145,11 @@ class Orchestrator:
         return ToolResult(text="\n\n".join(lines) or "No suggestion waits for you.")
 
     async def _call(self, arguments: Mapping[str, object]) -> ToolResult:
-        ids, action, reasoning = (arguments.get(name) for name in ("ids", "action", "reasoning"))
+        ids, action, reasoning = map(arguments.get, ("ids", "action", "reasoning"))
         if action not in _ACTS or not isinstance(reasoning, str) or len(reasoning) > _LONGEST:
             return _refused(f"action should be one of {', '.join(_ACTS)}, reasoning a text")
-        if (
-            not isinstance(ids, list)
-            or not ids
-            or len(ids) > _MOST_LISTED
-            or not all(isinstance(entry_id, str) for entry_id in ids)
-        ):
+        is_list = isinstance(ids, list) and all(isinstance(name, str) for name in ids)
+        if not isinstance(ids, list) or not is_list or not 0 < len(ids) <= _MOST_LISTED:
             return _refused(f"ids should be a list of 1 to {_MOST_LISTED} ids")
         try:
             done, failed = await self.orchestrate(ids, action, reasoning=reasoning)

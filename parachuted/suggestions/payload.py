@@ -47,35 +47,25 @@ from parachuted.vault import (
 
 LARGEST = 1 << 20
 LINKS = "Links"
-_WAYS: Mapping[SuggestionAction, tuple[frozenset[str], ...]] = {
-    "update": (
-        frozenset({"text"}),
-        frozenset({"base64"}),
-        frozenset({"section", "content"}),
-        frozenset({"section", "content", "append"}),
-        frozenset({"key", "value"}),
-    ),
-    "create": (frozenset({"text"}), frozenset({"text", "over"}), frozenset({"base64"})),
-    "link": (
-        frozenset({"to"}),
-        frozenset({"to", "section"}),
-        frozenset({"to", "label"}),
-        frozenset({"to", "section", "label"}),
-    ),
-    "delete": (frozenset(),),
+_WAYS: Mapping[SuggestionAction, tuple[str, ...]] = {
+    "update": ("text", "base64", "section content", "section content append", "key value"),
+    "create": ("text", "text over", "base64"),
+    "link": ("to", "to section", "to label", "to section label"),
+    "delete": ("",),
 }
 _LONGEST_NAME = 500
 _FEWEST, _MOST_AT_ONCE = 2, 50
-_LONGEST_WORD, _LONGEST_REASONING = 200, 4_000
+_LONGEST_WORD, LONGEST_REASONING = 200, 4_000
 _DIGEST, _SURROGATE = re.compile(r"[0-9a-f]{64}"), re.compile("[\ud800-\udfff]")
 _MODULES = {"daily": "daily", "chat": "chat", "brain": "brain"}
 
 
 def check_payload(action: SuggestionAction, payload: Mapping[str, object]) -> dict[str, object]:
     """The payload, if it is one of that action. Raises EditRefusedError, with what it should be."""
-    if frozenset(payload) not in _WAYS[action]:
-        ways = " or ".join("{" + ", ".join(sorted(way)) + "}" for way in _WAYS[action])
-        raise EditRefusedError(f"the payload of a suggestion to {action} should be {ways}")
+    ways = [way.split() for way in _WAYS[action]]
+    if sorted(payload) not in map(sorted, ways):
+        shapes = " or ".join("{" + ", ".join(way) + "}" for way in ways)
+        raise EditRefusedError(f"the payload of a suggestion to {action} should be {shapes}")
     for name, value in payload.items():
         is_right, should_be = _RULES.get(name, _TEXT_RULE)
         if not is_right(value):
@@ -85,9 +75,9 @@ def check_payload(action: SuggestionAction, payload: Mapping[str, object]) -> di
     except ValueError as error:  # a lone surrogate is one, too
         raise EditRefusedError("the payload holds something other than text and numbers") from error
     if size > LARGEST:
-        most = f"{LARGEST >> 10} KB"
         raise EditRefusedError(
-            f"a suggestion takes at most {most}; suggest a part of it, such as one section"
+            f"a suggestion takes at most {LARGEST >> 10} KB; suggest a part of it, such as one "
+            "section"
         )
     if "\0" in str(payload.get("text", "")):
         raise EditRefusedError("the text holds NUL")
@@ -121,12 +111,13 @@ def text_after(
     """
     if action == "delete":
         return None
-    return apply_edit(edit_of(action, payload, before or b""), before or b"")
+    return apply_edit(edit_of(payload, before or b""), before or b"")
 
 
-def edit_of(action: SuggestionAction, payload: Mapping[str, object], before: bytes) -> Edit:
+def edit_of(payload: Mapping[str, object], before: bytes) -> Edit:
+    """The edit that a checked payload stands for. Raises EditRefusedError."""
     if "base64" not in payload:
-        return edit_with_private(_text_edit(action, payload), before)
+        return edit_with_private(_text_edit(payload), before)
     try:
         return ReplaceAll(data=base64.b64decode(str(payload["base64"]), validate=True))
     except binascii.Error as error:
@@ -135,15 +126,12 @@ def edit_of(action: SuggestionAction, payload: Mapping[str, object], before: byt
 
 def changes_watch(before: bytes | None, after: bytes | None) -> bool:
     """Whether the note would watch others, which an agent would read without approval."""
-    return _watched(before) != _watched(after)
+    was, is_now = (() if data is None else declared_watch(data)[0] for data in (before, after))
+    return was != is_now
 
 
-def _watched(data: bytes | None) -> object:
-    return declared_watch(data)[0] if data is not None else ()
-
-
-def _text_edit(action: SuggestionAction, payload: Mapping[str, object]) -> Edit:
-    if action == "link":
+def _text_edit(payload: Mapping[str, object]) -> Edit:
+    if "to" in payload:
         to, label = str(payload["to"]).strip(), str(payload.get("label", "")).strip()
         if any(mark in to + label for mark in ("[[", "]]", "|", "\n", "\r")):
             raise EditRefusedError(
@@ -192,16 +180,13 @@ def batch_of(several: Sequence[Suggestion], proposal: Proposal, at: datetime) ->
             f"a batch is of {_FEWEST} to {_MOST_AT_ONCE} pending suggestions, none of them a batch"
         )
     modules = {one.target_module for one in several}
-    is_strangers = proposal.is_strangers or any(one.is_strangers for one in several)
     batch = replace(
         proposal,
         action="update",
         path="",
         target_module=modules.pop() if len(modules) == 1 else "vault",
-        target_id=None,
-        base=None,
-        reasoning=proposal.reasoning[:_LONGEST_REASONING],
-        is_strangers=is_strangers,
+        reasoning=proposal.reasoning[:LONGEST_REASONING],
+        is_strangers=proposal.is_strangers or any(one.is_strangers for one in several),
     )
     return _suggestion(batch, {"suggestions": [one.id for one in several]}, at)
 
@@ -211,19 +196,19 @@ def suggestion_of(proposal: Proposal, at: datetime) -> Suggestion:
     path = check_target(proposal.path)
     payload = check_payload(proposal.action, proposal.payload)
     agent, session = proposal.source_agent, proposal.source_session
+    words = proposal.reasoning + agent + session + (proposal.target_id or "")
     if not 0 < len(agent) <= _LONGEST_WORD or len(session) > _LONGEST_WORD:
         raise EditRefusedError(
-            f"source_agent should be a text of 1 to {_LONGEST_WORD} characters, "
-            "source_session one of at most that"
+            f"source_agent should be a text of 1 to {_LONGEST_WORD} characters, source_session one "
+            "of at most that"
         )
     if proposal.base is not None and _DIGEST.fullmatch(proposal.base) is None:
         raise EditRefusedError(
             "base should be the digest of a text, 64 hexadecimal digits, as reading it returns"
         )
-    words = proposal.reasoning + agent + session + (proposal.target_id or "")
-    if len(proposal.reasoning) > _LONGEST_REASONING or _SURROGATE.search(words):
+    if len(proposal.reasoning) > LONGEST_REASONING or _SURROGATE.search(words):
         raise EditRefusedError(
-            f"reasoning should be a text of at most {_LONGEST_REASONING} characters"
+            f"reasoning should be a text of at most {LONGEST_REASONING} characters"
         )
     module = proposal.target_module or module_of(path)
     return _suggestion(replace(proposal, path=path, target_module=module), payload, at)
@@ -261,18 +246,21 @@ class SuggestingRun:
     read: Mapping[str, str] = field(default_factory=dict)
 
 
-_WHAT = "What is to stand there, as the description says."
-_WHY = "Why you think that this is good, for the person who decides."
-_PROPERTIES: dict[str, object] = {
-    "action": {"type": "string", "enum": list(ACTIONS)},
-    "path": {"type": "string", "description": "The note's path in the vault."},
-    "payload": {"type": "object", "description": _WHAT},
-    "reasoning": {"type": "string", "description": _WHY},
-}
 _SCHEMA: dict[str, object] = {
     "type": "object",
-    "properties": _PROPERTIES,
-    "required": list(_PROPERTIES),
+    "properties": {
+        "action": {"type": "string", "enum": list(ACTIONS)},
+        "path": {"type": "string", "description": "The note's path in the vault."},
+        "payload": {
+            "type": "object",
+            "description": "What is to stand there, as the description says.",
+        },
+        "reasoning": {
+            "type": "string",
+            "description": "Why you think that this is good, for the person who decides.",
+        },
+    },
+    "required": ["action", "path", "payload", "reasoning"],
     "additionalProperties": False,
 }
 
@@ -293,16 +281,15 @@ def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
 
 
 def _proposal(arguments: Mapping[str, object], run: SuggestingRun) -> Proposal:
-    action, path, payload, reasoning = map(arguments.get, _PROPERTIES)
-    if action not in ACTIONS or not isinstance(path, str) or not isinstance(reasoning, str):
-        actions = ", ".join(ACTIONS)
-        raise EditRefusedError(f"action should be one of {actions}, path and reasoning texts")
-    if not isinstance(payload, dict):
-        raise EditRefusedError("payload should be an object")
-    if not 0 < len(reasoning.strip()) <= _LONGEST_REASONING:
+    action, path, payload, reasoning = map(
+        arguments.get, ("action", "path", "payload", "reasoning")
+    )
+    if action not in ACTIONS or not isinstance(path, str) or not isinstance(payload, dict):
         raise EditRefusedError(
-            f"reasoning should be a text of 1 to {_LONGEST_REASONING} characters"
+            f"action should be one of {', '.join(ACTIONS)}, path a text and payload an object"
         )
+    if not isinstance(reasoning, str) or not 0 < len(reasoning.strip()) <= LONGEST_REASONING:
+        raise EditRefusedError(f"reasoning should be a text of 1 to {LONGEST_REASONING} characters")
     target = VaultPath.parse(path)
     if not run.sees(target):
         raise NotFoundError(f"{printable(target)} is not among the files that you were given")

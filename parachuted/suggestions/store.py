@@ -15,7 +15,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -47,7 +47,6 @@ from parachuted.suggestions.suggestion import (
     write_file,
 )
 from parachuted.vault import Author, Requester, Store, VaultPath, diff_of, is_utf8, printable
-from parachuted.vault.root import FileContent
 
 log = logging.getLogger(__name__)
 
@@ -132,18 +131,9 @@ class SuggestionRecord:
             raise EditRefusedError(f"the suggestion {one.id} {was}, by {one.resolved_by}")
 
     def to_json(self) -> dict[str, object]:
-        preview = self.preview
-        return {
-            "document": to_document(self.suggestion),
-            "paper": self.file,
-            "body": self.body,
-            "applying": self.applying,
-            "diff": preview.diff,
-            "text": preview.text,
-            "words": preview.words,
-            "after": [list(text) for text in preview.after],
-            "private": preview.is_private,
-        }
+        row = asdict(self.preview) | {"body": self.body, "applying": self.applying}
+        row["private"] = row.pop("is_private")
+        return row | {"document": to_document(self.suggestion), "paper": self.file}
 
 
 def record_of(suggestion: Suggestion, file: str, preview: SuggestionPreview) -> SuggestionRecord:
@@ -153,17 +143,16 @@ def record_of(suggestion: Suggestion, file: str, preview: SuggestionPreview) -> 
 
 def record_from(row: Mapping[str, Any]) -> SuggestionRecord:
     """Raises ValueError, KeyError or TypeError for what is no record."""
-    preview = SuggestionPreview(
-        diff=row["diff"],
-        text=row["text"],
-        words=row["words"],
-        after=tuple((str(title), str(text)) for title, text in row["after"]),
-        is_private=bool(row.get("private")),
-    )
     return SuggestionRecord(
         suggestion=from_document(row["document"]),
         file=row["paper"],
-        preview=preview,
+        preview=SuggestionPreview(
+            diff=row["diff"],
+            text=row["text"],
+            words=row["words"],
+            after=tuple((str(title), str(text)) for title, text in row["after"]),
+            is_private=bool(row.get("private")),
+        ),
         body=row["body"],
         applying=row["applying"],
     )
@@ -189,15 +178,12 @@ class Sealer:
 
     def _known_key(self) -> bytes:
         if self._key is None:
+            file = self._home / KEY_FILE
             try:
-                with (
-                    storage_errors(f"{KEY_FILE} cannot be read or kept"),
-                    locked(self._home, _LOCK),
-                ):
-                    text = read_private(self._home / KEY_FILE, _LARGEST_KEY, is_secret=True)
-                    if text is None:
+                with storage_errors(f"{KEY_FILE} cannot be used"), locked(self._home, _LOCK):
+                    if (text := read_private(file, _LARGEST_KEY, is_secret=True)) is None:
                         text = secrets.token_hex(_BYTES)
-                        replace_private(self._home / KEY_FILE, text.encode())
+                        replace_private(file, text.encode())
             except UntrustedFileError as error:
                 raise StorageFailedError(f"suggestions cannot be sealed: {error}") from error
             if _KEY.fullmatch(text.strip()) is None:
@@ -209,15 +195,15 @@ class Sealer:
 
 
 class SuggestionStore:
+    """All records in memory, as the state has them, and their files in the vault."""
+
     def __init__(
         self,
-        *,
         store: Store,
         state: StateStore,
         sealer: Sealer,
-        size: Callable[[VaultPath], int],
     ) -> None:
-        self._store, self._sealer, self._size = store, sealer, size
+        self._store, self._sealer = store, sealer
         self._table, self._over = state.table("suggestions"), state.table("suggestions_over")
         self._lock = threading.Lock()
         self._records: dict[str, SuggestionRecord] = {}
@@ -268,7 +254,7 @@ class SuggestionStore:
         than that). One that no longer says what was `seen` stays. Others' edits are kept in the
         history.
         """
-        path, suggestion = VaultPath(record.file), record.suggestion
+        suggestion = record.suggestion
         is_private = (
             record.preview.is_private
             or holds_private(*texts_of(suggestion))
@@ -276,25 +262,41 @@ class SuggestionStore:
         )
         seal = self._sealer.seal(suggestion, normal(record.body))
         data = write_file(suggestion, record.body, seal, is_private=is_private)
+
+        def text(present: bytes | None) -> bytes | None:
+            if present is None:
+                return data if suggestion.is_pending else None
+            is_free = not only_new and (seen is None or read_file(present) == seen)
+            return data if is_free and present != data else None
+
         author = Author(by=WRITER, causes=suggestion.causes, requester=requester)
+        self._write(VaultPath(record.file), author, text)
+
+    def write_notice(self, path: VaultPath, words: str) -> None:
+        """Words for a person into a file that is no suggestion's."""
+
+        def text(present: bytes | None) -> bytes | None:
+            return None if present is None else with_words(present, words)
+
+        self._write(path, Author(by=WRITER), text)
+
+    def _write(
+        self, path: VaultPath, author: Author, text: Callable[[bytes | None], bytes | None]
+    ) -> None:
+        """Write what `text` makes of what is there (None: it stays), also while others write."""
         for _ in range(_ATTEMPTS):
+            try:
+                present = self._store.read(path, keep=True)
+            except NotFoundError:
+                present = None
+            if (data := text(None if present is None else present.data)) is None:
+                return
             with suppress(ConflictError):
-                present = self._present(path)
-                if present is None and suggestion.is_pending:
+                if present is None:
                     self._store.create(path, data, author)
-                elif present is not None and not only_new and self._may_follow(present, data, seen):
+                else:
                     self._store.replace(path, data, author, base=present.digest)
                 return
-
-    @staticmethod
-    def _may_follow(present: FileContent, data: bytes, seen: SuggestionFile | None) -> bool:
-        return present.data != data and (seen is None or read_file(present.data) == seen)
-
-    def _present(self, path: VaultPath) -> FileContent | None:
-        try:
-            return self._store.read(path, keep=True)
-        except NotFoundError:
-            return None
 
     def say(
         self, record: SuggestionRecord, words: str, seen: SuggestionFile | None = None
@@ -305,14 +307,6 @@ class SuggestionStore:
         self.keep(said)
         self.put_up(said, seen=seen)
         return said
-
-    def write_notice(self, path: VaultPath, words: str) -> None:
-        for _ in range(_ATTEMPTS):
-            with suppress(ConflictError):
-                present = self._store.read(path, keep=True)
-                data = with_words(present.data, words)
-                self._store.replace(path, data, Author(by=WRITER), base=present.digest)
-                return
 
     def at(self, path: str) -> SuggestionRecord | None:
         return next((record for record in self.all() if record.file == path), None)
@@ -327,7 +321,7 @@ class SuggestionStore:
     def read(self, path: VaultPath) -> SuggestionFile | None:
         """What the file says; None: there is none, or none that is read."""
         try:
-            if self._store.resolve(path) != path or self._size(path) > _LARGEST_FILE:
+            if self._store.resolve(path) != path or self._store.root.size(path) > _LARGEST_FILE:
                 return None
             data = self._store.read(path).data
         except ParachuteError:

@@ -16,8 +16,13 @@ from typing import TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from parachuted.access.strangers import Strangers, says_stranger
-from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
-from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError
+from parachuted.audit.chain import AuditEvent, AuditRecorder, NullAuditRecorder
+from parachuted.errors import (
+    ActRefusedError,
+    EditRefusedError,
+    ParachuteError,
+    StorageFailedError,
+)
 from parachuted.events import Bus
 from parachuted.state import StateStore
 from parachuted.suggestions.applying import (
@@ -27,7 +32,6 @@ from parachuted.suggestions.applying import (
     needs_no_asking,
 )
 from parachuted.suggestions.payload import batch_of, changes_watch, check_payload, suggestion_of
-from parachuted.suggestions.reports import SuggestionReports
 from parachuted.suggestions.store import (
     Sealer,
     SuggestionRecord,
@@ -82,13 +86,9 @@ class Suggestions:
         """
         self._vault = vault
         self._strangers, self._auto_approve_rate = strangers or Strangers(), auto_approve_rate
-        self.store = SuggestionStore(
-            store=vault, state=state, sealer=Sealer(home), size=vault.root.size
-        )
+        self._bus, self._audit = bus, audit or NullAuditRecorder()
+        self.store = SuggestionStore(vault, state, Sealer(home))
         self._resolver = SuggestionResolver(vault, self.store)
-        self._reports = SuggestionReports(
-            bus, audit or NullAuditRecorder(), vault.clock, self.paths_of
-        )
         self._hands = WeakValueDictionary[str, asyncio.Lock]()
         self._filing = asyncio.Lock()
 
@@ -191,7 +191,7 @@ class Suggestions:
         self._refuse_flood(made)
 
         def file() -> tuple[SuggestionRecord, _Plan]:
-            self._reports.refuse_unaudited()
+            self._refuse_unaudited()
             record, planned = plan()
             self.store.keep(record)
             try:
@@ -202,7 +202,7 @@ class Suggestions:
                 raise
             return record, planned
 
-        filed = await self._whole(file, lambda filed: self._reports.created(filed[0].suggestion))
+        filed = await self._whole(file, lambda filed: self._report_filed(filed[0].suggestion))
         await self._vault.notice([filed[0].file])
         return filed
 
@@ -282,11 +282,12 @@ class Suggestions:
     async def _close(
         self, name: str, status: Status, by: str, says: str, requester: Requester | None = None
     ) -> Suggestion:
-        return await self._resolved(
-            name,
-            lambda record: self._resolver.close(record, status, by, says, requester),
-            requester,
-        )
+        def close(record: SuggestionRecord) -> SuggestionRecord:
+            return self._resolver.save(
+                record.over(status, by, says, self._vault.clock()), requester
+            )
+
+        return await self._resolved(name, close, requester)
 
     async def changes_watch(self, name: str) -> bool:
         planned = await asyncio.to_thread(self._resolver.applier.plan, self.get(name))
@@ -365,14 +366,10 @@ class Suggestions:
                     await self._settled(record.suggestion.id)
 
     async def _settled(self, name: str) -> SuggestionRecord:
-        def report(record: SuggestionRecord) -> None:
-            if not record.suggestion.is_pending:
-                self._reports.resolved(record.suggestion, None)
-
         record = self.record(name)
         if record.applying is None:
             return record
-        return await self._whole(partial(self._resolver.settle, record), report)
+        return await self._whole(partial(self._resolver.settle, record), self._report)
 
     def _same_pending(self, made: Suggestion) -> Suggestion | None:
         def key(of: Suggestion) -> tuple[str, str, str, str]:
@@ -400,10 +397,10 @@ class Suggestions:
         async with self._hand(name):
             record = await self._settled(name)  # where the disk refused it at the start
             record.check("rejected")  # which any that waits may be
-            self._reports.refuse_unaudited()
+            self._refuse_unaudited()
             resolved = await self._whole(
                 lambda: act(record),
-                lambda record: self._reports.resolved(record.suggestion, requester),
+                lambda record: self._report(record, requester),
             )
         written = [resolved.suggestion.path] if resolved.suggestion.applied_run is not None else []
         await self._vault.notice([*written, resolved.file])
@@ -423,3 +420,59 @@ class Suggestions:
             raise
         then(result)
         return result
+
+    def _refuse_unaudited(self) -> None:
+        if self._audit.refusal is not None:
+            raise StorageFailedError(self._audit.refusal)
+
+    def _report_filed(self, suggestion: Suggestion) -> None:
+        self._record(suggestion, "created", Requester("agent", suggestion.source_agent))
+        self._bus.publish("suggestion.created", **_fields(suggestion))
+
+    def _report(self, record: SuggestionRecord, requester: Requester | None = None) -> None:
+        """That it was resolved; `requester`: by whom, where that is more than a name."""
+        suggestion = record.suggestion
+        if suggestion.is_pending:
+            return
+        by, status = str(suggestion.resolved_by), suggestion.status
+        source = requester or Requester("person" if by == USER else "daemon", by)
+        self._record(suggestion, status, source)
+        self._bus.publish(
+            "suggestion.resolved",
+            **_fields(suggestion),
+            status=status,
+            resolved_by=by,
+            applied_run=suggestion.applied_run,
+        )
+
+    def _record(self, suggestion: Suggestion, what: str, source: Requester) -> None:
+        self._audit.record(
+            AuditEvent(
+                timestamp=self._vault.clock(),
+                event_type="suggestion",
+                source_type=source.source_type,
+                source_id=source.source_id,
+                target_module=suggestion.target_module,
+                target_endpoint=f"suggestions.{what}",
+                para_ids_involved=[suggestion.target_id] if suggestion.target_id else [],
+                request_id=source.request_id or None,
+                paths=[printable(path) for path in self.paths_of(suggestion)],
+                names=[f"id={suggestion.id}"],
+                causes=suggestion.causes,
+                run=suggestion.applied_run or suggestion.run,
+                details={
+                    "id": suggestion.id,
+                    "action": suggestion.action,
+                    "agent": suggestion.source_agent,
+                },
+            )
+        )
+
+
+def _fields(suggestion: Suggestion) -> dict[str, object]:
+    names = ("id", "action", "target_module", "source_agent", "run")
+    return {
+        "path": printable(suggestion.path),
+        "causes": list(suggestion.causes),
+        **{name: getattr(suggestion, name) for name in names},
+    }

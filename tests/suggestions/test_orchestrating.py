@@ -7,7 +7,7 @@ import pytest
 from parachuted.access.grant import Grant, grant_of
 from parachuted.access.strangers import Taint
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
+from parachuted.suggestions.orchestrating import Orchestrator
 from tests.suggestions.suggestion_rig import SuggestionRig
 
 
@@ -20,7 +20,8 @@ def chief(
     taint=None,
 ):
     marks = taint if taint is not None else Taint()
-    run = OrchestratorScope(
+    return Orchestrator(
+        suggestion_rig.suggestions,
         grant=Grant(
             agent="chief",
             reads=grant_of([reads]),
@@ -32,7 +33,6 @@ def chief(
         causes=("c-9",),
         taint=marks,
     )
-    return Orchestrator(suggestion_rig.suggestions, run)
 
 
 async def three(suggestion_rig: SuggestionRig):
