@@ -1,7 +1,12 @@
 """Config: the settings, read once at the top; parts of the daemon receive plain values."""
 
-from parachuted.config.listing import ListedSetting, SettingsListing
-from parachuted.config.load import home_folder, load_settings, set_setting
+from parachuted.config.load import (
+    ListedSetting,
+    SettingsListing,
+    home_folder,
+    load_settings,
+    set_setting,
+)
 from parachuted.config.settings import (
     Settings,
     describe_settings,

@@ -1,17 +1,23 @@
-"""Load: settings from config.yaml, the environment and the command line, where later ones win. All
-is read as text, so YAML's own ideas of `10:30`, `no` and `010` never arise.
+"""Load: settings from config.yaml, the environment and the command line, where later ones win, and
+where each comes from. All is read as text, so YAML's ideas of `10:30`, `no` and `010` never arise.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.config.settings import Settings, describe_settings, is_loopback, is_open_to_others
+from parachuted.config.settings import (
+    Settings,
+    describe_settings,
+    is_loopback,
+    is_open_to_others,
+    setting_text,
+)
 from parachuted.errors import ConfigError
 from parachuted.home_files import (
     Changes,
@@ -51,10 +57,8 @@ def set_entry(text: str, key: str, value: str) -> str:
     root = _read(text)
     section, _, name = key.rpartition(".")
     is_dotted = root is not None and key in root.children
-    in_section = section and not is_dotted
-    changes: Changes = (
-        {(section,): {name: value or None}} if in_section else {(): {key: value or None}}
-    )
+    place, name = ((section,), name) if section and not is_dotted else ((), key)
+    changes: Changes = {place: {name: value or None}}
     try:
         return edit_document(text, changes, limit=_LIMIT)
     except YamlRejectedError as error:
@@ -109,16 +113,116 @@ _SECTIONS = {key.rpartition(".")[0] for key in _KEYS}
 _ADAPTER = TypeAdapter(Settings)
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    texts: dict[str, str] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
-    mistakes: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+class _Reading:
+    """What each source says, a later one over an earlier, and what is wrong with it."""
 
-    def take(self, key: str, text: str, place: str, env: Mapping[str, str]) -> None:
-        self.texts[key] = absolute(text, env) if key == "vault" else text
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self.texts: dict[str, str] = {}
+        self.places: dict[str, str] = {}
+        self.mistakes: list[str] = []
+        self.notes: list[str] = []
+
+    def take(self, key: str, text: str, place: str) -> None:
+        self.texts[key] = absolute(text, self._env) if key == "vault" else text
         self.places[key] = place
+        if why := _why_wrong(key, self.texts[key]):
+            self.mistakes.append(f"{place}: {why}")
+
+    def take_file(self, home: Path) -> None:
+        try:
+            self.take_entries(read_entries(read_file(home)))
+        except ConfigError as error:
+            self.mistakes += error.problems
+
+    def take_entries(
+        self, entries: Sequence[tuple[str, YamlNode]], new_key: str | None = None
+    ) -> None:
+        """`new_key` is not in the file yet, so its line is not named."""
+        lines: dict[str, int] = {}
+        for key, node in entries:
+            place = "the new value" if key == new_key else f"{NAME} line {node.line}"
+            if key in lines:
+                also = f"is there a second time; line {lines[key]} has it too"
+                self.mistakes.append(f"{place}: {key} {also}")
+            elif key in _KEYS:
+                self._take_node(key, node, place)
+            elif key in _OLDER:
+                self._take_older(key, node, place, present=dict(entries))
+            elif not node.is_nothing or key not in _SECTIONS:
+                self.mistakes.append(f"{place}: {_unknown(key, _KEYS)}")
+            lines.setdefault(key, node.line)
+
+    def _take_node(self, key: str, node: YamlNode, place: str) -> None:
+        if node.items is not None:
+            self.mistakes.append(f"{place}: {key} should be one value, not a list")
+        elif node.text is not None and key == "vault" and not node.text.startswith(("/", "~/")):
+            self.mistakes.append(f"{place}: vault should begin with / or ~/, not {node.text!r}")
+        elif node.text is not None:
+            self.take(key, node.text, place)
+
+    def _take_older(
+        self, key: str, node: YamlNode, place: str, *, present: Collection[str]
+    ) -> None:
+        newer = _OLDER[key]
+        if newer is None or newer in present:
+            beside = f"beside {newer}" if newer else "any more"
+            self.notes.append(f"{place}: {key} means nothing {beside}, and is ignored")
+        elif key != "debug":
+            self.notes.append(f"{place}: {key} is called {newer} now")
+            self._take_node(newer, node, place)
+        elif str(node.text).lower() in _TRUE:
+            self.notes.append(f"{place}: debug is called log_level: debug now")
+            self.take(newer, "debug", place)
+        elif str(node.text).lower() not in _FALSE:
+            self.mistakes.append(f"{place}: debug should be true or false, not {node.text!r}")
+
+    def take_variables(self) -> None:
+        for name in sorted(self._env):
+            if name not in _VARIABLES:
+                if name.startswith(_PREFIX) and name not in _NOT_SETTINGS:
+                    self.mistakes.append(_unknown(name, list(_VARIABLES)))
+            elif self._env[name]:
+                self.take(_VARIABLES[name], self._env[name], name)
+
+    def take_flags(self, flags: Mapping[str, object]) -> None:
+        for key, value in flags.items():
+            place = f"--{key.replace('.', '-').replace('_', '-')}"
+            if key not in _KEYS:
+                self.mistakes.append(f"{place}: {_unknown(key, _KEYS)}")
+            elif value is not None:
+                self.take(key, str(value), place)
+
+    def take_foreign_variables(self) -> None:
+        """What other programs' variables say of what nothing of ours has said."""
+        for name, key in _FOREIGN.items():
+            text = self._env.get(name, "")
+            is_default = key == "agent.base_url" and text.rstrip("/") == _ANTHROPIC
+            if not text or key in self.texts or is_default:
+                continue
+            if why := _why_wrong(key, text):
+                self.notes.append(f"{name}: {why}, and is ignored")
+                continue
+            self.take(key, text, name)
+            if key != "agent.base_url":
+                self.notes.append(
+                    f"{name} is taken for the setting {key}; {_PREFIX}{key.upper()} says the same "
+                    "to this program alone"
+                )
+
+    def settings(self, home: Path) -> Settings:
+        """Raises ConfigError with all mistakes."""
+        if "vault" not in self.texts:
+            self.take("vault", str(Settings().vault), _BY_DEFAULT)
+        if self.mistakes:
+            raise ConfigError(self.mistakes)
+        settings = _ADAPTER.validate_strings(_nested(self.texts))
+        if mistakes := [
+            f"{self.places.get(key) or self.places[other]}: {key} {why}"
+            for key, other, why in _contradictions(settings, home)
+        ]:
+            raise ConfigError(mistakes)
+        return replace(settings, notes=tuple(self.notes))
 
 
 def home_folder(env: Mapping[str, str]) -> Path:
@@ -130,16 +234,16 @@ def load_settings(home: Path, env: Mapping[str, str], flags: Mapping[str, object
     ANTHROPIC_BASE_URL, VAULT_PATH and PORT. Empty variables and flags that are None do not count.
     Raises ConfigError with all mistakes.
     """
-    return _settings(home, _layers(home, env, flags))
+    return _read_all(home, env, flags).settings(home)
 
 
-def setting_places(
-    home: Path, env: Mapping[str, str], flags: Mapping[str, object]
-) -> dict[str, str]:
-    """Where each setting that is not a default comes from: a line, a variable or an option."""
-    layers = _layers(home, env, flags)
-    places = {key: place for layer in layers for key, place in layer.places.items()}
-    return {key: place for key, place in places.items() if place != _BY_DEFAULT}
+def _read_all(home: Path, env: Mapping[str, str], flags: Mapping[str, object]) -> _Reading:
+    reading = _Reading(env)
+    reading.take_file(home)
+    reading.take_variables()
+    reading.take_flags(flags)
+    reading.take_foreign_variables()
+    return reading
 
 
 def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
@@ -152,9 +256,10 @@ def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
 
     def edited(before: str | None) -> str:
         text = set_entry(before or "", dotted_key, text_value)
-        entries = _from_entries(read_entries(text), {}, new_key=dotted_key)
+        reading = _Reading({})
+        reading.take_entries(read_entries(text), new_key=dotted_key)
         try:
-            found.append(_settings(home, [_from_defaults({}), entries]))
+            found.append(reading.settings(home))
         except ConfigError as error:
             raise ConfigError([*error.problems, f"{NAME} was not changed"]) from error
         return text
@@ -166,74 +271,31 @@ def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
     return found[0]
 
 
-def _layers(home: Path, env: Mapping[str, str], flags: Mapping[str, object]) -> list[_Layer]:
-    layers = [_from_file(home, env), _from_variables(env), _from_flags(flags, env)]
-    taken = {key for layer in layers for key in layer.texts}
-    return [_from_defaults(env), _from_foreign_variables(env, taken), *layers]
-
-
-def _settings(home: Path, layers: Sequence[_Layer]) -> Settings:
-    mistakes = [mistake for layer in layers for mistake in (*layer.mistakes, *_invalid(layer))]
-    if mistakes:
-        raise ConfigError(mistakes)
-    texts = {key: text for layer in layers for key, text in layer.texts.items()}
-    settings = _ADAPTER.validate_strings(_nested(texts))
-    places = {key: place for layer in layers for key, place in layer.places.items()}
-    if mistakes := [
-        f"{places.get(key) or places[other]}: {key} {why}"
-        for key, other, why in _contradictions(settings, home)
-    ]:
-        raise ConfigError(mistakes)
-    return replace(settings, notes=tuple(note for layer in layers for note in layer.notes))
-
-
 def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, str]]:
-    if settings.bubble.max_wait_s < settings.bubble.quiet_s:
-        yield (
-            "bubble.max_wait_s",
-            "bubble.quiet_s",
-            f"should be at least bubble.quiet_s, which is {settings.bubble.quiet_s:g}",
-        )
+    """A key, another that may say where the trouble comes from, and what is wrong."""
+    quiet_s = settings.bubble.quiet_s
+    if settings.bubble.max_wait_s < quiet_s:
+        why = f"should be at least bubble.quiet_s, which is {quiet_s:g}"
+        yield "bubble.max_wait_s", "bubble.quiet_s", why
     if settings.auth_mode == "disabled" and is_open_to_others(settings):
-        yield (
-            "auth_mode",
-            "host",
-            (
-                f"may not be disabled while {_opening(settings)}, where others could connect; "
-                "remote asks them for keys"
-            ),
-        )
-    if is_in(real_path(home), real_path(settings.vault)):
-        yield (
-            "vault",
-            "vault",
-            (
-                f"may not hold the folder of settings and keys, {home}: agents and sync reach "
-                "what is in a vault"
-            ),
-        )
+        is_host = not is_loopback(settings.host)
+        opening = f"host is {settings.host}" if is_host else f"tls.host is {settings.tls.host}"
+        why = f"may not be disabled while {opening}, where others could connect"
+        yield "auth_mode", "host", f"{why}; remote asks them for keys"
+    if is_in(home.resolve(), settings.vault.resolve()):
+        why = f"may not hold the folder of settings and keys, {home}"
+        yield "vault", "vault", f"{why}: agents and sync reach what is in a vault"
 
 
-def _opening(settings: Settings) -> str:
-    if not is_loopback(settings.host):
-        return f"host is {settings.host}"
-    return f"tls.host is {settings.tls.host}"
-
-
-def _invalid(layer: _Layer) -> Iterator[str]:
+def _why_wrong(key: str, text: str) -> str | None:
     try:
-        _ADAPTER.validate_strings(_nested(layer.texts))
+        _ADAPTER.validate_strings(_nested({key: text}))
     except ValidationError as error:
-        for mistake in error.errors(include_url=False, include_context=False):
-            key = ".".join(map(str, mistake["loc"]))
-            why = (
-                mistake["msg"]
-                .removeprefix("Value error, ")
-                .removeprefix("Input ")
-                .removeprefix("String ")
-                .partition(", unable")[0]
-            )
-            yield f"{layer.places[key]}: {key} {why}, not {layer.texts[key][:80]!r}"
+        why = error.errors(include_url=False, include_context=False)[0]["msg"]
+        for beginning in ("Value error, ", "Input ", "String "):
+            why = why.removeprefix(beginning)
+        return f"{key} {why.partition(', unable')[0]}, not {text[:80]!r}"
+    return None
 
 
 def _nested(texts: Mapping[str, str]) -> dict[str, object]:
@@ -243,120 +305,6 @@ def _nested(texts: Mapping[str, str]) -> dict[str, object]:
         holder = tree.setdefault(section, {}) if section else tree
         holder[name] = text  # type: ignore[index]  # one level of sections
     return tree
-
-
-def _from_defaults(env: Mapping[str, str]) -> _Layer:
-    layer = _Layer()
-    layer.take("vault", str(Settings().vault), _BY_DEFAULT, env)
-    return layer
-
-
-def _from_file(home: Path, env: Mapping[str, str]) -> _Layer:
-    try:
-        return _from_entries(read_entries(read_file(home)), env)
-    except ConfigError as error:
-        return _Layer(mistakes=error.problems)
-
-
-def _from_entries(
-    entries: Sequence[tuple[str, YamlNode]], env: Mapping[str, str], *, new_key: str | None = None
-) -> _Layer:
-    """`new_key` is not in the file yet, so its line is not named."""
-    layer = _Layer()
-    lines: dict[str, int] = {}
-    for key, node in entries:
-        place = "the new value" if key == new_key else f"{NAME} line {node.line}"
-        if key in lines:
-            layer.mistakes.append(
-                f"{place}: {key} is there a second time; line {lines[key]} has it too"
-            )
-        elif key in _KEYS:
-            _take_entry(layer, key, node, place, env)
-        elif key in _OLDER:
-            _take_older(layer, key, node, place, env, present=dict(entries))
-        elif not node.is_nothing or key not in _SECTIONS:
-            layer.mistakes.append(f"{place}: {_unknown(key, _KEYS)}")
-        lines.setdefault(key, node.line)
-    return layer
-
-
-def _take_entry(
-    layer: _Layer, key: str, node: YamlNode, place: str, env: Mapping[str, str]
-) -> None:
-    if node.items is not None:
-        layer.mistakes.append(f"{place}: {key} should be one value, not a list")
-    elif node.text is not None and key == "vault" and not node.text.startswith(("/", "~/")):
-        layer.mistakes.append(f"{place}: vault should begin with / or ~/, not {node.text!r}")
-    elif node.text is not None:
-        layer.take(key, node.text, place, env)
-
-
-def _take_older(
-    layer: _Layer,
-    key: str,
-    node: YamlNode,
-    place: str,
-    env: Mapping[str, str],
-    *,
-    present: Collection[str],
-) -> None:
-    newer = _OLDER[key]
-    if newer is None or newer in present:
-        layer.notes.append(
-            f"{place}: {key} means nothing{f' beside {newer}' if newer else ' any more'}, "
-            "and is ignored"
-        )
-    elif key != "debug":
-        layer.notes.append(f"{place}: {key} is called {newer} now")
-        _take_entry(layer, newer, node, place, env)
-    elif str(node.text).lower() in _TRUE:
-        layer.notes.append(f"{place}: debug is called log_level: debug now")
-        layer.take(newer, "debug", place, env)
-    elif str(node.text).lower() not in _FALSE:
-        layer.mistakes.append(f"{place}: debug should be true or false, not {node.text!r}")
-
-
-def _from_foreign_variables(env: Mapping[str, str], taken: Collection[str]) -> _Layer:
-    layer = _Layer()
-    for name, key in _FOREIGN.items():
-        text = env.get(name, "")
-        if not text or key in taken or (key == "agent.base_url" and text.rstrip("/") == _ANTHROPIC):
-            continue
-        tried = _Layer()
-        tried.take(key, text, name, env)
-        if mistakes := list(_invalid(tried)):
-            layer.notes.append(f"{mistakes[0]}, and is ignored")
-            continue
-        layer.take(key, text, name, env)
-        if key != "agent.base_url":
-            layer.notes.append(
-                f"{name} is taken for the setting {key}; {_PREFIX}{key.upper()} says the same to "
-                "this program alone"
-            )
-    return layer
-
-
-def _from_variables(env: Mapping[str, str]) -> _Layer:
-    layer = _Layer()
-    for name in sorted(
-        name for name in env if name.startswith(_PREFIX) and name not in _NOT_SETTINGS
-    ):
-        if name not in _VARIABLES:
-            layer.mistakes.append(_unknown(name, list(_VARIABLES)))
-        elif env[name]:
-            layer.take(_VARIABLES[name], env[name], name, env)
-    return layer
-
-
-def _from_flags(flags: Mapping[str, object], env: Mapping[str, str]) -> _Layer:
-    layer = _Layer()
-    for key, value in flags.items():
-        place = f"--{key.replace('.', '-').replace('_', '-')}"
-        if key not in _KEYS:
-            layer.mistakes.append(f"{place}: {_unknown(key, _KEYS)}")
-        elif value is not None:
-            layer.take(key, str(value), place, env)
-    return layer
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
@@ -369,3 +317,50 @@ def _unknown(name: str, known: Sequence[str]) -> str:
         f"{name} is not a setting; "
         f"{f'did you mean {spellings[near[0]]}?' if near else '`parachute config` lists them'}"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSetting:
+    """`value` is what the daemon runs with, `next` what its next start will take. `source`: the
+    line of config.yaml, the variable or the option that says so; None: the default. `editable`: no
+    variable or option goes before config.yaml.
+    """
+
+    key: str
+    kind: str
+    default: str
+    means: str
+    value: str
+    next: str
+    source: str | None
+    editable: bool
+
+
+class SettingsListing:
+    """The settings of one daemon. Calls read or write the disk, a few milliseconds at most."""
+
+    def __init__(
+        self, running: Settings, home: Path, env: Mapping[str, str], flags: Mapping[str, object]
+    ) -> None:
+        """`flags` are what its next start is given beside the file and the variables."""
+        self._running, self._home, self._env = running, home, env
+        self._flags = {key: value for key, value in flags.items() if key in _KEYS}
+
+    def all(self) -> list[ListedSetting]:
+        """Every setting, in order. Raises ConfigError where the next start would refuse them."""
+        reading = _read_all(self._home, self._env, self._flags)
+        coming, places = reading.settings(self._home), reading.places
+        return [
+            ListedSetting(
+                **setting._asdict(),
+                value=setting_text(self._running, setting.key),
+                next=setting_text(coming, setting.key),
+                source=None if (place := places.get(setting.key)) == _BY_DEFAULT else place,
+                editable=place is None or place.startswith((NAME, _BY_DEFAULT)),
+            )
+            for setting in describe_settings()
+        ]
+
+    def set(self, key: str, value: str) -> None:
+        """Write it for the next start; empty: the default. ConfigError, StorageFailedError."""
+        set_setting(self._home, key, value)

@@ -59,19 +59,6 @@ def _patterns(text: str) -> str:
     return text
 
 
-def _outside_folders(text: str) -> str:
-    for folder in listed(text):
-        names = folder.removesuffix("/").split("/")
-        if (
-            "\0" in folder
-            or names[0] not in {"", "~"}
-            or not names[1:]
-            or not {"", ".", ".."}.isdisjoint(names[1:])
-        ):
-            raise ValueError("should be folders such as ~/Projects/garden, with commas between")
-    return text
-
-
 def paired(text: str) -> dict[str, str]:
     pairs = (part.partition("=") for part in listed(text))
     return {name.strip(): value.strip() for name, _equals, value in pairs}
@@ -89,6 +76,7 @@ def _folder(path: str | Path) -> Path:
 _LOGIN = re.compile(r"(://)[^/\s@]+@")
 _PAIR = r"[A-Za-z][A-Za-z0-9_]{0,63} *= *[a-z][a-z0-9-]{0,63}"
 _HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?|[0-9A-Fa-f:]{2,39}"
+_FOLDER = r"~?(/(?!\.{1,2}(/|$))[^/\0]+)+/?"
 _ORIGIN = r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(:[0-9]{1,5})?"
 _Text = Annotated[str, Field(min_length=1, max_length=1_000)]
 _Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -119,8 +107,10 @@ _Providers = Annotated[
     _Listing, _each(_PAIR, "pairs such as BrainInterface=brain, with commas between them")
 ]
 _Url = Annotated[str, AfterValidator(_web_address)]
-_Folders = Annotated[str, Field(max_length=10_000), AfterValidator(_outside_folders)]
-_Patterns = Annotated[str, Field(max_length=10_000), AfterValidator(_patterns)]
+_Folders = Annotated[
+    _Listing, _each(_FOLDER, "folders such as ~/Projects/garden, with commas between")
+]
+_Patterns = Annotated[_Listing, AfterValidator(_patterns)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

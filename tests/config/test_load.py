@@ -109,12 +109,12 @@ def test_all_mistakes_are_reported_at_once_with_their_places(home):
         {"PARACHUTE_PROT": "1", "PARACHUTE_AGENT_CONCURRENCY": "1.5"},
         {"agent.backend": "gpt", "frob": 1},
     ) == [
+        "config.yaml line 1: port should be a valid integer, not 'abc'",
         "config.yaml line 2: vault should begin with / or ~/, not 'notes'",
         "config.yaml line 4: agent.modle is not a setting; did you mean agent.model?",
         "config.yaml line 5: agent.backend should be one value, not a list",
         "config.yaml line 6: port is there a second time; line 1 has it too",
         "config.yaml line 7: bubble has settings of its own, such as bubble.quiet_s, and no value",
-        "config.yaml line 1: port should be a valid integer, not 'abc'",
         "PARACHUTE_PROT is not a setting; did you mean PARACHUTE_PORT?",
         "PARACHUTE_AGENT_CONCURRENCY: agent.concurrency should be a valid integer, not '1.5'",
         "--frob: frob is not a setting; `parachute config` lists them",
