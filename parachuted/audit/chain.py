@@ -59,10 +59,9 @@ def _clean(window: str, most: int, *, is_cut: bool) -> str:
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code in _BYTE:
-        return f"\\x{code - 0xDC00:02x}"
-    if code <= 0xFF:  # noqa: PLR2004
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
+        code -= _BYTE.start - 0x80
+    kind = "x02" if code <= 0xFF else "u04" if code <= 0xFFFF else "U08"  # noqa: PLR2004
+    return f"\\{kind[0]}{code:{kind[1:]}x}"
 
 
 EventType: TypeAlias = Literal[

@@ -106,10 +106,9 @@ def draw(graph: AuditGraph, span: str) -> list[str]:
     lines = [f"{title}: {events}{f', {failed} failed' if failed else ''}", ""]
     wide = max(len(module) for edges in graph.edges.values() for module in edges)
     most = max(edge.count for edge in every)
-    for source, edges in sorted(
-        graph.edges.items(), key=lambda item: -sum(edge.count for edge in item[1].values())
-    ):
-        lines += _source(source, edges, wide, most)
+    totals = {name: sum(edge.count for edge in of.values()) for name, of in graph.edges.items()}
+    for source in sorted(totals, key=lambda source: -totals[source]):
+        lines += _source(source, graph.edges[source], wide, most)
     lines += ["Recent:", *(f"  {_recent(entry)}" for entry in graph.recent)]
     return [*lines, "", "(only the latest events were counted)"] if graph.partial else lines
 

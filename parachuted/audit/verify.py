@@ -40,9 +40,8 @@ def verify(folder: AuditFolder, head: ChainHeadFile) -> ChainVerification:
     """Compare each line with its hash and the line before, and the end of the files with the
     recorded one. Blocks on the disk, also while the daemon goes on writing. OSError.
     """
-    before, days, lines = head.read(), folder.days(), 0
-    findings, notes, runs, removed = list[str](), list[str](), list[_Run](), 0
-    latest: dict[str, int] = {}
+    before, days, lines, removed, file = head.read(), folder.days(), 0, 0, ""
+    findings, notes, runs = list[str](), list[str](), list[_Run]()
     for where, raw in (line for day in days for line in _lines(folder, day)):
         lines += 1
         if (line := read_line(raw)) is None:
@@ -56,19 +55,17 @@ def verify(folder: AuditFolder, head: ChainHeadFile) -> ChainVerification:
         elif line.document.get("event_type") == "audit":
             notes.append(f"{where}: {line.document.get('error')}")
             removed = max(removed, _removed_by(line))
-        file = where.partition(":")[0]
-        if line.link.seq <= latest.get(file, 0):
-            findings.append(f"{where} (seq {line.link.seq}) is out of its order")
-        latest[file] = line.link.seq
-        if runs and (line.link.seq, line.prev) == (runs[-1].last.seq + 1, runs[-1].last.hash):
+        seq, known, file = line.link.seq, file, where.partition(":")[0]
+        if runs and (seq, line.prev) == (runs[-1].last.seq + 1, runs[-1].last.hash):
             runs[-1].last = line.link
-        else:
-            runs.append(_Run(where, line.link.seq, line.prev, line.link))
-    last = START
-    for run in sorted(runs, key=lambda run: run.first):
-        findings += _break_between(last, run, removed)
-        last = max(last, run.last)
-    findings += _break_at_end(last, before, head.read(), notes)
+            continue
+        if runs and file == known and seq <= runs[-1].last.seq:
+            findings.append(f"{where} (seq {seq}) is out of its order")
+        runs.append(_Run(where, seq, line.prev, line.link))
+    last = max((run.last for run in runs), default=START)
+    findings += [*_breaks(runs, removed), *_breaks_at_end(last, before, after := head.read())]
+    if before is None or after is None:
+        notes.append("the state folder does not say where the chain ends, so a cut is not found")
     if len(findings) > _MOST_FINDINGS:
         findings[_MOST_FINDINGS:] = [f"and {len(findings) - _MOST_FINDINGS} more"]
     return ChainVerification(
@@ -82,33 +79,34 @@ def verify(folder: AuditFolder, head: ChainHeadFile) -> ChainVerification:
     )
 
 
-def _break_between(at: ChainPosition, run: _Run, removed: int) -> Iterator[str]:
-    where = f"{run.where} (seq {run.first})"
-    if at == START and 1 < run.first <= removed + 1:
-        return  # older days are removed
-    if run.first <= at.seq:
-        yield f"{where} is there a second time"
-    elif run.first > at.seq + 1:
-        yield f"{where}: {_missing(at.seq + 1, run.first - 1)} before it"
-    elif run.prev != at.hash:
-        yield f"{where} does not follow the line before it"
+def _breaks(runs: list[_Run], removed: int) -> Iterator[str]:
+    at = START
+    for run in sorted(runs, key=lambda run: run.first):
+        where = f"{run.where} (seq {run.first})"
+        if at == START and 1 < run.first <= removed + 1:
+            pass  # older days are removed
+        elif run.first <= at.seq:
+            yield f"{where} is there a second time"
+        elif run.first > at.seq + 1:
+            yield f"{where}: {_missing(at.seq + 1, run.first - 1)} before it"
+        elif run.prev != at.hash:
+            yield f"{where} does not follow the line before it"
+        at = max(at, run.last)
 
 
-def _break_at_end(
-    last: ChainPosition, before: ChainHead | None, after: ChainHead | None, notes: list[str]
+def _breaks_at_end(
+    last: ChainPosition, before: ChainHead | None, after: ChainHead | None
 ) -> Iterator[str]:
     if before is None or after is None:
-        notes.append("the state folder does not say where the chain ends, so a cut is not found")
-    elif last.seq < before.sure.seq:
+        return
+    ends = (before.sure, after.sure, after.pending)
+    if last.seq < before.sure.seq:
         missing = _missing(last.seq + 1, before.sure.seq)
         yield f"the end: {missing}, which this machine knows were written"
     elif last.seq > after.pending.seq:
         added = f"seq {after.pending.seq + 1} to {last.seq}"
         yield f"the end: {added} were not written by this machine's daemon"
-    elif any(
-        last.seq == link.seq and last.hash != link.hash
-        for link in (before.sure, after.sure, after.pending)
-    ):
+    elif any(last.seq == end.seq and last.hash != end.hash for end in ends):
         yield f"the end: seq {last.seq} is not the line that this machine wrote"
 
 
