@@ -154,9 +154,13 @@ class ActFinisher:
         left: list[str] = []
         is_waiting = links_stay = False
         try:
+            if done and act.move is not None:
+                links_stay = self._follow(act, written, left)
+            elif done:
+                for step in waiting:
+                    with self._naming(step, left):
+                        written += self._written(step, act, may_remove=not left)
             if done:
-                do = self._write_all if act.move is None else self._follow
-                links_stay = do(act, waiting, written, left)
                 self._account(act.author.run)
         except StorageFailedError as error:
             is_waiting = True
@@ -177,17 +181,7 @@ class ActFinisher:
             is_waiting=is_waiting,
         )
 
-    def _write_all(
-        self, act: Act, waiting: Sequence[ActStep], written: list[VaultPath], left: list[str]
-    ) -> bool:
-        for step in waiting:
-            with self._naming(step, left):
-                written += self._written(step, act, may_remove=not left)
-        return False
-
-    def _follow(
-        self, act: Act, _waiting: Sequence[ActStep], written: list[VaultPath], left: list[str]
-    ) -> bool:
+    def _follow(self, act: Act, written: list[VaultPath], left: list[str]) -> bool:
         """Have links follow, as each note is now; whether some still have to."""
         move, root = act.steps[0], self._store.root
         source, target = VaultPath(str(move.source)), VaultPath(move.path)
@@ -220,11 +214,10 @@ class ActFinisher:
             left.append(f"{printable(step.path)}: {error.message.rstrip('.')}")
 
     def _written(self, step: ActStep, act: Act, *, may_remove: bool) -> Iterable[VaultPath]:
-        path = VaultPath(step.path)
         if step.after is None and not may_remove:
             raise ParachuteError("it stays, since what was to take its place is not whole")
         with self._store.root.straight():
-            written = self._write(path, step, act.author)
+            written = self._write(VaultPath(step.path), step, act.author)
         return [written.path] if written.changed else []
 
     def _write(self, path: VaultPath, step: ActStep, author: Author) -> WriteResult:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
-from parachuted.history.run_account import new_act
+from parachuted.history.run_account import Operation, new_act
 from parachuted.history.why import SHORT, HistoryQueries
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
@@ -75,28 +75,39 @@ class Restore:
         with both texts, and what `refuse` raises of a note's text.
         """
 
-        def versions() -> list[TextVersion]:
+        def find() -> tuple[str, str, datetime | None]:
             known = self._past.versions(path)
             hidden = [number for number, one in enumerate(known) if not sees(one.path)]
-            return known[hidden[-1] + 1 if hidden else 0 :]
-
-        async with self._turn:
-            known = await asyncio.to_thread(versions)
+            known = known[hidden[-1] + 1 if hidden else 0 :]
             if version is not None:
                 digest = _named(path, known, version)
                 what = f"in version {digest[:SHORT]}"
             else:
-                is_known = await asyncio.to_thread(self._history.run, str(run)) is not None
+                is_known = self._history.run(str(run)) is not None
                 digest = _around(path, known, str(run), after=after, is_known=is_known)
                 what = f"around {run}"
+            self._keep(path, digest)
+            if path.endswith(NOTE_SUFFIXES):
+                refuse(path, self._objects.get(digest) or b"", path)
+            # it was current until then, as the write says that replaced it
             last = max(number for number, one in enumerate(known) if one.digest == digest)
             stood = next((one.at for one in known[last + 1 :] if one.at is not None), None)
-            if stood is not None:  # until then it was current, as the write says that replaced it
+            return digest, what, stood
+
+        async with self._turn:
+            digest, what, stood = await asyncio.to_thread(find)
+            act = new_act(
+                RESTORE,
+                self._store.clock(),
+                watcher=printable(path),
+                reason=f"restored {printable(path)} as it was {what}",
+                carries=True,
+                requester=requester,
+            )
+            if stood is not None:
                 self._stood_at[digest] = stood
             try:
-                restored = await run_uninterrupted(
-                    self._put, path, digest, what, base, sees, refuse, requester
-                )
+                restored = await run_uninterrupted(self._put, path, digest, base, sees, act)
                 if restored.run is not None:
                     await self._store.notice([path])
             finally:
@@ -107,15 +118,10 @@ class Restore:
         self,
         path: VaultPath,
         digest: str,
-        what: str,
         base: str | None,
         sees: Callable[[str], bool],
-        refuse: RefuseText,
-        requester: Requester | None,
+        act: Operation,
     ) -> RestoreResult:
-        self._keep(path, digest)
-        if path.endswith(NOTE_SUFFIXES):
-            refuse(path, self._objects.get(digest) or b"", path)
         try:
             present: str | None = self._store.read(path, keep=True).digest
         except NotFoundError:
@@ -124,14 +130,6 @@ class Restore:
             return RestoreResult(
                 path=path, version=digest, before=present, after=present, merged=False, run=None
             )
-        act = new_act(
-            RESTORE,
-            self._store.clock(),
-            watcher=printable(path),
-            reason=f"restored {printable(path)} as it was {what}",
-            carries=True,
-            requester=requester,
-        )
         act.begin(self._store)
         try:
             written = self._written(path, digest, present, base, act.author, sees)
@@ -171,6 +169,7 @@ class Restore:
             return self._store.replace(path, data, author, base=base or present, sees=sees)
 
     def _keep(self, path: VaultPath, digest: str) -> None:
+        """A text that was only seen is kept from now on."""
         try:
             with self._objects.opened(digest):
                 return
@@ -210,9 +209,9 @@ def _around(
         raise NotFoundError(
             f"{run} wrote nothing in {file}; `parachute diff {run}` says what it wrote"
         )
-    first, last = places[0], places[-1]
+    first = places[0]
     if after:
-        digest = versions[last].digest
+        digest = versions[places[-1]].digest
     elif first:
         digest = versions[first - 1].digest
     else:  # who moved it did not change the text that it had

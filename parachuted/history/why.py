@@ -128,13 +128,11 @@ class HistoryQueries:
     def _change(
         self, version: TextVersion, before: TextVersion | None, sees: Callable[[str], bool]
     ) -> FileVersion:
-        text = self._text(version.digest)
+        text, source = self._text(version.digest), version.source
         last = b"" if before is None and version.kind == "created" else None
         if before is not None and sees(before.path):
             last = self._text(before.digest)
-        changed = count_changed(last, text) if text is not None and last is not None else None
-        added, removed = changed if changed is not None else (None, None)
-        source = version.source
+        added, removed = _counted(last, text)
         return FileVersion(
             version=version.digest,
             path=VaultPath(version.path),
@@ -175,14 +173,12 @@ class HistoryQueries:
         ]
 
     def _difference(self, chain: _Chain) -> FileDiff:
-        texts = [self._text(digest) for digest in (chain.before, chain.after)]
+        before, after = self._text(chain.before), self._text(chain.after)
         source = chain.source if chain.source != chain.path and chain.before is not None else None
-        added = removed = None
-        if texts[0] is None or texts[1] is None:
-            diff = f"(an earlier text of {printable(chain.path)} is no longer kept)"
-        else:
-            diff = diff_of(texts[0], texts[1], chain.path, source=source)
-            added, removed = count_changed(texts[0], texts[1]) or (None, None)
+        diff = f"(an earlier text of {printable(chain.path)} is no longer kept)"
+        if before is not None and after is not None:
+            diff = diff_of(before, after, chain.path, source=source)
+        added, removed = _counted(before, after)
         return FileDiff(
             path=VaultPath(chain.path),
             source=VaultPath(source) if source is not None else None,
@@ -196,6 +192,13 @@ class HistoryQueries:
 
     def _text(self, digest: str | None) -> bytes | None:
         return b"" if digest is None else self._objects.get(digest)
+
+
+def _counted(before: bytes | None, after: bytes | None) -> tuple[int | None, int | None]:
+    """Lines that came and went; None where a text is not kept or they are too many."""
+    if before is None or after is None:
+        return None, None
+    return count_changed(before, after) or (None, None)
 
 
 class _Chain:
@@ -267,22 +270,18 @@ class Why:
         """
         content = self._store.read(path)
         present = _lines_of(content.data)
-        origins = _Tracing(self._versions(path, content.digest, present)).trace()
+        origins = _trace(self._versions(path, content.digest, present))
         return [_origin(number, line, origins.get(number)) for number, line in enumerate(present)]
 
     def chain(self, run: str) -> list[Mapping[str, object]]:
         """The runs that led to that one, nearest first, back to a person's change."""
         found: list[Mapping[str, object]] = []
-        names, known = [run], {run}
-        while names and len(found) < _LONGEST_CHAIN:
-            document = self._history.run(names.pop(0))
-            if document is None:
-                continue
-            if document["id"] != run:
-                found.append(document)
-            parents = [str(parent) for parent in document["parents"] if parent not in known]  # type: ignore[attr-defined]
-            known.update(parents)
-            names += parents
+        names = [run]
+        for name in names:  # which grows meanwhile
+            if (document := self._history.run(name)) is not None and len(found) < _LONGEST_CHAIN:
+                found += [document] if name != run else []
+                parents = map(str, document["parents"])  # type: ignore[call-overload]
+                names += [parent for parent in dict.fromkeys(parents) if parent not in names]
         return found
 
     def _versions(self, path: VaultPath, digest: str, present: _Lines) -> list[_Version]:
@@ -315,45 +314,27 @@ class Why:
         return None if text is None else _lines_of(text)
 
 
-class _Tracing:
-    """Goes back through the versions. A line belongs to the oldest version that has it."""
-
-    def __init__(self, versions: Sequence[_Version]) -> None:
-        self._versions = versions
-        self._origins: dict[int, TextVersion | None] = {}
-        self._restored: list[tuple[_Version, dict[int, int]]] = []
-
-    def trace(self) -> dict[int, TextVersion | None]:
-        last = self._versions[-1]
-        places = {number: number for number in range(len(last.lines))}
-        for older, newer in zip(self._versions[-2::-1], self._versions[::-1], strict=False):
-            places = self._step_back(places, newer, older)
-            places |= self._find_again(older)
-        for number in places:
-            self._origins[number] = self._versions[0].origin
-        for version, lost in self._restored:
-            self._origins |= dict.fromkeys(lost, version.origin)
-        return self._origins
-
-    def _step_back(
-        self, places: Mapping[int, int], newer: _Version, older: _Version
-    ) -> dict[int, int]:
-        """Follow lines into the text before; others are new, or brought back."""
+def _trace(versions: Sequence[_Version]) -> dict[int, TextVersion | None]:
+    """Whose each line is, by its number in the last text: the oldest version's that has it."""
+    origins: dict[int, TextVersion | None] = {}
+    restored: list[tuple[_Version, dict[int, int]]] = []
+    places = {number: number for number in range(len(versions[-1].lines))}
+    for older, newer in zip(versions[-2::-1], versions[::-1], strict=False):
         same = same_lines(older.lines, newer.lines)
         came = {number: place for number, place in places.items() if place not in same}
+        places = {number: same[place] for number, place in places.items() if place in same}
         if came and newer.origin is not None and newer.origin.by in BRINGS_BACK:
-            self._restored.append((newer, came))
+            restored.append((newer, came))
         else:
-            self._origins |= dict.fromkeys(came, newer.origin)
-        return {number: same[place] for number, place in places.items() if place in same}
-
-    def _find_again(self, older: _Version) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for version, lost in self._restored:
+            origins |= dict.fromkeys(came, newer.origin)
+        for version, lost in restored:  # what was brought back may be in this older text
             same = same_lines(older.lines, version.lines) if lost else {}
             for number in [number for number, place in lost.items() if place in same]:
-                found[number] = same[lost.pop(number)]
-        return found
+                places[number] = same[lost.pop(number)]
+    origins |= dict.fromkeys(places, versions[0].origin)
+    for version, lost in restored:
+        origins |= dict.fromkeys(lost, version.origin)
+    return origins
 
 
 def _followed_by(versions: Sequence[_Version], version: _Version) -> list[_Version]:

@@ -56,7 +56,6 @@ from parachuted.suggestions.suggestion import (
 from parachuted.vault import Requester, Store, VaultPath, printable
 
 _Result = TypeVar("_Result")
-_Plan = TypeVar("_Plan", PlannedSuggestion, None)
 Sees: TypeAlias = Callable[[str], bool]
 _MOST_PENDING, _MOST_OF_ONE = 500, 100
 _LARGEST_AT_ONCE = 200_000
@@ -156,10 +155,10 @@ class Suggestions:
         async with self._filing:
             if (same := self._same_pending(made)) is not None:
                 return same
-            record, planned = await self._file(made, lambda: self._planned(made))
-        suggestion = record.suggestion
-        if needs_no_asking(
-            suggestion, planned.before, planned.after, self.acceptance(), self._auto_approve_rate
+            record, changes = await self._file(made)
+        suggestion, rate = record.suggestion, self._auto_approve_rate
+        if changes is not None and needs_no_asking(
+            suggestion, changes.before, changes.after, self.acceptance(), rate
         ):
             return await self.approve(suggestion.id, by=AUTO)
         return suggestion
@@ -181,18 +180,25 @@ class Suggestions:
         is_private = any(one.preview.is_private for one in several)
         preview = SuggestionPreview(diff=diffs, is_private=is_private)
         async with self._filing:
-            await self._file(made, lambda: (record_of(made, file_name(made), preview), None))
+            await self._file(made, preview)
         return made
 
     async def _file(
-        self, made: Suggestion, plan: Callable[[], tuple[SuggestionRecord, _Plan]]
-    ) -> tuple[SuggestionRecord, _Plan]:
-        """Keep it, then write its file: after a crash in between the next start does."""
+        self, made: Suggestion, preview: SuggestionPreview | None = None
+    ) -> tuple[SuggestionRecord, PlannedSuggestion | None]:
+        """Keep it, then write its file: after a crash in between the next start does. What it would
+        change is planned where no preview is given.
+        """
         self._refuse_flood(made)
 
-        def file() -> tuple[SuggestionRecord, _Plan]:
+        def file() -> tuple[SuggestionRecord, PlannedSuggestion | None]:
             self._refuse_unaudited()
-            record, planned = plan()
+            suggestion, planned, shown = made, None, preview
+            if shown is None:
+                planned = self._resolver.applier.plan(made)
+                suggestion = replace(made, base=planned.base)
+                shown = preview_of(suggestion, planned)
+            record = record_of(suggestion, file_name(suggestion), shown)
             self.store.keep(record)
             try:
                 self.store.put_up(record)
@@ -205,12 +211,6 @@ class Suggestions:
         filed = await self._whole(file, lambda filed: self._report_filed(filed[0].suggestion))
         await self._vault.notice([filed[0].file])
         return filed
-
-    def _planned(self, made: Suggestion) -> tuple[SuggestionRecord, PlannedSuggestion]:
-        planned = self._resolver.applier.plan(made)
-        suggestion = replace(made, base=planned.base)
-        preview = preview_of(suggestion, planned)
-        return record_of(suggestion, file_name(suggestion), preview), planned
 
     async def approve(
         self, name: str, *, by: str = USER, requester: Requester | None = None
