@@ -1,4 +1,4 @@
-"""Database: a SQLite file with one connection that writes and some that only read."""
+"""Database: a SQLite file with one connection that writes; others read, each as long as asked."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 
 SQLITE_VERSION = sqlite3.sqlite_version
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_SUFFIXES = ("", "-wal", "-shm")
 _SMALL = 1 << 20
 _CACHE_KB = 512  # a connection; what is read again is in the system's page cache
-_KEPT_READERS = 2
 _STEPS = 20_000  # of SQLite's virtual machine, between two looks at the clock
 
 
@@ -68,10 +68,7 @@ class Database:
         self._label, self._loss, self._migrations = label, loss, migrations
         self._is_derived, self._on_open = is_derived, on_open
         self._writing = threading.RLock()  # held for as long as the disk takes
-        self._lock = threading.Lock()  # of the fields below
         self._writer: sqlite3.Connection | None = None
-        self._readers: list[sqlite3.Connection] = []
-        self._generation = 0
         self._is_closed = False
         self._is_open = threading.Event()
 
@@ -107,25 +104,24 @@ class Database:
         """
         if not self._is_open.wait(seconds or 0):
             raise StorageFailedError(f"{self._label} is not ready yet; try again in a moment")
-        with self._named():
-            connection, generation = self._get_reader()
-            try:
-                if seconds is not None:
-                    deadline = time.monotonic() + seconds
-                    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
-                connection.execute("BEGIN")
-                yield connection
-            finally:
-                self._put_back(connection, generation)
+        with self._named(), contextlib.closing(self._connect_reader()) as connection:
+            _set_memory(connection)
+            if seconds is not None:
+                deadline = time.monotonic() + seconds
+                connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+            connection.execute("BEGIN")
+            yield connection
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        address = f"{self.path.absolute().as_uri()}?mode=ro"
+        return sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
 
     def set_aside(self, reason: str) -> None:
         """Rename the file, if it exists; the next use of the writer makes a new one."""
-        with self._writing, self._lock:
+        with self._writing:
             self._close()
-            try:
+            with self._reported_disk():
                 self._rename(reason)
-            except OSError as error:
-                raise self._failure(error) from error
 
     @property
     def is_open(self) -> bool:
@@ -147,19 +143,19 @@ class Database:
         )
 
     def close(self) -> None:
-        with self._writing, self._lock:
+        with self._writing:
             self._is_closed = True
             self._close()
 
     def _open(self) -> sqlite3.Connection:
         if self._is_closed:
             raise StorageFailedError(f"{self._label} is closed")
-        try:
+        with self._reported_disk():
             try:
                 connection = self._connect_writer()
             except _OtherVersionError as error:
                 log.info("a derived file is replaced", extra={"reason": str(error)})
-                for suffix in ("", "-wal", "-shm"):
+                for suffix in _SUFFIXES:
                     self._beside(suffix).unlink(missing_ok=True)
                 connection = self._connect_writer()
             except sqlite3.DatabaseError as error:
@@ -167,11 +163,16 @@ class Database:
                     raise
                 self.set_aside(f"unreadable ({error})")
                 connection = self._connect_writer()
-        except OSError as error:
-            raise self._failure(error) from error
         self._writer = connection
         self._is_open.set()
         return connection
+
+    @contextlib.contextmanager
+    def _reported_disk(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._failure(error) from error
 
     def _connect_writer(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -221,51 +222,11 @@ class Database:
                         raise _damage(f"it has other tables: {error}") from error
                     raise
 
-    def _get_reader(self) -> tuple[sqlite3.Connection, int]:
-        with self._lock:
-            if self._is_closed:
-                raise StorageFailedError(f"{self._label} is closed")
-            if self._readers:
-                return self._readers.pop(), self._generation
-            connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode=ro",
-                uri=True,
-                check_same_thread=False,
-                isolation_level=None,
-            )
-            try:
-                _set_memory(connection)
-            except BaseException:
-                connection.close()
-                raise
-            return connection, self._generation
-
-    def _put_back(self, connection: sqlite3.Connection, generation: int) -> None:
-        try:
-            connection.set_progress_handler(None, 0)
-            connection.rollback()
-        except BaseException:
-            connection.close()
-            raise
-        with self._lock:
-            keep = (
-                generation == self._generation
-                and len(self._readers) < _KEPT_READERS
-                and not self._is_closed
-            )
-            if keep:
-                self._readers.append(connection)
-        if not keep:
-            connection.close()
-
     def _close(self) -> None:
-        """The writer last: it then removes the journal."""
         self._is_open.clear()
-        self._generation += 1
-        for connection in [*self._readers, *([self._writer] if self._writer else [])]:
+        if self._writer is not None:
             with contextlib.suppress(sqlite3.Error):
-                connection.close()
-        self._readers.clear()
+                self._writer.close()
         self._writer = None
 
     def _rename(self, reason: str) -> None:
@@ -279,7 +240,7 @@ class Database:
             )
         else:
             self.problem = f"{self._label} was deleted; {self._loss}"
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in _SUFFIXES:
             with contextlib.suppress(FileNotFoundError):
                 self._beside(suffix).replace(self._beside(f"{aside}{suffix}"))
         self._mark.unlink(missing_ok=True)

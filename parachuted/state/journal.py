@@ -1,4 +1,5 @@
-"""Journal: TinyDB's storage of all tables in one file, replayed when it is opened.
+"""Journal: TinyDB's storage of all tables in one file, replayed when it is opened; and the tables,
+where a change costs its own size and not the table's.
 
 A line is `crc32 json`, a batch of changes as `[table, key, document or null]`. Only appended to, so
 that a change costs one write and one fdatasync; written again when most of it is dead or in doubt.
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tinydb.storages import Storage
 
@@ -96,6 +97,9 @@ class Journal(Storage):
         """Call this after changes were undone: for what is kept in memory beside them."""
         self._undone.append(call)
 
+    def table(self, name: str) -> Table:
+        return Table(self, name)
+
     def of(self, table: str) -> dict[str, Document]:
         """The documents of `table`, to be read under `lock`, and not to be changed."""
         return self._tables.get(table, {})
@@ -144,7 +148,7 @@ class Journal(Storage):
     def read(self) -> Tables:
         with self.lock:
             return {
-                name: {key: copied(document) for key, document in records.items()}
+                name: {key: _copied(document) for key, document in records.items()}
                 for name, records in self._tables.items()
             }
 
@@ -177,10 +181,7 @@ class Journal(Storage):
         self.problems = _losses(self.path, replay, aside)
         if aside or not replay.lines:
             self._rewrite()
-        else:
-            self._resume(replay)
-
-    def _resume(self, replay: _Replay) -> None:
+            return
         self._fd = self._disk.open(self.path, os.O_WRONLY | os.O_APPEND, 0o600)
         self._length, self._changes = replay.length, replay.changes
         self._mark = self._next_mark()
@@ -253,9 +254,6 @@ class Journal(Storage):
             os.close(fd)
             self._temporary.unlink(missing_ok=True)
             raise
-        self._adopt(fd, length)
-
-    def _adopt(self, fd: int, length: int) -> None:
         self._close_file()
         self._fd, self._length, self._changes = fd, length, self._live()
         self._mark = self._next_mark()
@@ -330,74 +328,113 @@ def _replay(path: Path) -> _Replay:
                 break
             replay.lines += 1
             replay.length += len(line)
-            _apply(line, replay)
-    return _Replay(lines=replay.lines, newer=True) if replay.newer else replay
+            try:
+                changes = _changes_in(line)
+            except _NewerFormatError:
+                return _Replay(lines=replay.lines, newer=True)
+            except (ValueError, TypeError, KeyError, RecursionError):
+                replay.garbled += 1
+                continue
+            for table, key, document in changes:
+                if document is None:
+                    replay.tables.get(table, {}).pop(key, None)
+                else:
+                    replay.tables.setdefault(table, {})[key] = document
+            replay.changes += len(changes)
+    return replay
 
 
-def _apply(line: bytes, replay: _Replay) -> None:
-    try:
-        content = _content(line)
-        if isinstance(content, dict):
-            replay.newer = replay.newer or content["format"] != _FORMAT
-            return
-        for table, key, document in content:
-            if document is None:
-                replay.tables.get(table, {}).pop(key, None)
-            else:
-                replay.tables.setdefault(table, {})[key] = document
-        replay.changes += len(content)
-    except (ValueError, TypeError, KeyError, RecursionError):
-        replay.garbled += 1
+class _NewerFormatError(Exception): ...
 
 
-def _content(line: bytes) -> dict[str, object] | list[tuple[str, str, Document | None]]:
+def _changes_in(line: bytes) -> list[tuple[str, str, Document | None]]:
     data = line[9:-1]
     if line[:9] != b"%08x " % zlib.crc32(data):
         raise ValueError("the checksum differs")
-    content: dict[str, object] | list[tuple[str, str, Document | None]] = json.loads(data)
-    if isinstance(content, list):
-        return [_change(*change) for change in content]
-    return content
-
-
-def _change(table: object, key: object, document: object) -> tuple[str, str, Document | None]:
-    if (
-        isinstance(table, str)
-        and isinstance(key, str)
-        and (document is None or isinstance(document, dict))
-    ):
-        return table, key, document
-    raise TypeError("not a change")
+    content = json.loads(data)
+    if isinstance(content, dict):
+        if content["format"] != _FORMAT:
+            raise _NewerFormatError
+        return []
+    changes = [(table, key, document) for table, key, document in content]
+    for table, key, document in changes:
+        are_names = isinstance(table, str) and isinstance(key, str)
+        if not are_names or not isinstance(document, dict | None):
+            raise TypeError("not a change")
+    return changes
 
 
 def _losses(path: Path, replay: _Replay, aside: Path | None) -> tuple[str, ...]:
     name, kept = path.name, aside.name if aside else ""
-    gone = f"{replay.garbled} of its {replay.lines} lines were unreadable"
-    message = (
-        (
-            replay.newer,
-            f"{name} was written by a newer version and set aside as {kept}; a new one was started",
-        ),
-        (replay.garbled, f"{name} was set aside as {kept}: {gone}, and the rest was kept"),
-        (
-            replay.torn,
-            f"{name} ended within a line, as after a crash; those {replay.torn} bytes were dropped",
-        ),
-        (not replay.lines and not replay.torn, f"{name} was empty; a new one was started"),
-    )
-    return tuple(sentence for happened, sentence in message if happened)
+    losses = []
+    if replay.newer:
+        losses.append(
+            f"{name} was written by a newer version and set aside as {kept}; a new one was started"
+        )
+    if replay.garbled:
+        gone = f"{replay.garbled} of its {replay.lines} lines were unreadable"
+        losses.append(f"{name} was set aside as {kept}: {gone}, and the rest was kept")
+    if replay.torn:
+        losses.append(
+            f"{name} ended within a line, as after a crash; those {replay.torn} bytes were dropped"
+        )
+    elif not replay.lines:
+        losses.append(f"{name} was empty; a new one was started")
+    return tuple(losses)
 
 
 def _encoded(document: Document) -> str:
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
 
-def copied(document: Mapping[str, object]) -> Document:
+def _copied(value: Any) -> Any:  # noqa: ANN401  what JSON holds
     """A copy that shares nothing that can change; faster than `deepcopy`."""
-    return {name: _copied_value(value) for name, value in document.items()}
-
-
-def _copied_value(value: object) -> object:
     if isinstance(value, dict):
-        return copied(value)
-    return [_copied_value(item) for item in value] if isinstance(value, list) else value
+        return {name: _copied(inner) for name, inner in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+Record: TypeAlias = dict[str, Any]
+"""As it was when it was read: the caller's own copy."""
+
+
+class Table:
+    """Each change or batch is durable when it returns, or raises StorageFailedError and changed
+    nothing.
+    """
+
+    def __init__(self, journal: Journal, name: str) -> None:
+        self._journal, self._name = journal, name
+
+    def put(self, key: str, document: Mapping[str, object]) -> None:
+        self._journal.put(self._name, key, document)
+
+    def get_record(self, key: str) -> Record | None:
+        with self._journal.lock:
+            document = self._journal.of(self._name).get(key)
+            return _copied(document) if document is not None else None
+
+    def drop(self, key: str) -> bool:
+        return self._journal.drop(self._name, key)
+
+    def items(self) -> list[tuple[str, Record]]:
+        """Each record with its key, in the order in which they came."""
+        with self._journal.lock:
+            return [(key, _copied(one)) for key, one in self._journal.of(self._name).items()]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter([record for _key, record in self.items()])
+
+    def __len__(self) -> int:
+        return len(self._journal.of(self._name))
+
+
+StateStore: TypeAlias = Journal
+"""Never await inside a batch: another coroutine's changes would join it."""
+
+
+def open_state(path: Path, *, disk: JournalDisk = SYSTEM) -> StateStore:
+    """The state in the file `path`, created if missing; `problems` says what was repaired. One
+    process at a time may have it open. StorageFailedError.
+    """
+    return Journal(path, disk=disk)
