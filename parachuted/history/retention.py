@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import heapq
 import itertools
 import logging
 import threading
@@ -101,20 +100,16 @@ class Retention:
         suggestions and runs may yet want. Blocks. Raises StorageFailedError, OSError, having
         dropped a part.
         """
-        now = self._clock()
+        now, writes, runs = self._clock(), 0, 0
         too_old = now - timedelta(days=self.keep.days) if self.keep.days else None
-        writes, runs = (0, 0) if too_old is None else self._drop_rows(too_old, now + _HORIZON)
-        return self._drop_texts(now, too_old, set(wanted), writes=writes, runs=runs)
-
-    def _drop_rows(self, too_old: datetime, horizon: datetime) -> tuple[int, int]:
-        """Rows before that, but for a run that goes on. A row that a wrong clock dated is as old as
-        its neighbours, and dates after `horizon` are such a clock's.
-        """
-        span = (too_old.isoformat(), horizon.isoformat())
-        writes = self._each(_OLD_WRITES, span, self._history.drop_writes)
-        runs = self._each(_OLD_RUNS, span, self._history.drop_runs)
-        self._history.drop_sightings(too_old, horizon)
-        return writes, runs
+        if too_old is not None:
+            horizon = now + _HORIZON  # later dates are a wrong clock's, as old as their neighbours
+            span = (too_old.isoformat(), horizon.isoformat())
+            writes = self._each(_OLD_WRITES, span, self._history.drop_writes)
+            runs = self._each(_OLD_RUNS, span, self._history.drop_runs)
+            self._history.drop_sightings(too_old, horizon)
+        texts, freed, over = self._drop_texts(now, too_old, set(wanted))
+        return Pruned(writes=writes, runs=runs, texts=texts, text_bytes=freed, over_bytes=over)
 
     def _each(self, sql: str, span: tuple[str, str], drop: Callable[[list[Any]], None]) -> int:
         with self._history.reading() as database:
@@ -127,33 +122,31 @@ class Retention:
         return dropped
 
     def _drop_texts(
-        self, now: datetime, too_old: datetime | None, wanted: set[str], *, writes: int, runs: int
-    ) -> Pruned:
-        unnamed = now - _NAMED_BY_NONE if too_old is None else max(too_old, now - _NAMED_BY_NONE)
+        self, now: datetime, too_old: datetime | None, wanted: set[str]
+    ) -> tuple[int, int, int]:
+        """First all that nothing names any more, then the oldest while they are too many. Returns
+        how many went, their bytes, and the bytes that are over the limit still.
+        """
+        unnamed = max(filter(None, (too_old, now - _NAMED_BY_NONE))).timestamp()
         named, held = self._named_texts(wanted)
-        fresh = (now - _FRESH).timestamp()
+        fresh, most = (now - _FRESH).timestamp(), self.keep.megabytes * _MEGABYTE
         texts = freed = total = 0
-        may_go: list[tuple[float, str, int]] = []
+        may_go: list[tuple[bool, float, str, int]] = []
         for kept in self._objects.kept():
             if self._stopping.is_set():
                 break
             total += kept.size
-            if kept.digest in held or kept.used > fresh:
-                continue
-            is_named = kept.digest in named
-            is_old = not is_named and kept.used < unnamed.timestamp()
-            if is_old and self._objects.drop_if_unused(kept.digest, fresh):
-                texts, freed = texts + 1, freed + kept.size
-            else:
-                may_go.append((named.get(kept.digest, kept.used), kept.digest, kept.size))
-        most = self.keep.megabytes * _MEGABYTE
-        heapq.heapify(may_go)
-        while most and total - freed > most and may_go and not self._stopping.is_set():
-            _last, digest, size = heapq.heappop(may_go)
+            if kept.digest not in held and kept.used <= fresh:
+                is_wanted = kept.digest in named or kept.used >= unnamed
+                last = named.get(kept.digest, kept.used)
+                may_go.append((is_wanted, last, kept.digest, kept.size))
+        for is_wanted, _last, digest, size in sorted(may_go):
+            is_enough = is_wanted and (not most or total - freed <= most)
+            if is_enough or self._stopping.is_set():
+                break
             if self._objects.drop_if_unused(digest, fresh):
                 texts, freed = texts + 1, freed + size
-        over = max(0, total - freed - most) if most else 0
-        return Pruned(writes=writes, runs=runs, texts=texts, text_bytes=freed, over_bytes=over)
+        return texts, freed, max(0, total - freed - most) if most else 0
 
     def _named_texts(self, wanted: set[str]) -> tuple[dict[str, float], set[str]]:
         """The texts that writes name, with when that was last; and those that may not go."""
