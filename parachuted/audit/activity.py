@@ -33,9 +33,7 @@ class ActivityLog:
     def append(self, activity: Activity) -> None:
         """Add a line to its day, durably. Raises EditRefusedError, StorageFailedError."""
         if len(activity.summary) > _LONGEST_SUMMARY:
-            raise EditRefusedError(
-                f"a summary of an activity has at most {_LONGEST_SUMMARY:,} characters"
-            )
+            raise EditRefusedError(f"a summary has at most {_LONGEST_SUMMARY:,} characters")
         entry = {
             "ts": activity.ts,
             "session_id": _word(activity.session_id),

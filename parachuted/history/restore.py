@@ -176,9 +176,7 @@ class Restore:
         except OSError:
             data = self._objects.get(digest)
         if data is None:
-            raise NotFoundError(
-                f"the version {digest[:SHORT]} of {printable(path)} is no longer kept"
-            )
+            raise NotFoundError(f"the version {digest[:SHORT]} of {printable(path)} is not kept")
         self._objects.put(data)
 
 
@@ -206,9 +204,7 @@ def _around(
             f"{shlex.quote(file)}` lists them"
         )
     if not places:
-        raise NotFoundError(
-            f"{run} wrote nothing in {file}; `parachute diff {run}` says what it wrote"
-        )
+        raise NotFoundError(f"{run} wrote nothing in {file}; `parachute diff {run}` says what")
     first = places[0]
     if after:
         digest = versions[places[-1]].digest

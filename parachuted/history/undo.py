@@ -238,9 +238,7 @@ class Undo:
             if one["outcome"] == RUNNING or (one["id"] == run and not has_ended(one))
         )
         if at_work:
-            raise EditRefusedError(
-                f"an agent is still at work in {at_work}; undo {run} when that is over"
-            )
+            raise EditRefusedError(f"an agent is still at work in {at_work}; undo {run} afterwards")
         return [one for one in cascade if has_ended(one) and not one["undone"]]
 
 

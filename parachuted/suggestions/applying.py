@@ -132,9 +132,7 @@ class SuggestionApplier:
         before, base = self._base(path, suggestion)
         after = _text_after(suggestion, before)
         if after == before:
-            raise EditRefusedError(
-                f"{printable(path)} says that already, so there is nothing to suggest"
-            )
+            raise EditRefusedError(f"{printable(path)} says that already; nothing is to be done")
         return PlannedSuggestion(before=before, after=after, base=base)
 
     def apply(self, suggestion: Suggestion, author: Author) -> WriteResult | None:
@@ -218,8 +216,7 @@ class SuggestionApplier:
             with self._root.straight():
                 if self._root.size(path) > _LARGEST_TARGET:
                     raise EditRefusedError(
-                        f"{printable(path)} is larger than {_LARGEST_TARGET >> 20} MB; nothing is "
-                        "suggested for it"
+                        f"{printable(path)} is larger than {_LARGEST_TARGET >> 20} MB, so edit it yourself"
                     )
                 present = self._store.read(path, keep=True)
         except NotFoundError:
@@ -232,20 +229,14 @@ class SuggestionApplier:
             return present.data, present.digest
         known = self._store.bases.text(path, str(suggestion.base))
         if known is None:
-            raise NotFoundError(
-                f"the text this was decided on ({str(suggestion.base)[:12]}) is not one of "
-                f"{printable(path)}; read it again"
-            )
+            raise NotFoundError(f"base is not one of the texts of {printable(path)}; read it")
         self._store.bases.keep(path, known)
         return known, suggestion.base
 
     def _straight(self, path: str) -> VaultPath:
         target = check_target(path)
         if self._store.resolve(target) != target:
-            raise PathRefusedError(
-                f"{printable(target)} is a link, so nothing is suggested for it; name the file "
-                "itself"
-            )
+            raise PathRefusedError(f"{printable(target)} is a link; name the file itself")
         return target
 
 

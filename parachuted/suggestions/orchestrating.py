@@ -93,9 +93,7 @@ class Orchestrator:
         tainted = suggestion.is_strangers or bool(self._taint)
         if not self._grant.may_write(suggestion.path, tainted=tainted):
             why = ", after what strangers wrote was read," if tainted else ""
-            raise ActRefusedError(
-                f"{self._agent} may not write {path}{why} so it cannot decide on that"
-            )
+            raise ActRefusedError(f"{self._agent} may not write {path}{why} so a person decides")
         by = f"{ORCHESTRATOR}{self._agent}"
         if action == "reject":
             return await self._suggestions.reject(name, by=by, reason=reasoning)

@@ -75,10 +75,7 @@ def check_payload(action: SuggestionAction, payload: Mapping[str, object]) -> di
     except ValueError as error:  # a lone surrogate is one, too
         raise EditRefusedError("the payload holds something other than text and numbers") from error
     if size > LARGEST:
-        raise EditRefusedError(
-            f"a suggestion takes at most {LARGEST >> 10} KB; suggest a part of it, such as one "
-            "section"
-        )
+        raise EditRefusedError(f"it has over {LARGEST >> 10} KB; suggest a part, such as a section")
     if "\0" in str(payload.get("text", "")):
         raise EditRefusedError("the text holds NUL")
     return dict(payload)
@@ -134,9 +131,7 @@ def _text_edit(payload: Mapping[str, object]) -> Edit:
     if "to" in payload:
         to, label = str(payload["to"]).strip(), str(payload.get("label", "")).strip()
         if any(mark in to + label for mark in ("[[", "]]", "|", "\n", "\r")):
-            raise EditRefusedError(
-                "to and label should be plain names, without [[, ]], | or line ends"
-            )
+            raise EditRefusedError("to and label should be names, without [[, ]], | or line ends")
         link = f"- [[{to}|{label}]]" if label else f"- [[{to}]]"
         return AppendToSection(
             section=str(payload.get("section", LINKS)), content=link, create=True
@@ -155,14 +150,12 @@ def check_target(path: str) -> VaultPath:
     """The path, if something may be suggested for it. Raises PathRefusedError."""
     target = VaultPath.parse(path)
     if is_control(target):
-        raise PathRefusedError(
-            f"{printable(target)} belongs to a program, so nothing is suggested for it"
-        )
+        raise PathRefusedError(f"{printable(target)} is a program's; suggest nothing for it")
     try:
         target.encode()
     except UnicodeEncodeError as error:
         raise EditRefusedError(
-            f"the name of {printable(target)} is not UTF-8, so nothing can be suggested for it"
+            f"{printable(target)} is not UTF-8; give the file another name"
         ) from error
     return target
 
@@ -177,7 +170,7 @@ def batch_of(several: Sequence[Suggestion], proposal: Proposal, at: datetime) ->
         not one.is_pending or stands_for(one) is not None for one in several
     ):
         raise EditRefusedError(
-            f"a batch is of {_FEWEST} to {_MOST_AT_ONCE} pending suggestions, none of them a batch"
+            f"a batch is of {_FEWEST} to {_MOST_AT_ONCE} that wait, without batches"
         )
     modules = {one.target_module for one in several}
     batch = replace(
@@ -199,16 +192,13 @@ def suggestion_of(proposal: Proposal, at: datetime) -> Suggestion:
     words = proposal.reasoning + agent + session + (proposal.target_id or "")
     if not 0 < len(agent) <= _LONGEST_WORD or len(session) > _LONGEST_WORD:
         raise EditRefusedError(
-            f"source_agent should be a text of 1 to {_LONGEST_WORD} characters, source_session one "
-            "of at most that"
+            f"source_agent and source_session have at most {_LONGEST_WORD} characters"
         )
     if proposal.base is not None and _DIGEST.fullmatch(proposal.base) is None:
-        raise EditRefusedError(
-            "base should be the digest of a text, 64 hexadecimal digits, as reading it returns"
-        )
+        raise EditRefusedError("base should be the digest of a text, as reading it returns")
     if len(proposal.reasoning) > LONGEST_REASONING or _SURROGATE.search(words):
         raise EditRefusedError(
-            f"reasoning should be a text of at most {LONGEST_REASONING} characters"
+            f"reasoning should be a text, at most {LONGEST_REASONING} characters"
         )
     module = proposal.target_module or module_of(path)
     return _suggestion(replace(proposal, path=path, target_module=module), payload, at)
@@ -286,7 +276,7 @@ def _proposal(arguments: Mapping[str, object], run: SuggestingRun) -> Proposal:
     )
     if action not in ACTIONS or not isinstance(path, str) or not isinstance(payload, dict):
         raise EditRefusedError(
-            f"action should be one of {', '.join(ACTIONS)}, path a text and payload an object"
+            f"action should be one of {', '.join(ACTIONS)}, path a text, payload an object"
         )
     if not isinstance(reasoning, str) or not 0 < len(reasoning.strip()) <= LONGEST_REASONING:
         raise EditRefusedError(f"reasoning should be a text of 1 to {LONGEST_REASONING} characters")

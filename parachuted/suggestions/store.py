@@ -187,9 +187,7 @@ class Sealer:
             except UntrustedFileError as error:
                 raise StorageFailedError(f"suggestions cannot be sealed: {error}") from error
             if _KEY.fullmatch(text.strip()) is None:
-                raise StorageFailedError(
-                    f"{KEY_FILE} holds no key; remove it, and a new one is made"
-                )
+                raise StorageFailedError(f"{KEY_FILE} holds no key; remove it to have one made")
             self._key = bytes.fromhex(text.strip())
         return self._key
 

@@ -383,8 +383,7 @@ class Suggestions:
         of_one = sum(one.source_agent == made.source_agent for one in pending)
         if of_one >= _MOST_OF_ONE or len(pending) >= _MOST_PENDING:
             raise ActRefusedError(
-                f"{max(of_one, len(pending))} suggestions wait already; a person is to decide on "
-                "these first"
+                f"{max(of_one, len(pending))} suggestions wait; a person is to decide first"
             )
 
     async def _resolved(
