@@ -215,9 +215,8 @@ class SuggestionApplier:
         try:
             with self._root.straight():
                 if self._root.size(path) > _LARGEST_TARGET:
-                    raise EditRefusedError(
-                        f"{printable(path)} is larger than {_LARGEST_TARGET >> 20} MB, so edit it yourself"
-                    )
+                    most = f"{_LARGEST_TARGET >> 20} MB"
+                    raise EditRefusedError(f"{printable(path)} is larger than {most}; split it")
                 present = self._store.read(path, keep=True)
         except NotFoundError:
             if suggestion.action == "create":
