@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from parachuted.access.caller import Caller, WorkRequest
+from parachuted.access.caller import Caller
 from parachuted.agents.job import (
     ChangedNote,
     PassingStep,
@@ -102,12 +102,9 @@ class RunAccounts:
     def _cost(self, run: str) -> RunResult | None:
         if (document := self._history.run(run)) is None:
             return None
-        cost, tokens_in, tokens_out = (document[name] for name in _COSTS)
+        cost, tokens_in, tokens_out = (float(str(document[name])) for name in _COSTS)
         return RunResult(
-            cost_usd=float(cost),  # type: ignore[arg-type]
-            input_tokens=int(tokens_in),  # type: ignore[call-overload]
-            output_tokens=int(tokens_out),  # type: ignore[call-overload]
-            turns=0,
+            cost_usd=cost, input_tokens=int(tokens_in), output_tokens=int(tokens_out), turns=0
         )
 
     def _save(
@@ -345,16 +342,7 @@ def in_force(
             in_force(history, taken, again if undone is None else None)
 
 
-_WHY = {
-    "clock": "by the clock",
-    "event": "after an event",
-    "module": "by itself",
-}
-
-
-def _asked_for(request: WorkRequest) -> str:
-    is_command = request.who == "cli" and not request.key  # which a key may be called, too
-    return f"asked for {'on the command line' if is_command else 'by ' + (request.who or 'you')}"
+_WHY = {"clock": "by the clock", "event": "after an event", "module": "by itself"}
 
 
 class CallRun:
@@ -368,17 +356,13 @@ class CallRun:
         self._document: dict[str, object] | None = None
         self._writers, self.is_over, self._must_stay = 0, False, False
         self._earlier: str | None = None
-        self._causes: tuple[str, ...] = ()
+        self.causes: tuple[str, ...] = ()
+        """Of what is being written: a new one where nothing led to the call."""
 
     @property
     def run(self) -> str | None:
         document = self._document
         return None if document is None else str(document["id"])
-
-    @property
-    def causes(self) -> tuple[str, ...]:
-        """The causes of what is being written: a new one where nothing led to the call."""
-        return self._causes
 
     @contextmanager
     def writing(self, by: str, path: str, reason: str = "") -> Iterator[None]:
@@ -406,18 +390,18 @@ class CallRun:
                 self._end()
 
     def _begin(self, by: str, path: str, reason: str) -> None:
-        now, asked = self._store.clock(), self._caller
-        self._causes = asked.causes_at(now)
+        now, request, chain = self._store.clock(), self._caller.request, self._caller.chain
+        self.causes = self._caller.causes_at(now)
         watcher = printable(path)
-        causes = (
-            requested(self._causes, watcher, 1, now)
-            if asked.request.by == "person"
-            else [{"id": cause} for cause in self._causes]
-        )
-        is_agents = asked.chain.within is not None and asked.request.by != "event"
-        why = (
-            "for an agent" if is_agents else _WHY.get(asked.request.by) or _asked_for(asked.request)
-        )
+        causes: list[dict[str, object]] = [{"id": cause} for cause in self.causes]
+        if request.by == "person":
+            causes = requested(self.causes, watcher, 1, now)
+        if chain.within is not None and request.by != "event":
+            why = "for an agent"
+        elif request.who == "cli" and not request.key:  # which a key may be called, too
+            why = _WHY.get(request.by, "asked for on the command line")
+        else:
+            why = _WHY.get(request.by, f"asked for by {request.who or 'you'}")
         document = run_document(
             new_id("r", now),
             watcher=watcher,
@@ -425,7 +409,7 @@ class CallRun:
             started=now,
             ended=now.isoformat(),
             causes=causes,
-            parents=[parent] if (parent := self._earlier or asked.chain.run) else [],
+            parents=[parent] if (parent := self._earlier or chain.run) else [],
             reason=reason or f"{self._what}, {why}",
         )
         self._save(document)
