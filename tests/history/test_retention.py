@@ -18,7 +18,7 @@ import pytest
 
 from parachuted.errors import NotFoundError
 from parachuted.history.retention import Pruned, Retention, RetentionLimits
-from parachuted.history.revert import revert
+from parachuted.history.undo import revert
 from parachuted.vault.author import Author
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import ConflictError, NotFoundError
-from parachuted.history.revert import RevertResult, revert
+from parachuted.history.undo import RevertResult, revert
 from parachuted.vault.author import Author
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.write_records import Write

@@ -9,7 +9,7 @@ import pytest
 
 from parachuted.errors import NotFoundError
 from parachuted.history import Why
-from parachuted.history.revert import revert
+from parachuted.history.undo import revert
 from parachuted.vault import UNDO, Author, VaultPath, digest_of
 from tests.tools.conftest import ToolsRig
 

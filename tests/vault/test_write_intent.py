@@ -17,7 +17,7 @@ from parachuted.errors import (
     NotFoundError,
     StorageFailedError,
 )
-from parachuted.history.revert import revert
+from parachuted.history.undo import revert
 from parachuted.vault.author import Author
 from parachuted.vault.edit_request import WriteIntent
 from parachuted.vault.edits import AppendToSection, ReplaceSection, SetFrontmatterKey
