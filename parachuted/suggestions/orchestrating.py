@@ -6,21 +6,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from parachuted.access.grant import Grant
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import Tool, ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
+from parachuted.suggestions.payload import LONGEST_REASONING
 from parachuted.suggestions.store import unknown
 from parachuted.suggestions.suggestion import ORCHESTRATOR, Proposal, Suggestion, stands_for
 from parachuted.suggestions.suggestions import Suggestions
 from parachuted.vault import printable
 
 Act: TypeAlias = Literal["approve", "reject", "batch"]
-_ACTS: tuple[Act, ...] = get_args(Act)
 _MOST_LISTED = 50
-_LONGEST = 4_000
 _LARGEST_DIFF = 8 << 10
 _PRIVATE = "(what would change is private, and a person decides on it)"
 LIST = (
@@ -116,11 +115,16 @@ class Orchestrator:
             "ids": {
                 "type": "array",
                 "items": {"type": "string"},
+                "minItems": 1,
                 "maxItems": _MOST_LISTED,
                 "description": "Ids, as list_suggestions gives them.",
             },
-            "action": {"type": "string", "enum": list(_ACTS)},
-            "reasoning": {"type": "string", "description": "Why, for the person."},
+            "action": {"type": "string", "enum": list(get_args(Act))},
+            "reasoning": {
+                "type": "string",
+                "description": "Why, for the person.",
+                "maxLength": LONGEST_REASONING,
+            },
         }
         empty = {"type": "object", "properties": dict[str, object](), "additionalProperties": False}
         schema = empty | {"properties": properties, "required": list(properties)}
@@ -142,23 +146,14 @@ class Orchestrator:
             )
         return ToolResult(text="\n\n".join(lines) or "No suggestion waits for you.")
 
-    async def _call(self, arguments: Mapping[str, object]) -> ToolResult:
-        ids, action, reasoning = map(arguments.get, ("ids", "action", "reasoning"))
-        if action not in _ACTS or not isinstance(reasoning, str) or len(reasoning) > _LONGEST:
-            return _refused(f"action should be one of {', '.join(_ACTS)}, reasoning a text")
-        is_list = isinstance(ids, list) and all(isinstance(name, str) for name in ids)
-        if not isinstance(ids, list) or not is_list or not 0 < len(ids) <= _MOST_LISTED:
-            return _refused(f"ids should be a list of 1 to {_MOST_LISTED} ids")
+    async def _call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        ids, action, reasoning = (arguments[name] for name in ("ids", "action", "reasoning"))
         try:
             done, failed = await self.orchestrate(ids, action, reasoning=reasoning)
         except ParachuteError as error:
-            return _refused(error.message)
+            return ToolResult.refusal(error.message)
         lines = [
             f"{one.id}: {one.status}{': ' + one.outcome if one.outcome else ''}" for one in done
         ]
         lines += [f"{name}: {why}" for name, why in failed.items()]
         return ToolResult(text="\n".join(lines), is_error=bool(failed) and not done)
-
-
-def _refused(text: str) -> ToolResult:
-    return ToolResult(text=text, is_error=True)

@@ -19,7 +19,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from parachuted.access.paths import is_control
 from parachuted.access.private_text import edit_with_private
@@ -248,6 +248,8 @@ _SCHEMA: dict[str, object] = {
         "reasoning": {
             "type": "string",
             "description": "Why you think that this is good, for the person who decides.",
+            "pattern": "\\S",
+            "maxLength": LONGEST_REASONING,
         },
     },
     "required": ["action", "path", "payload", "reasoning"],
@@ -256,13 +258,13 @@ _SCHEMA: dict[str, object] = {
 
 
 def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
-    """The tool `suggest_change` for one run. Wrong arguments are answered as text."""
+    """The tool `suggest_change` for one run. Its caller checks arguments by its schema."""
 
-    async def call(arguments: Mapping[str, object]) -> ToolResult:
+    async def call(arguments: Mapping[str, Any]) -> ToolResult:
         try:
             suggestion = await suggestions.propose(_proposal(arguments, run))
         except ParachuteError as error:
-            return ToolResult(text=error.message, is_error=True)
+            return ToolResult.refusal(error.message)
         return ToolResult(
             text=f"Suggested as {suggestion.id}. Nothing has changed; a person decides on it."
         )
@@ -270,17 +272,8 @@ def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
     return Tool(name="suggest_change", description=SUGGEST, schema=_SCHEMA, call=call)
 
 
-def _proposal(arguments: Mapping[str, object], run: SuggestingRun) -> Proposal:
-    action, path, payload, reasoning = map(
-        arguments.get, ("action", "path", "payload", "reasoning")
-    )
-    if action not in ACTIONS or not isinstance(path, str) or not isinstance(payload, dict):
-        raise EditRefusedError(
-            f"action should be one of {', '.join(ACTIONS)}, path a text, payload an object"
-        )
-    if not isinstance(reasoning, str) or not 0 < len(reasoning.strip()) <= LONGEST_REASONING:
-        raise EditRefusedError(f"reasoning should be a text of 1 to {LONGEST_REASONING} characters")
-    target = VaultPath.parse(path)
+def _proposal(arguments: Mapping[str, Any], run: SuggestingRun) -> Proposal:
+    target, action = VaultPath.parse(arguments["path"]), arguments["action"]
     if not run.sees(target):
         raise NotFoundError(f"{printable(target)} is not among the files that you were given")
     return Proposal(
@@ -288,8 +281,8 @@ def _proposal(arguments: Mapping[str, object], run: SuggestingRun) -> Proposal:
         source_session=run.session,
         action=action,
         path=target,
-        payload=payload,
-        reasoning=reasoning,
+        payload=arguments["payload"],
+        reasoning=arguments["reasoning"],
         base=None if action == "create" else run.read.get(target),
         run=run.run,
         causes=run.causes,

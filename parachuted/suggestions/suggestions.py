@@ -31,7 +31,13 @@ from parachuted.suggestions.applying import (
     acceptance_of,
     needs_no_asking,
 )
-from parachuted.suggestions.payload import batch_of, changes_watch, check_payload, suggestion_of
+from parachuted.suggestions.payload import (
+    LONGEST_REASONING,
+    batch_of,
+    changes_watch,
+    check_payload,
+    suggestion_of,
+)
 from parachuted.suggestions.store import (
     Sealer,
     SuggestionRecord,
@@ -59,7 +65,6 @@ _Result = TypeVar("_Result")
 Sees: TypeAlias = Callable[[str], bool]
 _MOST_PENDING, _MOST_OF_ONE = 500, 100
 _LARGEST_AT_ONCE = 200_000
-_LONGEST_REASONING = 4_000
 
 
 def _sees_all(_path: str) -> bool:
@@ -248,7 +253,7 @@ class Suggestions:
         self, name: str, *, by: str = USER, reason: str = "", requester: Requester | None = None
     ) -> Suggestion:
         """Raises NotFoundError, EditRefusedError when it is resolved, StorageFailedError."""
-        says = reason.strip()[:_LONGEST_REASONING] or "nothing was changed"
+        says = reason.strip()[:LONGEST_REASONING] or "nothing was changed"
         return await self._close(name, "rejected", by, says, requester)
 
     async def withdraw(self, gone: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from parachuted.access.grant import Grant, grant_of
 from parachuted.access.strangers import Taint
+from parachuted.agents.calling import call_tool
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.suggestions.orchestrating import Orchestrator
 from tests.suggestions.suggestion_rig import SuggestionRig
@@ -139,7 +140,7 @@ async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(sug
         {"ids": [], "action": "approve", "reasoning": ""},
         {"ids": ["x"], "action": "destroy", "reasoning": ""},
     ):
-        assert (await resolving.call(arguments)).is_error
+        assert (await call_tool((resolving,), resolving.name, arguments)).is_error
     with pytest.raises(EditRefusedError):
         await chief(suggestion_rig).orchestrate([a.id], "batch")
 
