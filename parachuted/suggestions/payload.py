@@ -55,7 +55,7 @@ _WAYS: Mapping[SuggestionAction, tuple[str, ...]] = {
 }
 _LONGEST_NAME = 500
 _FEWEST, _MOST_AT_ONCE = 2, 50
-_LONGEST_WORD, LONGEST_REASONING = 200, 4_000
+LONGEST_REASONING = 4_000
 _DIGEST, _SURROGATE = re.compile(r"[0-9a-f]{64}"), re.compile("[\ud800-\udfff]")
 _MODULES = {"daily": "daily", "chat": "chat", "brain": "brain"}
 
@@ -172,40 +172,35 @@ def batch_of(several: Sequence[Suggestion], proposal: Proposal, at: datetime) ->
         raise EditRefusedError(
             f"a batch is of {_FEWEST} to {_MOST_AT_ONCE} that wait, without batches"
         )
-    modules = {one.target_module for one in several}
     batch = replace(
         proposal,
         action="update",
         path="",
-        target_module=modules.pop() if len(modules) == 1 else "vault",
         reasoning=proposal.reasoning[:LONGEST_REASONING],
         is_strangers=proposal.is_strangers or any(one.is_strangers for one in several),
     )
-    return _suggestion(batch, {"suggestions": [one.id for one in several]}, at)
+    modules = {one.target_module for one in several}
+    module = modules.pop() if len(modules) == 1 else "vault"
+    return _suggestion(batch, {"suggestions": [one.id for one in several]}, at, module)
 
 
 def suggestion_of(proposal: Proposal, at: datetime) -> Suggestion:
     """The proposal with an id. Raises EditRefusedError and PathRefusedError."""
     path = check_target(proposal.path)
     payload = check_payload(proposal.action, proposal.payload)
-    agent, session = proposal.source_agent, proposal.source_session
-    words = proposal.reasoning + agent + session + (proposal.target_id or "")
-    if not 0 < len(agent) <= _LONGEST_WORD or len(session) > _LONGEST_WORD:
-        raise EditRefusedError(
-            f"source_agent and source_session have at most {_LONGEST_WORD} characters"
-        )
     if proposal.base is not None and _DIGEST.fullmatch(proposal.base) is None:
         raise EditRefusedError("base should be the digest of a text, as reading it returns")
+    words = f"{proposal.reasoning}{proposal.source_session}{proposal.target_id}"
     if len(proposal.reasoning) > LONGEST_REASONING or _SURROGATE.search(words):
-        raise EditRefusedError(
-            f"reasoning should be a text, at most {LONGEST_REASONING} characters"
-        )
-    module = proposal.target_module or module_of(path)
-    return _suggestion(replace(proposal, path=path, target_module=module), payload, at)
+        most = LONGEST_REASONING
+        raise EditRefusedError(f"reasoning should be a text of at most {most} characters")
+    return _suggestion(replace(proposal, path=path), payload, at, module_of(path))
 
 
-def _suggestion(proposal: Proposal, payload: Mapping[str, object], at: datetime) -> Suggestion:
-    values = asdict(proposal) | {"payload": payload, "timestamp": at}
+def _suggestion(
+    proposal: Proposal, payload: Mapping[str, object], at: datetime, module: str
+) -> Suggestion:
+    values = asdict(proposal) | {"payload": payload, "timestamp": at, "target_module": module}
     values["origin"] = "stranger" if values.pop("is_strangers") else "agent"
     return Suggestion(id=f"s{secrets.token_hex(5)}", **values)
 

@@ -28,7 +28,7 @@ USER, AUTO, ORCHESTRATOR, KEY = "user", "auto", "orchestrator:", "key:"
 class Proposal:
     """What is proposed, and by whom. `payload` is as in `payload.py`; `base` the digest of the text
     that it was decided on (None: what stands there now); `run` and `causes` led to it;
-    `is_strangers`: strangers' text did. `target_module` None: told from the path.
+    `is_strangers`: strangers' text did.
     """
 
     source_agent: str
@@ -37,7 +37,6 @@ class Proposal:
     payload: Mapping[str, object]
     reasoning: str
     source_session: str = ""
-    target_module: str | None = None
     target_id: str | None = None
     base: str | None = None
     run: str | None = None
