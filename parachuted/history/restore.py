@@ -51,7 +51,7 @@ class Restore:
     """`stood_at` gets a restored text's time, so that it wakes no watcher that saw both texts."""
 
     def __init__(self, store: Store, *, stood_at: MutableMapping[str, datetime]) -> None:
-        self._store, self._objects, self._history = store, store.objects, store.history
+        self._store, self._objects = store, store.objects
         self._stood_at = stood_at
         self._past = HistoryQueries(store)
         self._turn = asyncio.Lock()
@@ -83,8 +83,7 @@ class Restore:
                 digest = _named(path, known, version)
                 what = f"in version {digest[:SHORT]}"
             else:
-                is_known = self._history.run(str(run)) is not None
-                digest = _around(path, known, str(run), after=after, is_known=is_known)
+                digest = _around(path, known, str(run), after=after)
                 what = f"around {run}"
             self._keep(path, digest)
             if path.endswith(NOTE_SUFFIXES):
@@ -176,7 +175,9 @@ class Restore:
         except OSError:
             data = self._objects.get(digest)
         if data is None:
-            raise NotFoundError(f"the version {digest[:SHORT]} of {printable(path)} is not kept")
+            raise NotFoundError(
+                f"the version {digest[:SHORT]} of {printable(path)} is no longer kept"
+            )
         self._objects.put(data)
 
 
@@ -193,18 +194,12 @@ def _named(path: VaultPath, versions: list[TextVersion], name: str) -> str:
     return digests[0]
 
 
-def _around(
-    path: VaultPath, versions: list[TextVersion], run: str, *, after: bool, is_known: bool
-) -> str:
-    file = printable(path)
+def _around(path: VaultPath, versions: list[TextVersion], run: str, *, after: bool) -> str:
+    file, run = printable(path), printable(run[:80])
     places = [number for number, one in enumerate(versions) if one.run == run]
-    if not places and not is_known:
-        raise NotFoundError(
-            f"there is no run or version {printable(run[:80])}; `parachute history "
-            f"{shlex.quote(file)}` lists them"
-        )
     if not places:
-        raise NotFoundError(f"{run} wrote nothing in {file}; `parachute diff {run}` says what")
+        lists = f"`parachute history {shlex.quote(file)}` lists what did"
+        raise NotFoundError(f"no run or version {run} wrote {file}; {lists}")
     first = places[0]
     if after:
         digest = versions[places[-1]].digest
@@ -213,8 +208,6 @@ def _around(
     else:  # who moved it did not change the text that it had
         digest = versions[0].digest if versions[0].kind == "moved" else None
     if digest is None:
-        raise EditRefusedError(
-            f"there was no {file} {'after' if after else 'before'} {run}; `parachute undo {run}` "
-            "takes back what the run did"
-        )
+        when = "after" if after else "before"
+        raise EditRefusedError(f"there was no {file} {when} {run}; `parachute undo` takes it back")
     return digest

@@ -133,7 +133,7 @@ async def test_what_is_not_to_be_had_is_refused_in_words(tmp_path: Path):
             await restore.restore(NOTE, **given)
     with pytest.raises(EditRefusedError, match=r"there was no new.md before"):
         await restore.restore(VaultPath("new.md"), run=run)
-    with pytest.raises(NotFoundError, match=r"wrote nothing in a\.md"):
+    with pytest.raises(NotFoundError, match=r"wrote a\.md"):
         await restore.restore(VaultPath("a.md"), run=run)
     write = curator_rig.history.writes_by(run)[0]
     curator_rig.objects.drop(str(write.before))
