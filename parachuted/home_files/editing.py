@@ -256,7 +256,7 @@ class HomeFile:
                 return
             if len(text.encode()) > self.limit:
                 raise UntrustedFileError(
-                    f"{name} would exceed {self.limit // 1024} KB; remove entries"
+                    f"{name} is larger than {self.limit // 1024} KB; remove entries"
                 )
             self._home.chmod(0o700)
             replace_private(self.path.resolve(), text.encode())

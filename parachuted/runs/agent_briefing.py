@@ -224,15 +224,14 @@ def _orchestrating_tools(run: RequestedRun) -> tuple[Tool, ...]:
     config, suggestions = run.request.definition.config, run.parts.guards.suggestions
     if not config.orchestrates or not isinstance(suggestions, Suggestions):
         return ()
-    chief = Orchestrator(
+    return Orchestrator(
         suggestions,
         grant=run.grant,
         of=config.orchestrates,
         run=run.id,
         causes=run.task.causes,
         taint=run.taint,
-    )
-    return chief.tools()
+    ).tools()
 
 
 async def load_attachments(

@@ -115,10 +115,10 @@ def test_all_mistakes_are_reported_at_once_with_their_places(home):
         "config.yaml line 5: agent.backend should be one value, not a list",
         "config.yaml line 6: port is there a second time; line 1 has it too",
         "config.yaml line 7: bubble has settings of its own, such as bubble.quiet_s, and no value",
-        "PARACHUTE_PROT is not a setting; did you mean PARACHUTE_PORT?",
         "PARACHUTE_AGENT_CONCURRENCY: agent.concurrency should be a valid integer, not '1.5'",
-        "--frob: frob is not a setting; `parachute config` lists them",
+        "PARACHUTE_PROT is not a setting; did you mean PARACHUTE_PORT?",
         "--agent-backend: agent.backend should be 'auto', 'claude' or 'offline', not 'gpt'",
+        "--frob: frob is not a setting; `parachute config` lists them",
     ]
 
 

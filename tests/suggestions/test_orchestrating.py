@@ -20,7 +20,6 @@ def chief(
     of: tuple[str, ...] = ("reflector",),
     taint=None,
 ):
-    marks = taint if taint is not None else Taint()
     return Orchestrator(
         suggestion_rig.suggestions,
         grant=Grant(
@@ -32,7 +31,7 @@ def chief(
         of=of,
         run="r-9",
         causes=("c-9",),
-        taint=marks,
+        taint=taint if taint is not None else Taint(),
     )
 
 

@@ -87,6 +87,5 @@ async def test_what_the_agent_may_not_see_is_answered_as_what_is_not_there(sugge
 )
 async def test_what_makes_no_sense_is_answered_and_files_nothing(suggestion_rig, arguments):
     suggestion_rig.write("a.md", "one\n")
-    made = tool(suggestion_rig)
-    assert (await call_tool((made,), made.name, arguments)).is_error
+    assert (await call_tool((tool(suggestion_rig),), "suggest_change", arguments)).is_error
     assert suggestion_rig.suggestions.all() == []
