@@ -282,7 +282,7 @@ def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, 
         opening = f"host is {settings.host}" if is_host else f"tls.host is {settings.tls.host}"
         why = f"may not be disabled while {opening}, where others could connect"
         yield "auth_mode", "host", f"{why}; remote asks them for keys"
-    if is_in(home.resolve(), settings.vault.resolve()):
+    if is_in(real_path(home), real_path(settings.vault)):
         why = f"may not hold the folder of settings and keys, {home}"
         yield "vault", "vault", f"{why}: agents and sync reach what is in a vault"
 
