@@ -16,16 +16,8 @@ from parachuted.modules.registry.skeleton import new_module
 
 
 @pytest.fixture
-def vault(tmp_path: Path) -> Path:
-    folder = tmp_path / "vault"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def actions(tmp_path: Path, vault: Path) -> ModuleActions:
-    (tmp_path / "home").mkdir(mode=0o700)
-    return ModuleActions(ModuleApprovals(tmp_path / "home", vault, env=os.environ))
+def actions(home: Path, vault: Path) -> ModuleActions:
+    return ModuleActions(ModuleApprovals(home, vault, env=os.environ))
 
 
 def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(
@@ -60,9 +52,9 @@ def test_a_module_that_is_not_there_or_whose_folder_is_gone_is_said_to_be(
 
 
 def test_what_a_module_kept_outside_the_vault_goes_only_when_it_is_asked_for(
-    actions: ModuleActions, tmp_path: Path, vault: Path
+    actions: ModuleActions, tmp_path: Path, home: Path, vault: Path
 ):
-    data = make_data_folder(state_folder(tmp_path / "home", vault) / MODULE_DATA, "garden")
+    data = make_data_folder(state_folder(home, vault) / MODULE_DATA, "garden")
     (data / "index.db").write_text("x")
     new_module(tmp_path / "garden", "garden")
     installed = actions.install(str(tmp_path / "garden"), dev=False, path=None)

@@ -56,53 +56,42 @@ def listing(
     )
 
 
-async def test_all_agents_are_listed_the_daemons_own_and_those_of_modules(module_rig):
-    known = [one.listed for one in await listing(module_rig).all()]
+async def test_all_agents_are_listed_each_with_the_grant_that_its_run_gets(module_rig):
+    agents = listing(module_rig)
+    known = [one.listed for one in await agents.all()]
 
-    assert [one.name for one in known] == [
-        "curator",
-        "maintenance",
-        "telegram-bot/responder",
-        "telegram-bot/builder",
+    assert [(one.name, one.runs_here) for one in known] == [
+        ("curator", True),
+        ("maintenance", True),
+        ("telegram-bot/responder", True),
+        ("telegram-bot/builder", False),
     ]
-    assert [one.runs_here for one in known] == [True, True, True, False]
     assert "no container: a shell" in str(known[1].problem)
     notes = "read_note list_notes search_notes write_note edit_section set_key move_note"
     assert known[2].tools == [*notes.split(), "suggest_change", "send_message"]
     assert known[3].tools[-5:] == ["Read", "Glob", "Grep", "Bash", "send_message"]
 
-
-async def test_the_files_are_those_that_a_run_would_reach(module_rig):
-    agents = listing(module_rig)
-    seen = agents.seen((await agents.get("telegram-bot/responder")).grant)
-
+    responder, curator = await agents.get("telegram-bot/responder"), await agents.get("curator")
+    seen = agents.seen(responder.grant)
     assert (seen.reads, seen.writes, seen.strangers) == (3, 2, 1)
     assert set(seen.first) == {"Inbox/mail.md", "Work/log.md", "Work/plan.md"}
     assert set(seen.first_writes) == {"Work/log.md", "Work/plan.md"}
     assert seen.reads + seen.left_out == len(module_rig.library.index)
-
-
-async def test_exposure_is_of_the_very_grant(module_rig):
-    agents = listing(module_rig)
-    responder, curator = await agents.get("telegram-bot/responder"), await agents.get("curator")
-
-    assert agents.exposure(responder, agents.seen(responder.grant)).is_whole
+    assert agents.exposure(responder, seen).is_whole
     assert not agents.exposure(curator, agents.seen(curator.grant)).is_whole
 
 
-async def test_a_persons_mistake_in_modules_yaml_shows_as_a_problem_of_that_agent_alone(module_rig):
-    known = await listing(module_rig, overrides={"responder": {"paths": 7}}).all()
+async def test_a_mistake_in_modules_yaml_is_a_problem_of_that_agent_alone(module_rig):
+    agents = listing(module_rig, overrides={"responder": {"paths": 7}})
+    known = await agents.all()
 
     (wrong,) = [one for one in known if one.listed.name == "telegram-bot/responder"]
     assert "modules.yaml" in str(wrong.listed.problem)
     assert (wrong.grant.may_read("Work/plan.md"), wrong.listed.tools) == (False, [])
     assert len(known) == 4
-
-
-async def test_an_agent_that_no_one_has_is_not_found(module_rig):
     for name in ("nobody", "telegram-bot/none", "not-approved/x", ""):
         with pytest.raises(NotFoundError):
-            await listing(module_rig).get(name)
+            await agents.get(name)
 
 
 async def test_without_a_model_no_agent_of_a_module_is_said_to_run_here(module_rig):

@@ -21,31 +21,17 @@ class Greeter(Module):
 
 async def test_what_it_publishes_is_json_by_then():
     paper = StubServices()
-    Greeter(paper).publish(
-        "greeter.met",
-        at=datetime(2026, 1, 5, tzinfo=UTC),
-        path=PurePosixPath("a/b.md"),
-        names=("Kim",),
-    )
+    greeter = Greeter(paper)
+    at, path = datetime(2026, 1, 5, tzinfo=UTC), PurePosixPath("a/b.md")
+    greeter.publish("greeter.met", at=at, path=path, names=("Kim",))
+    greeter.publish("greeter.met", event="one", name="two")
+    with pytest.raises(WrongResultError, match="is a Greeter"):
+        greeter.publish("greeter.met", who=greeter)
 
     assert paper.published == [
-        ("greeter.met", {"at": "2026-01-05T00:00:00Z", "path": "a/b.md", "names": ["Kim"]})
+        ("greeter.met", {"at": "2026-01-05T00:00:00Z", "path": "a/b.md", "names": ["Kim"]}),
+        ("greeter.met", {"event": "one", "name": "two"}),
     ]
-
-
-async def test_an_event_may_carry_data_of_any_name():
-    paper = StubServices()
-    Greeter(paper).publish("greeter.met", event="one", name="two")
-
-    assert paper.published == [("greeter.met", {"event": "one", "name": "two"})]
-
-
-async def test_what_is_not_json_is_not_published():
-    paper = StubServices()
-    with pytest.raises(WrongResultError, match="is a Greeter"):
-        Greeter(paper).publish("greeter.met", who=Greeter(paper))
-
-    assert paper.published == []
 
 
 async def test_an_agent_is_run_with_its_options():

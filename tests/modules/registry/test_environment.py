@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import OutdatedError
-from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.install import build, lock_of, site_packages
-from tests.modules.stranger import MANIFEST, UntrustedRig
+from tests.modules.stranger import MANIFEST, loaded
 
 
 def make_wheel(
@@ -76,60 +75,51 @@ def test_what_is_asked_for_is_installed_and_locked_and_nothing_of_it_runs(tmp_pa
     assert lock_of(tmp_path / name) != lock
 
 
-def test_a_package_that_would_have_to_be_built_does_not_run_and_leaves_the_module_disabled_with_the_reason(  # noqa: E501
-    tmp_path, home, vault, env
-):
-    (tmp_path / "wheels").mkdir()
-    (tmp_path / "setup.py").write_text(
-        f"import pathlib; pathlib.Path({str(tmp_path / 'it ran')!r}).touch()\n"
-    )
-    with zipfile.ZipFile(tmp_path / "wheels" / "evil_m2-1.0.zip", "w") as made:
-        made.write(tmp_path / "setup.py", "evil_m2-1.0/setup.py")
-    module_rig = UntrustedRig(base=tmp_path, home=home, vault=vault)
-    module_rig.trust = ModuleApprovals(home, vault, env=env)
-    module_rig.write(**{"manifest.yaml": MANIFEST + "dependencies: [evil-m2]\n"})
+def test_a_package_that_would_have_to_be_built_does_not_run_nor_does_the_module(rig, env):
+    rig.trust = ModuleApprovals(rig.home, rig.vault, env=env)
+    wheels, setup = rig.base / "wheels", rig.base / "setup.py"
+    wheels.mkdir()
+    setup.write_text(rig.payload)
+    with zipfile.ZipFile(wheels / "evil_m2-1.0.zip", "w") as made:
+        made.write(setup, "evil_m2-1.0/setup.py")
+    rig.write(**{"manifest.yaml": MANIFEST + "dependencies: [evil-m2]\n"})
     with pytest.raises(OutdatedError, match="evil-m2"):
-        module_rig.approve()
+        rig.approve()
 
-    assert not (tmp_path / "it ran").exists()
-    entry = module_rig.trust.entry("stranger")
+    assert not rig.mark.exists()
+    entry = rig.trust.entry("stranger")
     assert (entry.enabled, entry.approved_digest, entry.state) == (False, None, "new")
     assert "evil-m2" in (entry.problem or "")
-    assert module_rig.trust.ready() == []
-    assert list((home / "modules").iterdir()) == []
+    assert rig.trust.ready() == []
+    assert list((rig.home / "modules").iterdir()) == []
 
 
-def test_an_approved_module_finds_its_packages_until_they_change(tmp_path, home, vault, env):
-    make_wheel(tmp_path / "wheels")
-    module_rig = UntrustedRig(base=tmp_path, home=home, vault=vault)
-    module_rig.trust = ModuleApprovals(home, vault, env=env)
+def test_an_approved_module_finds_its_packages_until_they_change(rig, env):
+    make_wheel(rig.base / "wheels")
+    rig.trust = ModuleApprovals(rig.home, rig.vault, env=env)
     code = (
         "import tiny_m2\nfrom parachuted.modules import Module\nclass Stranger(Module):\n    "
         "said = tiny_m2.SAID\n"
     )
-    module_rig.write(**{"manifest.yaml": MANIFEST + "dependencies: [tiny-m2]\n", "module.py": code})
-    first = module_rig.approve()
-    assert (
-        load_class(first.copy, first.name, first.manifest, first.import_paths, tree=first.tree).said
-        == "tiny"
-    )
-    unload(first.name, first.tree)
+
+    def write(package: str, code: str) -> None:
+        needs = MANIFEST + f"dependencies: [{package}]\n"
+        rig.write(**{"manifest.yaml": needs, "module.py": code})
+
+    write("tiny-m2", code)
+    first = rig.approve()
+    with loaded(first) as cls:
+        assert cls.said == "tiny"
     sys.modules.pop("tiny_m2")
 
-    module_rig.write(
-        **{"manifest.yaml": MANIFEST + "dependencies: [tiny-m2]\n", "module.py": code + "# more\n"}
-    )
-    second = module_rig.approve()
-    assert (
-        second.import_paths == first.import_paths
-    )  # the same packages: nothing is installed again
-    module_rig.write(
-        **{"manifest.yaml": MANIFEST + "dependencies: [no-such-thing-m2]\n", "module.py": code}
-    )
+    write("tiny-m2", code + "# more\n")
+    second = rig.approve()
+    assert second.import_paths == first.import_paths, "the same packages are not installed again"
+    write("no-such-thing-m2", code)
     with pytest.raises(OutdatedError, match="no-such-thing-m2"):
-        module_rig.approve()
-    assert module_rig.ready() == second  # the approved version goes on
+        rig.approve()
+    assert rig.ready() == second  # the approved version goes on
 
     (second.import_paths[0] / "tiny_m2.py").write_text("SAID = 'evil'\n")
-    assert module_rig.trust.ready() == []
-    assert "packages" in (module_rig.trust.entry("stranger").problem or "")
+    assert rig.trust.ready() == []
+    assert "packages" in (rig.trust.entry("stranger").problem or "")

@@ -30,17 +30,16 @@ from tests.modules.stranger import (
 
 
 @pytest.fixture
-def module_rig(tmp_path, home, vault) -> UntrustedRig:
-    made = UntrustedRig(base=tmp_path, home=home, vault=vault)
-    made.write()
-    made.approve()
-    return made
+def rig(rig: UntrustedRig) -> UntrustedRig:
+    rig.write()
+    rig.approve()
+    return rig
 
 
-def plant_bytecode(module_rig: UntrustedRig, source: str, *, cached: bool) -> None:
-    evil = module_rig.base / "evil.py"
-    evil.write_text(module_rig.payload)
-    file = module_rig.folder / source
+def plant_bytecode(rig: UntrustedRig, source: str, *, cached: bool) -> None:
+    evil = rig.base / "evil.py"
+    evil.write_text(rig.payload)
+    file = rig.folder / source
     target = (
         Path(importlib.util.cache_from_source(str(file))) if cached else file.with_suffix(".pyc")
     )
@@ -54,73 +53,73 @@ def plant_bytecode(module_rig: UntrustedRig, source: str, *, cached: bool) -> No
         file.unlink()
 
 
-def keep_times(module_rig: UntrustedRig) -> None:
-    file = module_rig.folder / "words.py"
+def keep_times(rig: UntrustedRig) -> None:
+    file = rig.folder / "words.py"
     at = file.stat()
-    file.write_text(module_rig.payload)
+    file.write_text(rig.payload)
     os.utime(file, ns=(at.st_atime_ns, at.st_mtime_ns))
 
 
-def to_link(module_rig: UntrustedRig, path: str) -> None:
-    away = module_rig.base / "away"
-    target = module_rig.folder / path
+def to_link(rig: UntrustedRig, path: str) -> None:
+    away = rig.base / "away"
+    target = rig.folder / path
     if target.is_dir():
         shutil.move(target, away)
-        (away / "inner.py").write_text(module_rig.payload)
+        (away / "inner.py").write_text(rig.payload)
     else:
-        away.write_text(module_rig.payload)
+        away.write_text(rig.payload)
         target.unlink()
     target.symlink_to(away)
 
 
-def folder_to_link(module_rig: UntrustedRig) -> None:
-    away = module_rig.base / "away"
-    shutil.move(module_rig.folder, away)
-    (away / "words.py").write_text(module_rig.payload)
-    module_rig.folder.symlink_to(away)
+def folder_to_link(rig: UntrustedRig) -> None:
+    away = rig.base / "away"
+    shutil.move(rig.folder, away)
+    (away / "words.py").write_text(rig.payload)
+    rig.folder.symlink_to(away)
 
 
-def modules_to_link(module_rig: UntrustedRig) -> None:
-    away = module_rig.base / "away"
-    shutil.move(module_rig.vault / "Modules", away)
-    (away / "stranger" / "words.py").write_text(module_rig.payload)
-    (module_rig.vault / "Modules").symlink_to(away)
+def modules_to_link(rig: UntrustedRig) -> None:
+    away = rig.base / "away"
+    shutil.move(rig.vault / "Modules", away)
+    (away / "stranger" / "words.py").write_text(rig.payload)
+    (rig.vault / "Modules").symlink_to(away)
 
 
-def hard_link(module_rig: UntrustedRig) -> None:
-    evil = module_rig.base / "evil.py"
-    evil.write_text(module_rig.payload)
-    (module_rig.folder / "words.py").unlink()
-    (module_rig.folder / "words.py").hardlink_to(evil)
+def hard_link(rig: UntrustedRig) -> None:
+    evil = rig.base / "evil.py"
+    evil.write_text(rig.payload)
+    (rig.folder / "words.py").unlink()
+    (rig.folder / "words.py").hardlink_to(evil)
 
 
-def rename(module_rig: UntrustedRig) -> None:
-    (module_rig.folder / "data.py").write_text(module_rig.payload)
-    (module_rig.folder / "words.py").rename(module_rig.folder / "old.py")
-    (module_rig.folder / "data.py").rename(module_rig.folder / "words.py")
+def rename(rig: UntrustedRig) -> None:
+    (rig.folder / "data.py").write_text(rig.payload)
+    (rig.folder / "words.py").rename(rig.folder / "old.py")
+    (rig.folder / "data.py").rename(rig.folder / "words.py")
 
 
-def another_name(module_rig: UntrustedRig) -> None:
-    module_rig.folder.rename(module_rig.folder.with_name("other"))
+def another_name(rig: UntrustedRig) -> None:
+    rig.folder.rename(rig.folder.with_name("other"))
 
 
-def claims_a_name(module_rig: UntrustedRig) -> None:
-    shutil.copytree(module_rig.folder, module_rig.folder.with_name("twin"))
-    (module_rig.folder / "manifest.yaml").write_text(MANIFEST.replace("stranger", "twin", 1))
+def claims_a_name(rig: UntrustedRig) -> None:
+    shutil.copytree(rig.folder, rig.folder.with_name("twin"))
+    (rig.folder / "manifest.yaml").write_text(MANIFEST.replace("stranger", "twin", 1))
 
 
 def write(path: str, text: str | None = None) -> Callable[[UntrustedRig], None]:
-    def tamper(module_rig: UntrustedRig) -> None:
-        file = module_rig.folder / path
+    def tamper(rig: UntrustedRig) -> None:
+        file = rig.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(module_rig.payload if text is None else text)
+        file.write_text(rig.payload if text is None else text)
 
     return tamper
 
 
 def bytes_of(path: bytes, content: bytes = b"x") -> Callable[[UntrustedRig], None]:
-    def tamper(module_rig: UntrustedRig) -> None:
-        with open(os.fsencode(module_rig.folder) + b"/" + path, "wb") as file:  # noqa: PTH123  a Path cannot spell this name
+    def tamper(rig: UntrustedRig) -> None:
+        with open(os.fsencode(rig.folder) + b"/" + path, "wb") as file:  # noqa: PTH123  a Path cannot spell this name
             file.write(content)
 
     return tamper
@@ -143,104 +142,91 @@ TAMPERING: dict[str, Callable[[UntrustedRig], object]] = {
     ),
     "the manifest's dependencies": write("manifest.yaml", MANIFEST + "dependencies: [evil]\n"),
     "the manifest, unreadable": write("manifest.yaml", "name: ["),
-    "a planted .pyc in __pycache__": lambda module_rig: plant_bytecode(
-        module_rig, "words.py", cached=True
-    ),
-    "a planted .pyc in place of the source": lambda module_rig: plant_bytecode(
-        module_rig, "words.py", cached=False
+    "a planted .pyc in __pycache__": lambda rig: plant_bytecode(rig, "words.py", cached=True),
+    "a planted .pyc in place of the source": lambda rig: plant_bytecode(
+        rig, "words.py", cached=False
     ),
     "a planted .so": bytes_of(b"words.abi3.so", b"\x7fELF"),
     "a new file": write("extra.py"),
-    "a file less": lambda module_rig: (module_rig.folder / "words.py").unlink(),
+    "a file less": lambda rig: (rig.folder / "words.py").unlink(),
     "a file renamed": rename,
     "sitecustomize": write("sitecustomize.py"),
     "a .pth": write("evil.pth", "import words\n"),
     "a name of the standard library": write("pathlib.py"),
     "a stand-in for parachuted": write("parachuted/modules/__init__.py"),
-    "a mode": lambda module_rig: (module_rig.folder / "data.json").chmod(0o755),
-    "a link in place of a file": lambda module_rig: to_link(module_rig, "words.py"),
-    "a link in place of a folder inside": lambda module_rig: to_link(module_rig, "deep"),
+    "a mode": lambda rig: (rig.folder / "data.json").chmod(0o755),
+    "a link in place of a file": lambda rig: to_link(rig, "words.py"),
+    "a link in place of a folder inside": lambda rig: to_link(rig, "deep"),
     "a link in place of the folder": folder_to_link,
     "a link in place of Modules": modules_to_link,
     "a hard link": hard_link,
-    "a pipe": lambda module_rig: os.mkfifo(module_rig.folder / "pipe"),
+    "a pipe": lambda rig: os.mkfifo(rig.folder / "pipe"),
     "case twins": write("WORDS.py"),
-    "twins in another normal form": lambda module_rig: [
-        write("é.py")(module_rig),
-        write("e\u0301.py")(module_rig),
+    "twins in another normal form": lambda rig: [
+        write("é.py")(rig),
+        write("e\u0301.py")(rig),
     ],
     "a name that is not UTF-8": bytes_of(b"\xff.py"),
     "a name that nobody sees": write("words\u200b.py"),
     "a folder's name": another_name,
     "another module's name": claims_a_name,
-    "an approval of its own in the vault": lambda module_rig: [
-        write("module.py")(module_rig),
-        (module_rig.vault / "modules.yaml").write_text(
-            (module_rig.home / "modules.yaml").read_text()
-        ),
-        shutil.copytree(module_rig.home, module_rig.vault / ".parachute"),
+    "an approval of its own in the vault": lambda rig: [
+        write("module.py")(rig),
+        (rig.vault / "modules.yaml").write_text((rig.home / "modules.yaml").read_text()),
+        shutil.copytree(rig.home, rig.vault / ".parachute"),
     ],
 }
 
 
 @pytest.mark.parametrize("kind", TAMPERING)
-def test_a_module_that_was_tampered_with_runs_as_it_was_approved_and_in_no_other_way(
-    module_rig, kind
-):
-    TAMPERING[kind](module_rig)
+def test_a_module_that_was_tampered_with_runs_as_it_was_approved_and_in_no_other_way(rig, kind):
+    TAMPERING[kind](rig)
 
-    assert module_rig.run() == [SAID]
-    assert not module_rig.mark.exists()
+    assert rig.run() == [SAID]
+    assert not rig.mark.exists()
     assert nothing_of_modules_is_left()
-    entry = module_rig.trust.entry("stranger")
+    entry = rig.trust.entry("stranger")
     assert entry.state in {"changed", "missing", "broken"}, kind
     assert entry.found_digest != entry.approved_digest
 
 
 @pytest.mark.parametrize("kind", TAMPERING)
 def test_a_module_that_no_one_approved_never_runs_however_it_came(tmp_path, home, vault, kind):
-    module_rig = UntrustedRig(base=tmp_path, home=home, vault=vault)
-    module_rig.write()
+    rig = UntrustedRig(base=tmp_path, home=home, vault=vault)
+    rig.write()
     if kind != "an approval of its own in the vault":
-        TAMPERING[kind](module_rig)
+        TAMPERING[kind](rig)
 
-    assert module_rig.run() == []
-    assert not module_rig.mark.exists()
+    assert rig.run() == []
+    assert not rig.mark.exists()
 
 
-@pytest.mark.parametrize("path", ["words.py", "prompts/ask.md", "deep/inner.py", "data.json"])
-def test_a_damaged_copy_does_not_run_though_only_the_home_can_damage_it(module_rig, path):
-    one = module_rig.ready()
-    file = one.copy / path
-    file.chmod(0o644)
-    file.write_text(module_rig.payload)
+@pytest.mark.parametrize(
+    "path", ["words.py", "prompts/ask.md", "deep/inner.py", "data.json", "extra.py"]
+)
+def test_a_damaged_copy_does_not_run_though_only_the_home_can_damage_it(rig, path):
+    file = rig.ready().copy / path
+    (file if file.exists() else file.parent).chmod(0o755)
+    file.write_text(rig.payload)
 
-    assert module_rig.run() == []
-    assert not module_rig.mark.exists()
-    trust = module_rig.again()
+    assert rig.run() == []
+    assert not rig.mark.exists()
+    trust = rig.again()
     assert trust.ready() == []
     assert "approve" in (trust.entry("stranger").problem or "")
 
 
-def test_a_file_that_is_added_to_the_copy_stops_it(module_rig):
-    one = module_rig.ready()
-    one.copy.chmod(0o755)
-    (one.copy / "extra.py").write_text("")
-
-    assert module_rig.run() == []
-
-
-def test_what_modules_yaml_says_must_hold_of_what_is_there(module_rig):
-    text = (module_rig.home / "modules.yaml").read_text()
+def test_what_modules_yaml_says_must_hold_of_what_is_there(rig):
+    text = (rig.home / "modules.yaml").read_text()
     for old, new in (("hash", "sha256:" + "0" * 64), ("tree", "sha256:" + "1" * 64)):
         lines = [
             f"    {old}: {new}\n" if line.strip().startswith(f"{old}:") else line
             for line in text.splitlines(keepends=True)
         ]
-        (module_rig.home / "modules.yaml").write_text("".join(lines))
-        assert module_rig.run() == []
-    (module_rig.home / "modules.yaml").write_text(text)
-    assert module_rig.run() == [SAID]
+        (rig.home / "modules.yaml").write_text("".join(lines))
+        assert rig.run() == []
+    (rig.home / "modules.yaml").write_text(text)
+    assert rig.run() == [SAID]
 
 
 ATTACKER = """
@@ -293,11 +279,11 @@ while os.getppid() == parent:
 
 
 @contextmanager
-def attacked(module_rig: UntrustedRig) -> Iterator[None]:
-    away = module_rig.base / "away"
+def attacked(rig: UntrustedRig) -> Iterator[None]:
+    away = rig.base / "away"
     away.mkdir()
     with subprocess.Popen(
-        [sys.executable, "-c", ATTACKER, module_rig.folder, away, module_rig.payload],
+        [sys.executable, "-c", ATTACKER, rig.folder, away, rig.payload],
         stdout=subprocess.PIPE,
     ) as attacker:
         try:
@@ -310,40 +296,38 @@ def attacked(module_rig: UntrustedRig) -> Iterator[None]:
 
 
 @pytest.mark.timeout(900)
-def test_only_the_bytes_that_were_shown_are_approved_whatever_is_exchanged_meanwhile(
-    module_rig, torture
-):
-    digest = module_rig.trust.consent("stranger").digest
+def test_only_the_bytes_that_were_shown_are_approved_whatever_is_exchanged_meanwhile(rig, torture):
+    digest = rig.trust.consent("stranger").digest
     approved = refused = 0
     wanted = 10_000 if torture else 100
-    with attacked(module_rig):
+    with attacked(rig):
         for number in itertools.count():
             if number >= wanted and approved and refused:
                 break
             try:
-                module_rig.trust.approve("stranger", digest)
+                rig.trust.approve("stranger", digest)
                 approved += 1
             except ParachuteError:
                 refused += 1
-            for one in module_rig.trust.ready() if number % 5 == 0 else ():
+            for one in rig.trust.ready() if number % 5 == 0 else ():
                 assert one.tree == digest
                 with loaded(one) as cls:
                     assert cls.said == SAID
 
-    assert not module_rig.mark.exists()
-    assert [folder.name for folder in (module_rig.home / "modules/stranger").iterdir()] == [
+    assert not rig.mark.exists()
+    assert [folder.name for folder in (rig.home / "modules/stranger").iterdir()] == [
         digest.removeprefix("sha256:")[:12]
     ]
 
 
-def test_a_copy_that_is_exchanged_between_two_loads_does_not_run(module_rig):
-    one = module_rig.approve()
-    module_rig.write(one.copy.parent / "evil", words__py="")
-    (one.copy.parent / "evil" / "words.py").write_text(module_rig.payload)
+def test_a_copy_that_is_exchanged_between_two_loads_does_not_run(rig):
+    one = rig.approve()
+    rig.write(one.copy.parent / "evil", words__py="")
+    (one.copy.parent / "evil" / "words.py").write_text(rig.payload)
     one.copy.rename(one.copy.with_name("kept"))
     (one.copy.parent / "evil").rename(one.copy)
 
     with pytest.raises(ParachuteError, match="approve it again"):
         load_class(one.copy, one.name, one.manifest, one.import_paths, tree=one.tree)
     unload(one.name, one.tree)
-    assert not module_rig.mark.exists()
+    assert not rig.mark.exists()
