@@ -4,6 +4,8 @@ the reader.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -128,26 +130,15 @@ def test_every_field_is_read():
     )
 
 
-def test_three_fields_are_enough():
+def test_three_fields_are_enough_and_what_is_left_empty_is_as_if_it_were_not_there():
     manifest = read_manifest(SMALL)
 
-    assert (manifest.prefix, manifest.permissions, manifest.agents) == (
-        "/api/a",
-        ManifestPermissions(),
-        {},
-    )
-
-
-def test_what_is_left_empty_is_as_if_it_were_not_there():
-    assert read_manifest(
-        f"{SMALL}description:\nprovides: ~\nagents:\n  helper:\n"
-    ) == read_manifest(f"{SMALL}agents: {{helper: {{}}}}\n")
-
-
-def test_a_byte_order_mark_and_windows_line_ends_are_let_pass():
-    assert read_manifest(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode()) == read_manifest(
-        SMALL
-    )
+    assert (manifest.prefix, manifest.permissions) == ("/api/a", ManifestPermissions())
+    assert manifest.agents == {}
+    left_empty = f"{SMALL}description:\nprovides: ~\nagents:\n  helper:\n"
+    assert read_manifest(left_empty) == read_manifest(f"{SMALL}agents: {{helper: {{}}}}\n")
+    windows = b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode()
+    assert read_manifest(windows) == manifest
 
 
 def test_all_mistakes_are_reported_at_once_each_with_its_field():
@@ -246,73 +237,58 @@ def test_each_mistake_is_reported(more, reported):
     assert any(says.startswith(reported) for says in problems(SMALL + more, reserved=["notes"]))
 
 
-def test_an_event_of_the_catalogue_is_not_declared_again():
-    text = SMALL.replace("name: a", "name: daily")
-    assert (
-        "is declared already"
-        in problems(f"{text}publishes: {{daily.entry.created: {{entry_id: id}}}}\n")[0]
-    )
-
-
-@pytest.mark.parametrize("name", ["", "A", "a_b", "1a", "-a", "a" * 65, "ä", "../x", "a.b"])
-def test_names_that_are_none(name):
-    assert any(
-        "not a name" in problem or "Field required" in problem
-        for problem in problems(SMALL.replace("name: a", f"name: '{name}'"))
-    )
-
-
-def test_a_module_whose_name_begins_the_daemons_own_events_publishes_none():
-    text = SMALL.replace("name: a", "name: file")
-    assert read_manifest(text).name == "file"
-    assert problems(f"{text}publishes: {{file.read: {{}}}}\n") == [
+def test_what_is_the_daemons_own_or_in_the_catalogue_is_not_declared_again():
+    daily, file = (SMALL.replace("name: a", f"name: {name}") for name in ("daily", "file"))
+    said = problems(f"{daily}publishes: {{daily.entry.created: {{entry_id: id}}}}\n")
+    assert "is declared already" in said[0]
+    assert read_manifest(file).name == "file"
+    assert problems(f"{file}publishes: {{file.read: {{}}}}\n") == [
         "name: 'file' begins the daemon's own events; choose another"
     ]
-
-
-def test_a_name_of_the_daemons_own_routes_is_refused():
     assert problems(SMALL, reserved=["a"]) == [
         "name: 'a' is a name of the daemon's own routes; choose another"
     ]
 
 
-@pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0.0", "01.0.0", "latest"])
-def test_versions_that_are_none(version):
-    assert "not a version of three numbers" in problems(SMALL.replace("1.0.0", version))[0]
+NO_REQUIREMENTS = (
+    *("git+https://evil.org/x.git", "x @ https://evil.org/x.whl", "-r other.txt", "./local"),
+    *("--index-url=https://evil.org", "/abs", "a b", "x>=1 @y", "x>=1 --hash=y", "x ; a --pre"),
+)
+NO_FILES = ("../module.py", "a/module.py", "/module.py", "module", "module.pyc", "my-module.py")
+NO_FOLDERS = (
+    *("~", "~/", "/", "Projects", "~/../x", "/data//x", "~/.ssh", "/a/.b/c", "~/*", "~you/x", ""),
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("name: a", "name: ''", "not a name|Field required"),
+        *(
+            ("name: a", f"name: '{name}'", "not a name")
+            for name in ("A", "a_b", "1a", "-a", "a" * 65, "ä", "../x", "a.b")
+        ),
+        *(
+            ("1.0.0", version, "not a version of three numbers")
+            for version in ("1", "1.0", "v1.0.0", "1.0.0.0", "01.0.0", "latest")
+        ),
+        *(("module.py", file, "not a Python file") for file in NO_FILES),
+        *(
+            ("\n", f"\ndependencies: ['{one}']\n", "not a requirement") for one in NO_REQUIREMENTS
+        ),  # a name and a version, and never an address or an option
+        *(
+            ("\n", f"\npermissions: {{folders: ['{one}']}}\n", "is not a folder such as")
+            for one in NO_FOLDERS
+        ),  # all of the disk, what is hidden, and patterns
+    ],
+)
+def test_what_cannot_be_a_value_of_its_field_is_refused(old, new, says):
+    assert any(re.search(says, problem) for problem in problems(SMALL.replace(old, new, 1)))
 
 
 @pytest.mark.parametrize("version", ["0.0.1", "10.20.30", "1.0.0-beta.1", "1.0.0+local"])
 def test_versions(version):
     assert read_manifest(SMALL.replace("1.0.0", version)).version == version
-
-
-@pytest.mark.parametrize(
-    "file", ["../module.py", "a/module.py", "/module.py", "module", "module.pyc", "my-module.py"]
-)
-def test_code_stands_in_a_python_file_of_the_folder(file):
-    assert "not a Python file" in problems(SMALL.replace("module.py", file))[0]
-
-
-@pytest.mark.parametrize(
-    "requirement",
-    [
-        "git+https://evil.org/x.git",
-        "x @ https://evil.org/x.whl",
-        "-r other.txt",
-        "--index-url=https://evil.org",
-        "./local",
-        "/abs",
-        "a b",
-        "x>=1 @y",
-        "x>=1 --hash=y",
-        "x ; a --pre",
-    ],
-)
-def test_a_dependency_is_a_name_and_a_version_and_never_an_address_or_an_option(requirement):
-    assert any(
-        "not a requirement" in problem
-        for problem in problems(f"{SMALL}dependencies: ['{requirement}']\n")
-    )
 
 
 @pytest.mark.parametrize(
@@ -334,20 +310,23 @@ def test_what_it_names_must_be_in_the_folder():
     assert read_manifest(text, files=["brain.py", "hooks.py", "tools.py", "prompts/indexer.md"])
 
 
-def test_a_module_cannot_say_how_far_it_is_trusted():
-    manifest = read_manifest(f"{SMALL}trust_level: direct\nrequires: [BrainInterface]\n")
+def test_what_it_lists_by_name_alone_or_has_no_say_in():
+    manifest = read_manifest(
+        f"{SMALL}trust_level: direct\nrequires: [BrainInterface]\n"
+        "mcp_tools: [find]\nhooks: [file.created]\n"
+        "publishes:\n  a.woke:\n  a.page.turned: {path: path, words: text, count: number}\n"
+    )
 
     assert manifest.notes == (
         "trust_level is left out: a person says how far a module is trusted, in modules.yaml",
     )
     assert manifest.optional_requires == ("BrainInterface",)
-
-
-def test_a_tool_or_a_listener_that_code_has_is_listed_by_its_name():
-    manifest = read_manifest(f"{SMALL}mcp_tools: [find]\nhooks: [file.created]\n")
-
     assert manifest.mcp_tools == (McpTool(name="find"),)
     assert manifest.hooks == (ManifestHook(event="file.created"),)
+    assert manifest.publishes == {
+        "a.page.turned": {"path": "path", "words": "text", "count": "number"},
+        "a.woke": {},
+    }
 
 
 @pytest.mark.parametrize(
@@ -403,33 +382,8 @@ def test_whatever_it_holds_it_is_read_or_refused_in_words(value):
         return
 
 
-def test_a_manifest_declares_what_the_module_publishes_with_the_kind_of_each_field():
-    found = read_manifest(
-        f"{SMALL}publishes:\n  a.woke:\n"
-        "  a.page.turned: {path: path, words: text, count: number}\n"
-    )
-
-    assert found.publishes == {
-        "a.page.turned": {"path": "path", "words": "text", "count": "number"},
-        "a.woke": {},
-    }
-
-
 @pytest.mark.parametrize("folder", ["~/Projects", "/data/work/", "~/My Notes/garden"])
 def test_a_folder_outside_the_vault_is_named_from_its_root_on(folder):
-    manifest = read_manifest(
-        f"name: m\nversion: 1.0.0\nmodule: m.py\npermissions:\n  folders: ['{folder}']\n"
-    )
+    manifest = read_manifest(f"{SMALL}permissions:\n  folders: ['{folder}']\n")
 
     assert manifest.permissions.folders == (folder.rstrip("/"),)
-
-
-@pytest.mark.parametrize(
-    "folder",
-    ["~", "~/", "/", "Projects", "~/../x", "/data//x", "~/.ssh", "/a/.b/c", "~/*", "~you/x", ""],
-)
-def test_a_folder_that_is_all_of_the_disk_hidden_or_a_pattern_is_a_mistake(folder):
-    with pytest.raises(ManifestError, match="is not a folder such as"):
-        read_manifest(
-            f"name: m\nversion: 1.0.0\nmodule: m.py\npermissions:\n  folders: ['{folder}']\n"
-        )

@@ -46,23 +46,9 @@ def write(registry: ModuleRegistry, text: str) -> None:
 
 def test_what_is_written_is_read_and_what_is_none_is_taken_away(registry):
     assert registry.load() == {}
-    registry.change(
-        "daily",
-        {
-            "enabled": True,
-            "hash": "sha256:1",
-            "lock": ["a==1", "b # c"],
-            "problem": "no: 'x'\n\"y\" ☃ 😀",
-        },
-    )
-    assert registry.load() == {
-        "daily": {
-            "enabled": "true",
-            "hash": "sha256:1",
-            "lock": ["a==1", "b # c"],
-            "problem": "no: 'x'\n\"y\" ☃ 😀",
-        }
-    }
+    said = {"hash": "sha256:1", "lock": ["a==1", "b # c"], "problem": "no: 'x'\n\"y\" ☃ 😀"}
+    registry.change("daily", {"enabled": True, **said})
+    assert registry.load() == {"daily": {"enabled": "true", **said}}
     registry.change("daily", {"problem": None, "lock": None})
     assert registry.load() == {"daily": {"enabled": "true", "hash": "sha256:1"}}
     assert registry.path.stat().st_mode & 0o777 == 0o600
@@ -83,21 +69,13 @@ def test_another_module_is_added_and_removed_without_touching_the_rest(registry)
     assert registry.load()["new"] == {"enabled": "false"}
     registry.forget("new")
     assert registry.path.read_text() == OF_A_PERSON
-
-
-def test_an_entry_on_one_line_is_spelled_again_with_the_keys_that_no_one_knows(registry):
-    write(registry, OF_A_PERSON)
-    registry.change("other", {"enabled": True})
-
-    assert registry.load()["other"] == {"enabled": "true", "colour": "red"}
-    assert registry.path.read_text().startswith(OF_A_PERSON[: OF_A_PERSON.index("  other")])
-
-
-def test_a_change_that_changes_nothing_writes_nothing(registry):
-    registry.change("daily", {"enabled": True})
     mark = registry.mark()
     registry.change("daily", {"enabled": True})
-    assert registry.mark() == mark
+    assert registry.mark() == mark, "what changes nothing writes nothing"
+    registry.change("other", {"enabled": True})
+
+    assert registry.load()["other"] == {"enabled": "true", "colour": "red"}, "unknown keys stay"
+    assert registry.path.read_text().startswith(OF_A_PERSON[: OF_A_PERSON.index("  other")])
 
 
 WRONG = {
@@ -127,23 +105,18 @@ def test_what_cannot_be_understood_lets_nothing_run_and_is_not_written_over(regi
     assert registry.path.read_text() == WRONG[kind]
 
 
-@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666, 0o664])
-def test_a_file_that_others_may_change_lets_nothing_run(registry, mode):
+def test_what_others_may_change_or_is_no_file_lets_nothing_run(registry):
     registry.change("daily", {"enabled": True})
-    registry.path.chmod(mode)
-
-    with pytest.raises(UntrustedError, match="others may change"):
-        registry.load()
-
-
-def test_what_is_not_a_file_lets_nothing_run_and_holds_no_one_up(registry):
-    os.mkfifo(registry.path)
-    with pytest.raises(UntrustedError):
-        registry.load()
+    for mode in (0o620, 0o602, 0o666, 0o664):
+        registry.path.chmod(mode)
+        with pytest.raises(UntrustedError, match="others may change"):
+            registry.load()
     registry.path.unlink()
-    registry.path.mkdir()
-    with pytest.raises(UntrustedError):
-        registry.load()
+    for make in (os.mkfifo, os.mkdir):
+        make(registry.path)
+        with pytest.raises(UntrustedError):
+            registry.load()
+        (registry.path.rmdir if make is os.mkdir else registry.path.unlink)()
 
 
 def test_two_who_change_it_at_once_lose_nothing(home):
@@ -160,26 +133,18 @@ def test_two_who_change_it_at_once_lose_nothing(home):
     assert sorted(ModuleRegistry(home).load()) == sorted(f"m{number}" for number in range(30))
 
 
-WITHOUT_CONFIG = "# mine\nmodules:\n  daily:\n    enabled: true  # yes\n"
-WITH_CONFIG = f"{WITHOUT_CONFIG}    config:\n      # why\n      days: 3\n"
-
-
-def test_a_setting_is_set_and_its_former_value_is_known(home):
-    registry = ModuleRegistry(home)
-    write(registry, WITH_CONFIG)
+def test_a_setting_is_set_and_the_last_that_goes_leaves_no_empty_config(registry):
+    plain = "# mine\nmodules:\n  daily:\n    enabled: true  # yes\n"
+    write(registry, f"{plain}    config:\n      # why\n      days: 3\n")
     assert registry.set_config("daily", "days", 7) == 3
     assert registry.set_config("daily", "layout", "entries") is None
     assert registry.load()["daily"]["config"] == {"days": 7, "layout": "entries"}
     assert "# why" in registry.path.read_text()
 
-
-def test_the_last_setting_that_is_taken_away_leaves_no_empty_config(home):
-    registry = ModuleRegistry(home)
-    write(registry, WITHOUT_CONFIG)
+    write(registry, plain)
     registry.set_config("daily", "days", 7)
     registry.set_config("daily", "days", None)
-
-    assert registry.path.read_text() == WITHOUT_CONFIG
+    assert registry.path.read_text() == plain
 
 
 NAMES = st.sampled_from(["daily", "other", "new", "null", "x-1"])
@@ -220,40 +185,27 @@ def test_whatever_is_changed_means_what_was_meant(tmp_path, changes):
 DIGEST = "sha256:" + "a" * 64
 
 
-def test_an_entry_as_people_and_the_daemon_write_it():
+def test_an_entry_as_people_and_the_daemon_write_it_and_what_is_not_said_is_safe():
     entry = {
         "enabled": "true",
+        "trust": "trusted",
+        "version": "1.0",
         "source": "local",
         "path": "Modules/bot",
-        "version": "1.0",
-        "trust": "trusted",
+        "environment": "venv-0123abcd",
         "hash": DIGEST,
         "tree": DIGEST,
-        "environment": "venv-0123abcd",
         "agents": {"a": {"paths": ["X"]}},
         "config": {"x": "1"},
         "unknown": ["kept"],
     }
-    record = parse_record("bot", entry)
+    record, silent = parse_record("bot", entry), parse_record("bot", {})
 
-    assert (record.enabled, record.trust, record.is_approved) == (
-        True,
-        "trusted",
-        True,
-    )
+    assert (record.enabled, record.trust, record.is_approved) == (True, "trusted", True)
     assert record.folder(Path("/v")) == Path("/v/Modules/bot")
     assert record.agents == {"a": {"paths": ["X"]}}
-
-
-def test_what_is_not_said_is_the_safe_way():
-    record = parse_record("bot", {})
-    assert (record.enabled, record.trust, record.is_approved, record.is_dev) == (
-        False,
-        "untrusted",
-        False,
-        False,
-    )
-    assert record.path == "Modules/bot"
+    assert (silent.enabled, silent.trust) == (False, "untrusted")
+    assert (silent.is_approved, silent.is_dev, silent.path) == (False, False, "Modules/bot")
 
 
 @pytest.mark.parametrize(

@@ -20,18 +20,20 @@ from parachuted.testing import running_module
 NAMES = ["shopping-list", "a", "a-module", "modules", "x2-", "class", "my--list"]
 
 
-def test_it_has_all_that_a_module_needs(tmp_path: Path):
+def test_it_has_all_that_a_module_needs_and_overwrites_nothing(tmp_path: Path):
     folder = tmp_path / "Modules/shopping-list"
+    made = new_module(folder, "shopping-list")
 
-    assert [
-        path.relative_to(folder).as_posix() for path in new_module(folder, "shopping-list")
-    ] == [
-        "manifest.yaml",
-        "module.py",
-        "prompts/helper.md",
-        "CLAUDE.md",
+    assert [path.relative_to(folder).as_posix() for path in made] == [
+        *("manifest.yaml", "module.py", "prompts/helper.md", "CLAUDE.md"),
         "tests/test_shopping_list.py",
     ]
+    assert not any("$" in path.read_text() for path in made), "nothing is left to fill in"
+    assert read_manifest((folder / "manifest.yaml").read_bytes()).name == "shopping-list"
+    (folder / "module.py").write_text("mine")
+    with pytest.raises(ModuleFailedError, match="there already"):
+        new_module(folder, "a")
+    assert (folder / "module.py").read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -73,23 +75,6 @@ def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str):
         new_module(tmp_path / "new", name)
 
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_there_is_not_overwritten(tmp_path: Path):
-    (tmp_path / "module.py").write_text("mine")
-    with pytest.raises(ModuleFailedError, match="there already"):
-        new_module(tmp_path, "a")
-
-    assert (tmp_path / "module.py").read_text() == "mine"
-
-
-def test_nothing_in_it_is_left_to_fill_in(tmp_path: Path):
-    for path in new_module(tmp_path / "shopping-list", "shopping-list"):
-        assert "$" not in path.read_text()
-    assert (
-        read_manifest((tmp_path / "shopping-list/manifest.yaml").read_bytes()).name
-        == "shopping-list"
-    )
 
 
 @pytest.mark.on_disk
