@@ -81,6 +81,7 @@ def problems(name: str, body=MISSING, **more) -> list[str]:
     return str(raised.value).split("; ")
 
 
+AT = "2026-01-05T12:00:00Z"
 DAYS = (date(2026, 1, 5),)
 HI = {"message": {"text": "hi"}, "update_id": 7}
 ID = {"entry_id": "42"}
@@ -106,8 +107,8 @@ ID = {"entry_id": "42"}
         ("nothing", {"body": {}}, {}),
         (
             "create",
-            {"body": {"content": "x", "entry": {"title": "A", "tags": ["t"]}, "at": "2026-01-05"}},
-            {"content": "x", "entry": Entry("A", ["t"]), "at": datetime(2026, 1, 5)},  # noqa: DTZ001  as it was sent
+            {"body": {"content": "x", "entry": {"title": "A", "tags": ["t"]}, "at": AT}},
+            {"content": "x", "entry": Entry("A", ["t"]), "at": datetime.fromisoformat(AT)},
         ),
     ],
 )

@@ -98,16 +98,13 @@ def test_it_says_all_that_the_manifest_asks_for():
     assert all(line.isprintable() for line in consent.text.splitlines())
 
 
-def test_what_is_not_asked_for_is_said_too():
+def test_what_is_not_asked_for_is_said_too_and_a_list_is_not_taken_for_words_of_ours():
     consent = shown(PLAIN)
 
     assert consent.text.count("  nothing") >= 6
     assert "in a container" in consent.text
     assert "network     nothing" in consent.lines
     assert "may reach any" in " ".join(shown(PLAIN, "trusted").lines)
-
-
-def test_a_list_of_programs_or_hosts_is_distinguished_from_the_words_of_ours():
     said = (
         PLAIN + "permissions: {bash: ['no']}\nagents: {a: {bash: ['any command'], network: "
         "['no.example'], paths: [Work/]}}\n"
@@ -207,13 +204,10 @@ def test_what_changed_is_shown_as_git_has_it_by_the_modules_own_names(tmp_path):
     assert difference(tmp_path / "alike", old, old) == ""
 
 
-def test_what_hides_is_spelled_out_and_no_setting_of_the_module_hides_a_file(tmp_path):
+def test_what_hides_is_spelled_out_and_without_git_nothing_can_be_shown(tmp_path):
     files = {"a.py": "x = 1\r\x1b[1A# \u202eevil\n".encode(), ".gitattributes": b"*.py -diff\n"}
     lines = difference(tmp_path, None, files).splitlines()
 
     assert "+x = 1\\x0d\\x1b[1A# \\u202eevil" in lines
-
-
-def test_without_git_it_is_said_that_nothing_can_be_shown(tmp_path):
     said = difference(tmp_path, {"a": b"1"}, {"a": b"2"}, PATH=str(tmp_path))
     assert said == "git is not installed, so what changed in its files cannot be shown\n"

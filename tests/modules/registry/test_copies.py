@@ -125,24 +125,21 @@ def test_what_cannot_be_part_of_a_module_is_neither_read_nor_copied(folder, kind
         copy_tree(folder, tmp_path / "copy")
 
 
-def test_it_stops_at_its_limits_of_names_and_of_bytes(folder):
+def test_what_is_too_large_behind_a_link_or_missing_is_refused(folder, tmp_path):
     (folder / "inner" / "large").write_text("x" * 2_000_000)
-    with pytest.raises(UnfitError, match="more than 1 MB"):
-        read_tree(folder, limits=(100, 1_000_000))
-    with pytest.raises(UnfitError, match="more than 3 files"):
-        read_tree(folder, limits=(3, 10**9))
-
-
-def test_a_folder_that_is_a_link_or_behind_one_or_missing_is_refused(folder, tmp_path):
     (tmp_path / "top").symlink_to(folder)
     (tmp_path / "way").symlink_to(tmp_path)
-    for place in (tmp_path / "top", tmp_path / "way" / "mod"):
-        with pytest.raises(UnfitError, match="is a link"):
-            read_tree(place)
-    with pytest.raises(UnfitError, match="there is no folder"):
-        read_tree(tmp_path / "nowhere")
-    with pytest.raises(UnfitError, match=r"a\.py cannot be read"):
-        read_tree(folder / "a.py")
+    whole = (100, 10**9)
+    for place, limits, says in (
+        (folder, (100, 1_000_000), "more than 1 MB"),
+        (folder, (3, 10**9), "more than 3 files"),
+        (tmp_path / "top", whole, "is a link"),
+        (tmp_path / "way" / "mod", whole, "is a link"),
+        (tmp_path / "nowhere", whole, "there is no folder"),
+        (folder / "a.py", whole, r"a\.py cannot be read"),
+    ):
+        with pytest.raises(UnfitError, match=says):
+            read_tree(place, limits=limits)
 
 
 def test_a_link_that_goes_while_it_is_followed_is_refused(folder, tmp_path, monkeypatch):
@@ -177,41 +174,29 @@ def test_whatever_changes_in_the_folder_changes_its_mark(folder, tmp_path):
 
 
 def test_a_copy_is_the_same_tree_that_no_one_may_write(copies, folder, home):
+    with copies.copied("mod", folder):
+        pass
+    assert list((home / "modules").iterdir()) == [], "it was not kept"
     place, digest = keep(copies, folder)
 
     assert place == home / "modules" / "mod" / digest.removeprefix("sha256:")[:12]
     assert copies.read("mod", digest).digest == digest == read_tree(folder).digest
-    assert [
-        oct(path.stat().st_mode & 0o777)
-        for path in (place, place / "inner", place / "a.py", place / "inner/run")
-    ] == [*("0o555", "0o555", "0o444", "0o555")]
-
-
-def test_what_was_copied_and_not_kept_leaves_nothing(copies, folder, home):
-    with copies.copied("mod", folder):
-        pass
-    (folder / "link").symlink_to("a.py")
-    with pytest.raises(UnfitError), copies.copied("mod", folder):
-        pass
-
-    assert list((home / "modules").iterdir()) == []
-
-
-def test_keeping_what_is_there_keeps_it_and_mends_what_is_damaged(copies, folder):
-    place, digest = keep(copies, folder)
+    modes = {path: (place / path).stat().st_mode & 0o777 for path in ("", "inner", "a.py")}
+    assert modes == {"": 0o555, "inner": 0o555, "a.py": 0o444}
+    assert (place / "inner/run").stat().st_mode & 0o777 == 0o555
     before = place.stat().st_ino
     keep(copies, folder)
-    assert place.stat().st_ino == before
+    assert place.stat().st_ino == before, "what is there is kept"
 
     (place / "a.py").chmod(0o644)
     (place / "a.py").write_text("evil")
     with pytest.raises(UnfitError, match="approve the module again"):
         copies.read("mod", digest)
     keep(copies, folder)
-    assert (place / "a.py").read_text() == "a"
+    assert (place / "a.py").read_text() == "a", "what is damaged is mended"
 
 
-def test_only_what_is_named_is_left(copies, folder):
+def test_only_what_is_named_is_left_and_of_what_cannot_be_copied_nothing(copies, folder, home):
     first, _digest = keep(copies, folder)
     (folder / "a.py").write_text("b")
     second, _digest = keep(copies, folder)
@@ -220,6 +205,10 @@ def test_only_what_is_named_is_left(copies, folder):
     copies.prune("mod", [])
     assert not copies.folder("mod").exists()
     copies.prune("mod", [])
+    (folder / "link").symlink_to("a.py")
+    with pytest.raises(UnfitError), copies.copied("mod", folder):
+        pass
+    assert list((home / "modules").iterdir()) == []
 
 
 def test_removing_follows_no_link(tmp_path, folder):

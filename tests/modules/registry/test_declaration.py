@@ -5,6 +5,7 @@ together.
 # ruff: noqa: RUF012  as the people who write modules do
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -29,7 +30,6 @@ from parachuted.modules.registry.declaration import (
 )
 from parachuted.modules.registry.manifest import Manifest, read_manifest
 from parachuted.modules.scheduling import Timing
-from parachuted.testing import running_module
 from tests.modules.small_modules import EXAMPLES, loaded
 
 SMALL = "name: greeter\nversion: 1.0.0\nmodule: module.py\n"
@@ -73,42 +73,25 @@ class Greeter(Module):
 
 def test_what_a_class_declares_is_all_there():
     declared = describe(Greeter, manifest())
+    named = {"method": "GET", "path": "/greetings/{name}", "handler": "greet"}
+    other = {"method": "POST", "path": "/stream", "handler": "stream"}
 
-    assert (declared.name, declared.version, declared.prefix, declared.provides) == (
+    assert (declared.name, declared.version, declared.prefix) == (
         "greeter",
         "1.0.0",
         "/api/greeter",
-        ("GreetInterface",),
     )
+    assert declared.provides == ("GreetInterface",)
     assert declared.routes[0].schema["required"] == ["name"]
     assert tuple(replace(one, schema={}) for one in declared.routes) == (
-        RouteSpec(
-            method="GET",
-            path="/greetings/{name}",
-            handler="greet",
-            capability="read",
-            streams=False,
-            summary="Greet one.",
-        ),
-        RouteSpec(
-            method="POST",
-            path="/stream",
-            handler="stream",
-            capability="admin",
-            streams=True,
-            summary="stream",
-        ),
+        RouteSpec(**named, capability="read", streams=False, summary="Greet one."),
+        RouteSpec(**other, capability="admin", streams=True, summary="stream"),
     )
     (tool,) = declared.tools
-    assert (tool.name, tool.description, tool.handler) == (
-        "greet-all",
-        "Greet them all.",
-        "greet_all",
-    )
-    assert tool.schema["required"] == ["names"]
-    assert declared.events == (
-        EventMark(event="file.modified", handler="on_modified", is_async=False),
-    )
+    assert (tool.name, tool.description) == ("greet-all", "Greet them all.")
+    assert (tool.handler, tool.schema["required"]) == ("greet_all", ["names"])
+    listens = EventMark(event="file.modified", handler="on_modified", is_async=False)
+    assert declared.events == (listens,)
     assert declared.schedules == (
         ScheduleMark(handler="sweep", timing=Timing(every_s=900)),
         ScheduleMark(handler="sweep", timing=Timing(at="03:00")),
@@ -142,13 +125,9 @@ def test_the_manifests_form_is_found_in_the_files_that_it_names():
     with loaded(EXAMPLES / "brain") as (cls, read):
         declared = describe(cls, read)
 
-        assert [tool.handler for tool in declared.tools] == [
-            "tools:brain_search",
-            "tools:brain_resolve",
-        ]
-        assert [tool.description for tool in declared.tools] == [
-            "Search entities by keyword",
-            "Resolve text to a para-id",
+        assert [(tool.handler, tool.description) for tool in declared.tools] == [
+            ("tools:brain_search", "Search entities by keyword"),
+            ("tools:brain_resolve", "Resolve text to a para-id"),
         ]
         assert declared.tools[0].schema == {
             "type": "object",
@@ -156,50 +135,36 @@ def test_the_manifests_form_is_found_in_the_files_that_it_names():
             "required": ["query"],
             "additionalProperties": False,
         }
-        assert declared.events == (
-            EventMark(event="daily.entry.created", handler="hooks:on_entry_created"),
-        )
+        heard = EventMark(event="daily.entry.created", handler="hooks:on_entry_created")
+        assert declared.events == (heard,)
         assert [one.path for one in declared.routes] == ["/entities"]
         assert declared.provides == ("BrainInterface",)
         assert declared.agents["indexer"].prompt_file == "prompts/indexer.md"
 
 
-async def test_a_handler_in_another_file_is_given_the_module(tmp_path: Path):
-    (tmp_path / "Brain/entities").mkdir(parents=True)
-    (tmp_path / "Brain/entities/Kevin.md").write_text("A friend.\n")
-    async with running_module(EXAMPLES / "brain", vault=tmp_path) as brain:
-        found = await brain.tool("brain_search", query="friend")
-    assert [entity["name"] for entity in found] == ["Kevin"]
+def test_both_forms_may_name_the_same_thing_and_so_may_a_subclass():
+    class Polite(Greeter):
+        @route("GET", "/polite/{name}")
+        async def greet(self, name: str): ...
 
+        async def stream(self, text: str): ...
 
-@pytest.mark.parametrize("name", ["daily", "brain"])
-def test_the_examples_go_together(name):
-    with loaded(EXAMPLES / name) as (cls, read):
-        assert describe(cls, read).name == name
-
-
-def test_both_forms_may_name_the_same_thing():
-    declared = describe(
-        Greeter,
-        manifest(
-            "mcp_tools: [{name: greet-all, handler: greet_all, description: Better words.}]\n"
-            "hooks: [{event: file.modified, handler: on_modified}, {event: file.created, handler: "
-            "on_modified}]\n"
-        ),
-    )
-
-    assert [(tool.name, tool.description) for tool in declared.tools] == [
-        ("greet-all", "Better words.")
-    ]
-    assert [one.event for one in declared.events] == ["file.created", "file.modified"]
-
-
-def test_a_tool_that_says_nothing_is_called_by_its_name():
-    class Quiet(Module):
         @mcp_tool("find-it")
         async def find(self): ...
 
-    assert [tool.description for tool in describe(Quiet, manifest()).tools] == ["find it"]
+    said = (
+        "mcp_tools: [{name: greet-all, handler: greet_all, description: Better words.}]\n"
+        "hooks: [{event: file.modified, handler: on_modified}, {event: file.created, handler: "
+        "on_modified}]\n"
+    )
+    declared = describe(Polite, manifest(said))
+
+    assert [one.path for one in declared.routes] == ["/polite/{name}"]
+    assert [(tool.name, tool.description) for tool in declared.tools] == [
+        ("greet-all", "Better words."),
+        ("find-it", "find it"),
+    ]
+    assert [one.event for one in declared.events] == ["file.created", "file.modified"]
 
 
 def test_a_tool_is_for_an_agent_that_the_module_has():
@@ -225,37 +190,6 @@ def test_a_tool_is_for_an_agent_that_the_module_has():
     assert tools[0].description == "Better words."
 
 
-def test_a_tool_has_a_name_that_a_model_takes():
-    class Wordy(Module):
-        agents = {"a" * 64: {"paths": ["a/"]}}
-
-        @mcp_tool("t" * 64, agent="a" * 64)
-        async def do(self): ...
-
-    assert "has a name too long for a model" in problems(Wordy)[0]
-
-
-def test_what_a_subclass_takes_over_is_declared_once_and_as_the_subclass_has_it():
-    class Polite(Greeter):
-        @route("GET", "/polite/{name}")
-        async def greet(self, name: str): ...
-
-        async def stream(self, text: str): ...
-
-    assert [one.path for one in describe(Polite, manifest()).routes] == ["/polite/{name}"]
-
-
-def test_what_differs_is_reported():
-    class Other(Module):
-        name = "other"
-        version = "2.0.0"
-
-    assert problems(Other) == [
-        "name is 'other' in Other and 'greeter' in manifest.yaml",
-        "version is '2.0.0' in Other and '1.0.0' in manifest.yaml",
-    ]
-
-
 def test_agents_of_both_forms_are_taken_together():
     class Agents(Module):
         agents = {
@@ -271,16 +205,6 @@ def test_agents_of_both_forms_are_taken_together():
         "three": ("c/**",),
         "four": (),
     }
-
-
-def test_agents_that_cannot_be_are_reported():
-    class Agents(Module):
-        agents = {"twice": {"paths": ["a/"]}, "wrong": {"path": ["a/"]}}
-
-    assert problems(Agents, "agents: {twice: {paths: [b/]}}\n") == [
-        "agents.twice is one thing in Agents and another in manifest.yaml: say it in one place",
-        "agents.wrong.path: Unexpected keyword argument",
-    ]
 
 
 LISTED = """\
@@ -352,26 +276,6 @@ def test_an_agent_that_only_code_names_never_reaches_further_than_its_module():
     ]
 
 
-def test_too_many_of_a_thing_are_reported():
-    many = type(
-        "Many",
-        (Module,),
-        {f"t{number}": mcp_tool(f"t{number}")(lambda _self: None) for number in range(501)},
-    )
-
-    assert problems(many) == [
-        "tools: Tuple should have at most 500 items after validation, not 501"
-    ]
-
-
-def test_what_no_pipe_carries_is_reported():
-    class Long(Module):
-        @mcp_tool("t", description="x" * 10_001)
-        async def tool(self): ...
-
-    assert problems(Long) == ["tool.description: String should have at most 10000 characters"]
-
-
 class Doubled(Module):
     @route("GET", "/a/{b}")
     async def one(self, b: str): ...
@@ -406,25 +310,84 @@ class Wrong(Module):
     async def static(): ...
 
 
-def test_two_for_one_name_are_reported():
-    assert problems(Doubled) == [
-        "the route GET /a/{} is declared 2 times",
-        "the tool t is declared 2 times",
-    ]
+class Other(Module):
+    name = "other"
+    version = "2.0.0"
 
 
-def test_handlers_that_cannot_be_called_are_reported():
-    assert sorted(problems(Wrong)) == [
+class Agents(Module):
+    agents = {"twice": {"paths": ["a/"]}, "wrong": {"path": ["a/"]}}
+
+
+class Long(Module):
+    @mcp_tool("t", description="x" * 10_001)
+    async def tool(self): ...
+
+
+class Wordy(Module):
+    agents = {"a" * 64: {"paths": ["a/"]}}
+
+    @mcp_tool("t" * 64, agent="a" * 64)
+    async def do(self): ...
+
+
+MANY_TOOLS = {f"t{number}": mcp_tool(f"t{number}")(lambda _self: None) for number in range(501)}
+TWICE = "agents.twice is one thing in Agents and another in manifest.yaml: say it in one place"
+COUNTED = (
+    "counted: Wrong.counted: args can only be given by position, and handlers are called by name"
+)
+NO_YIELD = "only routes that are `async def` can yield, so return one value"
+
+
+@pytest.mark.parametrize(
+    ("cls", "more", "reported"),
+    [
         (
-            "counted: Wrong.counted: args can only be given by position, and handlers are called "
-            "by "
-            "name"
+            Other,
+            "",
+            [
+                "name is 'other' in Other and 'greeter' in manifest.yaml",
+                "version is '2.0.0' in Other and '1.0.0' in manifest.yaml",
+            ],
         ),
-        "generates: only routes that are `async def` can yield, so return one value",
-        "lacks: the path /{entry_id} has entry_id, and no parameter takes it",
-        "static: only plain methods can be declared",
-        "streams: only routes that are `async def` can yield, so return one value",
-    ]
+        (
+            Agents,
+            "agents: {twice: {paths: [b/]}}\n",
+            [
+                TWICE,
+                "agents.wrong.path: Unexpected keyword argument",
+            ],
+        ),
+        (
+            type("Many", (Module,), MANY_TOOLS),
+            "",
+            ["tools: Tuple should have at most 500 items after validation, not 501"],
+        ),
+        (Long, "", ["tool.description: String should have at most 10000 characters"]),
+        (
+            Doubled,
+            "",
+            ["the route GET /a/{} is declared 2 times", "the tool t is declared 2 times"],
+        ),
+        (
+            Wrong,
+            "",
+            [
+                COUNTED,
+                f"generates: {NO_YIELD}",
+                "lacks: the path /{entry_id} has entry_id, and no parameter takes it",
+                "static: only plain methods can be declared",
+                f"streams: {NO_YIELD}",
+            ],
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_reported(cls, more, reported):
+    assert sorted(problems(cls, more)) == reported
+
+
+def test_a_tool_has_a_name_that_a_model_takes():
+    assert "has a name too long for a model" in problems(Wordy)[0]
 
 
 @pytest.mark.parametrize(
@@ -435,31 +398,17 @@ def test_handlers_that_cannot_be_called_are_reported():
         ("nowhere:search", "nowhere:search: nowhere.py could not be imported"),
         ("store:FOLDER", "store:FOLDER: there is no function FOLDER in store.py"),
         ("json:dumps", "json:dumps: json.py could not be imported"),
+        ("broken:t", r"broken\.py could not be imported: RuntimeError: broken"),
     ],
 )
-def test_a_handler_that_is_not_there_is_reported(handler, reported):
-    with loaded(EXAMPLES / "brain") as (cls, _):
-        text = (
-            (EXAMPLES / "brain/manifest.yaml").read_text().replace("tools:brain_resolve", handler)
-        )
+def test_a_handler_that_is_not_there_is_reported(tmp_path: Path, handler, reported):
+    shutil.copytree(EXAMPLES / "brain", tmp_path / "brain")
+    (tmp_path / "brain/broken.py").write_text("raise RuntimeError('broken')\n")
+    with loaded(tmp_path / "brain") as (cls, _):
+        text = (EXAMPLES / "brain/manifest.yaml").read_text()
+        read = read_manifest(text.replace("tools:brain_resolve", handler))
         with pytest.raises(ModuleFailedError, match=reported):
-            describe(cls, read_manifest(text))
-
-
-def test_a_module_file_that_fails_at_import_is_reported(tmp_path: Path):
-    for name, text in {
-        "manifest.yaml": SMALL + "mcp_tools: [{name: t, handler: 'tools:t'}]\n",
-        "module.py": "from parachuted.modules import Module\nclass M(Module): ...\n",
-        "tools.py": "raise RuntimeError('broken')\n",
-    }.items():
-        (tmp_path / name).write_text(text)
-    with (
-        loaded(tmp_path) as (cls, read),
-        pytest.raises(
-            ModuleFailedError, match=r"tools\.py could not be imported: RuntimeError: broken"
-        ),
-    ):
-        describe(cls, read)
+            describe(cls, read)
 
 
 def test_the_declaration_is_known_without_the_web_server():
