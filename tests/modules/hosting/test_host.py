@@ -11,6 +11,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from parachuted.access.caller import Caller
 from parachuted.access.grant import CallerGrant
@@ -36,23 +37,42 @@ from tests.modules.module_rig import ModuleRig, outside
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
 Begin = Callable[..., "asyncio.Future[ModuleHost]"]
+Way = Callable[[ApprovedModule, Services], ModuleHost]
+CALL = CurrentCall(run="r-1", is_strangers=True, key="k_phone")
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture(params=["in process", "container"])
-def way(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> Callable[[ApprovedModule, Services], ModuleHost]:
+@pytest.fixture(scope="module", params=["in process", "container"])
+def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
     """Make a module run in that way; Docker's walls change nothing here."""
     if request.param == "in process":
         return InProcessHost
-    containers = ContainerRig(tmp_path / "rig").containers
+    containers = ContainerRig(tmp_path_factory.mktemp("containers") / "rig").containers
     return lambda approved, services: ContainerHost(approved, services, None, containers)
 
 
-@pytest.fixture
-async def begin(
-    way: Callable[[ApprovedModule, Services], ModuleHost], tmp_path: Path
-) -> AsyncIterator[Begin]:
+@pytest.fixture(scope="module")
+def services() -> StubServices:
+    return StubServices(name="brain", current_call=CALL)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running(
+    way: Way, services: StubServices, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ModuleHost]:
+    """The module that most tests share."""
+    folder = write_module(
+        tmp_path_factory.mktemp("shared") / "m", SHARED, name="brain", manifest=SHARED_MANIFEST
+    )
+    host = way(approve(folder), services)
+    await host.start()
+    yield host
+    await host.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def begin(way: Way, tmp_path: Path) -> AsyncIterator[Begin]:
     """Begin a module: one with that body, or one that is approved already."""
     started: list[ModuleHost] = []
 
@@ -69,14 +89,90 @@ async def begin(
         return started[-1]
 
     yield one
-    for running in started:
-        await running.stop()
+    for host in started:
+        await host.stop()
 
 
 async def refused(work) -> str:
     with pytest.raises(ModuleFailedError) as failed:
         await work
     return str(failed.value)
+
+
+SHARED_MANIFEST = "provides: [BrainInterface]\n"
+SHARED = """
+@route("POST", "/made")
+async def make(self):
+    from datetime import date
+    return Response(status=201, body=(1, date(2026, 1, 5)), headers={"X-It": "y"})
+
+@route("GET", "/odd")
+async def odd(self, well: bool = False):
+    if not well:
+        raise KeyError("secret")  # here
+
+@route("GET", "/named")
+async def named(self):
+    from parachuted.errors import NotFoundError
+    raise NotFoundError("no such day")
+
+@route("GET", "/endless")
+async def endless(self, well: bool = False):
+    while not well:
+        await asyncio.sleep(0)
+    return "fine"
+
+@route("GET", "/ticks")
+async def ticks(self):
+    try:
+        for number in range(10_000):
+            yield number
+    finally:
+        await self.state.put("closed", number)
+
+@route("GET", "/ending")
+async def ending(self):
+    try:
+        while True:
+            yield 1
+    finally:
+        await self.state.put("ending", True)
+        while not await self.state.get("go"):
+            await asyncio.sleep(0)
+        await self.state.put("ended", True)
+
+@event("brain.said")
+async def said(self, word: str, none: str = "none"):
+    await self.state.put("got", [word, none])
+
+@event("brain.gone")
+async def gone(self, well: bool = False):
+    from parachuted.errors import NotFoundError
+    if not well:
+        raise NotFoundError("gone")
+
+@interface("BrainInterface")
+async def search(self, words, *, limit=2):
+    return [{"name": words, "limit": limit}]
+@interface("BrainInterface")
+def plain(self):
+    return "not awaited inside"
+@interface("BrainInterface")
+async def fail(self, *, well=False):
+    return well or 1 / 0
+async def undeclared(self): ...
+@route("DELETE", "/all", capability="admin")
+async def delete_all(self): ...
+
+async def doctor(self):
+    from parachuted.modules import Finding
+    return [Finding(problem="two have one id", path="Brain/a.md", advice="change one")]
+
+@mcp_tool("who")
+async def who(self):
+    call = self.current_call
+    return [call.run, call.is_strangers, call.key]
+"""
 
 
 async def test_it_declares_enables_serves_and_disables(begin):
@@ -91,93 +187,51 @@ async def test_it_declares_enables_serves_and_disables(begin):
         "One day."
         return {"day": day, "limit": limit}
     """
-    running = await begin(body, services)
+    host = await begin(body, services)
+    [route] = host.declared.routes
+    asked = HandlerCall("day", request=RequestParts(path={"day": "monday"}, query={"limit": "7"}))
 
-    assert [
-        (spec.method, spec.path, spec.capability, spec.summary) for spec in running.declared.routes
-    ] == [("GET", "/days/{day}", "read", "One day.")]
-    assert await running.call(
-        HandlerCall("day", request=RequestParts(path={"day": "monday"}, query={"limit": "7"}))
-    ) == {
-        "day": "monday",
-        "limit": 7,
-    }
-    await running.stop()
-    await running.stop()
+    assert (route.method, route.path) == ("GET", "/days/{day}")
+    assert (route.capability, route.summary) == ("read", "One day.")
+    assert host.declared.has_doctor is False
+    assert await host.call(asked) == {"day": "monday", "limit": 7}
+    await host.stop()
+    await host.stop()
     assert services.published == [("daily.up", {"at": 1}), ("daily.down", {})]
-    assert "not running" in await refused(
-        running.call(HandlerCall("day", request=RequestParts(path={"day": "monday"})))
-    )
+    assert "not running" in await refused(host.call(asked))
 
 
-async def test_an_answer_with_a_status_of_its_own_arrives_as_such(begin):
-    running = await begin(
-        "@route('POST', '/')\nasync def make(self):\n    from datetime import date\n    return "
-        "Response(status=201, body=(1, date(2026, 1, 5)), headers={'X-It': 'y'})"
-    )
-
+async def test_an_answer_arrives_with_its_status_and_a_named_error_as_itself(running):
     assert await running.call(HandlerCall("make")) == Response(
         status=201, body=[1, "2026-01-05"], headers={"X-It": "y"}
     )
+    with pytest.raises(NotFoundError, match="no such day"):
+        await running.call(HandlerCall("named"))
+    assert await running.call(HandlerCall("who")) == ["r-1", True, "k_phone"]
 
 
-async def test_a_failure_is_kept_as_the_traceback_until_it_goes_well(begin):
-    body = (
-        "@route('GET', '/')\nasync def odd(self, well: bool = False):\n    if not well:\n      "
-        "  raise KeyError('secret')  # here"
-    )
-    running = await begin(body)
-
-    said = await refused(running.call(HandlerCall("odd")))
-
-    assert "secret" not in said
-    assert "raise KeyError('secret')  # here" in running.problem
-    await running.call(HandlerCall("odd", request=RequestParts(query={"well": "yes"})))
+async def goes_well(running: ModuleHost, handler: str) -> None:
+    """What it does next ends its problem."""
+    await running.call(HandlerCall(handler, request=RequestParts(query={"well": "yes"})))
     await until(lambda: running.problem is None)
 
 
-async def test_a_named_error_arrives_as_itself(begin):
-    body = (
-        "@route('GET', '/')\nasync def odd(self):\n    from parachuted.errors import "
-        "NotFoundError\n    raise NotFoundError('no such day')"
-    )
-    running = await begin(body)
+async def test_a_failure_is_kept_as_the_traceback_until_it_goes_well(running):
+    said = await refused(running.call(HandlerCall("odd")))
 
-    with pytest.raises(NotFoundError, match="no such day"):
-        await running.call(HandlerCall("odd"))
+    assert "secret" not in said
+    assert 'raise KeyError("secret")  # here' in running.problem
+    await goes_well(running, "odd")
 
 
-async def test_an_endless_loop_of_awaits_ends_at_its_limit_and_the_rest_serves_on(begin):
-    running = await begin(
-        """
-        @route("GET", "/endless")
-        async def endless(self):
-            while True:
-                await asyncio.sleep(0)
-        @route("GET", "/fine")
-        async def fine(self):
-            return "fine"
-        """
-    )
+async def test_an_endless_loop_of_awaits_ends_at_its_limit_and_the_rest_serves_on(running):
+    await refused(running.call(HandlerCall("endless", timeout_s=0.1)))
+    assert "not done after 0.1 s" in running.problem
 
-    await refused(running.call(HandlerCall("endless", timeout_s=0.3)))
-    assert "not done after 0.3 s" in running.problem
-
-    assert await running.call(HandlerCall("fine")) == "fine"
+    await goes_well(running, "endless")
 
 
-async def test_who_leaves_a_stream_ends_its_generator(begin):
-    services = StubServices()
-    body = """
-    @route("GET", "/ticks")
-    async def ticks(self):
-        try:
-            for number in range(10_000):
-                yield number
-        finally:
-            await self.state.put("closed", number)
-    """
-    running = await begin(body, services)
+async def test_who_leaves_a_stream_ends_its_generator(running, services):
     stream = running.stream(HandlerCall("ticks"))
     assert [await anext(stream), await anext(stream)] == [0, 1]
 
@@ -187,24 +241,11 @@ async def test_who_leaves_a_stream_ends_its_generator(begin):
     assert services.state.kept["closed"] < 1_000  # in a container, what buffers hold
 
 
-async def test_a_reader_that_leaves_twice_does_not_cut_the_end_of_a_stream_short(begin):
-    services, read = StubServices(), list[object]()
-    body = """
-    @route("GET", "/ticks")
-    async def ticks(self):
-        try:
-            while True:
-                yield 1
-        finally:
-            await self.state.put("ending", True)
-            while not await self.state.get("go"):
-                await asyncio.sleep(0)
-            await self.state.put("closed", True)
-    """
-    running = await begin(body, services)
+async def test_a_reader_that_leaves_twice_does_not_cut_the_end_of_a_stream_short(running, services):
+    read = list[object]()
 
     async def reading() -> None:
-        async with aclosing(running.stream(HandlerCall("ticks"))) as items:
+        async with aclosing(running.stream(HandlerCall("ending"))) as items:
             read.append(await anext(items))
             await asyncio.Event().wait()
 
@@ -216,52 +257,21 @@ async def test_a_reader_that_leaves_twice_does_not_cut_the_end_of_a_stream_short
         reader.cancel()
         await until(reader.done)
         services.state.kept["go"] = True
-    await until(lambda: "closed" in services.state.kept)
+    await until(lambda: "ended" in services.state.kept)
 
 
-async def test_an_event_is_reported_with_what_the_handler_names(begin):
-    services = StubServices()
-    body = (
-        "@event('brain.said')\nasync def said(self, word: str, none: str = 'none'):\n    await "
-        "self.state.put('got', [word, none])"
-    )
-    running = await begin(body, services)
-
+async def test_an_event_is_reported_and_what_its_handler_raises_is_a_problem(running, services):
     await running.tell(HandlerCall("said", {"word": "hi", "more": [1]}))
-
     assert services.state.kept["got"] == ["hi", "none"]
 
-
-async def test_what_a_handler_of_an_event_raises_is_a_problem_of_the_module(begin):
-    body = (
-        "@event('brain.said')\nasync def said(self):\n    from parachuted.errors import "
-        "NotFoundError\n    raise NotFoundError('gone')"
-    )
-    running = await begin(body)
-
-    await refused(running.tell(HandlerCall("said")))
-
+    await refused(running.tell(HandlerCall("gone")))
     await until(lambda: running.problem)
     assert "gone" in running.problem
+    await running.tell(HandlerCall("gone", {"well": True}))
+    await until(lambda: running.problem is None)
 
 
-async def test_an_interface_has_the_methods_that_are_declared_and_no_others(begin):
-    body = """
-    @interface("BrainInterface")
-    async def search(self, words, *, limit=2):
-        return [{"name": words, "limit": limit}]
-    @interface("BrainInterface")
-    def plain(self):
-        return "not awaited inside"
-    @interface("BrainInterface")
-    async def fail(self):
-        raise ValueError("inside")
-    async def undeclared(self): ...
-    @route("DELETE", "/all", capability="admin")
-    async def delete_all(self): ...
-    """
-    running = await begin(body, name="brain", manifest="provides: [BrainInterface]\n")
-
+async def test_an_interface_has_the_methods_that_are_declared_and_no_others(running):
     brain = running.interface("BrainInterface")
 
     assert await brain.search("kevin", limit=3) == [{"name": "kevin", "limit": 3}]
@@ -271,6 +281,7 @@ async def test_an_interface_has_the_methods_that_are_declared_and_no_others(begi
         await brain.search(to="nobody")
     assert running.problem is None
     await refused(brain.fail())
+    assert await brain.fail(well=True) is True
     for name in ("publish", "run_agent", "on_disable", "get_interface", "_services"):
         with pytest.raises(AttributeError):
             getattr(brain, name)
@@ -291,21 +302,17 @@ async def test_it_has_a_data_folder_in_which_sqlite_works(begin):
     async def put(self):
         with self.base:
             self.base.execute("INSERT INTO t VALUES (1)")
-        return {"count": self.base.execute("SELECT count(*) FROM t").fetchone()[0],
-                "has_model": self.has_model, "name": self.data_folder.name}
+        count = self.base.execute("SELECT count(*) FROM t").fetchone()[0]
+        return [count, self.has_model, self.data_folder.name]
     async def on_disable(self):
         self.base.close()
     """
-    running = await begin(body, services)
+    host = await begin(body, services)
 
-    assert await running.call(HandlerCall("put")) == {
-        "count": 1,
-        "has_model": False,
-        "name": "daily",
-    }
-    await running.stop()
-    again = await begin(body, services)
-    assert await again.call(HandlerCall("put")) == {"count": 2, "has_model": False, "name": "daily"}
+    assert await host.call(HandlerCall("put")) == [1, False, "daily"]
+    await host.stop()
+    await host.start()
+    assert await host.call(HandlerCall("put")) == [2, False, "daily"]
 
 
 async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
@@ -317,62 +324,45 @@ async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
             await asyncio.Event().wait()
         finally:
             self.log.info("the work was ended")
+    async def lose(self):
+        raise LookupError("what was sought is gone")
     @route("POST", "/")
     async def begin(self):
         task = self.spawn(self.work, "hello", name="counting")
         return {"name": task.get_name()}
+    @route("POST", "/lost")
+    async def begin_losing(self):
+        self.kept = self.spawn(self.lose)
     """
-    running = await begin(body, services)
+    host = await begin(body, services)
 
-    assert await running.call(HandlerCall("begin", caller=Caller())) == {"name": "counting"}
+    assert await host.call(HandlerCall("begin", caller=Caller())) == {"name": "counting"}
     await until(lambda: services.published)
-    assert running.problem is None
-    await running.stop()
+    assert host.problem is None
+    await host.call(HandlerCall("begin_losing"))
+    await until(lambda: host.problem)
+    assert "what was sought is gone" in host.problem
+    await host.stop()
     assert services.published == [("daily.opened", {"word": "hello"})]
 
 
-async def test_spawned_work_that_fails_is_the_modules_problem_at_once(begin):
-    body = """
-    async def work(self):
-        raise LookupError("what was sought is gone")
-    @route("POST", "/")
-    async def begin(self):
-        self.kept = self.spawn(self.work)
-    """
-    running = await begin(body)
-
-    await running.call(HandlerCall("begin"))
-    await until(lambda: running.problem)
-    assert "what was sought is gone" in running.problem
+ODD_DOCTOR = """
+answers = iter([{"problem": 1}, "bad"])
+async def doctor(self):
+    for answer in self.answers:
+        return [answer]
+    raise OSError("broken")
+"""
 
 
-async def test_its_doctor_is_asked_as_any_handler_is(begin):
-    body = """
-    async def doctor(self):
-        from parachuted.modules import Finding
-        return [Finding(problem="two have one id", path="Brain/a.md", advice="change one")]
-    """
-    running = await begin(body)
-    silent = await begin("")
+async def test_its_doctor_is_asked_as_any_handler_is_and_one_that_fails_says_how(running, begin):
+    assert running.declared.has_doctor is True
+    found = Finding(problem="two have one id", advice="change one", path="Brain/a.md")
+    assert await running.doctor(Caller()) == [found]
 
-    assert (running.declared.has_doctor, silent.declared.has_doctor) == (True, False)
-    assert await running.doctor(Caller()) == [
-        Finding(problem="two have one id", advice="change one", path="Brain/a.md")
-    ]
-
-
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ("async def doctor(self):\n    raise OSError('broken')", "failed in doctor"),
-        ("async def doctor(self):\n    return ['bad']", "something else than a list"),
-        ("async def doctor(self):\n    return [{'problem': 1}]", "something else than a list"),
-    ],
-)
-async def test_a_doctor_that_fails_says_how(begin, body, says):
-    running = await begin(body)
-
-    assert says in await refused(running.doctor(Caller()))
+    odd = await begin(ODD_DOCTOR)
+    for says in ("something else than a list", "something else than a list", "failed in doctor"):
+        assert says in await refused(odd.doctor(Caller()))
 
 
 SETTINGS = """
@@ -403,22 +393,20 @@ NOT_STARTED = {
 async def test_what_cannot_begin_says_why(way, tmp_path, says):
     config = {"days": "x"} if NOT_STARTED[says] is SETTINGS else {}
     approved = approve(write_module(tmp_path / "m", NOT_STARTED[says]), config=config)
-    running = way(approved, StubServices(config=config))
+    host = way(approved, StubServices(config=config))
 
-    said = await refused(running.start())
+    said = await refused(host.start())
 
-    assert says in f"{said} {running.problem}"
-    await running.stop()
+    assert says in f"{said} {host.problem}"
+    await host.stop()
 
 
 async def test_its_settings_are_typed_and_described(begin, tmp_path):
     approved = approve(write_module(tmp_path / "m", SETTINGS), config={"days": 7})
-    running = await begin(approved, StubServices(config={"days": 7}))
+    host = await begin(approved, StubServices(config={"days": 7}))
 
-    assert await running.call(HandlerCall("show")) == {"layout": "journals", "days": 7}
-    assert [
-        (setting.key, setting.kind, setting.default) for setting in running.declared.settings
-    ] == [
+    assert await host.call(HandlerCall("show")) == {"layout": "journals", "days": 7}
+    assert [(one.key, one.kind, one.default) for one in host.declared.settings] == [
         ("layout", "text", '"journals"'),
         ("days", "whole number", "3"),
     ]
@@ -444,35 +432,11 @@ async def all(self):
         "schedules": [one.name for one in await self.schedules.list()],
         "removed": await self.schedules.remove("nightly"),
     }
-"""
-
-
-async def test_schedules_activity_runs_and_questions_work_in_both(begin, module_rig, tmp_path):
-    manifest = "agents: {helper: {capabilities: [read]}}\n"
-    approved = approve(write_module(tmp_path / "copy", RUNTIME, manifest=manifest))
-    services = module_rig.given(approved, module_rig.agents(ScriptedBackend([say("Done.")])))
-    running = await begin(approved, services)
-
-    assert await running.call(HandlerCall("all", caller=Caller())) == {
-        "told": "Done.",
-        "absent": True,
-        "answer": "Done.",
-        "steps": ["Done."],
-        "outcome": "unchanged",
-        "schedules": ["nightly"],
-        "removed": True,
-    }
-    assert (services.data_folder / "index").read_text() == "kept"
-    [log] = (module_rig.vault / ".parachute/activity").iterdir()
-    assert '"summary": "talked"' in log.read_text()
-
-
-CONVERSATION = """
-@route("POST", "/")
+@route("POST", "/talk")
 async def talk(self):
     from parachuted.modules import AgentNarrowing, AgentQuestion
     run = await self.agent("helper").start(
-        "Go.", conversation=True, narrowing=AgentNarrowing(write=[]), model="claude-opus-5"
+        "Ask.", conversation=True, narrowing=AgentNarrowing(write=[]), model="claude-opus-5"
     )
     steps = []
     async for step in run:
@@ -484,20 +448,35 @@ async def talk(self):
 """
 
 
-async def test_a_conversation_is_the_same_in_both(begin, module_rig, tmp_path):
-    manifest = "agents: {helper: {capabilities: [read]}}\n"
-    approved = approve(write_module(tmp_path / "copy", CONVERSATION, manifest=manifest))
-    backend = ScriptedBackend(
-        [use("AskUserQuestion", questions=[{"question": "Which?"}]), say("Done.")]
-    )
-    running = await begin(approved, module_rig.given(approved, module_rig.agents(backend)))
+async def test_schedules_activity_runs_and_conversations_work_in_both(begin, module_rig, tmp_path):
+    async def script(job):
+        asks = [use("AskUserQuestion", questions=[{"question": "Which?"}])]
+        return [*(asks if job.prompt == "Ask." else ()), say("Done.")]
 
-    assert await running.call(HandlerCall("talk", caller=Caller())) == {
+    manifest = "agents: {helper: {capabilities: [read]}}\n"
+    approved = approve(write_module(tmp_path / "copy", RUNTIME, manifest=manifest))
+    backend = ScriptedBackend(script)
+    services = module_rig.given(approved, module_rig.agents(backend))
+    host = await begin(approved, services)
+
+    assert await host.call(HandlerCall("all", caller=Caller())) == {
+        "told": "Done.",
+        "absent": True,
+        "answer": "Done.",
+        "steps": ["Done."],
+        "outcome": "unchanged",
+        "schedules": ["nightly"],
+        "removed": True,
+    }
+    assert (services.data_folder / "index").read_text() == "kept"
+    [log] = (module_rig.vault / ".parachute/activity").iterdir()
+    assert '"summary": "talked"' in log.read_text()
+    assert await host.call(HandlerCall("talk", caller=Caller())) == {
         "steps": ["QuestionStep", True, False, "AgentToolCall", "TextStep"],
         "text": "Done.",
         "late": False,
     }
-    assert backend.jobs[0].model == "claude-opus-5"
+    assert backend.jobs[-1].model == "claude-opus-5"
 
 
 NOTES = """
@@ -556,9 +535,9 @@ def reader(module_rig: ModuleRig) -> StubServices:
 
 
 async def test_notes_are_read_edited_moved_and_uploaded_wherever_it_runs(begin, notes_rig):
-    running = await begin(NOTES, reader(notes_rig))
+    host = await begin(NOTES, reader(notes_rig))
 
-    assert await running.call(HandlerCall("work", caller=Caller())) == {
+    assert await host.call(HandlerCall("work", caller=Caller())) == {
         "size": 2_100_000,
         "before": {"n": 1},
         "links": ["Daily/b.md"],
@@ -575,42 +554,23 @@ REACHING = ("read", "note", "links", "backlinks", "read_notes", "move", "delete"
 UNREADABLE = ("Private/secret.md", "../secret.md", "/etc/passwd", "Daily/out.md", "Daily/none.md")
 
 
-async def test_what_it_may_not_read_is_reached_by_none_of_the_calls(begin, notes_rig):
+async def test_what_it_or_its_caller_may_not_read_is_reached_by_none_of_the_calls(begin, notes_rig):
     notes_rig.link("Daily/out.md", "../Private/secret.md")
-    running = await begin(NOTES, reader(notes_rig))
-    calls = itertools.product(REACHING, UNREADABLE)
-    reached = {}
-    for call, path in calls:
-        asked = {"call": call, "path": path}
-        with suppress(ActRefusedError, NotFoundError, PathRefusedError):
-            reached[call, path] = await running.call(HandlerCall("reach", asked, caller=Caller()))
+    host = await begin(NOTES, reader(notes_rig))
 
+    async def reach(call: str, path: str, caller: Caller) -> object:
+        return await host.call(HandlerCall("reach", {"call": call, "path": path}, caller=caller))
+
+    reached = {}
+    for call, path in itertools.product(REACHING, UNREADABLE):
+        with suppress(ActRefusedError, NotFoundError, PathRefusedError):
+            reached[call, path] = await reach(call, path, Caller())
     assert reached == {("read_notes", "Daily/out.md"): [], ("read_notes", "Daily/none.md"): []}
     assert notes_rig.text("Private/secret.md") == "# Secret\n\n[[a]]\n"
 
-
-async def test_a_call_with_a_key_for_some_paths_reaches_these_alone(begin, notes_rig):
     grant = AccessGrant(alternatives=(((PathGlob("Daily/b.md"),),),))
-    running = await begin(NOTES, reader(notes_rig))
     limited = Caller(grant=CallerGrant(reads=grant, writes=grant))
-
-    asked = {"call": "notes", "path": "Daily"}
-    assert await running.call(HandlerCall("reach", asked, caller=limited)) == ["B"]
+    assert await reach("notes", "Daily", limited) == ["B"]
     for call in ("note", "links", "backlinks", "read_notes"):
         with pytest.raises(ActRefusedError):
-            await running.call(
-                HandlerCall("reach", {"call": call, "path": "Daily/a.md"}, caller=limited)
-            )
-
-
-async def test_its_code_knows_which_run_and_which_api_key_called_it(begin):
-    body = """
-    @mcp_tool("who")
-    async def who(self):
-        call = self.current_call
-        return [call.run, call.is_strangers, call.key]
-    """
-    call = CurrentCall(run="r-1", is_strangers=True, key="k_phone")
-    running = await begin(body, StubServices(current_call=call))
-
-    assert await running.call(HandlerCall("who")) == ["r-1", True, "k_phone"]
+            await reach(call, "Daily/a.md", limited)
