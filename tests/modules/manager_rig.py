@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from parachuted.access.caller import Caller, current
@@ -70,19 +70,16 @@ class FailingApprovals(ModuleApprovals):
 
 
 class ManagerRig:
-    """`add` writes and approves a module; `memory` is what modules kept, by their names; `config`
-    is what each of them is told.
+    """`add` writes and approves a module; `memory` is what modules kept, by their names;
+    `ahead` is how far its clock was put forward.
     """
 
     def __init__(self, folder: Path) -> None:
         self.vault, self.home = folder / "vault", folder / "home"
         self.vault.mkdir(exist_ok=True)
         self.home.mkdir(exist_ok=True, mode=0o700)
-        self.asker, self.memory, self.config = (
-            ObjectingHooks(),
-            dict[str, Memory](),
-            dict[str, object](),
-        )
+        self.asker, self.memory = ObjectingHooks(), dict[str, Memory]()
+        self.ahead = timedelta()
         self.problems: dict[str, str | None] = {}
         self.events: list[Event] = []
         self.audit = MemoryAudit()
@@ -112,13 +109,12 @@ class ManagerRig:
         )
 
     def clock(self) -> datetime:
-        return datetime.now(UTC)
+        return datetime.now(UTC) + self.ahead
 
     def services(self, approved: ApprovedModule) -> Services:
         name, events = approved.name, self.exchange.events
         given = StubServices(
             name=name,
-            config=self.config,
             tell=lambda event, data: events.publish(name, event, data, current()),
             find=self.find,
         )

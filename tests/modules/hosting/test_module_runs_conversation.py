@@ -78,15 +78,8 @@ async def test_a_question_is_notified_and_waits_for_its_answer(module_rig):
 
     asked = await runs.next(run)
     assert isinstance(asked, AgentQuestion)
-    assert list(asked.questions) == [
-        {
-            **QUESTION,
-            "options": [
-                {"label": "North", "description": "in the shade"},
-                {"label": "South", "description": ""},
-            ],
-        }
-    ]
+    options = [QUESTION["options"][0], {"label": "South", "description": ""}]
+    assert list(asked.questions) == [{**QUESTION, "options": options}]
     (said,) = reported(module_rig, "session.notification")
     assert (said["notification_type"], said["message"]) == ("agent_needs_input", "Which bed?")
     assert await runs.answer(run, "q-of-another", "x") is False
@@ -102,9 +95,10 @@ async def test_a_question_is_notified_and_waits_for_its_answer(module_rig):
 
 
 async def test_what_is_injected_waits_for_the_agent_and_not_without_end(module_rig):
-    heard = []
+    heard, wait = [], asyncio.Event()
 
     async def script(job):
+        await wait.wait()
         heard.append(await job.conversation.next_text())
         return [say("Yes.")]
 
@@ -113,24 +107,13 @@ async def test_what_is_injected_waits_for_the_agent_and_not_without_end(module_r
     with pytest.raises(ActRefusedError, match="1 to 100,000"):
         await runs.inject(run, " ")
     assert await runs.inject(run, "Deeper.") is True
-    await runs.result(run)
-    assert heard == ["Deeper."]
-
-
-async def test_twenty_messages_wait_and_the_next_is_refused(module_rig):
-    wait = asyncio.Event()
-
-    async def script(_job):
-        await wait.wait()
-        return []
-
-    runs = runs_of(module_rig, ScriptedBackend(script))
-    run = await runs.start("chat", "Dig.", {"conversation": True})
-    for _ in range(20):
+    for _ in range(19):
         await runs.inject(run, "More.")
     with pytest.raises(ActRefusedError, match="wait for the agent already"):
         await runs.inject(run, "More.")
     wait.set()
+    await runs.result(run)
+    assert heard == ["Deeper."]
 
 
 async def test_a_run_that_is_not_a_conversation_is_asked_and_given_nothing(module_rig):
@@ -200,50 +183,34 @@ async def called(job, tool: str, **arguments: object) -> ToolResult:
 
 
 async def test_a_run_is_only_ever_narrowed(module_rig):
-    backend = ScriptedBackend([say("x")])
-    runs = runs_of(
-        module_rig, backend, tools=lambda: [("garden", tool("look")), ("garden", tool("dig"))]
-    )
-
-    async def job_of(**narrowing: object):
-        await talk(runs, narrowing=AgentNarrowing(**narrowing))
-        return backend.jobs[-1]
-
-    def names(job) -> set[str]:
-        return {tool.name for tool in job.tools}
-
-    whole = await job_of()
-    assert {"look", "dig", "write_note", "read_note"} <= names(whole)
-    narrow = await job_of(read=["Work/**", "Private/**"], write=[], tools=["dig", "other"])
-    assert {"look", "other"}.isdisjoint(names(narrow))
-    assert "dig" in names(narrow)
-    await job_of(tools=[])
-    assert {"look", "dig"}.isdisjoint(names(backend.jobs[-1]))
-    assert "write_note" not in names(await job_of(capabilities=["read"]))
-    with pytest.raises(ActRefusedError, match="narrowing"):
-        await talk(runs, narrowing={"sandbox": {"network": "everything"}})
-
-
-async def test_narrowed_paths_hold_for_every_call(module_rig):
+    offered = [("garden", tool("look")), ("garden", tool("dig"))]
     found = {}
 
     async def script(job):
+        found["tools"] = {tool.name for tool in job.tools}
         for path in ("Brain/a.md", "Work/b.md"):
             found["read", path] = (await called(job, "read_note", path=path)).is_error
             result = await called(job, "edit_section", path=path, section="X", text="y")
             found["write", path] = result.is_error
         return [say("x")]
 
-    runs = runs_of(module_rig, ScriptedBackend(script))
-    narrowing = {"read": ["Brain/**", "Work/**"], "write": ["Work/**"]}
-    await talk(runs, narrowing=narrowing)
+    runs = runs_of(module_rig, ScriptedBackend(script), tools=lambda: offered)
 
-    assert found == {
-        ("read", "Brain/a.md"): False,
-        ("read", "Work/b.md"): False,
-        ("write", "Brain/a.md"): True,
-        ("write", "Work/b.md"): False,
-    }
+    async def tools_of(**narrowing: object) -> set[str]:
+        await talk(runs, narrowing=AgentNarrowing(**narrowing))
+        return found["tools"]
+
+    assert {"look", "dig", "write_note", "read_note"} <= await tools_of()
+    narrow = await tools_of(read=["Work/**", "Private/**"], write=[], tools=["dig", "other"])
+    assert {"look", "dig", "other"} & narrow == {"dig"}
+    assert {"look", "dig"}.isdisjoint(await tools_of(tools=[]))
+    assert "write_note" not in await tools_of(capabilities=["read"])
+    with pytest.raises(ActRefusedError, match="narrowing"):
+        await talk(runs, narrowing={"sandbox": {"network": "everything"}})
+
+    await talk(runs, narrowing={"read": ["Brain/**", "Work/**"], "write": ["Work/**"]})
+    assert found["read", "Brain/a.md"] is found["read", "Work/b.md"] is False
+    assert (found["write", "Brain/a.md"], found["write", "Work/b.md"]) == (True, False)
 
 
 async def test_without_a_model_a_conversation_is_answered_and_says_so(module_rig):
@@ -320,34 +287,23 @@ async def test_a_permission_request_is_a_step_that_a_person_answers(module_rig, 
     assert permissions.pending() == []
 
 
-async def test_a_file_that_goes_along_and_may_not_be_read_is_asked_about_in_the_stream(module_rig):
+async def test_a_file_that_goes_along_is_asked_about_and_answered_by_either_way(module_rig):
     module_rig.save("Private/c.md", "secret")
     backend = ScriptedBackend([say("Seen.")])
     permissions = PermissionRequests(module_rig.bus, module_rig.clock)
     runs = runs_of(module_rig, backend, permissions=permissions)
+    options = {"conversation": True, "attachments": ["Private/c.md"]}
     with acting(ADMIN):
-        run = await runs.start("chat", "x", {"conversation": True, "attachments": ["Private/c.md"]})
-        asked = await runs.next(run)
-        assert await runs.answer(run, asked.id, "allow") is True
-        await runs.result(run)
-    assert "secret" in backend.jobs[0].prompt
-
-
-async def test_an_answer_by_another_way_ends_the_wait_in_the_conversation(module_rig):
-    module_rig.save("Private/c.md", "secret")
-
-    async def script(job):
-        await called(job, "read_note", path="Private/c.md")
-        return [say("x")]
-
-    permissions = PermissionRequests(module_rig.bus, module_rig.clock)
-    runs = runs_of(module_rig, ScriptedBackend(script), permissions=permissions)
-    with acting(ADMIN):
-        run = await runs.start("chat", "x", {"conversation": True})
-        asked = await runs.next(run)
-        permissions.answer(asked.id, "once")
-        await runs.result(run)
-        assert await runs.answer(run, asked.id, "allow") is False
+        for is_here in (True, False):
+            run = await runs.start("chat", "x", options)
+            asked = await runs.next(run)
+            if is_here:
+                assert await runs.answer(run, asked.id, "allow") is True
+            else:
+                permissions.answer(asked.id, "once")
+            await runs.result(run)
+            assert await runs.answer(run, asked.id, "allow") is False
+            assert "secret" in backend.jobs[-1].prompt
 
 
 class ConversationHooks:
@@ -393,13 +349,33 @@ async def test_a_hook_that_objects_to_the_end_has_a_conversation_go_on(module_ri
     assert ("prompt.before", "user") in [(one, data.get("source")) for one, data in asker.asked]
 
 
+def started(asker: ConversationHooks) -> list[object]:
+    return [data["source"] for event, data in asker.asked if event == "session.start"]
+
+
 async def test_a_session_starts_once_and_is_resumed_after_a_restart_alone(module_rig):
-    asker, backend = ConversationHooks(0), ScriptedBackend([say("x")])
-    runs = runs_of(module_rig, backend, asker=asker)
+    asker = ConversationHooks(0)
+    runs = runs_of(module_rig, ScriptedBackend([say("x")]), asker=asker)
 
     await talk(runs, session_id=(await talk(runs, session_id="earlier")).session_id)
-    sources = [data["source"] for event, data in asker.asked if event == "session.start"]
-    assert sources == ["resume", "resume"]
+    assert started(asker) == ["resume", "resume"]
+
+
+async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next_turn(module_rig):
+    asker = ConversationHooks(0)
+    runs = runs_of(module_rig, ScriptedBackend([say("Dug.")]), asker=asker)
+    session = (await talk(runs)).session_id
+    last = (await talk(runs, session_id=session)).run_id
+    assert reported(module_rig, "session.end") == []
+
+    await runs.stop(last)
+    await runs.stop(last)
+
+    (ended,) = reported(module_rig, "session.end")
+    assert (ended["session_id"], ended["message_count"]) == (session, 4)
+    assert ended["duration"] >= 0
+    await talk(runs, session_id=session)
+    assert started(asker) == ["startup", "resume"]
 
 
 async def test_what_outlasts_a_run_ends_when_the_run_is_stopped_after_its_end(module_rig):
@@ -421,24 +397,6 @@ async def test_what_outlasts_a_run_ends_when_the_run_is_stopped_after_its_end(mo
 
 def reported(rig: ModuleRig, name: str) -> list[dict[str, object]]:
     return [dict(event.data) for event in rig.events if event.event == name]
-
-
-async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next_turn(module_rig):
-    asker = ConversationHooks(0)
-    runs = runs_of(module_rig, ScriptedBackend([say("Dug.")]), asker=asker)
-    session = (await talk(runs)).session_id
-    last = (await talk(runs, session_id=session)).run_id
-    assert reported(module_rig, "session.end") == []
-
-    await runs.stop(last)
-    await runs.stop(last)
-
-    (ended,) = reported(module_rig, "session.end")
-    assert (ended["session_id"], ended["message_count"]) == (session, 4)
-    assert ended["duration"] >= 0
-    await talk(runs, session_id=session)
-    sources = [data["source"] for event, data in asker.asked if event == "session.start"]
-    assert sources == ["startup", "resume"]
 
 
 @pytest.mark.parametrize("folder", ["Work/", "/home/me/Work", "../Work", None])
