@@ -114,33 +114,48 @@ async def due(clockwork: ModuleScheduler) -> None:
     await turns()
 
 
-async def test_a_schedule_runs_each_time_its_span_is_over(clock, tells, clockwork):
+async def test_a_schedule_runs_each_time_its_span_is_over_until_its_module_is_gone(
+    clock, tells, clockwork
+):
     add(clockwork, tells)
 
     await due(clockwork)
     assert tells.reported == []
+    for number in (1, 2, 3):
+        clock.go(seconds=61)
+        await due(clockwork)
+        await due(clockwork)
+        assert tells.reported == ["tidy"] * number
+        tells.fails = True
+
+    clockwork.remove(cast("ModuleHost", tells))
     clock.go(seconds=61)
     await due(clockwork)
-    await due(clockwork)
-
-    assert tells.reported == ["tidy"]
+    assert tells.reported == ["tidy"] * 3
 
 
 async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(
     clock, tmp_path: Path, tells
 ):
+    """The same is so of what a module sets, with its arguments and its taint."""
     state = open_state(tmp_path / "state.journal")
-    add(ModuleScheduler(clock, state, UNRECORDED), tells)
+    clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
+    add(clockwork, tells)
+    await clockwork.set("daily", nightly(is_tainted=True))
     state.close()
     clock.go(days=3)
     state = open_state(tmp_path / "state.journal")
-    clockwork = ModuleScheduler(clock, state, UNRECORDED)
+    clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
     add(clockwork, tells)
 
     await due(clockwork)
     await due(clockwork)
 
-    assert tells.reported == ["tidy"]
+    assert sorted(tells.reported) == ["reflect", "tidy"]
+    assert clockwork.words("daily")[1].startswith("nightly, reflect: ")
+    at = tells.reported.index("reflect")
+    assert (tells.data[at], tells.tainted[at]) == ({"agent": "a"}, True)
+    assert all(one.next_at > clock() for one in clockwork.set_by("daily"))
     state.close()
 
 
@@ -165,101 +180,43 @@ async def test_one_that_is_due_while_it_is_at_work_waits_for_its_next_time(
     assert tells.reported == ["tidy", "tidy"]
 
 
-async def test_one_that_fails_runs_again_when_it_is_due(clock, tells, clockwork):
-    tells.fails = True
-    add(clockwork, tells)
-
-    for _ in range(2):
-        clock.go(seconds=61)
-        await due(clockwork)
-
-    assert tells.reported == ["tidy", "tidy"]
+NEARLY_THREE = datetime(2026, 1, 5, 2, 59)  # noqa: DTZ001  of this machine's own zone
+NIGHTLY_AT = {"at": "03:00"}
 
 
-async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off(clock, tells, clockwork):
-    add(clockwork, tells)
-    clock.go(days=-30)
-
-    await due(clockwork)
-    clock.go(seconds=61)
-    await due(clockwork)
-
-    assert tells.reported == ["tidy"]
-
-
-async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_day(
-    clock, tells, clockwork
+@pytest.mark.parametrize(
+    ("timing", "steps"),
+    [
+        ({"every_s": 60}, [({"days": -30}, 0), ({"seconds": 61}, 1)]),
+        (
+            NIGHTLY_AT,
+            [
+                ({"minutes": 1}, 1),
+                *(({"seconds": step}, 1) for step in (-10, 20, -7200, 7200)),
+                ({"days": 1}, 2),
+            ],
+        ),
+        (
+            NIGHTLY_AT,
+            [({"days": 365}, 1), ({}, 1), ({"days": -365}, 1), ({"minutes": 1}, 2)],
+        ),
+    ],
+    ids=["put back", "corrected by a little", "jumps ahead and is set right"],
+)
+async def test_a_clock_that_is_set_puts_no_schedule_off_and_repeats_none(
+    clock, tells, clockwork, timing, steps
 ):
-    clock.moment = datetime(2026, 1, 5, 2, 59).astimezone()
-    add(clockwork, tells, at="03:00")
-    clock.go(minutes=1)
-    await due(clockwork)
-
-    for step in (-10, 20, -7200, 7200):
-        clock.go(seconds=step)
+    clock.moment = NEARLY_THREE.astimezone()
+    add(clockwork, tells, **timing)
+    for span, times in steps:
+        clock.go(**span)
         await due(clockwork)
-    assert tells.reported == ["tidy"]
-
-    clock.go(days=1)
-    await due(clockwork)
-    assert tells.reported == ["tidy", "tidy"]
-
-
-async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_no_time_of_day_off(
-    clock, tells, clockwork
-):
-    clock.moment = datetime(2026, 1, 5, 2, 59).astimezone()
-    add(clockwork, tells, at="03:00")
-    clock.go(days=365)
-    await due(clockwork)
-    await due(clockwork)
-    assert tells.reported == ["tidy"]
-
-    clock.go(days=-365)
-    await due(clockwork)
-    clock.go(minutes=1)
-    await due(clockwork)
-
-    assert tells.reported == ["tidy", "tidy"]
-
-
-async def test_the_schedules_of_a_module_that_is_gone_rest(clock, tells, clockwork):
-    add(clockwork, tells)
-
-    clockwork.remove(cast("ModuleHost", tells))
-    clock.go(seconds=61)
-    await due(clockwork)
-
-    assert tells.reported == []
+        assert tells.reported == ["tidy"] * times
 
 
 def nightly(method: str = "reflect", **more: object) -> SetSchedule:
     values = {"arguments": {"agent": "a"}, "timing": Timing(cron="0 3 * * *")} | more
     return SetSchedule(name="nightly", method=method, **values)
-
-
-async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_after_a_restart(
-    clock, tmp_path: Path, tells
-):
-    state = open_state(tmp_path / "state.journal")
-    clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
-    add(clockwork, tells, every_s=999_999)
-    await clockwork.set("daily", nightly(is_tainted=True))
-    state.close()
-    clock.go(days=3)
-    state = open_state(tmp_path / "state.journal")
-    clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
-    add(clockwork, tells, every_s=999_999)
-
-    await due(clockwork)
-    await due(clockwork)
-
-    assert tells.reported == ["reflect"]
-    assert clockwork.words("daily")[1].startswith("nightly, reflect: ")
-    assert tells.data == [{"agent": "a"}]
-    assert tells.tainted == [True]
-    assert all(one.next_at > clock() for one in clockwork.set_by("daily"))
-    state.close()
 
 
 async def test_setting_the_same_again_at_each_start_puts_nothing_off(
@@ -345,19 +302,16 @@ async def test_a_file_edited_to_rubbish_counts_as_none_and_is_replaced(tmp_path,
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"name": ""},
-        {"name": "a\nb"},
-        {"name": "x" * 101},
-        {"method": "hooks:main"},
-        {"method": "a b"},
+        *({"name": name} for name in ("", "a\nb", "x" * 101)),
+        *({"method": method} for method in ("hooks:main", "a b")),
         {"arguments": {"text": "x" * 20_000}},
         {"timing": Timing(cron="* * * * * *")},
         {"timing": Timing(every_s=0)},
         {"timing": Timing(at="03:00", timezone="nowhere")},
     ],
 )
-async def test_what_cannot_be_a_schedule_is_refused(module_rig, wrong):
-    mine = ModuleSchedules("daily", module_rig.scheduler, Caller)
+async def test_what_cannot_be_a_schedule_is_refused(wrong):
+    mine = ModuleSchedules("daily", ModuleScheduler(lambda: BEGUN, None, UNRECORDED), Caller)
     asked = {"name": "a", "method": "b", "arguments": {}, "timing": NIGHTLY.timing, **wrong}
     with pytest.raises(EditRefusedError):
         await mine.set(**asked)
@@ -378,49 +332,43 @@ async def test_a_module_sets_only_so_many():
 HOURLY = Timing(every_s=3_600)
 
 
-async def test_what_was_read_of_strangers_goes_with_the_schedule(module_rig):
+async def test_what_was_read_of_strangers_goes_with_the_schedule_and_no_other_module_sees_it(
+    module_rig,
+):
     caller = Caller()
     caller.taint.read("Inbox/mail.md")
     mine = ModuleSchedules("daily", module_rig.scheduler, lambda: caller)
+    other = ModuleSchedules("brain", module_rig.scheduler, Caller)
 
     await mine.set("hourly", "look", {"text": "of a stranger"}, HOURLY)
 
     assert module_rig.scheduler._set.of("daily")["hourly"].is_tainted
-    assert [(one.name, one.method, one.timing) for one in await mine.list()] == [
-        ("hourly", "look", HOURLY)
-    ]
+    (found,) = await mine.list()
+    assert (found.name, found.method, found.timing) == ("hourly", "look", HOURLY)
+    assert await other.list() == []
+    assert not await other.remove("hourly")
     assert await mine.remove("hourly")
     assert await mine.list() == []
 
 
-async def test_whose_rights_have_ended_sets_and_removes_nothing(module_rig):
-    mine = ModuleSchedules(
-        "daily", module_rig.scheduler, lambda: Caller(request=WorkRequest(is_valid=lambda: False))
-    )
-
-    for work in (mine.set("a", "b", {}, HOURLY), mine.remove("a"), mine.list()):
-        with pytest.raises(ActRefusedError):
-            await work
-
-
-async def test_no_module_sees_the_schedules_of_another(module_rig):
-    mine, other = (
-        ModuleSchedules(name, module_rig.scheduler, Caller) for name in ("daily", "brain")
-    )
-    await mine.set("hourly", "look", {}, HOURLY)
-
-    assert await other.list() == []
-    assert not await other.remove("hourly")
-    assert len(await mine.list()) == 1
-
-
-async def test_a_caller_that_is_limited_to_some_paths_sets_and_removes_nothing(module_rig):
-    limited = Caller(grant=CallerGrant(reads=grant_of(["Daily/**"])))
-    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: limited)
+@pytest.mark.parametrize(
+    ("caller", "says"),
+    [
+        (Caller(request=WorkRequest(is_valid=lambda: False)), "have ended"),
+        (Caller(grant=CallerGrant(reads=grant_of(["Daily/**"]))), "limited to some paths"),
+    ],
+)
+async def test_who_is_limited_or_whose_rights_have_ended_sets_and_removes_nothing(
+    module_rig, caller, says
+):
+    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: caller)
     own = ModuleSchedules("daily", module_rig.scheduler, Caller)
     await own.set("hourly", "look", {}, HOURLY)
 
     for work in (mine.set("a", "b", {}, HOURLY), mine.remove("hourly")):
-        with pytest.raises(ActRefusedError, match="limited to some paths"):
+        with pytest.raises(ActRefusedError, match=says):
             await work
+    if says == "have ended":
+        with pytest.raises(ActRefusedError):
+            await mine.list()
     assert [one.name for one in await own.list()] == ["hourly"]
