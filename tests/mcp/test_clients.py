@@ -4,48 +4,51 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from parachuted.keys import EVERYTHING, Identity
 from parachuted.mcp.clients import ClientTable
 from tests.api.calls import get, key_of, post
 from tests.mcp.peers import call, client, refused
-from tests.stories.daemon_rig import Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_what_a_client_writes_is_explained_and_undone(live: Live, vault: Path):
-    save(vault / "plan.md", "# Plan\n\n## Facts\n\nBeans.\n")
-    async with live() as daemon_rig, client(daemon_rig, name="Claude Code") as peer:
-        await daemon_rig.settled()
+async def test_what_a_client_writes_is_explained_and_undone(daemon_rig: DaemonRig):
+    plan = daemon_rig.vault / "plan.md"
+    save(plan, "# Plan\n\n## Facts\n\nBeans.\n")
+    await daemon_rig.settled()
+    async with client(daemon_rig, name="Claude Code") as peer:
         await call(peer, "read_note", path="plan.md")
         wrote = await call(peer, "edit_section", path="plan.md", section="Facts", text="Peas.")
 
-        why = await get(daemon_rig, "/api/why?path=plan.md&line=5")
-        assert [line["by"] for line in why["lines"]] == ["mcp:claude-code"]
-        assert why["lines"][0]["run"] == wrote["run"]
-        undone = await post(daemon_rig, f"/api/runs/{wrote['run']}/undo")
-        assert undone["paths"] == ["plan.md"]
-        daemon_rig.daemon.vault.audit.flush()
-        reported = (await get(daemon_rig, "/api/audit?type=write"))["events"]
-        (written,) = [one for one in reported if one["source_id"] == "mcp:claude-code"]
-        assert written["source_type"] == "agent"
-        assert written["request_id"]
-        assert "Beans." in (vault / "plan.md").read_text()
-        assert daemon_rig.daemon.agents.budget.counts().runs_last_day == 0
+    (line,) = (await get(daemon_rig, "/api/why?path=plan.md&line=5"))["lines"]
+    assert (line["by"], line["run"]) == ("mcp:claude-code", wrote["run"])
+    undone = await post(daemon_rig, f"/api/runs/{wrote['run']}/undo")
+    assert undone["paths"] == ["plan.md"]
+    daemon_rig.daemon.vault.audit.flush()
+    reported = (await get(daemon_rig, "/api/audit?type=write"))["events"]
+    (written,) = [one for one in reported if one["source_id"] == "mcp:claude-code"]
+    assert written["source_type"] == "agent"
+    assert written["request_id"]
+    assert "Beans." in plan.read_text()
+    assert daemon_rig.daemon.agents.budget.counts().runs_last_day == 0
 
 
 async def test_a_key_names_its_client_in_the_history_and_a_refused_call_leaves_no_run(
-    live: Live, vault: Path
+    daemon_rig: DaemonRig,
 ):
-    save(vault / "plan.md", "# Plan\n")
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read,write", "curator:read", local=True)
-        daemon_rig.daemon.authenticator.look()
-        async with client(daemon_rig, headers=key, name="cursor") as peer:
-            await refused(peer, "write_note", path="plan.md", text="x")
-            wrote = await call(peer, "write_note", path="new.md", text="# New\n")
-        runs = (await get(daemon_rig, "/api/runs"))["runs"]
-        assert [(run["id"], run["agent"]) for run in runs] == [
-            (wrote["run"], "mcp:cursor@a-test-s")
-        ]
+    save(daemon_rig.vault / "old.md", "# Old\n")
+    await daemon_rig.settled()
+    key = key_of(daemon_rig, "vault:read,write", "curator:read", local=True)
+    daemon_rig.daemon.authenticator.look()
+    async with client(daemon_rig, headers=key, name="cursor") as peer:
+        await refused(peer, "write_note", path="old.md", text="x")
+        wrote = await call(peer, "write_note", path="new.md", text="# New\n")
+    runs = (await get(daemon_rig, "/api/runs"))["runs"]
+    made = [(run["id"], run["agent"]) for run in runs if "cursor" in run["agent"]]
+    assert made == [(wrote["run"], "mcp:cursor@a-test-s")]
 
 
 async def test_once_it_read_a_strangers_text_what_it_writes_is_suggested(live: Live, vault: Path):
@@ -77,13 +80,12 @@ async def test_once_it_read_a_strangers_text_what_it_writes_is_suggested(live: L
             await call(fresh, "edit_section", path="plan.md", section="Facts", text="Peas.")
 
 
-async def test_of_too_many_clients_the_one_used_least_recently_is_forgotten(live: Live):
-    async with live() as daemon_rig:
-        sources = daemon_rig.daemon.http.mcp.clients.sources
-        identity = Identity(kind="loopback", id="loopback", name="this machine", scopes=EVERYTHING)
-        few = ClientTable(sources, most=2)
-        made = [few.make(identity, f"n{number}") for number in range(3)]
-        for one in made:
-            few.keep(one)
-        assert [few.find(one.id, identity) for one in made] == [None, *made[1:]]
-        assert few.sessionless(identity, "x") is few.sessionless(identity, "x")
+async def test_of_too_many_clients_the_one_used_least_recently_is_forgotten(daemon_rig: DaemonRig):
+    sources = daemon_rig.daemon.http.mcp.clients.sources
+    identity = Identity(kind="loopback", id="loopback", name="this machine", scopes=EVERYTHING)
+    few = ClientTable(sources, most=2)
+    made = [few.make(identity, f"n{number}") for number in range(3)]
+    for one in made:
+        few.keep(one)
+    assert [few.find(one.id, identity) for one in made] == [None, *made[1:]]
+    assert few.sessionless(identity, "x") is few.sessionless(identity, "x")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from parachuted import __version__
 from parachuted.mcp.protocol import address_of, path_at
 from tests.mcp.peers import call, client
-from tests.stories.daemon_rig import Live, save
+from tests.stories.daemon_rig import DaemonRig, save
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_client_learns_who_serves_and_what_tools_may_do(live: Live, mode: str):
-    async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
+async def test_a_client_learns_who_serves_and_what_tools_may_do(daemon_rig: DaemonRig, mode: str):
+    async with client(daemon_rig, mode=mode) as peer:
         assert (peer.server_info.name, peer.server_info.version) == ("parachute", __version__)
         assert "undo" in (peer.instructions or "")
         tools = (await peer.list_tools()).tools
@@ -34,36 +35,37 @@ def test_an_address_names_any_path():
     assert path_at("file:///etc/passwd") == ""
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_notes_are_listed_a_page_at_a_time_and_read(live: Live, vault: Path, mode: str):
+async def test_notes_are_listed_a_page_at_a_time_read_and_replaced(daemon_rig: DaemonRig):
     for number in range(250):
-        save(vault / f"Work/n{number:03}.md", f"# Note {number}\n")
-    save(vault / "Inbox/mail.md", "# Mail\n")
-    save(vault / "Ä ö.md", "# Umlaut\n")
-    async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
-        await daemon_rig.settled()
-        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-        first = await peer.list_resources()
-        rest = await peer.list_resources(cursor=first.next_cursor)
-        found = [*first.resources, *rest.resources]
-        assert len(found) == 251
-        assert rest.next_cursor is None
-        assert "note:///Inbox/mail.md" not in {one.uri for one in found}
-        (umlaut,) = [one for one in found if one.title == "Umlaut"]
-        read = await peer.read_resource(umlaut.uri)
-        assert [content.text for content in read.contents] == ["# Umlaut\n"]
-        templates = (await peer.list_resource_templates()).resource_templates
-        assert [template.uri_template for template in templates] == ["note:///{+path}"]
-        for wrong in ("note:///none.md", "note:///../x.md", "file:///etc/passwd", "note:///"):
-            with pytest.raises(MCPError):
-                await peer.read_resource(wrong)
+        save(daemon_rig.vault / f"Work/n{number:03}.md", f"# Note {number}\n")
+    save(daemon_rig.vault / "Inbox/mail.md", "# Mail\n")
+    umlaut = daemon_rig.vault / "Ä ö.md"
+    save(umlaut, "# Umlaut\n")
+    await daemon_rig.settled()
+    await daemon_rig.indexed()
+    for mode in ("legacy", "auto"):
+        async with client(daemon_rig, mode=mode) as peer:
+            await all_is_read(peer)
+    async with client(daemon_rig) as peer:
+        await peer.read_resource(address_of("Ä ö.md"))
+        await call(peer, "write_note", path="Ä ö.md", text="# B\n")
+        assert umlaut.read_text() == "# B\n"
+
+
+async def all_is_read(peer: Client) -> None:
+    first = await peer.list_resources()
+    rest = await peer.list_resources(cursor=first.next_cursor)
+    found = [*first.resources, *rest.resources]
+    assert len(found) == 251
+    assert rest.next_cursor is None
+    assert "note:///Inbox/mail.md" not in {one.uri for one in found}
+    (umlaut,) = [one for one in found if one.title == "Umlaut"]
+    read = await peer.read_resource(umlaut.uri)
+    assert [content.text for content in read.contents] == ["# Umlaut\n"]
+    templates = (await peer.list_resource_templates()).resource_templates
+    assert [template.uri_template for template in templates] == ["note:///{+path}"]
+    for wrong in ("note:///none.md", "note:///../x.md", "file:///etc/passwd", "note:///"):
         with pytest.raises(MCPError):
-            await peer.list_resources(cursor="nonsense")
-
-
-async def test_what_was_read_as_a_resource_may_be_replaced(live: Live, vault: Path):
-    save(vault / "a.md", "# A\n")
-    async with live() as daemon_rig, client(daemon_rig) as peer:
-        await peer.read_resource("note:///a.md")
-        await call(peer, "write_note", path="a.md", text="# B\n")
-        assert (vault / "a.md").read_text() == "# B\n"
+            await peer.read_resource(wrong)
+    with pytest.raises(MCPError):
+        await peer.list_resources(cursor="nonsense")

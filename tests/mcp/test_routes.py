@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from mcp.shared.exceptions import MCPError
 
 from tests.api.calls import ELSEWHERE, key_of
@@ -20,190 +21,180 @@ from tests.mcp.peers import (
     message,
     refused,
 )
-from tests.stories.daemon_rig import Live, save
+from tests.stories.daemon_rig import DaemonRig, save
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+@pytest.fixture
+def bare(daemon_rig: DaemonRig, session: aiohttp.ClientSession) -> RawMcpClient:
+    return RawMcpClient(daemon_rig, session)
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_client_reads_searches_and_writes(live: Live, vault: Path, mode: str):
-    save(vault / "Work/plan.md", "# Plan\n\n## Facts\n\nBeans.\n")
-    async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
-        await daemon_rig.settled()
+async def test_a_client_reads_searches_and_writes(daemon_rig: DaemonRig, mode: str):
+    plan = daemon_rig.vault / mode / "plan.md"
+    save(plan, f"# Plan\n\n## Facts\n\nBeans of {mode}.\n")
+    await daemon_rig.settled()
+    await daemon_rig.indexed()
+    async with client(daemon_rig, mode=mode) as peer:
         tools = await peer.list_tools()
         assert {"read_note", "list_notes", "search_notes"} <= {tool.name for tool in tools.tools}
 
-        read = await call(peer, "read_note", path="Work/plan.md")
-        assert read["text"] == "# Plan\n\n## Facts\n\nBeans.\n"
-        assert await listed(peer, folder="Work") == ["Work/plan.md"]
-        found = await call(peer, "search_notes", query="beans")
-        assert [hit["path"] for hit in found["hits"]] == ["Work/plan.md"]
+        path = f"{mode}/plan.md"
+        read = await call(peer, "read_note", path=path)
+        assert read["text"] == f"# Plan\n\n## Facts\n\nBeans of {mode}.\n"
+        assert await listed(peer, folder=mode) == [path]
+        found = await call(peer, "search_notes", query=f"beans {mode}")
+        assert [hit["path"] for hit in found["hits"]] == [path]
 
-        await call(peer, "edit_section", path="Work/plan.md", section="Facts", text="Peas.")
-        await call(peer, "set_key", path="Work/plan.md", key="status", value="open")
-        await call(peer, "write_note", path="Work/new.md", text="# New\n")
-        text = (vault / "Work/plan.md").read_text()
+        await call(peer, "edit_section", path=path, section="Facts", text="Peas.")
+        await call(peer, "set_key", path=path, key="status", value="open")
+        await call(peer, "write_note", path=f"{mode}/new.md", text="# New\n")
+        text = plan.read_text()
         assert "Peas." in text
-        assert "Beans." not in text
+        assert "Beans" not in text
         assert "status: open" in text
-        assert (vault / "Work/new.md").read_text() == "# New\n"
+        assert plan.with_name("new.md").read_text() == "# New\n"
 
 
-async def test_no_key_from_elsewhere_and_a_foreign_page_are_refused(live: Live):
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
-        bare = RawMcpClient(daemon_rig, session)
-        opening = message("initialize", INITIALIZE)
-
-        assert (await bare.post(opening, **ELSEWHERE))[0] == 401
-        assert (await bare.post(opening, Authorization="Bearer wrong"))[0] == 401
-        assert (await bare.post(opening, Host="rebound.example"))[0] == 403
-        assert (await bare.post(opening, Origin="https://evil.example"))[0] == 403
-        key = key_of(daemon_rig, "daily:write")
-        daemon_rig.daemon.authenticator.look()
-        assert (await bare.post(opening, **key))[0] == 403
-        assert (await bare.post(opening))[0] == 200
-
-
-async def test_a_session_belongs_to_the_key_that_began_it_and_ends_with_delete(live: Live):
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
-        key, other = (key_of(daemon_rig, "vault:read", local=True) for _ in range(2))
-        daemon_rig.daemon.authenticator.look()
-        bare = RawMcpClient(daemon_rig, session, **key)
-        named = await bare.open()
-        listing = message("tools/list")
-
-        assert (await bare.post(listing, **named))[0] == 200
-        assert (await bare.post(listing, **{**named, **other}))[0] == 404
-        assert (await bare.post(listing, **{"Mcp-Session-Id": "none"}))[0] == 404
-        async with session.delete(
-            f"{daemon_rig.url}/mcp", headers={**ACCEPT, **key, **named}
-        ) as answer:
-            assert answer.status == 204
-        async with session.get(f"{daemon_rig.url}/mcp", headers={**ACCEPT, **key}) as answer:
-            assert answer.status == 405, "nothing is sent unasked"
-        status, _headers, answer = await bare.post(listing, **named)
-        assert status == 404
-        assert answer["error"]["message"] == "Session not found; send initialize again"
+async def test_no_key_from_elsewhere_and_a_foreign_page_are_refused(daemon_rig: DaemonRig, bare):
+    opening = message("initialize", INITIALIZE)
+    key = key_of(daemon_rig, "daily:write")
+    daemon_rig.daemon.authenticator.look()
+    for headers, status in (
+        (ELSEWHERE, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Host": "rebound.example"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        (key, 403),
+        ({}, 200),
+    ):
+        assert (await bare.post(opening, **headers))[0] == status, headers
 
 
-async def test_a_malformed_message_ends_nothing(live: Live, vault: Path):
-    save(vault / "a.md", "# A\n")
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
-        bare = RawMcpClient(daemon_rig, session)
-        named = await bare.open()
-        for body in (
-            "",
-            "{",
-            "[]",
-            "null",
-            "[" * 5_000,
-            '{"jsonrpc": "2.0"}',
-            '{"jsonrpc": "2.0", "id": {}, "method": 5}',
-            '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": 7}',
-            '{"jsonrpc": "2.0", "id": 1, "result": {}}',
-            '{"jsonrpc": "2.0", "id": ' + "9" * 5_000 + ', "method": "tools/list"}',
-            '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": []}}',
-            b"\xff\xfe\x00",
-            '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "\\ud800"}}',
-            '{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}',
-        ):
-            status, _headers, _answer = await bare.post(body, **named)
-            assert status < 500, body
-        too_long = message(
-            "tools/call", {"name": "read_note", "arguments": {"path": "x" * 3_000_000}}
-        )
-        assert (await bare.post(too_long, **named))[0] == 413
-        long = message("tools/call", {"name": "read_note", "arguments": {"path": "x" * 1_000_000}})
-        status, _headers, answer = await bare.post(long, **named)
-        assert (status, answer["result"]["isError"]) == (200, True)
+async def test_a_session_belongs_to_the_key_that_began_it_and_ends_with_delete(
+    daemon_rig: DaemonRig, session: aiohttp.ClientSession
+):
+    key, other = (key_of(daemon_rig, "vault:read", local=True) for _ in range(2))
+    daemon_rig.daemon.authenticator.look()
+    bare = RawMcpClient(daemon_rig, session, **key)
+    named = await bare.open()
+    listing = message("tools/list")
+    url, headers = f"{daemon_rig.url}/mcp", {**ACCEPT, **key}
 
-        read = await bare.ask(
-            "tools/call", {"name": "read_note", "arguments": {"path": "a.md"}}, **named
-        )
-        assert read["structuredContent"]["text"] == "# A\n"
+    assert (await bare.post(listing, **named))[0] == 200
+    assert (await bare.post(listing, **{**named, **other}))[0] == 404
+    assert (await bare.post(listing, **{"Mcp-Session-Id": "none"}))[0] == 404
+    async with session.delete(url, headers={**headers, **named}) as answer:
+        assert answer.status == 204
+    async with session.get(url, headers=headers) as answer:
+        assert answer.status == 405, "nothing is sent unasked"
+    status, _headers, answer = await bare.post(listing, **named)
+    assert status == 404
+    assert answer["error"]["message"] == "Session not found; send initialize again"
 
 
-@pytest.mark.parametrize(
-    "number", [2**64, -(2**63) - 1, 10**400], ids=["2^64", "-2^63-1", "10^400"]
+MALFORMED = (
+    *("", "{", "[]", "null", "[" * 5_000, '{"jsonrpc": "2.0"}', b"\xff\xfe\x00"),
+    '{"jsonrpc": "2.0", "id": {}, "method": 5}',
+    '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": 7}',
+    '{"jsonrpc": "2.0", "id": 1, "result": {}}',
+    '{"jsonrpc": "2.0", "id": ' + "9" * 5_000 + ', "method": "tools/list"}',
+    '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": []}}',
+    '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "\\ud800"}}',
+    '{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}',
 )
-async def test_an_id_of_any_size_comes_back(live: Live, vault: Path, number: int):
-    save(vault / "a.md", "# A\n")
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
-        bare = RawMcpClient(daemon_rig, session)
-        named = await bare.open()
-        asked = message("tools/call", {"name": "read_note", "arguments": {"path": "a.md"}}, number)
+
+
+def reading(path: str, number: int = 1) -> dict[str, object]:
+    return message("tools/call", {"name": "read_note", "arguments": {"path": path}}, number)
+
+
+async def test_a_malformed_message_ends_nothing(daemon_rig: DaemonRig, bare):
+    save(daemon_rig.vault / "a.md", "# A\n")
+    named = await bare.open()
+    for body in MALFORMED:
+        status, _headers, _answer = await bare.post(body, **named)
+        assert status < 500, body
+    assert (await bare.post(reading("x" * 3_000_000), **named))[0] == 413
+    status, _headers, answer = await bare.post(reading("x" * 1_000_000), **named)
+    assert (status, answer["result"]["isError"]) == (200, True)
+
+    for number in (1, 2**64, -(2**63) - 1, 10**400):  # an id of any size comes back
         for body, headers, expected in (
-            (asked, named, 200),
-            (asked, {}, 200),
-            (asked, {"Mcp-Session-Id": "gone"}, 404),
+            (reading("a.md", number), named, 200),
+            (reading("a.md", number), {}, 200),
+            (reading("a.md", number), {"Mcp-Session-Id": "gone"}, 404),
             (message("nothing", number=number), named, 200),
         ):
             status, _headers, answer = await bare.post(body, **headers)
             assert (status, answer["id"]) == (expected, number), answer
+    _status, _headers, answer = await bare.post(reading("a.md"), **named)
+    assert answer["result"]["structuredContent"]["text"] == "# A\n"
 
 
-async def test_replies_never_cross_and_sessions_are_bounded(live: Live, vault: Path):
+async def test_replies_never_cross_and_sessions_are_bounded(daemon_rig: DaemonRig, bare):
     for number in range(100):
-        save(vault / f"n{number}.md", f"# Note {number}\n")
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
-        bare = RawMcpClient(daemon_rig, session)
-        sessions = [await bare.open() for _ in range(100)]
+        save(daemon_rig.vault / f"n{number}.md", f"# Note {number}\n")
+    sessions = [await bare.open() for _ in range(100)]
 
-        async def read(number: int) -> str:
-            answer = await bare.ask(
-                "tools/call",
-                {"name": "read_note", "arguments": {"path": f"n{number}.md"}},
-                **sessions[number],
-            )
-            return str(answer["structuredContent"]["text"])
+    async def read(number: int) -> str:
+        _status, _headers, answer = await bare.post(reading(f"n{number}.md"), **sessions[number])
+        return str(answer["result"]["structuredContent"]["text"])
 
-        texts = await asyncio.gather(*(read(number) for number in range(100)))
-        assert texts == [f"# Note {number}\n" for number in range(100)]
-        for _ in range(200):
-            await bare.open()
-        assert (await bare.post(message("ping"), **sessions[0]))[0] == 404
+    texts = await asyncio.gather(*(read(number) for number in range(100)))
+    assert texts == [f"# Note {number}\n" for number in range(100)]
+    for _ in range(200):
+        await bare.open()
+    assert (await bare.post(message("ping"), **sessions[0]))[0] == 404
 
 
-async def test_a_revoked_key_reads_and_writes_no_more(live: Live, vault: Path):
-    save(vault / "a.md", "# A\n")
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read,write")
-        daemon_rig.daemon.authenticator.look()
-        async with aiohttp.ClientSession() as session:
-            bare = RawMcpClient(daemon_rig, session, **key)
-            named = await bare.open()
-            assert (await bare.post(message("ping"), **named))[0] == 200
-            daemon_rig.daemon.authenticator.ring.file.path.write_text("keys: []\n")
-            daemon_rig.daemon.authenticator.look()
-            assert (await bare.post(message("ping"), **named))[0] == 401
+async def test_a_revoked_key_reads_and_writes_no_more(
+    daemon_rig: DaemonRig, session: aiohttp.ClientSession
+):
+    key = key_of(daemon_rig, "vault:read,write")
+    daemon_rig.daemon.authenticator.look()
+    bare = RawMcpClient(daemon_rig, session, **key)
+    named = await bare.open()
+    assert (await bare.post(message("ping"), **named))[0] == 200
+    daemon_rig.daemon.authenticator.ring.file.path.write_text("keys: []\n")
+    daemon_rig.daemon.authenticator.look()
+    assert (await bare.post(message("ping"), **named))[0] == 401
 
 
-async def test_a_key_with_paths_sees_its_notes_alone(live: Live, vault: Path):
-    save(vault / "Work/plan.md", "# Plan\n\nBeans.\n")
-    save(vault / "Private/diary.md", "# Diary\n\nBeans.\n")
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
-        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-        key = key_of(daemon_rig, "vault:read,write", paths=["Work/**"])
-        daemon_rig.daemon.authenticator.look()
-        async with client(daemon_rig, headers=key) as peer:
-            assert await listed(peer) == ["Work/plan.md"]
-            found = await call(peer, "search_notes", query="beans")
-            assert [hit["path"] for hit in found["hits"]] == ["Work/plan.md"]
-            unknown = await refused(peer, "read_note", path="Private/diary.md")
-            assert "Beans" not in unknown
-            await refused(peer, "write_note", path="Private/new.md", text="x")
-            await refused(peer, "read_note", path="Work/../Private/diary.md")
-            resources = (await peer.list_resources()).resources
-            assert [resource.uri for resource in resources] == ["note:///Work/plan.md"]
-            with pytest.raises(MCPError):
-                await peer.read_resource("note:///Private/diary.md")
-        assert not (vault / "Private/new.md").exists()
+async def test_a_key_with_paths_sees_its_notes_alone(daemon_rig: DaemonRig):
+    save(daemon_rig.vault / "Desk/plan.md", "# Plan\n\nLentils.\n")
+    save(daemon_rig.vault / "Private/diary.md", "# Diary\n\nLentils.\n")
+    await daemon_rig.settled()
+    await daemon_rig.indexed()
+    key = key_of(daemon_rig, "vault:read,write", paths=["Desk/**"])
+    daemon_rig.daemon.authenticator.look()
+    async with client(daemon_rig, headers=key) as peer:
+        assert await listed(peer) == ["Desk/plan.md"]
+        found = await call(peer, "search_notes", query="lentils")
+        assert [hit["path"] for hit in found["hits"]] == ["Desk/plan.md"]
+        unknown = await refused(peer, "read_note", path="Private/diary.md")
+        assert "Lentils" not in unknown
+        await refused(peer, "write_note", path="Private/new.md", text="x")
+        await refused(peer, "read_note", path="Desk/../Private/diary.md")
+        resources = (await peer.list_resources()).resources
+        assert [resource.uri for resource in resources] == ["note:///Desk/plan.md"]
+        with pytest.raises(MCPError):
+            await peer.read_resource("note:///Private/diary.md")
+    assert not (daemon_rig.vault / "Private/new.md").exists()
 
 
-async def test_a_key_that_may_only_read_is_offered_nothing_that_writes(live: Live):
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read")
-        daemon_rig.daemon.authenticator.look()
-        async with client(daemon_rig, headers=key) as peer:
-            tools = (await peer.list_tools()).tools
-            assert all(tool.annotations.read_only_hint for tool in tools)
-            assert "there is no tool" in await refused(peer, "write_note", path="a.md", text="x")
+async def test_a_key_that_may_only_read_is_offered_nothing_that_writes(daemon_rig: DaemonRig):
+    key = key_of(daemon_rig, "vault:read")
+    daemon_rig.daemon.authenticator.look()
+    async with client(daemon_rig, headers=key) as peer:
+        tools = (await peer.list_tools()).tools
+        assert all(tool.annotations.read_only_hint for tool in tools)
+        assert "there is no tool" in await refused(peer, "write_note", path="a.md", text="x")
