@@ -80,13 +80,13 @@ async def on_disable(self):
 """
 
 
+@pytest.mark.usefixtures("linked_python")
 async def test_it_serves_and_what_it_prints_and_logs_is_logged_and_printable(hosted, caplog):
     caplog.set_level(logging.INFO)
     services = StubServices()
     async with hosted(SERVES, services) as host:
-        assert await host.call(HandlerCall("hello", request=RequestParts(query={"n": "3"}))) == {
-            "n": 3
-        }
+        asked = HandlerCall("hello", request=RequestParts(query={"n": "3"}))
+        assert await host.call(asked) == {"n": 3}
         assert (services.data_folder / "index").read_text() == "kept"
         await until(lambda: "logged" in caplog.text and "printed" in caplog.text)
         assert "\x1b" not in caplog.text
@@ -107,11 +107,6 @@ def linked_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
 
 
-async def test_the_python_may_be_a_link_to_a_link_elsewhere(hosted, linked_python):
-    async with hosted(SERVES) as host:
-        assert await host.call(HandlerCall("hello")) == {"n": 1}
-
-
 class CausesSeen(StubServices):
     """Tells for which caller it was asked."""
 
@@ -120,6 +115,7 @@ class CausesSeen(StubServices):
 
 
 async def test_what_it_does_is_part_of_the_call_that_led_to_it_and_else_its_own(hosted):
+    """But for strangers' text: what one call read marks what every other does."""
     services = CausesSeen()
     body = """
     async def on_enable(self):
@@ -140,7 +136,12 @@ async def test_what_it_does_is_part_of_the_call_that_led_to_it_and_else_its_own(
     @route("POST", "/go")
     async def release(self):
         self.go.set()
+    @route("POST", "/say")
+    async def say(self):
+        self.publish("daily.said")
     """
+    tainted, other = Taint(), Taint()
+    tainted.read("a page")
     async with hosted(body, services) as host:
         async with asyncio.TaskGroup() as group:
             for n in range(5):
@@ -148,23 +149,15 @@ async def test_what_it_does_is_part_of_the_call_that_led_to_it_and_else_its_own(
                 group.create_task(host.tell(HandlerCall("said", {"n": n}, caller=caller)))
         await host.call(HandlerCall("release", caller=Caller(causes=("another",))))
         await until(lambda: len(services.published) == 12)
+        found = {(event, data.get("n"), *data["causes"]) for event, data in services.published}
+        await host.call(HandlerCall("say", caller=Caller(taint=tainted)))
+        await host.call(HandlerCall("say", caller=Caller(taint=other)))
 
-    found = {(event, data.get("n"), *data["causes"]) for event, data in services.published}
     assert found == {
         ("daily.up", None),
         ("daily.own", None),
         *((event, n, f"cause {n}") for event in ("daily.y", "daily.later") for n in range(5)),
     }
-
-
-async def test_strangers_text_that_one_call_read_marks_what_every_other_does(hosted):
-    body = "@route('POST', '/')\nasync def say(self):\n    self.publish('daily.said')"
-    tainted, other = Taint(), Taint()
-    tainted.read("a page")
-    async with hosted(body) as host:
-        await host.call(HandlerCall("say", caller=Caller(taint=tainted)))
-        await host.call(HandlerCall("say", caller=Caller(taint=other)))
-
     assert other
 
 
@@ -179,31 +172,14 @@ async def ask(self, target: str, call: str = ""):
     async with session.post(target, data=b"{}", headers=headers) as response:
         return response.status
 """
-
-
-async def test_its_key_opens_its_own_services_alone(hosted, rig):
-    async with hosted(FORGED) as host:
-        statuses = {
-            target: await host.call(HandlerCall("ask", {"target": target}))
-            for target in (
-                "/api/modules/daily/services/current_call",
-                "/api/modules/brain/services/current_call",
-                "/api/modules/daily/services/vault.nothing",
-                "/api/notes/Private/secret.md",
-                "/api/keys",
-                "/api/modules/daily/restart",
-            )
-        }
-        late = {"target": "/api/modules/daily/services/current_call", "call": "invented"}
-        assert await host.call(HandlerCall("ask", late)) == 403
-        [key] = rig.ring._temporary
-        assert rig.ring.keys == ()
-        assert ("module daily", 200) in {
-            (event.source_id, event.status) for event in rig.audit.events
-        }
-
-    assert list(statuses.values()) == [200, 403, 502, 404, 404, 404]
-    assert rig.ring.identity(key.id) is None
+TARGETS = {
+    "/api/modules/daily/services/current_call": 200,
+    "/api/modules/brain/services/current_call": 403,
+    "/api/modules/daily/services/vault.nothing": 502,
+    "/api/notes/Private/secret.md": 404,
+    "/api/keys": 404,
+    "/api/modules/daily/restart": 404,
+}
 
 
 HOSTILE = """
@@ -236,17 +212,29 @@ async def escape(self, vault: str, home: str, port: int, daemon: int):
 """  # noqa: E501
 
 
-async def test_it_gets_out_of_its_container_by_none_of_these(hosted, tmp_path, monkeypatch):
+async def test_its_key_opens_its_own_services_alone_and_it_gets_out_by_none_of_these(
+    hosted, rig, tmp_path, monkeypatch
+):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
     for name in ("vault", "home"):
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / "secret.md").write_text("canary")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        async with hosted(HOSTILE) as host:
+        async with hosted(FORGED + HOSTILE) as host:
+            for target, status in TARGETS.items():
+                assert await host.call(HandlerCall("ask", {"target": target})) == status, target
+            late = {"target": next(iter(TARGETS)), "call": "invented"}
+            assert await host.call(HandlerCall("ask", late)) == 403
+            [key] = rig.ring._temporary
+            assert rig.ring.keys == ()
+            answered = {(event.source_id, event.status) for event in rig.audit.events}
+            assert ("module daily", 200) in answered
+
             places = {"vault": str(tmp_path / "vault"), "home": str(tmp_path / "home")}
             asked = {**places, "port": server.getsockname()[1], "daemon": os.getpid()}
             tried = await host.call(HandlerCall("escape", asked))
 
+    assert rig.ring.identity(key.id) is None
     environment = tried.pop("environment")
     assert {name: outcome for name, outcome in tried.items() if outcome.startswith("done")} == {}
     assert "canary" not in json.dumps(tried)
@@ -270,7 +258,7 @@ async def attack(self, kind: str):
     if kind == "memory":
         return len(bytearray(b"x" * 4_000_000_000))
     if kind == "forks":
-        for _ in range(5_000):
+        for _ in range(200):  # 64 may be
             try:
                 if os.fork() == 0:
                     time.sleep(1000)
@@ -290,70 +278,83 @@ async def attack(self, kind: str):
                 (own / "module.sock").symlink_to("/var/run/docker.sock")
     if kind == "requests":
         async def many():
-            for _ in range(200):
+            for _ in range(20):
                 await self.state.put("n", 1)
         await asyncio.gather(*(many() for _ in range(50)))
     return "done"
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "says"),
-    [
-        ("exit", "the code 3"),
-        ("memory", "memory"),
-        ("block", "did not answer within 1 s"),
-        ("answer", None),
-        ("forks", None),
-        ("print", None),
-        ("link", None),
-        ("requests", None),
-    ],
-)
-async def test_what_it_uses_up_is_its_own_and_a_dead_one_is_restarted(hosted, kind, says, caplog):
-    async with hosted(ENDS) as host:
-        slowest, done = 0.0, asyncio.Event()
+ATTACKS = {
+    "answer": None,
+    "print": None,
+    "requests": None,
+    "link": None,
+    "forks": None,
+    "exit": "the code 3",
+    "memory": "memory",
+    "block": "did not answer within 1 s",
+}
 
-        async def watch() -> None:
-            nonlocal slowest
-            loop = asyncio.get_running_loop()
-            while not done.is_set():
-                began = loop.time()
-                await asyncio.sleep(0.01)
-                slowest = max(slowest, loop.time() - began)
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(watch())
-            asked = {"kind": kind}
-            limit_s = 1.0 if kind == "block" else 30.0
-            with contextlib.suppress(ModuleFailedError):
-                await host.call(HandlerCall("attack", asked, timeout_s=limit_s))
-            if says is not None:
-                await until(lambda: says in caplog.text)
-            done.set()
+async def test_what_it_uses_up_is_its_own_and_a_dead_one_is_restarted(hosted, caplog):
+    slowest, done = 0.0, asyncio.Event()
 
-        async def answers() -> bool:
-            with contextlib.suppress(ModuleFailedError):
-                return await host.call(HandlerCall("hello")) == "hello"
-            if "`parachute modules restart daily` starts another" in (host.problem or ""):
-                await host.stop()
-                await host.start()
-            return False
+    async def watch() -> None:
+        nonlocal slowest
+        loop = asyncio.get_running_loop()
+        while not done.is_set():
+            began = loop.time()
+            await asyncio.sleep(0.01)
+            slowest = max(slowest, loop.time() - began)
 
-        async with asyncio.timeout(60):
-            while not await answers():
-                await asyncio.sleep(0.05)
+    async def attack(host: ContainerHost, kind: str, says: str | None) -> None:
+        caplog.clear()
+        limit_s = 1.0 if kind == "block" else 30.0
+        with contextlib.suppress(ModuleFailedError):
+            await host.call(HandlerCall("attack", {"kind": kind}, timeout_s=limit_s))
+        if says is not None:
+            await until(lambda: says in caplog.text)
+
+    async def answers(host: ContainerHost) -> bool:
+        with contextlib.suppress(ModuleFailedError):
+            return await host.call(HandlerCall("hello")) == "hello"
+        if "`parachute modules restart daily` starts another" in (host.problem or ""):
+            await host.stop()
+            await host.start()
+        return False
+
+    async with hosted(ENDS) as host, asyncio.TaskGroup() as group:
+        group.create_task(watch())
+        for kind, says in ATTACKS.items():
+            await attack(host, kind, says)
+            async with asyncio.timeout(60):
+                while not await answers(host):
+                    await asyncio.sleep(0.05)
+        done.set()
     assert slowest < 30
 
 
-async def test_starting_can_be_given_up(hosted):
-    body = "async def on_enable(self):\n    await asyncio.Event().wait()"
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(3), hosted(body):
+async def test_starting_can_be_given_up(hosted, containers):
+    services = StubServices()
+    body = """
+    async def on_enable(self):
+        self.publish("daily.up")
+        await asyncio.Event().wait()
+    """
+
+    async def start() -> None:
+        async with hosted(body, services):
             pass
 
+    async with asyncio.TaskGroup() as group:
+        starting = group.create_task(start())
+        await until(lambda: services.published)
+        starting.cancel()
+    assert containers() == []
 
-async def test_what_a_killed_daemon_left_is_swept(hosted, rig, sandboxes, containers, tmp_path):
+
+async def test_what_a_killed_daemon_left_is_swept(rig, sandboxes, containers, tmp_path):
     """Its containers are known by a label."""
     earlier = Sandboxes(
         folder=tmp_path / "slots", env=sandboxes._env, label=sandboxes._owner.daemon

@@ -53,7 +53,9 @@ def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
-def services() -> StubServices:
+def services(way: Way) -> StubServices:
+    """Of one way, so that nothing of the other is left in them."""
+    del way
     return StubServices(name="brain", current_call=CALL)
 
 
@@ -76,15 +78,10 @@ async def begin(way: Way, tmp_path: Path) -> AsyncIterator[Begin]:
     """Begin a module: one with that body, or one that is approved already."""
     started: list[ModuleHost] = []
 
-    async def one(
-        body: str | ApprovedModule, services: StubServices | None = None, **more: str
-    ) -> ModuleHost:
-        approved = (
-            body
-            if isinstance(body, ApprovedModule)
-            else approve(write_module(tmp_path / f"m{len(started)}", body, **more))
-        )
-        started.append(way(approved, services or StubServices(name=approved.name)))
+    async def one(body: str | ApprovedModule, services: Services) -> ModuleHost:
+        is_approved = isinstance(body, ApprovedModule)
+        approved = body if is_approved else approve(write_module(tmp_path / "m", body))
+        started.append(way(approved, services))
         await started[-1].start()
         return started[-1]
 
@@ -164,9 +161,16 @@ async def undeclared(self): ...
 @route("DELETE", "/all", capability="admin")
 async def delete_all(self): ...
 
+answers = iter([{"problem": 1}, "bad"])
+is_well = True
 async def doctor(self):
     from parachuted.modules import Finding
-    return [Finding(problem="two have one id", path="Brain/a.md", advice="change one")]
+    if self.is_well:
+        self.is_well = False
+        return [Finding(problem="two have one id", path="Brain/a.md", advice="change one")]
+    for answer in self.answers:
+        return [answer]
+    raise OSError("broken")
 
 @mcp_tool("who")
 async def who(self):
@@ -175,30 +179,74 @@ async def who(self):
 """
 
 
-async def test_it_declares_enables_serves_and_disables(begin):
-    services = StubServices()
-    body = """
-    async def on_enable(self):
-        self.publish("daily.up", at=1)
-    async def on_disable(self):
-        self.publish("daily.down")
-    @route("GET", "/days/{day}")
-    async def day(self, day: str, limit: int = 5):
-        "One day."
-        return {"day": day, "limit": limit}
-    """
-    host = await begin(body, services)
-    [route] = host.declared.routes
+LIFE = """
+from dataclasses import dataclass
+@dataclass
+class Settings:
+    layout: str = "journals"
+    days: int = 3
+async def on_enable(self):
+    import sqlite3
+    self.publish("daily.up", at=1)
+    self.base = sqlite3.connect(self.data_folder / "index.db")
+    self.base.execute("PRAGMA journal_mode=WAL")
+    self.base.execute("CREATE TABLE IF NOT EXISTS t (a)")
+async def on_disable(self):
+    self.base.close()
+    self.publish("daily.down")
+@route("GET", "/days/{day}")
+async def day(self, day: str, limit: int = 5):
+    "One day."
+    with self.base:
+        self.base.execute("INSERT INTO t VALUES (1)")
+    count = self.base.execute("SELECT count(*) FROM t").fetchone()[0]
+    return [day, limit, count, self.has_model, self.data_folder.name, self.settings.days]
+async def work(self, word):
+    self.publish("daily.opened", word=word)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        self.log.info("the work was ended")
+async def lose(self):
+    raise LookupError("what was sought is gone")
+@route("POST", "/work")
+async def begin(self):
+    return self.spawn(self.work, "hello", name="counting").get_name()
+@route("POST", "/lost")
+async def begin_losing(self):
+    self.kept = self.spawn(self.lose)
+"""
+
+
+async def test_it_declares_enables_serves_and_disables(begin, tmp_path):
+    services = StubServices(has_model=False, config={"days": 7})
+    approved = approve(write_module(tmp_path / "m", LIFE), config={"days": 7})
+    host = await begin(approved, services)
+    route = host.declared.routes[0]
     asked = HandlerCall("day", request=RequestParts(path={"day": "monday"}, query={"limit": "7"}))
 
     assert (route.method, route.path) == ("GET", "/days/{day}")
     assert (route.capability, route.summary) == ("read", "One day.")
     assert host.declared.has_doctor is False
-    assert await host.call(asked) == {"day": "monday", "limit": 7}
+    assert [(one.key, one.kind, one.default) for one in host.declared.settings] == [
+        ("layout", "text", '"journals"'),
+        ("days", "whole number", "3"),
+    ]
+    assert await host.call(asked) == ["monday", 7, 1, False, "daily", 7]
+
+    assert await host.call(HandlerCall("begin", caller=Caller())) == "counting"
+    await until(lambda: len(services.published) == 2)
+    assert host.problem is None, "spawned work outlives its call"
+    await host.call(HandlerCall("begin_losing"))
+    await until(lambda: host.problem)
+    assert "what was sought is gone" in host.problem
     await host.stop()
     await host.stop()
-    assert services.published == [("daily.up", {"at": 1}), ("daily.down", {})]
     assert "not running" in await refused(host.call(asked))
+    said = [("daily.up", {"at": 1}), ("daily.opened", {"word": "hello"}), ("daily.down", {})]
+    assert services.published == said
+    await host.start()
+    assert await host.call(asked) == ["monday", 7, 2, False, "daily", 7]
 
 
 async def test_an_answer_arrives_with_its_status_and_a_named_error_as_itself(running):
@@ -290,126 +338,34 @@ async def test_an_interface_has_the_methods_that_are_declared_and_no_others(runn
             await getattr(brain, name)()
 
 
-async def test_it_has_a_data_folder_in_which_sqlite_works(begin):
-    services = StubServices(has_model=False)
-    body = """
-    async def on_enable(self):
-        import sqlite3
-        self.base = sqlite3.connect(self.data_folder / "index.db")
-        self.base.execute("PRAGMA journal_mode=WAL")
-        self.base.execute("CREATE TABLE IF NOT EXISTS t (a)")
-    @route("POST", "/")
-    async def put(self):
-        with self.base:
-            self.base.execute("INSERT INTO t VALUES (1)")
-        count = self.base.execute("SELECT count(*) FROM t").fetchone()[0]
-        return [count, self.has_model, self.data_folder.name]
-    async def on_disable(self):
-        self.base.close()
-    """
-    host = await begin(body, services)
-
-    assert await host.call(HandlerCall("put")) == [1, False, "daily"]
-    await host.stop()
-    await host.start()
-    assert await host.call(HandlerCall("put")) == [2, False, "daily"]
-
-
-async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
-    services = StubServices()
-    body = """
-    async def work(self, word):
-        self.publish("daily.opened", word=word)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.log.info("the work was ended")
-    async def lose(self):
-        raise LookupError("what was sought is gone")
-    @route("POST", "/")
-    async def begin(self):
-        task = self.spawn(self.work, "hello", name="counting")
-        return {"name": task.get_name()}
-    @route("POST", "/lost")
-    async def begin_losing(self):
-        self.kept = self.spawn(self.lose)
-    """
-    host = await begin(body, services)
-
-    assert await host.call(HandlerCall("begin", caller=Caller())) == {"name": "counting"}
-    await until(lambda: services.published)
-    assert host.problem is None
-    await host.call(HandlerCall("begin_losing"))
-    await until(lambda: host.problem)
-    assert "what was sought is gone" in host.problem
-    await host.stop()
-    assert services.published == [("daily.opened", {"word": "hello"})]
-
-
-ODD_DOCTOR = """
-answers = iter([{"problem": 1}, "bad"])
-async def doctor(self):
-    for answer in self.answers:
-        return [answer]
-    raise OSError("broken")
-"""
-
-
-async def test_its_doctor_is_asked_as_any_handler_is_and_one_that_fails_says_how(running, begin):
+async def test_its_doctor_is_asked_as_any_handler_is_and_one_that_fails_says_how(running):
     assert running.declared.has_doctor is True
     found = Finding(problem="two have one id", advice="change one", path="Brain/a.md")
     assert await running.doctor(Caller()) == [found]
-
-    odd = await begin(ODD_DOCTOR)
     for says in ("something else than a list", "something else than a list", "failed in doctor"):
-        assert says in await refused(odd.doctor(Caller()))
-
-
-SETTINGS = """
-from dataclasses import dataclass
-@dataclass
-class Settings:
-    layout: str = "journals"
-    days: int = 3
-@route("GET", "/")
-async def show(self):
-    return {"layout": self.settings.layout, "days": self.settings.days}
-"""
+        assert says in await refused(running.doctor(Caller()))
 
 
 NOT_STARTED = {
     "ValueError: no": "async def on_enable(self):\n    raise ValueError('no')",
     "SystemExit": "async def on_enable(self):\n    raise SystemExit(3)",
     "nothing_of_that_name": "import nothing_of_that_name",
-    "modules.yaml: config.days: Input should be a valid integer": SETTINGS,
-    "mcp_tools: add m-hidden": "mark = mcp_tool('m-hidden')\n@mark\ndef hidden(self): ...",
-    "hooks: add note.saved": "mark = event('note.saved')\n@mark\nasync def hidden(self): ...",
-    "schedules: add every 900 s": "mark = schedule(every='15m')\n@mark\ndef hidden(self): ...",
+    "modules.yaml: config.days: Input should be a valid integer": LIFE,
     "provides: add HiddenInterface": "provides = ['HiddenInterface']",
 }
 
 
-@pytest.mark.parametrize("says", NOT_STARTED)
-async def test_what_cannot_begin_says_why(way, tmp_path, says):
-    config = {"days": "x"} if NOT_STARTED[says] is SETTINGS else {}
-    approved = approve(write_module(tmp_path / "m", NOT_STARTED[says]), config=config)
-    host = way(approved, StubServices(config=config))
+async def test_what_cannot_begin_says_why(way, tmp_path):
+    async def said(body: str) -> str:
+        config = {"days": "x"} if body is LIFE else {}
+        folder = write_module(tmp_path / str(len(body)), body)
+        host = way(approve(folder, config=config), StubServices(config=config))
+        said = await refused(host.start())
+        await host.stop()
+        return f"{said} {host.problem}"
 
-    said = await refused(host.start())
-
-    assert says in f"{said} {host.problem}"
-    await host.stop()
-
-
-async def test_its_settings_are_typed_and_described(begin, tmp_path):
-    approved = approve(write_module(tmp_path / "m", SETTINGS), config={"days": 7})
-    host = await begin(approved, StubServices(config={"days": 7}))
-
-    assert await host.call(HandlerCall("show")) == {"layout": "journals", "days": 7}
-    assert [(one.key, one.kind, one.default) for one in host.declared.settings] == [
-        ("layout", "text", '"journals"'),
-        ("days", "whole number", "3"),
-    ]
+    found = await asyncio.gather(*map(said, NOT_STARTED.values()))
+    assert [says for says, told in zip(NOT_STARTED, found, strict=True) if says not in told] == []
 
 
 RUNTIME = """
