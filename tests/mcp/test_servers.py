@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from parachuted.agents.sandbox import Sandboxes
 from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError, NotFoundError
 from parachuted.hooks import HookApprovals
 from parachuted.mcp.registry import ServerRegistry
-from parachuted.mcp.servers import APPROVALS, COMMAND, McpServers
+from parachuted.mcp.servers import APPROVALS, COMMAND, McpServers, ServerCalls
 from parachuted.vault import VaultRoot
 from tests.mcp.sums import SCRIPT, declare
 
@@ -55,7 +57,20 @@ async def approve(servers: McpServers, name: str, *, is_here: bool = False):
     return await servers.approve(name, digest or "", is_here=is_here)
 
 
-async def test_a_server_of_the_vault_runs_once_a_person_has_approved_what_it_is(servers, vault):
+@contextlib.asynccontextmanager
+async def calls_of(servers: McpServers) -> AsyncIterator[ServerCalls]:
+    calls = servers.open()
+    yield calls
+    await calls.close()
+
+
+async def test_a_server_runs_once_a_person_has_approved_it_and_reaches_no_network_and_no_note(
+    servers, vault, tmp_path
+):
+    secrets = vault / "Secret.md", tmp_path / "home/token"
+    for secret in secrets:
+        secret.write_text("no")
+    declare(vault, sums={"command": sys.executable, "args": ["sums_server.py", "."]})
     assert "has not been approved" in (problem(servers) or "")
     assert servers.tools() == []
     with pytest.raises(ActRefusedError, match="has not been approved"):
@@ -65,47 +80,41 @@ async def test_a_server_of_the_vault_runs_once_a_person_has_approved_what_it_is(
 
     assert [one.name for one in approved] == ["sums__add", "sums__reach"]
     assert problem(servers) is None
-    calls = servers.open()
-    answer = await calls.call("sums", "add", {"one": 2, "other": 3})
-    assert (answer.text, answer.is_error) == ("The sum is 5.", False)
-    wrong = await calls.call("sums", "add", {"one": "two"})
-    assert wrong.is_error
-    await calls.close()
+    async with calls_of(servers) as calls:
+        answer = await calls.call("sums", "add", {"one": 2, "other": 3})
+        assert (answer.text, answer.is_error) == ("The sum is 5.", False)
+        assert (await calls.call("sums", "add", {"one": "two"})).is_error
+        for secret in secrets:
+            answer = await calls.call("sums", "reach", {"path": str(secret)})
+            assert answer.text == "reached: nothing", secret
+        answer = await calls.call("sums", "reach", {"path": "/dev/null"})
+        assert answer.text == "reached: file"
 
 
-@pytest.mark.parametrize("what", ["the file", "the definition"])
-async def test_what_changed_does_not_run_until_it_is_approved_as_it_is_shown(servers, vault, what):
+async def test_what_changed_does_not_run_until_it_is_approved_as_it_is_shown(servers, vault):
     shown = servers.digest(servers.registry.get("sums"))
     await approve(servers, "sums")
-    if what == "the file":
-        script = vault / "sums_server.py"
-        script.write_text(script.read_text() + "\n# more\n")
-    else:
-        declare(vault, sums={"command": sys.executable, "args": ["sums_server.py", "--more"]})
+    script, settings = vault / "sums_server.py", vault / ".mcp.json"
+    kept = {file: file.read_text() for file in (script, settings)}
 
-    assert "has changed since it was approved" in (problem(servers) or "")
-    assert servers.tools() == []
-    with pytest.raises(ActRefusedError, match="has changed"):
-        await servers.look("sums")
-    with pytest.raises(ConflictError, match="has changed since it was shown"):
-        await servers.approve("sums", shown)
-    assert "has changed since it was approved" in (problem(servers) or "")
+    async def is_refused() -> None:
+        assert "has changed since it was approved" in (problem(servers) or "")
+        assert servers.tools() == []
+        with pytest.raises(ActRefusedError, match="has changed"):
+            await servers.look("sums")
+        with pytest.raises(ConflictError, match="has changed since it was shown"):
+            await servers.approve("sums", shown)
+        assert "has changed since it was approved" in (problem(servers) or "")
+
+    script.write_text(kept[script] + "\n# more\n")
+    await is_refused()
+    script.write_text(kept[script])
+    assert problem(servers) is None
+    declare(vault, sums={"command": sys.executable, "args": ["sums_server.py", "--more"]})
+    await is_refused()
 
     await approve(servers, "sums")
     assert problem(servers) is None
-
-
-async def test_it_reaches_no_network_and_no_note(servers, vault, tmp_path):
-    (vault / "Secret.md").write_text("no")
-    (tmp_path / "home/token").write_text("no")
-    declare(vault, sums={"command": sys.executable, "args": ["sums_server.py", "."]})
-    await approve(servers, "sums")
-    calls = servers.open()
-    for path in (vault / "Secret.md", tmp_path / "home/token"):
-        answer = await calls.call("sums", "reach", {"path": str(path)})
-        assert answer.text == "reached: nothing", path
-    assert (await calls.call("sums", "reach", {"path": "/dev/null"})).text == "reached: file"
-    await calls.close()
 
 
 async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(servers, vault):
@@ -129,9 +138,6 @@ async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(
             await approve(servers, name)
     with pytest.raises(NotFoundError):
         await approve(servers, "nobody")
-
-
-async def test_a_file_of_servers_that_cannot_be_read_is_a_row_with_its_reason(servers, vault):
     (vault / ".mcp.json").write_text("{")
     [row] = servers.registry.all()
     assert row.definition is None
@@ -161,44 +167,39 @@ async def test_a_server_is_given_no_file_that_is_not_its_own(servers, vault, pat
         assert problem(servers, "more") is None
 
 
-async def test_what_lies_around_its_program_is_not_given_to_it(servers, vault, tmp_path):
+async def test_what_lies_around_its_program_or_comes_later_is_not_given_to_it(
+    servers, vault, tmp_path
+):
     around = tmp_path / "tool"
     (around / "bin").mkdir(parents=True)
     (around / "notes.txt").write_text("no")
     program = around / "bin/sums"
     program.write_text(f"#!{sys.executable}\n{(vault / 'sums_server.py').read_text()}")
     program.chmod(0o755)
-    declare(vault, sums={"command": str(program)})
+    mine = {"command": str(program), "args": ["later.txt"]}
+    declare(vault, sums=mine)
     await approve(servers, "sums")
-    calls = servers.open()
-    answer = await calls.call("sums", "reach", {"path": str(around / "notes.txt")})
+    async with calls_of(servers) as calls:
+        answer = await calls.call("sums", "reach", {"path": str(around / "notes.txt")})
     assert answer.text == "reached: nothing"
-    await calls.close()
 
-
-async def test_a_file_that_comes_later_is_not_given_before_it_is_approved(servers, vault):
-    both = {"command": sys.executable, "args": ["sums_server.py", "later.txt"]}
-    declare(vault, more=both)
-    await approve(servers, "more")
     (vault / "later.txt").write_text("no")
     (vault / "later.txt").chmod(0o600)
-    declare(vault, more=both, other={**both, "args": ["sums_server.py", "./later.txt"]})
+    other = {"command": sys.executable, "args": ["sums_server.py", "./later.txt"]}
+    declare(vault, sums=mine, other=other)
     await approve(servers, "other")
-    assert "has changed since" in (problem(servers, "more") or "")
+    assert "has changed since" in (problem(servers) or "")
 
 
-async def test_a_trusted_server_runs_outside_of_a_container_by_a_persons_word_at_the_command_line(
-    servers, vault
-):
+async def test_a_trusted_server_runs_outside_of_a_container_by_a_persons_word_alone(servers, vault):
     (vault / "Secret.md").write_text("no")
     digest = servers.digest(servers.registry.get("sums")) or ""
     with pytest.raises(ActRefusedError, match="on the command line"):
         await servers.approve("sums", digest, is_trusted=True)
     await servers.approve("sums", digest, is_here=True, is_trusted=True)
-    calls = servers.open()
-    answer = await calls.call("sums", "reach", {"path": str(vault / "Secret.md")})
+    async with calls_of(servers) as calls:
+        answer = await calls.call("sums", "reach", {"path": str(vault / "Secret.md")})
     assert "file" in answer.text
-    await calls.close()
 
 
 async def test_a_server_with_a_url_is_asked_with_its_token(servers, vault):
@@ -232,8 +233,7 @@ async def test_a_server_with_a_url_is_asked_with_its_token(servers, vault):
             await servers.approve("far", digest, is_here=True, is_trusted=True)
 
         assert [tool.name for tool in await approve(servers, "far")] == ["far__look"]
-        calls = servers.open()
-        assert (await calls.call("far", "look", {})).text == "seen"
-        await calls.close()
+        async with calls_of(servers) as calls:
+            assert (await calls.call("far", "look", {})).text == "seen"
     declare(vault, far={"url": url, "headers": {"Authorization": "Bearer t-2"}})
     assert "has changed since" in (problem(servers, "far") or "")

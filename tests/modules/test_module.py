@@ -45,9 +45,14 @@ async def test_an_agent_is_run_with_its_options():
 
 
 def test_importing_it_loads_neither_the_web_server_nor_an_agent():
-    code = "import json, sys, parachuted.modules; print(json.dumps(sorted(sys.modules)))"
+    """Nor does what knows the declaration."""
+    code = (
+        "import json, sys, parachuted.modules; print(json.dumps(sorted(sys.modules)))\n"
+        "import parachuted.modules.registry.declaration; print('aiohttp' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert {"aiohttp", "claude_agent_sdk", "parachuted.api", "cryptography"} & set(
-        json.loads(done.stdout)
-    ) == set()
+    loaded, has_server = done.stdout.splitlines()
+    heavy = {"aiohttp", "claude_agent_sdk", "parachuted.api", "cryptography"}
+    assert heavy & set(json.loads(loaded)) == set()
+    assert has_server == "False"

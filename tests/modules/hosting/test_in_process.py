@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,13 +24,12 @@ async def make(tmp_path: Path) -> AsyncIterator[Begin]:
     made: list[InProcessHost] = []
 
     def one(
-        body: str, *, services: StubServices | None = None, limit_s: float = 30, **more: str
+        body: str, *, services: StubServices | None = None, limit_s: float = 30, **more: Any
     ) -> InProcessHost:
-        folder = write_module(tmp_path / f"module-{len(made)}", body, **more)
-        made.append(
-            InProcessHost(approve(folder), services or StubServices(), begin_limit_s=limit_s)
-        )
-        return made[-1]
+        approved = approve(write_module(tmp_path / f"module-{len(made)}", body))
+        host = InProcessHost(approved, services or StubServices(), begin_limit_s=limit_s, **more)
+        made.append(host)
+        return host
 
     yield one
     for running in made:
@@ -119,7 +119,8 @@ async def test_a_module_that_cannot_begin_leaves_nothing_behind(make, body):
         await running.call(HandlerCall("anything"))
 
 
-async def test_what_a_module_has_spawned_ends_with_it_and_never_ends_the_daemon(make):
+async def test_what_a_module_has_spawned_or_left_open_ends_with_it(make):
+    services, ended = StubServices(), []
     running = make(
         """
         async def on_enable(self):
@@ -129,22 +130,6 @@ async def test_what_a_module_has_spawned_ends_with_it_and_never_ends_the_daemon(
             await asyncio.sleep(600)
         async def leave(self):
             raise SystemExit(0)
-        """
-    )
-    await running.start()
-    await until(lambda: running.problem)
-    assert "SystemExit" in running.problem
-    assert tasks_named("spawned") == ["spawned wait"]
-
-    await running.stop()
-
-    assert tasks_named("spawned") == []
-
-
-async def test_a_caller_who_goes_away_takes_its_call_along(make):
-    services = StubServices()
-    running = make(
-        """
         @route("GET", "/")
         async def long(self):
             self.state.kept["begun"] = True
@@ -152,32 +137,24 @@ async def test_a_caller_who_goes_away_takes_its_call_along(make):
                 await asyncio.sleep(600)
             finally:
                 self.state.kept["ended"] = True
-        """,
-        services=services,
-    )
-    await running.start()
-    async with asyncio.TaskGroup() as group:
-        caller = group.create_task(running.call(HandlerCall("long")))
-        await until(lambda: services.state.kept)
-
-        caller.cancel()
-
-    await until(lambda: services.state.kept.get("ended"))
-
-
-async def test_a_call_and_a_stream_that_are_open_when_the_module_stops_end_with_a_failure(make):
-    running = make(
-        """
-        @route("GET", "/")
-        async def long(self):
-            await asyncio.sleep(600)
         @route("GET", "/ticks")
         async def ticks(self):
             yield 1
             await asyncio.sleep(600)
-        """
+        """,
+        services=services,
+        on_stop=lambda: ended.append(True),
     )
     await running.start()
+    await until(lambda: running.problem)
+    assert "SystemExit" in running.problem, "which ends no daemon"
+    assert tasks_named("spawned") == ["spawned wait"]
+    async with asyncio.TaskGroup() as group:
+        caller = group.create_task(running.call(HandlerCall("long")))
+        await until(lambda: services.state.kept)
+        caller.cancel()  # who goes away takes its call along
+    await until(lambda: services.state.kept.get("ended"))
+
     stream = running.stream(HandlerCall("ticks"))
     await anext(stream)
     async with asyncio.TaskGroup() as group:
@@ -185,9 +162,10 @@ async def test_a_call_and_a_stream_that_are_open_when_the_module_stops_end_with_
         following = group.create_task(failure_of(anext(stream)))
         await asyncio.sleep(0.01)
         await running.stop()
-
     assert "long" in calling.result()
     assert "ticks" in following.result()
+    assert tasks_named("spawned") == []
+    assert ended == [True], "and so do the runs of its agents"
 
 
 def test_a_very_long_traceback_is_reported_by_its_end():
@@ -195,14 +173,3 @@ def test_a_very_long_traceback_is_reported_by_its_end():
 
     assert len(text) < 21_000
     assert text.endswith("end")
-
-
-async def test_the_runs_of_its_agents_end_with_it(tmp_path):
-    ended: list[bool] = []
-    approved = approve(write_module(tmp_path / "m", "pass"))
-    running = InProcessHost(approved, StubServices(), on_stop=lambda: ended.append(True))
-    await running.start()
-
-    await running.stop()
-
-    assert ended == [True]

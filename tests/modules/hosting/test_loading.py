@@ -31,10 +31,7 @@ def _tidy():
 
 
 def make(folder: Path, **files: str) -> tuple[Path, str, Manifest, str]:
-    for path, text in {
-        "manifest.yaml": PLAIN,
-        **{name.replace("__", "/"): text for name, text in files.items()},
-    }.items():
+    for path, text in {"manifest.yaml": PLAIN, **files}.items():
         file = folder / (path if path.endswith((".md", ".yaml")) else f"{path}.py")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -51,87 +48,73 @@ CLASS = HEAD + "class Stranger(Module):\n    said = 'hello'\n"
 
 
 def test_it_imports_its_own_files_relatively_and_reads_its_data(tmp_path):
-    code = (
-        HEAD
-        + "import importlib.resources, pathlib\nfrom . import tools\nfrom .deep.inner import SAID\n"
-    )
-    code += "class Stranger(Module):\n    said = tools.SAID + SAID\n"
-    code += "    prompt = (pathlib.Path(__file__).parent / 'ask.md').read_text()\n"
-    code += "    resource = importlib.resources.files(__package__).joinpath('ask.md').read_text()\n"
+    code = """
+import importlib.resources, pathlib
+from . import SAID, tools
+from .base import Base
+from .deep.inner import SAID as INNER
+class _Half(Base): pass
+class Stranger(_Half):
+    said = SAID + tools.SAID + INNER
+    prompt = (pathlib.Path(__file__).parent / 'ask.md').read_text()
+    resource = importlib.resources.files(__package__).joinpath('ask.md').read_text()
+"""
     cls = load(
         tmp_path / "m",
+        __init__="SAID = 'front '\n",
         module=code,
+        base=HEAD + "class Base(Module):\n    base = 'base'\n",
         tools="SAID = 'a'\n",
-        deep__inner="from ..tools import SAID as S\nSAID = S + 'b'\n",
-        **{"ask.md": "?"},
+        **{"deep/inner": "from ..tools import SAID as S\nSAID = S + 'b'\n", "ask.md": "?"},
     )
 
-    assert (cls.said, cls.prompt, cls.resource) == ("aab", "?", "?")
+    assert (cls.__name__, cls.base, cls.said) == ("Stranger", "base", "front aab")
+    assert (cls.prompt, cls.resource) == ("?", "?")
     assert cls.__module__.startswith("parachute_modules.stranger_")
 
 
 def test_unloading_leaves_nothing_and_loading_again_runs_it_again(tmp_path):
-    made = make(tmp_path / "m", module=CLASS)
-    path = list(sys.path)
-    first = load_class(*made[:3], [tmp_path / "site"], tree=made[3])
-    assert sys.path == [*path, str(tmp_path / "site")]
-    second = load_class(*made[:3], [tmp_path / "site"], tree=made[3])
-    assert first is not second
-    unload("stranger", made[3])
+    site, path = tmp_path / "site", list(sys.path)
+    one, two = (make(tmp_path / name, module=CLASS + f"# {name}\n") for name in ("one", "two"))
+    first = load_class(*one[:3], [site], tree=one[3])
+    assert sys.path == [*path, str(site)]
+    assert load_class(*one[:3], [site], tree=one[3]) is not first
+    load_class(*two[:3], [site], tree=two[3])
+    unload("stranger", one[3])
+    assert str(site) in sys.path, "another module's too"
+    unload("stranger", two[3])
 
     assert nothing_of_modules_is_left()
     assert sys.path == path
     with pytest.raises(ModuleNotFoundError):
-        importlib.import_module(package_name("stranger", made[3]))
+        importlib.import_module(package_name("stranger", one[3]))
 
 
-def test_two_modules_share_an_import_path_until_both_are_gone(tmp_path):
-    one, two = (
-        make(tmp_path / "one", module=CLASS),
-        make(tmp_path / "two", module=CLASS + "# two\n"),
-    )
-    for made in (one, two):
-        load_class(*made[:3], [tmp_path / "site"], tree=made[3])
-    unload("stranger", one[3])
-    assert str(tmp_path / "site") in sys.path
-    unload("stranger", two[3])
-    assert str(tmp_path / "site") not in sys.path
-
-
-def test_what_it_depends_on_shadows_nothing_of_the_daemon(tmp_path):
+def test_what_it_depends_on_shadows_nothing_of_the_daemon(tmp_path, monkeypatch):
     site = tmp_path / "site"
     site.mkdir()
     (site / "yaml.py").write_text("EVIL = True\n")
     (site / "only_here_m2.py").write_text("SAID = 'here'\n")
-    cls = load(
-        tmp_path / "m",
-        site,
-        module="import yaml, only_here_m2\n"
-        + CLASS.replace("'hello'", "only_here_m2.SAID + yaml.__version__"),
-    )
-
+    said = CLASS.replace("'hello'", "only_here_m2.SAID + yaml.__version__")
+    cls = load(tmp_path / "m", site, module="import yaml, only_here_m2\n" + said)
     assert cls.said.startswith("here")
     sys.modules.pop("only_here_m2")
+
+    (tmp_path / "words.py").write_text("raise SystemExit('evil')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModuleFailedError, match="cannot import name 'words'"):
+        load(tmp_path / "other", module="from . import words\n" + CLASS)
 
 
 def test_no_bytecode_is_read_or_written(tmp_path):
     copy, name, manifest, _tree = make(tmp_path / "m", module=CLASS.replace("'hello'", "'evil'"))
-    compileall.compile_dir(
-        copy, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-    )
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    compileall.compile_dir(copy, quiet=2, invalidation_mode=unchecked)
     (copy / "module.py").write_text(CLASS)
     tree = read_tree(copy).digest
-    cls = load_class(copy, name, manifest, tree=tree)
 
-    assert cls.said == "hello"
+    assert load_class(copy, name, manifest, tree=tree).said == "hello"
     assert read_tree(copy).digest == tree
-
-
-def test_a_name_that_is_not_in_the_copy_is_nowhere(tmp_path, monkeypatch):
-    (tmp_path / "words.py").write_text("raise SystemExit('evil')\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ModuleFailedError, match="cannot import name 'words'"):
-        load(tmp_path / "m", module="from . import words\n" + CLASS)
 
 
 def test_what_was_not_approved_does_not_begin_to_run(tmp_path):
@@ -169,25 +152,6 @@ def test_a_failure_at_import_is_the_modules_own_with_its_traceback(tmp_path, cod
         assert "1 / 0" in str(failed.value)
 
 
-def test_the_class_is_the_one_that_the_file_itself_ends_with(tmp_path):
-    base = HEAD + "class Base(Module):\n    said = 'base'\n"
-    cls = load(
-        tmp_path / "m",
-        base=base,
-        module="from .base import Base\nclass _Half(Base): pass\nclass Stranger(_Half): pass\n",
-    )
-    assert (cls.__name__, cls.said) == ("Stranger", "base")
-
-
-def test_a_front_of_its_own_runs_first(tmp_path):
-    (tmp_path / "m").mkdir()
-    (tmp_path / "m" / "__init__.py").write_text("SAID = 'front'\n")
-    assert (
-        load(tmp_path / "m", module="from . import SAID\n" + CLASS.replace("'hello'", "SAID")).said
-        == "front"
-    )
-
-
 def test_one_is_unloaded_while_others_are_imported():
     until = threading.Event()
 
@@ -203,7 +167,7 @@ def test_one_is_unloaded_while_others_are_imported():
     sys.setswitchinterval(1e-6)
     importing.start()
     try:
-        for _ in range(200):
+        for _ in range(50):
             unload("stranger", "sha256:00000000")
     finally:
         until.set()

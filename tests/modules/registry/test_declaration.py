@@ -6,8 +6,6 @@ together.
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -409,13 +407,6 @@ def test_a_handler_that_is_not_there_is_reported(tmp_path: Path, handler, report
         read = read_manifest(text.replace("tools:brain_resolve", handler))
         with pytest.raises(ModuleFailedError, match=reported):
             describe(cls, read)
-
-
-def test_the_declaration_is_known_without_the_web_server():
-    code = "import sys, parachuted.modules.registry.declaration; print('aiohttp' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize(
