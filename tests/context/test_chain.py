@@ -63,81 +63,41 @@ def test_a_chosen_folder_is_included_and_its_parents_are_listed():
         ("Projects/AGENTS.md", "parent", False),
         ("Projects/a/AGENTS.md", "direct", True),
     ]
-    assert [file.reason for file in found.files] == ["a parent, neither chosen nor watched"] * 2 + [
-        "chosen"
-    ]
+    parent = "a parent, neither chosen nor watched"
+    assert [file.reason for file in found.files] == [parent, parent, "chosen"]
     assert (found.total_tokens, found.truncated) == (30, False)
-
-
-def test_what_a_chosen_file_watches_is_included_context_files_only():
-    found = chain(
-        "Projects/a",
-        watched={"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md", "Areas/x/plan.md", "AGENTS.md"]},
-    )
-
-    assert ("Areas/x/AGENTS.md", "watched", True) in rows(found)
-    assert ("AGENTS.md", "root", True) in rows(found)
-    assert "Areas/x/plan.md" not in [file.path for file in found.files]
-    assert (
-        next(file.reason for file in found.files if file.path == "AGENTS.md")
-        == "watched by Projects/a/AGENTS.md"
-    )
-
-
-def test_what_a_watched_file_watches_is_not():
-    watched = {
-        "Projects/a/AGENTS.md": ["Areas/x/AGENTS.md"],
-        "Areas/x/AGENTS.md": ["Projects/b/CLAUDE.md"],
-    }
-
-    assert "Projects/b/CLAUDE.md" not in [
-        file.path for file in chain("Projects/a", watched=watched).files
-    ]
-
-
-def test_the_vault_itself_may_be_chosen():
     assert rows(chain("")) == [("AGENTS.md", "root", True)]
 
 
-def test_a_folder_without_a_context_file_is_listed_as_missing():
+def test_what_a_chosen_file_watches_is_included_context_files_only():
+    """What a watched file watches is not."""
+    watched = {
+        "Projects/a/AGENTS.md": ["Areas/x/AGENTS.md", "Areas/x/plan.md", "AGENTS.md"],
+        "Areas/x/AGENTS.md": ["Projects/b/CLAUDE.md"],
+    }
+    found = chain("Projects/a", watched=watched)
+    files = {file.path: file for file in found.files}
+
+    assert ("Areas/x/AGENTS.md", "watched", True) in rows(found)
+    assert ("AGENTS.md", "root", True) in rows(found)
+    assert files.keys().isdisjoint({"Areas/x/plan.md", "Projects/b/CLAUDE.md"})
+    assert files["AGENTS.md"].reason == "watched by Projects/a/AGENTS.md"
+    nearest_last = [file.level for file in chain("Projects/a", "Projects/b", watched=watched).files]
+    assert nearest_last == ["root", "parent", "watched", "direct", "direct"]
+
+
+def test_a_folder_without_a_context_file_is_missing_and_one_chosen_twice_counts_once():
     found = chain("Empty", "Nowhere/deep")
-    missing = [
-        (file.path, file.folder_path, file.exists, file.included)
-        for file in found.files
-        if not file.exists
-    ]
+    missing = [(file.path, file.folder_path) for file in found.files if not file.exists]
 
-    assert missing == [
-        ("Empty/AGENTS.md", "Empty", False, False),
-        ("Nowhere/deep/AGENTS.md", "Nowhere/deep", False, False),
-    ]
+    assert missing == [("Empty/AGENTS.md", "Empty"), ("Nowhere/deep/AGENTS.md", "Nowhere/deep")]
+    assert not any(file.included for file in found.files)
     assert found.total_tokens == 0
-
-
-def test_a_folder_that_is_chosen_twice_or_is_another_ones_parent_counts_once_as_chosen():
-    found = chain(
-        "Projects/a",
-        "Projects",
-        "Projects/a",
-        watched={"Projects/AGENTS.md": ["Projects/a/AGENTS.md"]},
-    )
-
-    assert rows(found) == [
+    watched = {"Projects/AGENTS.md": ["Projects/a/AGENTS.md"]}
+    assert rows(chain("Projects/a", "Projects", "Projects/a", watched=watched)) == [
         ("AGENTS.md", "root", False),
         ("Projects/AGENTS.md", "direct", True),
         ("Projects/a/AGENTS.md", "direct", True),
-    ]
-
-
-def test_the_nearest_come_last_since_they_win():
-    watched = {"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md", "AGENTS.md"]}
-
-    assert [file.level for file in chain("Projects/a", "Projects/b", watched=watched).files] == [
-        "root",
-        "parent",
-        "watched",
-        "direct",
-        "direct",
     ]
 
 
@@ -181,26 +141,18 @@ def test_an_old_file_may_be_chosen_like_a_folder():
     assert [file.reason for file in found.files[2:]] == ["chosen, but there is no file", "chosen"]
 
 
-def test_of_what_is_not_seen_nothing_is_reported():
+def test_of_what_is_not_seen_nothing_is_reported_and_a_huge_file_counts_for_what_is_loaded():
     found = chain(
-        "Projects/a",
-        "Areas/x",
+        *("Projects/a", "Areas/x"),
         watched={"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md"]},
         sees=lambda path: path.startswith("Projects/a/"),
     )
-
     assert (rows(found), found.total_tokens) == ([("Projects/a/AGENTS.md", "direct", True)], 30)
 
-
-def test_a_huge_file_counts_for_what_is_loaded_of_it_and_says_so():
-    index = VaultIndex()
-    index.set("AGENTS.md", IndexEntry(0, 0, 100 << 20, 1, "d"))
-    (file,) = chain_of(ContextSelection(folders=("",)), index, lambda _path: ()).files
-
-    assert (file.tokens, file.reason) == (
-        LARGEST_FILE // 4,
-        "chosen; all beyond its first 128 KB is left out",
-    )
+    huge = index_of(**{"AGENTS.md": 100 << 20})
+    (file,) = chain_of(ContextSelection(folders=("",)), huge, lambda _path: ()).files
+    assert file.tokens == LARGEST_FILE // 4
+    assert file.reason == "chosen; all beyond its first 128 KB is left out"
 
 
 @given(
@@ -258,15 +210,8 @@ def test_several_names_may_stand_in_one_text_unless_it_is_a_folder_s_own():
 
 
 def test_each_folder_with_a_context_file_is_reported_by_path():
-    index = index_of(
-        **{
-            "b/AGENTS.md": 8,
-            "AGENTS.md": 9,
-            "b/deep/CLAUDE.md": 4,
-            "c/plan.md": 1,
-            "b/CLAUDE.md": 1,
-        }
-    )
+    deep = {"b/deep/CLAUDE.md": 4, "c/plan.md": 1, "b/CLAUDE.md": 1}
+    index = index_of(**{"b/AGENTS.md": 8, "AGENTS.md": 9, **deep})
 
     found = context_folders(index)
     assert [(one.path, one.context_file, one.display_name, one.tokens) for one in found] == [
@@ -274,21 +219,13 @@ def test_each_folder_with_a_context_file_is_reported_by_path():
         ("b", "b/AGENTS.md", "b", 2),
         ("b/deep", "b/deep/CLAUDE.md", "deep", 1),
     ]
-    assert [(one.has_agents_md, one.has_claude_md) for one in found] == [
-        (True, False),
-        (True, True),
-        (False, True),
-    ]
-
-
-def test_a_vault_without_context_files_has_none():
+    has = [(one.has_agents_md, one.has_claude_md) for one in found]
+    assert has == [(True, False), (True, True), (False, True)]
     assert context_folders(index_of(**{"a.md": 1})) == []
 
 
-@pytest.mark.parametrize(("size", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2)])
-def test_a_token_is_each_started_four_bytes(size: int, tokens: int):
-    assert tokens_of(index_of(**{"a.md": size}), VaultPath("a.md")) == tokens
+def test_a_token_is_each_started_four_bytes():
+    index = index_of(**{"0": 0, "1": 1, "4": 4, "5": 5})
 
-
-def test_a_file_that_is_not_there_has_no_tokens():
-    assert tokens_of(VaultIndex(), VaultPath("a.md")) == 0
+    found = {name: tokens_of(index, VaultPath(name)) for name in ("0", "1", "4", "5", "none")}
+    assert found == {"0": 0, "1": 1, "4": 1, "5": 2, "none": 0}

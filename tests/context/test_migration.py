@@ -14,10 +14,10 @@ OLD = VaultPath("Chat/contexts/garden-context.md")
 FROM = "From Chat/contexts/garden-context.md"
 
 
-def index_of(*paths: str, **sizes: int) -> VaultIndex:
+def index_of(*paths: str) -> VaultIndex:
     index = VaultIndex()
     for path in paths:
-        index.set(path, IndexEntry(0, 0, sizes.get(path, 10), 1, "d"))
+        index.set(path, IndexEntry(0, 0, 10, 1, "d"))
     return index
 
 
@@ -45,18 +45,15 @@ def test_an_old_file_belongs_to_the_folder_with_its_name(file, paths, target):
     assert target_of(VaultPath(f"Chat/contexts/{file}"), index_of(*paths)) == target
 
 
-def test_where_there_is_no_context_file_the_old_text_becomes_it_byte_for_byte():
-    old = b"\xef\xbb\xbf---\r\nwatch: x\r\n---\r\n# Odd \xff\r\n"
-    for present in (None, b"", b" \n"):
-        addition = added_to(present, old, OLD)
-        assert (addition.data, addition.sections) == (old, ())
-
-
 def test_sections_that_are_missing_are_added_and_those_that_are_there_are_left_alone():
+    odd = b"\xef\xbb\xbf---\r\nwatch: x\r\n---\r\n# Odd \xff\r\n"
+    for present in (None, b"", b" \n"):  # the old text becomes it byte for byte
+        addition = added_to(present, odd, OLD)
+        assert (addition.data, addition.sections) == (odd, ())
+
     present = b"# Garden\n\n## Facts\n- the person's own\n"
     old = b"# Garden\n\n## Facts\n- the person's own\n\n## Plans\n- beans\n### When\n- May\n"
     addition = added_to(present, old, OLD)
-
     assert addition.sections == ("Plans",)
     assert addition.data == present + b"\n## Plans\n\n- beans\n### When\n- May\n"
 
@@ -104,18 +101,8 @@ def test_what_cannot_be_added_without_harm_is_refused(old):
 
 
 PIECES = [
-    "# A\n",
-    "## Facts\n",
-    "## Plans\n",
-    "### Deep\n",
-    "- one\n",
-    "- two\n",
-    "\n",
-    "text\n---\n",
-    "```\n",
-    "> q\n",
-    "## Facts ##\n",
-    "<!--\n",
+    *("# A\n", "## Facts\n", "## Plans\n", "### Deep\n", "- one\n", "- two\n"),
+    *("\n", "text\n---\n", "```\n", "> q\n", "## Facts ##\n", "<!--\n"),
 ]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
@@ -133,19 +120,17 @@ def test_no_line_of_either_text_is_ever_lost(present: str, old: str):
 
 
 def test_the_plan_names_each_old_file_and_follows_what_the_ones_before_would_do():
+    contexts = "Chat/contexts/"
     texts = {
-        "Chat/contexts/a-context.md": b"# A\n",
-        "Chat/contexts/a.md": b"# A\n\n## More\n- x\n",
-        "Chat/contexts/general-context.md": b"# All\n\n## New\n- y\n",
-        "Chat/contexts/big.md": b"",
+        f"{contexts}a-context.md": b"# A\n",
+        f"{contexts}a.md": b"# A\n\n## More\n- x\n",
+        f"{contexts}general-context.md": b"# All\n\n## New\n- y\n",
         "AGENTS.md": b"# All\n",
-        "Chat/contexts/migrated/a.md": b"",
-        "Chat/contexts/.hidden.md": b"",
-        "Chat/contexts/picture.png": b"",
-        "Chat/contexts/gone.md": b"",
+        **{f"{contexts}{name}": b"" for name in ("big.md", "gone.md", "migrated/a.md")},
+        **{f"{contexts}{name}": b"" for name in (".hidden.md", "picture.png")},
     }
     index = index_of(*texts)
-    index.set("Chat/contexts/big.md", IndexEntry(0, 0, 2 << 20, 1, "d"))
+    index.set(f"{contexts}big.md", IndexEntry(0, 0, 2 << 20, 1, "d"))
 
     def read(path: VaultPath) -> bytes:
         if path.name == "gone.md":
@@ -154,14 +139,8 @@ def test_the_plan_names_each_old_file_and_follows_what_the_ones_before_would_do(
 
     moves = list(plan_moves(index, read))
     assert [
-        (
-            move.file.name,
-            move.target,
-            move.action,
-            move.sections,
-            move.kept_as.removeprefix("Chat/contexts/"),
-        )
-        for move in moves
+        (one.file.name, one.target, one.action, one.sections, one.kept_as.removeprefix(contexts))
+        for one in moves
     ] == [
         ("a-context.md", "Projects/a/AGENTS.md", "create", (), "migrated/a-context.md"),
         ("a.md", "Projects/a/AGENTS.md", "append", ("More",), "migrated/a-2.md"),

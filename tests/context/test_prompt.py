@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parachuted.access.notes import ContextPreview
 from parachuted.context import (
     LARGEST_FILE,
     ContextSelection,
@@ -127,20 +128,6 @@ def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk:
     assert desk.preview(*chosen).prompt == desk.preview(*chosen).prompt
 
 
-def test_parents_that_no_one_chose_are_listed_but_not_woken(desk: PromptRig):
-    preview = desk.preview("Projects/garden")
-
-    assert "# Me" not in preview.prompt
-    assert [(file.path, file.included) for file in preview.chain.files][:2] == [
-        ("AGENTS.md", False),
-        ("Projects/AGENTS.md", False),
-    ]
-
-
-def test_an_old_file_is_reported_under_its_name(desk: PromptRig):
-    assert "### old (Chat/contexts/old.md)" in heads(desk.preview(files=("Chat/contexts/old.md",)))
-
-
 def test_a_working_folder_that_says_nothing_new_adds_nothing(desk: PromptRig):
     assert desk.preview("Areas/home", working="Areas/home").working is None
     assert desk.preview(working="Projects").working is None
@@ -172,43 +159,34 @@ def test_a_huge_file_is_cut_with_a_note(desk: PromptRig):
     assert preview.prompt.rstrip().endswith("all beyond its first 128 KB is left out)")
 
 
-def test_over_the_budget_the_farthest_are_left_out_and_listed(desk: PromptRig):
+def test_what_is_over_the_budget_or_cannot_be_read_any_more_is_left_out_and_listed(desk: PromptRig):
     preview = desk.preview("", "Projects/garden", max_tokens=3)
+    left = ["### garden (Projects/garden/AGENTS.md)"]
 
-    assert heads(preview)[1:] == ["### garden (Projects/garden/AGENTS.md)"]
+    assert "# Me" not in preview.prompt
+    assert heads(preview)[1:] == left
     assert preview.is_truncated
-    assert [file.reason for file in preview.chain.files if file.path == "AGENTS.md"] == [
-        "over the token budget"
-    ]
+    assert preview.chain.files[0].reason == "over the token budget"
 
-
-def test_what_cannot_be_read_any_more_is_left_out_and_listed(desk: PromptRig):
     (desk.folder / "AGENTS.md").unlink()
-    preview = desk.preview("", "Projects/garden")
-
-    assert heads(preview)[1:] == ["### garden (Projects/garden/AGENTS.md)"]
-    assert (
-        preview.chain.files[0].reason
-        == "chosen, but could not be read: AGENTS.md is not in the vault"
-    )
-    assert preview.chain.total_tokens == preview.chain.files[-1].tokens
+    preview = desk.preview("", "Projects/garden", files=("Chat/contexts/old.md",))
+    assert sorted(heads(preview)[1:]) == [*left, "### old (Chat/contexts/old.md)"]
+    said = "chosen, but could not be read: AGENTS.md is not in the vault"
+    assert preview.chain.files[0].reason == said
+    included = [file.tokens for file in preview.chain.files if file.included]
+    assert preview.chain.total_tokens == sum(included)
 
 
-def test_what_the_caller_may_not_see_is_not_reported(desk: PromptRig):
+def test_what_the_caller_may_not_see_is_not_reported_and_odd_bytes_do_not_stop_it(desk: PromptRig):
     preview = desk.preview(
-        "",
-        "Projects/garden",
+        *("", "Projects/garden"),
         working="Areas/home",
         sees=lambda path: path.startswith("Projects/garden/"),
     )
 
     assert [file.path for file in preview.chain.files] == ["Projects/garden/AGENTS.md"]
     assert preview.working is None
-
-
-def test_bytes_that_are_no_text_do_not_stop_it(desk: PromptRig):
     desk.save("AGENTS.md", b"\xef\xbb\xbf# Odd \xff \x00\r\n")
-
     assert "\n# Odd � \0\n" in desk.preview("").prompt.replace("\r", "")
 
 
@@ -262,48 +240,39 @@ async def read(path: str) -> str:
     return TEXTS[path]
 
 
+async def load(
+    folder: str = "Projects/a", read=read, *, hidden: str = "-", **more: int
+) -> ContextPreview:
+    return await assembly().load(
+        [folder], sees=lambda path: not path.startswith(hidden), read=read, **more
+    )
+
+
 async def test_a_folder_brings_its_context_file_and_what_that_watches():
-    found = await assembly().load(["Projects/a"], sees=lambda _path: True, read=read)
+    found = await load()
 
     assert "Beans are on the left." in found.text
     assert "Water on Mondays." in found.text
     assert "# All" not in found.text
     assert (found.tokens > 0, found.is_truncated) == (True, False)
     parts = {part.path: part for part in found.parts}
-    assert [path for path, one in parts.items() if one.included] == [
-        "Areas/x/AGENTS.md",
-        "Projects/a/AGENTS.md",
-    ]
+    included = [path for path, one in parts.items() if one.included]
+    assert included == ["Areas/x/AGENTS.md", "Projects/a/AGENTS.md"]
     assert parts["Projects/a/AGENTS.md"].modified == datetime.fromtimestamp(1, UTC)
     assert not parts["Projects/a/AGENTS.md"].is_strange
 
 
-async def test_what_the_caller_may_not_see_is_left_out():
-    found = await assembly().load(
-        ["Projects/a"], sees=lambda path: not path.startswith("Areas/"), read=read
-    )
-
-    assert "Water" not in found.text
-
-
-async def test_a_file_that_is_gone_by_then_is_listed_with_the_reason():
+async def test_what_is_not_seen_gone_by_then_or_over_the_budget_is_left_out():
     async def gone(path: str) -> str:
         raise NotFoundError(f"there is no {path}")
 
-    found = await assembly().load(["Projects/a"], sees=lambda _path: True, read=gone)
-
+    assert "Water" not in (await load(hidden="Areas/")).text
+    found = await load(max_tokens=12)
+    assert found.is_truncated
+    assert "Water" not in found.text
+    found = await load(read=gone)
     assert found.text == ""
     assert all(not part.included for part in found.parts)
     assert any("could not be read: there is no" in part.reason for part in found.parts)
-
-
-async def test_over_the_budget_the_farthest_is_left_out():
-    found = await assembly().load(["Projects/a"], sees=lambda _path: True, read=read, max_tokens=12)
-
-    assert found.is_truncated
-    assert "Water" not in found.text
-
-
-async def test_what_is_not_a_path_in_the_vault_is_refused():
     with pytest.raises(PathRefusedError):
-        await assembly().load(["../x"], sees=lambda _path: True, read=read)
+        await load("../x")

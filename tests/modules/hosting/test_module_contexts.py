@@ -30,36 +30,21 @@ def module_rig(module_rig: ModuleRig) -> ModuleRig:
     return module_rig
 
 
-async def test_what_is_chosen_and_readable_is_in_the_text_and_the_rest_is_listed(module_rig):
+async def test_what_is_chosen_and_readable_is_in_the_text_within_the_budget(module_rig):
     contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
 
     found = await contexts.preview(["Work/a", "Private"])
-
     assert "Dig." in found.text
     assert "Secret" not in found.text
     parts = {part.path: part for part in found.parts}
-    assert parts["Work/a/AGENTS.md"].included
-    assert parts["Work/a/AGENTS.md"].tokens > 0
-    assert parts["Work/a/AGENTS.md"].modified is not None
-    assert not parts["AGENTS.md"].included, "a parent that nobody chose"
     assert "Private/AGENTS.md" not in parts
+    assert parts["Work/a/AGENTS.md"].included
+    assert not parts["AGENTS.md"].included, "a parent that nobody chose"
     assert not found.is_truncated
     assert (await contexts.preview([])).text == ""
 
-
-async def test_a_budget_leaves_out_the_farthest_and_says_so(module_rig):
-    contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
-
-    found = await contexts.preview(["Work/a", "Work/b"], max_tokens=100)
-
-    assert found.is_truncated
-    assert found.tokens < 300
-    [cut, *_] = [part for part in found.parts if part.reason == "over the token budget"]
-    assert not cut.included
-
-
-async def test_a_caller_that_is_limited_to_some_paths_gets_no_others(module_rig):
-    contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
+    cut = await contexts.preview(["Work/a", "Work/b"], max_tokens=100)
+    assert cut.is_truncated
     only = grant_of(["Work/b/**"])
     with acting(Caller(grant=CallerGrant(reads=only, writes=only))):
         found = await contexts.preview(["Work/a", "Work/b"])
