@@ -19,24 +19,24 @@ def text(number: int, turn: int) -> str:
 
 
 async def main(folder: Path, turn: int) -> None:
-    checkout_rig = CheckoutRig(folder=folder)
-    checkout_rig.recover()
-    checkout_rig.look()
+    rig = CheckoutRig(folder=folder)
+    rig.recover()
+    rig.look()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     while True:
         turn += 1
-        await checkout_rig.open()
+        await rig.open()
         for number in range(NOTES):
-            checkout_rig.shell(f"Projects/{number}.md", text(number, turn))
+            rig.shell(f"Projects/{number}.md", text(number, turn))
         for one, other in (
             ("Projects/here.md", "Projects/there.md"),
             ("Projects/there.md", "Projects/here.md"),
         ):
-            if (checkout_rig.work / one).exists():
-                (checkout_rig.work / one).rename(checkout_rig.work / other)
+            if (rig.work / one).exists():
+                (rig.work / one).rename(rig.work / other)
                 break
-        await checkout_rig.check_in()
+        await rig.check_in()
 
 
 if __name__ == "__main__":

@@ -176,13 +176,13 @@ class CheckoutRig:
 
 @contextmanager
 def at_desk(folder: Path) -> Iterator[CheckoutRig]:
-    checkout_rig = CheckoutRig(folder=folder)
-    checkout_rig.save("Projects/roof.md", "# Roof\n\none\n\ntwo\n\nthree\n\nfour\n")
-    checkout_rig.save("Projects/garden.md", "# Garden\n")
-    checkout_rig.save("Daily/monday.md", "# Monday\n")
-    checkout_rig.save("Library/book.md", "# Book\n")
+    rig = CheckoutRig(folder=folder)
+    rig.save("Projects/roof.md", "# Roof\n\none\n\ntwo\n\nthree\n\nfour\n")
+    rig.save("Projects/garden.md", "# Garden\n")
+    rig.save("Daily/monday.md", "# Monday\n")
+    rig.save("Library/book.md", "# Book\n")
     try:
-        yield checkout_rig
+        yield rig
     finally:
-        checkout_rig.close()
-        shutil.rmtree(checkout_rig.work, ignore_errors=True)
+        rig.close()
+        shutil.rmtree(rig.work, ignore_errors=True)

@@ -41,18 +41,18 @@ def test_a_daemon_killed_at_any_moment_of_a_check_in_leaves_each_file_old_or_new
 ):
     seed = time.time_ns() % (1 << 30)
     chance, turn = random.Random(seed), 0  # noqa: S311  when to kill is no secret
-    checkout_rig = CheckoutRig(folder=tmp_path)
+    rig = CheckoutRig(folder=tmp_path)
     for number in range(NOTES):
-        checkout_rig.save(f"Projects/{number}.md", text(number, 0))
-    checkout_rig.save("Projects/here.md", "# Here or there\n")
-    checkout_rig.close()
+        rig.save(f"Projects/{number}.md", text(number, 0))
+    rig.save("Projects/here.md", "# Here or there\n")
+    rig.close()
     for _ in range(300 if torture else 4):
         turn += 1_000
         _killed_after(chance.uniform(0, 0.25), tmp_path, turn)
-        checkout_rig = CheckoutRig(folder=tmp_path)
-        checkout_rig.recover()
-        found = checkout_rig.texts()
-        checkout_rig.close()
+        rig = CheckoutRig(folder=tmp_path)
+        rig.recover()
+        found = rig.texts()
+        rig.close()
         for number in range(NOTES):
             said = found.pop(f"Projects/{number}.md")
             of_turn = re.search(r"turn (\d+)", said)
@@ -83,51 +83,49 @@ def _killed_after(seconds: float, folder: Path, turn: int) -> None:
 def test_whatever_an_agents_programs_do_to_its_copy_nothing_outside_its_grant_changes(
     tmp_path_factory, acts, is_tainted
 ):
-    async def story(checkout_rig: CheckoutRig) -> None:
-        before = checkout_rig.texts()
-        await checkout_rig.open()
+    async def story(rig: CheckoutRig) -> None:
+        before = rig.texts()
+        await rig.open()
         if is_tainted:
-            checkout_rig.taint.read("Inbox/mail.md")
+            rig.taint.read("Inbox/mail.md")
         for kind, one, other in acts:
-            do(checkout_rig, kind, one, other)
-        first = await checkout_rig.check_in()
-        after = checkout_rig.texts()
+            do(rig, kind, one, other)
+        first = await rig.check_in()
+        after = rig.texts()
         may = ("Daily/",) if is_tainted else ("Daily/", "Projects/")
         for path in before.keys() | after.keys():
             if before.get(path) != after.get(path):
                 assert path.startswith(may), path
                 assert "/." not in path
-        assert not [
-            path for path in checkout_rig.vault.rglob("*") if path.is_symlink() or path.is_fifo()
-        ]
+        assert not [path for path in rig.vault.rglob("*") if path.is_symlink() or path.is_fifo()]
         assert "secret" not in "".join(after.values())
         assert len(first.words()) < 100_000
-        assert (checkout_rig.folder / "secret").read_text() == "secret"
+        assert (rig.folder / "secret").read_text() == "secret"
 
     folder = tmp_path_factory.mktemp("desk")
-    with at_desk(folder) as checkout_rig:
+    with at_desk(folder) as rig:
         (folder / "secret").write_text("secret")
-        asyncio.run(story(checkout_rig))
+        asyncio.run(story(rig))
 
 
-def do(checkout_rig: CheckoutRig, kind: str, one: str, other: str) -> None:
+def do(rig: CheckoutRig, kind: str, one: str, other: str) -> None:
     """One thing that a hostile program does. What its own system refuses it is not done."""
-    place, to = checkout_rig.work / one, checkout_rig.work / other
+    place, to = rig.work / one, rig.work / other
     acts = {
         "write": lambda: write(place, f"agent {one!r}"),
-        "link": lambda: place.symlink_to(checkout_rig.folder / "secret"),
-        "hardlink": lambda: os.link(checkout_rig.work / "Library/book.md", place),
+        "link": lambda: place.symlink_to(rig.folder / "secret"),
+        "hardlink": lambda: os.link(rig.work / "Library/book.md", place),
         "fifo": lambda: os.mkfifo(place),
         "folder": place.mkdir,
         "remove": lambda: (
             shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
         ),
         "rename": lambda: place.rename(to),
-        "swap": lambda: (shutil.rmtree(place), place.symlink_to(checkout_rig.folder)),
+        "swap": lambda: (shutil.rmtree(place), place.symlink_to(rig.folder)),
     }
     with contextlib.suppress(OSError, ValueError):
         if all(
-            path.parent.resolve().is_relative_to(checkout_rig.work) for path in (place, to)
+            path.parent.resolve().is_relative_to(rig.work) for path in (place, to)
         ):  # in a container, links lead nowhere else
             for path in (place, to):
                 path.parent.mkdir(parents=True, exist_ok=True)

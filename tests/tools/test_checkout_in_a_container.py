@@ -43,46 +43,40 @@ echo done
 
 
 @pytest.fixture
-def checkout_rig(tmp_path: Path) -> Iterator[CheckoutRig]:
+def rig(tmp_path: Path) -> Iterator[CheckoutRig]:
     with at_desk(tmp_path / "desk") as made:
         yield made
 
 
 async def test_a_program_that_leaves_links_pipes_and_shut_folders_reaches_nothing_but_its_own(
-    sandboxes: Sandboxes, checkout_rig: CheckoutRig
+    sandboxes: Sandboxes, rig: CheckoutRig
 ):
-    before = {
-        path: text for path, text in checkout_rig.texts().items() if path.startswith("Library/")
-    }
+    before = {path: text for path, text in rig.texts().items() if path.startswith("Library/")}
     async with asyncio.timeout(DEADLINE_S), sandboxes.prepare() as slot:
-        await checkout_rig.fill(slot, sandboxes.user)
+        await rig.fill(slot, sandboxes.user)
         async with sandboxes.open(spec_of(slot, "bash", "-c", HOSTILE)) as container:
             said = await container.stdout.read()
             assert (said, container.problem, await container.wait()) == (b"done\n", None, 0)
-        checked = await checkout_rig.take_over()
-    after = checkout_rig.texts()
+        checked = await rig.take_over()
+    after = rig.texts()
     assert checked.words() != ""
     assert {path: text for path, text in after.items() if path.startswith("Library/")} == before
     assert after["Daily/last.md"] == "last\n"
     assert "evil\n" not in after.values()
     assert "root:" not in "".join(after.values())
     assert {path.split("/")[0] for path in after} <= {"Daily", "Library", "Projects"}
-    assert not [
-        path for path in checkout_rig.vault.rglob("*") if path.is_symlink() or path.is_fifo()
-    ]
+    assert not [path for path in rig.vault.rglob("*") if path.is_symlink() or path.is_fifo()]
 
 
 async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_no_one_in_particular(
-    sandboxes: Sandboxes, checkout_rig: CheckoutRig
+    sandboxes: Sandboxes, rig: CheckoutRig
 ):
-    (checkout_rig.folder / "user/Work").mkdir(parents=True)
-    (checkout_rig.folder / "user/Work/a.txt").write_text("from outside\n")
+    (rig.folder / "user/Work").mkdir(parents=True)
+    (rig.folder / "user/Work/a.txt").write_text("from outside\n")
     async with asyncio.timeout(DEADLINE_S), sandboxes.prepare() as slot:
-        await checkout_rig.fill(slot, sandboxes.user)
+        await rig.fill(slot, sandboxes.user)
         with closing(ArchiveWriter(slot.outside, None)) as into:
-            outside = copy_outside(
-                ("~/Work",), into, user_home=checkout_rig.folder / "user", never=()
-            )
+            outside = copy_outside(("~/Work",), into, user_home=rig.folder / "user", never=())
         line = (
             "cat /outside/1/a.txt; echo x > /outside/1/b.txt; sed -i s/Garden/Yard/ "
             "/vault/Projects/garden.md; ls -A /vault"
@@ -90,9 +84,9 @@ async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_no_one_in_
         async with sandboxes.open(spec_of(slot, "sh", "-c", line)) as container:
             await container.end_input()
             reported = (await container.stdout.read()).decode()
-        checked = await checkout_rig.take_over()
+        checked = await rig.take_over()
 
     assert outside.copied == [("~/Work", "1")]
     assert reported.splitlines() == ["from outside", "Daily", "Library", "Projects"]
     assert checked.refused == []
-    assert checkout_rig.texts()["Projects/garden.md"] == "# Yard\n"
+    assert rig.texts()["Projects/garden.md"] == "# Yard\n"

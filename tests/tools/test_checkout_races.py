@@ -85,27 +85,27 @@ async def test_links_swapped_into_the_vault_by_a_program_lead_no_copy_and_no_wri
     tmp_path: Path, torture
 ):
     rounds = (ROUNDS if torture else SLICE) // 4
-    with at_desk(tmp_path / "desk") as checkout_rig:
+    with at_desk(tmp_path / "desk") as rig:
         beside = secrets_beside(tmp_path)
-        checkout_rig.save("Hidden/garden.md", f"# {SECRET}\n")
-        checkout_rig.save("Hidden/roof.md", f"# {SECRET}\n")
-        before, hidden = all_of(beside), all_of(checkout_rig.vault / "Hidden")
+        rig.save("Hidden/garden.md", f"# {SECRET}\n")
+        rig.save("Hidden/roof.md", f"# {SECRET}\n")
+        before, hidden = all_of(beside), all_of(rig.vault / "Hidden")
         swaps = [
-            (checkout_rig.vault / "Projects", checkout_rig.vault / "Hidden"),
-            (checkout_rig.vault / "Daily", beside),
+            (rig.vault / "Projects", rig.vault / "Hidden"),
+            (rig.vault / "Daily", beside),
         ]
         with swapping(
-            tmp_path / "swaps", *swaps, (checkout_rig.vault / "Library/book.md", beside / "roof.md")
+            tmp_path / "swaps", *swaps, (rig.vault / "Library/book.md", beside / "roof.md")
         ):
             for number in range(rounds):
-                await checkout_rig.open(reads=NOT_HIDDEN)
-                checkout_rig.shell("Projects/garden.md", f"# Garden {number}\n")
-                checkout_rig.shell("Daily/monday.md", f"# Monday {number}\n")
-                checkout_rig.shell(f"Projects/new-{number % 8}.md", f"# New {number}\n")
-                await checkout_rig.check_in()
-                assert SECRET not in str(checkout_rig.texts(checkout_rig.work))
+                await rig.open(reads=NOT_HIDDEN)
+                rig.shell("Projects/garden.md", f"# Garden {number}\n")
+                rig.shell("Daily/monday.md", f"# Monday {number}\n")
+                rig.shell(f"Projects/new-{number % 8}.md", f"# New {number}\n")
+                await rig.check_in()
+                assert SECRET not in str(rig.texts(rig.work))
         assert all_of(beside) == before
-        assert all_of(checkout_rig.vault / "Hidden") == hidden
+        assert all_of(rig.vault / "Hidden") == hidden
         assert int((tmp_path / "swaps").read_text())
 
 

@@ -58,16 +58,19 @@ async def migrated(daemon_rig: DaemonRig) -> str:
 async def test_each_old_text_is_moved_to_its_folder_as_one_run_that_an_undo_takes_back(
     live: Live, old: Path
 ):
+    """Sessions that chose an old file have chosen its folder until it is back."""
     before = texts(old)
     async with live() as daemon_rig:
         daemon = daemon_rig.daemon
+        history, sessions = daemon.watched.history, daemon.loop.sessions
         moves = await migration(daemon_rig).plan(everything)
         assert [(move.file.name, move.action) for move in moves] == [
             ("attic.md", "create"),
             ("garden-context.md", "create"),
             ("general-context.md", "append"),
         ]
-        assert (texts(old), daemon.watched.history.runs()) == (before, [])
+        assert (texts(old), history.runs()) == (before, [])
+        sessions.choose("s", [move.file for move in moves])
 
         done = await migration(daemon_rig).apply(everything)
         await daemon_rig.settled()
@@ -78,84 +81,58 @@ async def test_each_old_text_is_moved_to_its_folder_as_one_run_that_an_undo_take
         assert now["AGENTS.md"].startswith("# Everything\n\n> Mine.\n\n## Facts\n\n- I garden\n")
         assert {name: now[f"Chat/contexts/migrated/{name}"] for name in OLD} == OLD
         assert not any(f"Chat/contexts/{name}" in now for name in OLD)
-        assert len(done.moves) == 3
-        document = daemon.watched.history.run(str(done.run))
+        assert (len(done.moves), done.sessions) == (3, 3)
+        folders = ["Projects/attic", "Areas/garden", ""]
+        assert [one.folder_path for one in sessions.of("s")] == folders
+        document = history.run(str(done.run))
         assert document is not None
         facts = (document["agent"], document["outcome"], document["cost_usd"])
         assert facts == ("migration", "changed", 0.0)
 
         again = await migration(daemon_rig).apply(everything)
         assert (again.run, again.moves, again.sessions) == (None, (), 0)
-        assert (texts(old), len(daemon.watched.history.runs())) == (now, 1)
+        assert (texts(old), len(history.runs())) == (now, 1)
 
         undone = await daemon.vault.undo.undo(str(done.run))
         assert (undone.runs, undone.kept) == ((done.run,), {})
+        await daemon_rig.settled()
+        chosen = [one.folder_path for one in sessions.of("s")]
+        assert chosen == [f"Chat/contexts/{name}" for name in sorted(OLD)]
     assert texts(old) == before
 
 
-async def test_what_a_person_wrote_since_is_kept_by_the_undo(live: Live, old: Path):
-    async with live() as daemon_rig:
-        run = await migrated(daemon_rig)
-        save(old / "AGENTS.md", texts(old)["AGENTS.md"].replace("Mine.", "Mine, still."))
-        await daemon_rig.daemon.vault.undo.undo(run)
-    assert texts(old)["AGENTS.md"] == "# Everything\n\n> Mine, still.\n"
-
-
-async def test_those_who_watch_a_context_file_that_grew_wake(live: Live, old: Path):
+async def test_those_who_watch_wake_and_what_a_person_wrote_since_is_kept_by_the_undo(
+    live: Live, old: Path
+):
     save(old / "Projects/watcher/AGENTS.md", note("Watcher", watch=["AGENTS.md", "Areas/*"]))
     async with live() as daemon_rig:
         run = await migrated(daemon_rig)
         await daemon_rig.until(lambda: daemon_rig.reported("run.finished")[1:])
         await daemon_rig.settled()
-        watcher = next(
-            one
-            for one in daemon_rig.daemon.watched.history.runs()
-            if one["watcher"] == "Projects/watcher/AGENTS.md"
-        )
-        assert watcher["parents"] == [run]
+        runs = {one["watcher"]: one for one in daemon_rig.daemon.watched.history.runs()}
+        assert runs["Projects/watcher/AGENTS.md"]["parents"] == [run]
+        save(old / "AGENTS.md", texts(old)["AGENTS.md"].replace("Mine.", "Mine, still."))
+        await daemon_rig.daemon.vault.undo.undo(run)
+    assert texts(old)["AGENTS.md"] == "# Everything\n\n> Mine, still.\n"
 
 
-async def test_sessions_that_chose_an_old_file_have_chosen_its_folder_until_it_is_back(
+async def test_what_one_file_refuses_stops_no_other_and_what_is_not_seen_is_not_touched(
     live: Live, old: Path
 ):
-    async with live() as daemon_rig:
-        sessions = daemon_rig.daemon.loop.sessions
-        sessions.choose(
-            "s",
-            [path for move in await migration(daemon_rig).plan(everything) for path in [move.file]],
-        )
-        done = await migration(daemon_rig).apply(everything)
-        assert done.sessions == 3
-        assert [one.folder_path for one in sessions.of("s")] == [
-            "Projects/attic",
-            "Areas/garden",
-            "",
-        ]
-        await daemon_rig.daemon.vault.undo.undo(str(done.run))
-        await daemon_rig.settled()
-        assert [one.folder_path for one in sessions.of("s")] == [
-            f"Chat/contexts/{name}" for name in sorted(OLD)
-        ]
-
-
-async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
     (old / "AGENTS.md").write_bytes(b"# Everything\n\n```\nopen\n")
     async with live() as daemon_rig:
-        done = await migration(daemon_rig).apply(everything)
-        assert {move.file.name: move.action for move in done.moves} == {
-            "attic.md": "create",
-            "garden-context.md": "create",
-            "general-context.md": "refuse",
-        }
+        for sees, actions in (
+            (
+                lambda path: not path.startswith("Areas/"),
+                {"attic.md": "create", "general-context.md": "refuse"},
+            ),
+            (everything, {"garden-context.md": "create", "general-context.md": "refuse"}),
+        ):
+            assert (old / "Chat/contexts/garden-context.md").exists()
+            done = await migration(daemon_rig).apply(sees)
+            assert {move.file.name: move.action for move in done.moves} == actions
     assert (old / "Chat/contexts/general-context.md").read_text() == OLD["general-context.md"]
     assert (old / "AGENTS.md").read_bytes() == b"# Everything\n\n```\nopen\n"
-
-
-async def test_what_is_not_seen_is_neither_reported_nor_touched(live: Live, old: Path):
-    async with live() as daemon_rig:
-        done = await migration(daemon_rig).apply(lambda path: not path.startswith("Areas/"))
-        assert [move.file.name for move in done.moves] == ["attic.md", "general-context.md"]
-    assert (old / "Chat/contexts/garden-context.md").exists()
 
 
 async def test_a_note_that_takes_in_a_strangers_text_is_trusted_no_more_than_that(

@@ -32,11 +32,8 @@ def save(tools_rig: ToolsRig, **notes: str) -> None:
 
 
 def files(tools_rig: ToolsRig) -> list[str]:
-    return [
-        str(path.relative_to(tools_rig.vault))
-        for path in tools_rig.vault.rglob("*")
-        if path.is_file()
-    ]
+    vault = tools_rig.vault
+    return [str(path.relative_to(vault)) for path in vault.rglob("*") if path.is_file()]
 
 
 def move(
@@ -68,10 +65,6 @@ def move(
     )
 
 
-def text(tools_rig: ToolsRig, path: str) -> str:
-    return (tools_rig.vault / path).read_bytes().decode()
-
-
 @pytest.fixture
 def tools_rig(tmp_path: Path) -> Iterator[ToolsRig]:
     tools_rig = ToolsRig(tmp_path)
@@ -92,14 +85,14 @@ def test_links_follow_a_note_that_moves(tools_rig: ToolsRig):
 
     assert not (tools_rig.vault / "A/Old.md").exists()
     assert (
-        text(tools_rig, "B/New name.md")
+        tools_rig.text("B/New name.md")
         == "# Old\r\n[[New name#x]] [o](../A/other.md) ![[p.png]]\r\n"
     )
     assert (
-        text(tools_rig, "A/other.md")
+        tools_rig.text("A/other.md")
         == "\ufeff[[New name|b]] [t](../B/New%20name.md 'x')\r\n`[[Old]]`"
     )
-    assert text(tools_rig, "B/two.md") == "[[B/New name]] [t](<New name.md#h>)\n[r]: New%20name.md"
+    assert tools_rig.text("B/two.md") == "[[B/New name]] [t](<New name.md#h>)\n[r]: New%20name.md"
     assert [written.path for written in moved.rewritten] == [
         "B/New name.md",
         "A/other.md",
@@ -108,69 +101,47 @@ def test_links_follow_a_note_that_moves(tools_rig: ToolsRig):
     assert moved.left == 0
 
 
-def test_each_rewriting_is_a_write_of_its_own_with_the_moves_cause(tools_rig: ToolsRig):
-    save(tools_rig, Old_md="x", a_md="[[Old]]", b_md="[[Old]]")
-
-    move(tools_rig, "Old.md", "New.md")
-
-    authors = {
-        path: tools_rig.history.writes_of(path)[-1].author
-        for path in ("Old.md", "New.md", "a.md", "b.md")
-    }
-    assert set(authors.values()) == {ME}
-
-
 def test_a_link_that_would_lead_to_the_note_now_still_leads_where_it_did(tools_rig: ToolsRig):
     save(tools_rig, C__Name_md="x", Old_md="y", a_md="[[Name]] [t](C/Name.md)")
 
     move(tools_rig, "Old.md", "Name.md")
 
-    assert text(tools_rig, "a.md") == "[[C/Name]] [t](C/Name.md)"
+    assert tools_rig.text("a.md") == "[[C/Name]] [t](C/Name.md)"
 
 
-def test_links_where_the_caller_may_not_write_are_counted_and_left(tools_rig: ToolsRig):
-    save(tools_rig, Old_md="x", Hers__a_md="[[Old]] [[Old]] [[else]]", b_md="[[Old]]")
+@pytest.mark.parametrize(
+    ("target", "mine", "theirs", "left"),
+    [
+        ("New.md", "[[New]] [t](New.md)", "[[Old]] [[Old]] [[else]]", 2),
+        ("C#.md", "[[Old]] [t](C%23.md)", "[[Old]] [[Old]] [[else]]", 3),
+    ],
+    ids=["where the caller may not write", "whose form cannot hold the name"],
+)
+def test_links_that_cannot_be_written_are_counted_and_left(
+    tools_rig: ToolsRig, target: str, mine: str, theirs: str, left: int
+):
+    save(tools_rig, Old_md="x", Hers__a_md=theirs, b_md="[[Old]] [t](Old.md)")
 
-    moved = move(tools_rig, "Old.md", "New.md", forbidden="Hers/")
-
-    assert moved.left == 2
-    assert text(tools_rig, "Hers/a.md") == "[[Old]] [[Old]] [[else]]"
-    assert text(tools_rig, "b.md") == "[[New]]"
-
-
-def test_a_link_whose_form_cannot_hold_the_name_is_counted_and_left(tools_rig: ToolsRig):
-    save(tools_rig, Old_md="x", a_md="[[Old]] [t](Old.md)")
-
-    moved = move(tools_rig, "Old.md", "C#.md")
-
-    assert text(tools_rig, "a.md") == "[[Old]] [t](C%23.md)"
-    assert moved.left == 1
+    assert move(tools_rig, "Old.md", target, forbidden="Hers/").left == left
+    assert (tools_rig.text("b.md"), tools_rig.text("Hers/a.md")) == (mine, theirs)
 
 
-def test_a_taken_target_is_a_conflict_and_nothing_moves(tools_rig: ToolsRig):
-    save(tools_rig, Old_md="x", New_md="y", a_md="[[Old]]")
+def test_a_taken_target_or_another_text_is_a_conflict_and_nothing_moves(tools_rig: ToolsRig):
+    before = {"Old.md": "x", "Taken.md": "y", "a.md": "[[Old]]"}
+    save(tools_rig, Old_md="x", Taken_md="y", a_md="[[Old]]")
 
     with pytest.raises(ConflictError) as raised:
-        move(tools_rig, "Old.md", "New.md")
-
+        move(tools_rig, "Old.md", "Taken.md")
     assert raised.value.theirs == b"y"
-    assert (text(tools_rig, "Old.md"), text(tools_rig, "New.md"), text(tools_rig, "a.md")) == (
-        "x",
-        "y",
-        "[[Old]]",
-    )
-
-
-def test_a_note_that_is_another_than_the_caller_read_does_not_move(tools_rig: ToolsRig):
-    save(tools_rig, Old_md="x", a_md="[[Old]]")
-
     with pytest.raises(ConflictError):
         move(tools_rig, "Old.md", "New.md", base=digest_of(b"y"))
     with pytest.raises(NotFoundError):
         move(tools_rig, "None.md", "New.md")
 
-    assert text(tools_rig, "a.md") == "[[Old]]"
+    assert {path: tools_rig.text(path) for path in files(tools_rig)} == before
     assert move(tools_rig, "Old.md", "New.md", base=digest_of(b"x")).written.path == "New.md"
+    for path in ("Old.md", "New.md", "a.md"):
+        assert tools_rig.history.writes_of(path)[-1].author == ME
 
 
 def test_a_note_that_is_gone_by_then_is_passed_over(tools_rig: ToolsRig):
@@ -186,7 +157,7 @@ def test_a_note_that_is_gone_by_then_is_passed_over(tools_rig: ToolsRig):
         may_write=lambda _path: True,
     )
 
-    assert text(tools_rig, "b.md") == "[[New]]"
+    assert tools_rig.text("b.md") == "[[New]]"
     assert moved.left == 0
 
 
