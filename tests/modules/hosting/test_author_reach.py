@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from parachuted.access.caller import Caller
 from parachuted.access.grant import CallerGrant, grant_of
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
@@ -37,34 +39,40 @@ def of(
     }
 
 
-def test_a_person_who_saved_a_file_reaches_everything():
-    limited = reach().limited(Caller(), ["new.md"], "person", "", None)
-    assert (limited.grant.reads, limited.grant.writes, limited.request.key) == (
-        EVERYWHERE,
-        EVERYWHERE,
-        "",
-    )
+EVERYTHING = {"new.md", "Daily/a.md", "Daily/in/a.md", "Garden/a.md", "b.md"}
+ALL = EVERYTHING, EVERYTHING
+ITSELF = {"new.md"}, {"new.md"}
 
 
-def test_a_limited_key_reaches_its_paths_and_the_file():
-    assert of(reach(PHONE), key="k_1") == (
-        {"new.md", "Daily/a.md", "Daily/in/a.md"},
-        {"new.md", "Daily/in/a.md"},
-    )
-
-
-def test_a_module_that_wrote_for_a_key_reaches_what_it_may():
-    everything = {"new.md", "Daily/a.md", "Daily/in/a.md", "Garden/a.md", "b.md"}
-    assert of(reach(PHONE), by="module:garden", key="k_1") == (everything, everything)
-
-
-def test_of_a_key_that_is_gone_the_file_alone_is_left():
-    assert of(reach(), key="k_1") == ({"new.md"}, {"new.md"})
+@pytest.mark.parametrize(
+    ("known", "author", "reached"),
+    [
+        ([], {}, ALL),
+        (
+            [PHONE],
+            {"key": "k_1"},
+            ({"new.md", "Daily/a.md", "Daily/in/a.md"}, {"new.md", "Daily/in/a.md"}),
+        ),
+        ([PHONE], {"by": "module:garden", "key": "k_1"}, ALL),
+        ([], {"key": "k_1"}, ITSELF),
+        ([], {"by": "curator", "run": "r-9"}, ITSELF),
+        *(
+            ([], {"by": by, "run": "r-1"}, ALL)
+            for by in ("module:daily", "undo", "restore", "suggestion:s1")
+        ),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else None,
+)
+def test_what_follows_from_a_write_reaches_what_its_author_may(known, author, reached):
+    assert of(reach(*known), **author) == reached
 
 
 def test_what_follows_ends_with_the_key():
     keys = {PHONE.id: PHONE}
     one = AuthorReach(keys.get, lambda identity: identity.id in keys, ActiveRuns())
+    saved = one.limited(Caller(), ["new.md"], "person", "", None)
+    assert (saved.grant.reads, saved.grant.writes) == (EVERYWHERE, EVERYWHERE)
+    assert saved.request.key == ""
     limited = one.limited(Caller(), ["new.md"], "person", "k_1", None)
     assert limited.request.is_valid()
     assert limited.request.key == "k_1"
@@ -84,9 +92,3 @@ async def test_a_run_reaches_what_it_was_granted_also_when_it_is_over():
     for by in ("curator", "agent:x", "module:daily/journal"):
         found = of(reach(runs=runs), by=by, run="r-1")
         assert found == ({"new.md", "Daily/a.md", "Daily/in/a.md"}, {"new.md", "Garden/a.md"})
-    assert of(reach(), by="curator", run="r-9") == ({"new.md"}, {"new.md"})
-
-
-def test_a_modules_own_call_and_an_undo_are_limited_by_no_run():
-    for by in ("module:daily", "undo", "restore", "suggestion:s1"):
-        assert len(of(reach(), by=by, run="r-1")[0]) == 5

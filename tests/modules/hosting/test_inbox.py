@@ -75,16 +75,18 @@ IN_ORDER = EventMark(event="file.modified", handler="changed", is_async=False)
 BESIDE = EventMark(event="file.modified", handler="changed", is_async=True)
 
 
-async def test_what_came_before_it_runs_is_reported_in_order():
+async def test_all_is_reported_in_order_and_where_too_many_wait_the_oldest_are_dropped():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER)
-    for number in range(3):
+    for number in range(MOST_WAITING + 5):
         one.put(event(f"{number}.md"), Caller())
 
     async with telling(one):
-        await until(lambda: len(hears.reported) == 3)
+        await until(lambda: len(hears.reported) == MOST_WAITING)
 
-    assert [data["path"] for _, data in hears.reported] == ["0.md", "1.md", "2.md"]
+    assert one.dropped == 5
+    reported = [data["path"] for _, data in hears.reported]
+    assert reported == [f"{number}.md" for number in range(5, MOST_WAITING + 5)]
 
 
 async def test_handlers_beside_each_other_are_not_more_than_a_few():
@@ -104,46 +106,21 @@ async def test_handlers_beside_each_other_are_not_more_than_a_few():
     assert hears.most == 8
 
 
-async def test_where_too_many_wait_the_oldest_are_dropped_and_counted():
-    hears = RecordingModule()
-    one = inbox(hears, IN_ORDER)
-    for number in range(MOST_WAITING + 5):
-        one.put(event(f"{number}.md"), Caller())
-
-    async with telling(one):
-        await until(lambda: len(hears.reported) == MOST_WAITING)
-
-    assert one.dropped == 5
-    assert hears.reported[0][1]["path"] == "5.md"
-
-
-async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
-    hears = RecordingModule()
-    one = inbox(hears, IN_ORDER)
-    reported = event("a.md", causes=["c1"], run="r1")
-    one.put(reported, Caller())
-
-    async with telling(one):
-        await until(lambda: hears.reported)
-
-    data = hears.reported[0][1]
-    assert data == reported.data
-    assert data["causes"] is not reported.data["causes"]
-
-
-async def test_the_events_causes_and_its_run_are_carried_on():
+async def test_the_events_causes_and_its_run_are_carried_on_with_a_copy_of_its_data():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER, BESIDE)
     reported = event("a.md", causes=["c1", "c2"], run="r1")
-    one.put(
-        reported, EventPublisher(Bus(lambda: reported.timestamp), UNRECORDED).caller_of(reported)
-    )
+    publisher = EventPublisher(Bus(lambda: reported.timestamp), UNRECORDED)
+    one.put(reported, publisher.caller_of(reported))
 
     async with telling(one):
         await until(lambda: len(hears.causes) == 2)
 
     assert hears.causes == [("c1", "c2"), ("c1", "c2")]
     assert hears.runs == ["r1", "r1"]  # an undo of that run takes back what follows from it
+    for _handler, data in hears.reported:
+        assert data == reported.data
+        assert data["causes"] is not reported.data["causes"]
 
 
 async def test_a_file_that_moves_in_is_reported_to_who_hears_of_new_ones():

@@ -38,13 +38,19 @@ def offer(interfaces: Interfaces, name: str, *, is_trusted: bool = True) -> Prov
     return provider
 
 
-async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone(interfaces):
-    provider = offer(interfaces, "brain")
+async def test_the_other_takes_over_when_the_first_goes_and_then_a_kept_method_says_so(interfaces):
+    first, second = offer(interfaces, "first"), offer(interfaces, "second")
     brain = interfaces.get(BRAIN, ANYBODY)
     who = brain.who
+    with pytest.raises(AttributeError, match="_name"):
+        _ = brain._name_of_it
+    assert "BrainInterface" in repr(brain)
 
-    interfaces.withdraw(provider)
+    interfaces.withdraw(first)
+    assert await brain.who(greeting="I am ") == "I am second"
+    assert interfaces.choices()[0].reason == "it is the only one"
 
+    interfaces.withdraw(second)
     assert not brain
     assert interfaces.get(BRAIN, ANYBODY) is None
     with pytest.raises(ModuleFailedError, match="no module provides BrainInterface any more"):
@@ -73,22 +79,3 @@ async def test_of_two_providers_the_one_in_the_settings_serves():
 
     assert await interfaces.get(BRAIN, ANYBODY).who() == "a-later"
     assert interfaces.choices()[0].reason == "the settings say so"
-
-
-async def test_the_other_takes_over_when_the_first_goes(interfaces):
-    first = offer(interfaces, "first")
-    offer(interfaces, "second")
-    brain = interfaces.get(BRAIN, ANYBODY)
-
-    interfaces.withdraw(first)
-
-    assert await brain.who(greeting="I am ") == "I am second"
-    assert interfaces.choices()[0].reason == "it is the only one"
-
-
-def test_what_begins_with_an_underscore_is_the_providers_own(interfaces):
-    offer(interfaces, "brain")
-
-    with pytest.raises(AttributeError, match="_name"):
-        _ = interfaces.get(BRAIN, ANYBODY)._name_of_it
-    assert "BrainInterface" in repr(interfaces.get(BRAIN, ANYBODY))
