@@ -47,7 +47,6 @@ from parachuted.state import open_state
 from parachuted.tasks import Budget, Causes, RunCountLimits
 from parachuted.testing import ScriptedBackend
 from parachuted.vault import (
-    Author,
     IndexEntry,
     ObjectStore,
     Store,
@@ -286,9 +285,6 @@ class ModuleRig:
                 entry = IndexEntry.of(file.stat(), digest_of(file.read_bytes()))
             self.library.index.set(path, entry)
             self.library.search.indexer.follow([(path, IndexUpdate(entry))])
-
-    def author(self) -> Author:
-        return Author(by="module:daily", causes=acted_on().causes_at(NOON))
 
     def bounded(
         self, *, read: Iterable[str] = (), write: Iterable[str] = (), **more: Callable[..., None]

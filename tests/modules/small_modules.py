@@ -31,8 +31,8 @@ from parachuted.runs.granted_vault import GrantedVault
 EXAMPLES = Path(__file__).resolve().parent / "examples"
 HEAD = """
 import asyncio
-from parachuted.modules import HookResult, Module, Response, event, hook, interface, mcp_tool
-from parachuted.modules import route, schedule
+from parachuted.modules import Body, FileResponse, Form, HookResult, Module, Response
+from parachuted.modules import event, hook, interface, mcp_tool, route, schedule
 """
 
 
@@ -114,9 +114,7 @@ class Memory:
 
 @dataclass(kw_only=True)
 class StubServices:
-    """Services by hand: `published` and `asked` are what the module said, `lent` the interfaces
-    that it finds.
-    """
+    """Services by hand: `published` and `asked` are what the module said."""
 
     name: str = "daily"
     config: Mapping[str, object] = field(default_factory=dict)
@@ -124,7 +122,6 @@ class StubServices:
     state: Memory = field(default_factory=Memory)
     published: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     asked: list[tuple[str, ...]] = field(default_factory=list)
-    lent: dict[str, object] = field(default_factory=dict)
     tell: Callable[[str, Mapping[str, object]], None] | None = None
     find: Callable[[str], object | None] | None = None
     has_model: bool = True
@@ -153,7 +150,7 @@ class StubServices:
             self.tell(event, data)
 
     def get_interface(self, name: str) -> object | None:
-        return self.find(name) if self.find is not None else self.lent.get(name)
+        return self.find(name) if self.find is not None else None
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         self.asked.append((agent, prompt, *options))

@@ -21,7 +21,7 @@ from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 from parachuted.tasks import RunOutcome
 from parachuted.testing import ScriptedBackend
-from parachuted.vault import Store, VaultPath, VaultRoot, WriteJournal
+from parachuted.vault import Store, VaultRoot, WriteJournal
 from tests.bubbling.reconciler_rig import ReconcilerRig
 
 LIMITS = RunLimits(timeout_s=60, max_turns=12, max_cost_usd=0.25)
@@ -114,6 +114,3 @@ class CuratorRig(ReconcilerRig):
 
     def text(self, name: str) -> str:
         return (self.vault / f"{name}.md").read_text("utf-8")
-
-    def path(self, name: str) -> VaultPath:
-        return VaultPath(f"{name}.md")

@@ -19,25 +19,22 @@ from parachuted.modules.hosting.module_state import (
 )
 
 
-def test_it_is_private_and_made_once(tmp_path):
+def test_it_is_private_and_made_once_where_it_can_be(tmp_path):
     folder = make_data_folder(tmp_path / "state" / MODULE_DATA, "brain")
-    (folder / "index.db").write_text("x")
+    (folder / "index.db").write_bytes(b"x" * 100_000)
 
     assert make_data_folder(tmp_path / "state" / MODULE_DATA, "brain") == folder
     assert (folder.stat().st_mode & 0o777, (folder / "index.db").exists()) == (0o700, True)
+    (folder / "deep").mkdir()
+    taken, count = folder_size(folder)
+    assert (100_000 <= taken < 200_000, count) == (True, 2)
+    assert folder_size(tmp_path / "not there") == (0, 0)
 
-
-@pytest.mark.parametrize("kind", ["link", "file"])
-def test_what_is_not_a_folder_is_refused(tmp_path, kind):
-    (tmp_path / "elsewhere").mkdir()
-    place = tmp_path / "brain"
-    if kind == "link":
-        place.symlink_to(tmp_path / "elsewhere")
-    else:
-        place.touch()
-
-    with pytest.raises(StorageFailedError, match="is not a folder"):
-        make_data_folder(tmp_path, "brain")
+    (tmp_path / "link").symlink_to(folder)
+    (tmp_path / "file").touch()
+    for name in ("link", "file"):
+        with pytest.raises(StorageFailedError, match="is not a folder"):
+            make_data_folder(tmp_path, name)
 
 
 def test_deleting_follows_no_link_and_takes_nothing_of_others(tmp_path):
@@ -78,13 +75,3 @@ async def test_one_that_grows_too_large_ends_its_process(tmp_path, monkeypatch):
         await watch_size(tmp_path, ended.append)
 
     assert "5 files" in ended[0]
-
-
-def test_its_size_is_what_it_takes_on_the_disk(tmp_path):
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "a").write_bytes(b"x" * 100_000)
-
-    taken, count = folder_size(tmp_path)
-
-    assert (100_000 <= taken < 200_000, count) == (True, 2)
-    assert folder_size(tmp_path / "not there") == (0, 0)

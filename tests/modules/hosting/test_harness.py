@@ -36,20 +36,14 @@ def alone(vault: Path, tmp_path: Path) -> Callable[..., AbstractAsyncContextMana
 
 async def test_the_journal_of_the_prd_is_tried_alone(vault):
     async with running_module(EXAMPLES / "daily", vault=vault) as daily:
-        made = await daily.request(
-            "POST", "/entries", body={"content": "Met Kim.", "entry_id": "e1"}
-        )
-
-        assert made.status == 201
+        entry = {"content": "Met Kim.", "entry_id": "e1"}
+        assert (await daily.request("POST", "/entries", body=entry)).status == 201
         assert (await daily.request("GET", "/entries", query={"limit": "1"}))["count"] == 1
-        assert [
-            item["type"] for item in await daily.request("POST", "/query", body={"message": "kim"})
-        ] == ["entry", "done"]
+        items = await daily.request("POST", "/query", body={"message": "kim"})
+        assert [item["type"] for item in items] == ["entry", "done"]
         assert await daily.tool("daily-journal", query="kim") == ["Daily/entries/e1.md"]
-        assert (
-            "daily.entry.created",
-            {"entry_id": "e1", "content": "Met Kim.", "entry_path": "Daily/entries/e1.md"},
-        ) in daily.published
+        reported = {**entry, "entry_path": "Daily/entries/e1.md"}
+        assert ("daily.entry.created", reported) in daily.published
     assert "Met Kim." in (vault / "Daily/entries/e1.md").read_text()
 
 
@@ -69,14 +63,34 @@ async def test_what_anybody_puts_into_the_vault_meanwhile_is_there(vault, alone)
     @route("GET", "/")
     async def all(self):
         return [await self.vault.list(), [hit.path for hit in await self.vault.search("kim")]]
+    @event("file.modified")
+    async def changed(self, path: str):
+        await self.state.put(path, 1)
     """
     async with alone(body, manifest=NOTES) as module:
         assert await module.request("GET", "/") == [[], []]
         for folder in ("Notes", "Private"):
             (vault / folder).mkdir()
             (vault / folder / "a.md").write_text("Met Kim.\n")
+            await module.event("file.modified", path=f"{folder}/a.md")
 
         assert await module.request("GET", "/") == [["Notes/a.md"], ["Notes/a.md"]]
+        assert await module.state.keys() == ["Notes/a.md"], "it may hear of no other"
+
+        scanner = module._services._scanner
+        walk, at_work, most = scanner.walk, [], []
+
+        def counted(*given, **more):
+            at_work.append(None)
+            most.append(len(at_work))
+            try:
+                return walk(*given, **more)
+            finally:
+                at_work.pop()
+
+        scanner.walk = counted
+        await asyncio.gather(*(module.request("GET", "/") for _ in range(50)))
+        assert set(most) == {1}, "the vault is looked at by one call at a time"
 
 
 async def test_what_the_daemon_would_refuse_is_refused(vault, alone):
@@ -120,109 +134,57 @@ async def test_interfaces_settings_and_the_answers_of_agents_are_handed_in(vault
     body = """
     @route("GET", "/")
     async def ask(self):
-        return [self.config["tone"], await self.get_interface("BrainInterface").who(), await self.run_agent("helper", "Well?")]
-    """  # noqa: E501
+        who = await self.get_interface("BrainInterface").who()
+        return [self.config["tone"], who, await self.run_agent("helper", "Well?")]
+    """
     folder = write_module(tmp_path / "m", body, manifest="optional_requires: [BrainInterface]\n")
+    given = {"config": {"tone": "dry"}, "interfaces": {"BrainInterface": Brain()}}
     async with running_module(
-        folder,
-        vault=vault,
-        config={"tone": "dry"},
-        interfaces={"BrainInterface": Brain()},
-        answers=lambda agent, _prompt: f"{agent}: yes",
+        folder, vault=vault, answers=lambda agent, _prompt: f"{agent}: yes", **given
     ) as module:
         assert await module.request("GET", "/") == ["dry", "Kim", "helper: yes"]
         assert module.asked == [("helper", "Well?")]
-    async with running_module(
-        folder, vault=vault, config={"tone": ""}, interfaces={"BrainInterface": Brain()}
-    ) as module:
+    async with running_module(folder, vault=vault, **given) as module:
         with pytest.raises(AgentFailedError, match="answers="):
             await module.request("GET", "/")
 
 
-async def test_an_event_is_reported_if_the_module_may_hear_it(alone):
-    body = (
-        '@event("file.modified")\nasync def changed(self, path: str):\n    await '
-        "self.state.put(path, 1)"
-    )
-    async with alone(body, manifest=NOTES) as module:
-        await module.event("file.modified", path="Notes/a.md")
-        await module.event("file.modified", path="Private/a.md")
-
-        assert await module.state.keys() == ["Notes/a.md"]
-
-
-async def test_an_interface_of_the_module_is_there_to_be_called(vault):
+async def test_an_interface_and_a_tool_of_another_file_are_there_to_be_called(vault, alone):
     (vault / "Brain/entities").mkdir(parents=True)
     (vault / "Brain/entities/Kim.md").write_text("A friend.\n")
     async with running_module(EXAMPLES / "brain", vault=vault) as brain:
-        assert [
-            found["name"] for found in await brain.interface("BrainInterface").search("friend")
-        ] == ["Kim"]
-
-
-async def test_one_that_cannot_begin_says_why(vault, tmp_path):
-    folder = write_module(tmp_path / "m", "async def on_enable(self):\n    raise ValueError('no')")
+        for found in (
+            await brain.interface("BrainInterface").search("friend"),
+            await brain.tool("brain_search", query="friend"),
+        ):
+            assert [entity["name"] for entity in found] == ["Kim"]
 
     with pytest.raises(ModuleFailedError, match="on_enable"):
-        async with running_module(folder, vault=vault):
+        async with alone("async def on_enable(self):\n    raise ValueError('no')"):
             pass
 
 
-async def test_a_handler_reads_what_a_test_uploads(tmp_path):
-    folder = write_module(
-        tmp_path / "module",
-        """
-        @route("POST", "/body")
-        async def take(self, body: Body, name: str):
-            return {"name": name, "size": body.size, "text": (await body.read()).decode()}
+async def test_a_handler_reads_what_a_test_uploads(alone):
+    body = """
+    @route("POST", "/body")
+    async def take(self, body: Body, name: str):
+        return {"name": name, "size": body.size, "text": (await body.read()).decode()}
 
-        @route("POST", "/form")
-        async def take_form(self, form: Form):
-            return [[one.name, one.filename, (await one.read()).decode()] async for one in form]
+    @route("POST", "/form")
+    async def take_form(self, form: Form):
+        return [[one.name, one.filename, (await one.read()).decode()] async for one in form]
 
-        @route("GET", "/file")
-        async def file(self) -> FileResponse:
-            return FileResponse(path="a.md")
-        """,
-    )
-    code = (folder / "module.py").read_text()
-    (folder / "module.py").write_text(
-        f"from parachuted.modules import Body, FileResponse, Form\n{code}"
-    )
-    (tmp_path / "vault").mkdir()
-    async with running_module(folder, vault=tmp_path / "vault") as module:
-        assert await module.request("POST", "/body", query={"name": "a"}, upload=b"0123456789") == {
-            "name": "a",
-            "size": 10,
-            "text": "0123456789",
-        }
-        assert await module.request(
-            "POST", "/form", upload={"title": "Monday", "audio": ("a.wav", b"sound")}
-        ) == [["title", None, "Monday"], ["audio", "a.wav", "sound"]]
+    @route("GET", "/file")
+    async def file(self) -> FileResponse:
+        return FileResponse(path="a.md")
+    """
+    async with alone(body) as module:
+        digits = {"name": "a", "size": 10, "text": "0123456789"}
+        asked = {"query": {"name": "a"}}
+        assert await module.request("POST", "/body", **asked, upload=b"0123456789") == digits
+        sent = {"title": "Monday", "audio": ("a.wav", b"sound")}
+        read = await module.request("POST", "/form", upload=sent)
+        assert read == [["title", None, "Monday"], ["audio", "a.wav", "sound"]]
         assert await module.request("GET", "/file") == FileResponse(path="a.md")
         with pytest.raises(UnfitError, match="body: Field required"):
-            await module.request("POST", "/body", query={"name": "a"})
-
-
-async def test_the_vault_is_looked_at_by_one_call_at_a_time(vault, alone):
-    body = """
-    @route("GET", "/")
-    async def all(self):
-        return await self.vault.list()
-    """
-    async with alone(body, manifest=NOTES) as module:
-        scanner = module._services._scanner
-        walk, at_work, most = scanner.walk, [], []
-
-        def counted(*given, **more):
-            at_work.append(None)
-            most.append(len(at_work))
-            try:
-                return walk(*given, **more)
-            finally:
-                at_work.pop()
-
-        scanner.walk = counted
-        await asyncio.gather(*(module.request("GET", "/") for _ in range(50)))
-
-        assert set(most) == {1}
+            await module.request("POST", "/body", **asked)

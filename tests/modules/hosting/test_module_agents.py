@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,11 @@ def module_rig(module_rig: ModuleRig) -> ModuleRig:
 
 def documents(module_rig: ModuleRig) -> list[dict[str, object]]:
     return module_rig.history.runs()
+
+
+def calls(document: dict[str, Any]) -> list[bool]:
+    """Of each call of that run, whether it failed."""
+    return [step["error"] for step in document["steps"] if "called" in step]
 
 
 async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(module_rig):
@@ -148,12 +154,21 @@ async def test_a_run_is_recorded_reported_and_undone_like_any_other(module_rig):
 
 
 async def test_what_an_agent_cannot_have_is_said_before_anything_begins(module_rig):
-    given = module_rig.given(module_rig.approve(BOT, **PROMPTS))
+    """One that the class declares works too, and the manifest has the first word."""
+    declared = {
+        "guest": AgentConfig(paths=["Private/**", "Work/**"]),
+        "admin": AgentConfig(paths=["**"]),
+    }
+    backend = ScriptedBackend([use("read_note", path="Private/secret.md"), say("ok")])
+    agents = module_rig.agents(backend, declared=lambda _module: declared)
+    given = module_rig.given(module_rig.approve(BOT, **PROMPTS), agents)
     with pytest.raises(NotFoundError, match="has no agent 'root'; it has responder, admin, shell"):
         await given.run_agent("root", "x", {})
     with pytest.raises(ActRefusedError, match="longer than"):
         await given.run_agent("responder", "x" * (2 << 20), {})
     assert documents(module_rig) == []
+    await given.run_agent("guest", "x", {})
+    assert calls(documents(module_rig)[0]) == [True]
 
 
 async def test_a_cause_has_its_own_budget_so_that_modules_that_wake_each_other_halt(module_rig):
@@ -219,24 +234,6 @@ async def test_skills_are_offered_as_the_agent_may_have_them(module_rig):
     ]
 
 
-async def test_agents_that_the_class_declares_work_too_and_the_manifest_has_the_first_word(
-    module_rig,
-):
-    declared = {
-        "guest": AgentConfig(paths=["Private/**", "Work/**"]),
-        "admin": AgentConfig(paths=["**"]),
-    }
-    backend = ScriptedBackend([use("read_note", path="Private/secret.md"), say("ok")])
-    given = module_rig.given(
-        module_rig.approve(BOT), module_rig.agents(backend, declared=lambda _module: declared)
-    )
-    await given.run_agent("guest", "x", {})
-
-    assert [step["error"] for step in documents(module_rig)[0]["steps"] if "called" in step] == [
-        True
-    ]
-
-
 def service(module_rig: ModuleRig, backend: ScriptedBackend) -> AgentService:
     found, agents = {"telegram-bot": module_rig.approve(BOT)}, module_rig.agents(backend)
     return AgentService(agents.runner, found.get, agents.of, {NAME: maintenance(lambda _taint: ())})
@@ -254,19 +251,12 @@ async def test_a_modules_agent_and_the_daemons_own_are_asked_for_by_name(module_
 
 async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(module_rig: ModuleRig):
     backend = ScriptedBackend([use("read_note", path="Brain/other.md"), say("ok")])
+    asked = service(module_rig, backend)
     key = AccessGrant(alternatives=(((PathGlob("Brain/projects/**"),),),))
-    ran = await service(module_rig, backend).run(
-        "telegram-bot/admin",
-        "x",
-        {"max_turns": 3},
-        entry="http",
-        caller=Caller(grant=CallerGrant(reads=key, writes=key)),
-    )
-    assert [
-        step["error"] for step in module_rig.history.run(ran.run_id)["steps"] if "called" in step
-    ] == [True]
+    limited = Caller(grant=CallerGrant(reads=key, writes=key))
+    options = {"max_turns": 3}
+    ran = await asked.run("telegram-bot/admin", "x", options, entry="http", caller=limited)
+    assert calls(module_rig.history.run(ran.run_id)) == [True]
     assert backend.jobs[0].limits.max_turns == 3
     with pytest.raises(ActRefusedError, match=r"max_turns, .*and not bash"):
-        await service(module_rig, backend).run(
-            NAME, "x", {"bash": True}, caller=Caller(), entry="http"
-        )
+        await asked.run(NAME, "x", {"bash": True}, caller=Caller(), entry="http")

@@ -116,21 +116,19 @@ async def test_a_module_adds_to_a_prompt_and_has_a_turn_go_on_eight_times_at_mos
     async with garden.joined(GARDEN) as hooks:
         backend = await garden.chat(hooks, "Dig.")
 
-        assert backend.jobs[0].prompt == "Dig.\n\nFrom the module garden:\nIt is May (user)."
-        assert [job.prompt for job in backend.jobs[1:]] == [
-            "the module garden: Dug. Water it too."
-        ] * 8
+        first, *others = [job.prompt for job in backend.jobs]
+        assert first == "Dig.\n\nFrom the module garden:\nIt is May (user)."
+        assert others == ["the module garden: Dug. Water it too."] * 8
         with pytest.raises(ActRefusedError, match="the module garden: no secrets here"):
             await garden.chat(hooks, "A secret.")
-    assert garden.failed == []
+        own = prompt_event(garden.rig.vault, "A secret.", module="garden")
+        assert (await hooks.ask(own)).allowed, "it is not asked about its own agents"
 
-
-async def test_a_module_says_what_a_compaction_is_to_keep(garden):
-    async with garden.joined(GARDEN) as hooks:
         agent = make_hooks(hooks, garden.rig.vault, agent="chat", caller=Caller)
         assert await agent.compacting("auto", None) == CompactionAnswer(
             instructions="From the module garden:\nKeep the names (auto)."
         )
+    assert garden.failed == []
 
 
 FAILING = """
@@ -147,20 +145,21 @@ async def before_prompt(self, prompt: str):
 """
 
 
-@pytest.mark.parametrize("prompt", ["fail", "wait", "odd", "long"])
 async def test_a_turn_goes_on_without_a_module_that_fails_and_the_problem_names_it(
-    garden, prompt, monkeypatch
+    garden, monkeypatch
 ):
-    if prompt == "wait":
-        monkeypatch.setattr(host, "_HOOK_LIMIT_S", 0.2)
+    monkeypatch.setattr(host, "_HOOK_LIMIT_S", 0.2)
+    hook = "module:garden:prompt.before"
     async with garden.joined(FAILING) as hooks:
-        backend = await garden.chat(hooks, prompt)
+        for prompt in ("fail", "wait", "odd", "long"):
+            backend = await garden.chat(hooks, prompt)
 
-        assert [job.prompt for job in backend.jobs] == [prompt]
-        assert "garden" in garden.problems["hooks:module:garden:prompt.before"]
-        assert [error.hook for error in garden.failed] == ["module:garden:prompt.before"]
-        await garden.chat(hooks, "fine")
-        assert garden.problems["hooks:module:garden:prompt.before"] is None
+            assert [job.prompt for job in backend.jobs] == [prompt]
+            assert "garden" in garden.problems[f"hooks:{hook}"]
+            assert [error.hook for error in garden.failed] == [hook]
+            garden.failed.clear()
+            await garden.chat(hooks, "fine")
+            assert garden.problems[f"hooks:{hook}"] is None
 
 
 async def test_what_an_untrusted_module_adds_marks_the_run_and_silence_does_not(garden):
@@ -194,12 +193,6 @@ async def test_a_module_reads_no_more_for_a_prompt_than_who_asked_for_the_run(ga
     assert limited.jobs[0].prompt.endswith("\nWork/b.md")
 
 
-async def test_a_module_is_not_asked_about_its_own_agents(garden):
-    async with garden.joined(GARDEN) as hooks:
-        own = prompt_event(garden.rig.vault, "A secret.", module="garden")
-        assert (await hooks.ask(own)).allowed
-
-
 async def test_a_module_in_a_container_takes_part_as_well(tmp_path):
     async with hosted(tmp_path, GARDEN, name="garden", manifest=RIGHT) as host:
         asked = hooks_of(host, is_trusted=False)
@@ -210,15 +203,13 @@ async def test_a_module_in_a_container_takes_part_as_well(tmp_path):
 
 async def test_a_module_without_the_right_is_not_started(tmp_path):
     right = "permissions: {hooks: [prompt.before]}"
-    host = InProcessHost(
-        approve(write_module(tmp_path / "m", GARDEN, manifest=right)), StubServices()
-    )
+    approved = approve(write_module(tmp_path / "m", GARDEN, manifest=right))
+    host = InProcessHost(approved, StubServices())
     with pytest.raises(ModuleFailedError):
         await host.start()
-    assert "permissions.hooks: add stop.before, which before_stop takes part in" in str(
-        host.problem
-    )
-    assert "before_prompt" not in str(host.problem)
+    said = str(host.problem)
+    assert "permissions.hooks: add stop.before, which before_stop takes part in" in said
+    assert "before_prompt" not in said
 
 
 async def test_an_author_tries_a_hook_without_a_daemon(vault, tmp_path):

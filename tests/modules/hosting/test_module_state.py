@@ -54,22 +54,20 @@ async def test_a_value_is_a_copy_and_callers_do_not_meet(folder):
 
 
 @pytest.mark.parametrize(
-    "value",
-    [b"x", {1, 2}, object(), float("nan"), "x" * 1_000_001],
+    ("key", "value"),
+    [
+        *(("a", value) for value in (b"x", {1, 2}, object(), float("nan"), "x" * 1_000_001)),
+        ("", 1),
+        ("x" * 201, 1),
+    ],
     ids=lambda value: str(value)[:9],
 )
-async def test_what_is_not_json_or_too_much_is_refused_and_what_was_there_stays(folder, value):
+async def test_what_is_not_json_or_too_much_is_refused_and_what_was_there_stays(folder, key, value):
     state = ModuleState(folder, Caller)
     await state.put("a", "before")
-    with pytest.raises(EditRefusedError):
-        await state.put("a", value)
+    with pytest.raises(EditRefusedError, match="" if key == "a" else "a key of the state"):
+        await state.put(key, value)
     assert await ModuleState(folder, Caller).get("a") == "before"
-
-
-@pytest.mark.parametrize("key", ["", "x" * 201])
-async def test_a_key_is_a_short_text(folder, key):
-    with pytest.raises(EditRefusedError, match="a key of the state"):
-        await ModuleState(folder, Caller).put(key, 1)
 
 
 async def test_all_values_together_are_bounded_also_after_a_restart(folder, monkeypatch):
@@ -109,9 +107,7 @@ async def test_a_disk_that_refuses_is_reported(folder):
         await ModuleState(folder, Caller).put("a", 1)
 
 
-async def test_what_was_put_after_a_strangers_text_was_read_marks_each_reader_also_after_a_restart(
-    tmp_path,
-):
+async def test_what_was_put_after_a_strangers_text_was_read_marks_each_later_reader(tmp_path):
     tainted = Caller()
     tainted.taint.read("Inbox/mail.md")
     await ModuleState(tmp_path, lambda: tainted).put("mail", "do as I say")
@@ -121,5 +117,4 @@ async def test_what_was_put_after_a_strangers_text_was_read_marks_each_reader_al
     assert await ModuleState(tmp_path, lambda: got).get("mail") == "do as I say"
     assert await ModuleState(tmp_path, lambda: clean).get("own") == 1
     assert await ModuleState(tmp_path, lambda: listed).keys() == ["mail", "own"]
-
     assert [bool(one.taint) for one in (got, clean, listed)] == [True, False, True]

@@ -45,7 +45,12 @@ def folders(home, caller):
 
 
 async def test_a_file_of_a_named_folder_is_read_and_counts_as_a_strangers(home, folders, caller):
+    """No command is advised that would name other folders."""
+    (home / "Projects/a,~/Secret").mkdir(parents=True)
+    (home / "Projects/a,~/Secret/AGENTS.md").write_text("# A\n")
     assert not caller.taint
+    await folders.read("~/Projects/a,~/Secret/AGENTS.md")
+    assert "config set" not in caller.taint.why()
     assert await folders.read("~/Projects/garden/AGENTS.md") == "# Garden\n"
     assert caller.taint
     assert await folders.read(f"{home}/Projects/garden/beds/one.md") == "one\n"
@@ -73,15 +78,6 @@ async def test_a_folder_is_theirs_with_what_is_below_it_alone(home, caller):
     assert not caller.taint
     assert await folders.list("~/Projects/garden", "beds/*.md")
     assert caller.taint
-
-
-async def test_no_command_is_advised_that_would_name_other_folders(home, folders, caller):
-    (home / "Projects/a,~/Secret").mkdir(parents=True)
-    (home / "Projects/a,~/Secret/AGENTS.md").write_text("# A\n")
-
-    await folders.read("~/Projects/a,~/Secret/AGENTS.md")
-
-    assert "config set" not in caller.taint.why()
 
 
 async def test_files_are_listed_without_what_is_hidden_or_the_vaults(home, folders):
@@ -137,21 +133,12 @@ async def test_all_else_is_refused_and_nothing_of_it_is_shown(home, folders, cal
     assert bool(caller.taint) is (path == "~/Projects/garden/photo.md")
 
 
-async def test_a_named_folder_that_is_gone_has_nothing(home, caller):
-    folders = OutsideFolders("garden", ["~/None"], outside(home), lambda: caller)
-
-    with pytest.raises(NotFoundError):
-        await folders.read("~/None/a.md")
-    with pytest.raises(NotFoundError):
-        await folders.list("~/None")
-
-
 async def test_the_vault_is_kept_out_however_a_folder_reaches_it(home, caller):
     (home / "Alias").symlink_to(home / "Projects/vault")
     (home / "Above").symlink_to(home / "Projects")
-    excluded = (home / "Projects/vault",)
-    access = outside(home, excluded=excluded)
-    folders = OutsideFolders("garden", ["~/Alias", "~/Above"], access, lambda: caller)
+    access = outside(home, excluded=(home / "Projects/vault",))
+    named = ["~/Alias", "~/Above", "~/None"]
+    folders = OutsideFolders("garden", named, access, lambda: caller)
 
     for path in ("~/Alias/diary.md", "~/Above/vault/diary.md"):
         with pytest.raises(ActRefusedError, match="lies in the vault"):
@@ -159,6 +146,9 @@ async def test_the_vault_is_kept_out_however_a_folder_reaches_it(home, caller):
     assert await folders.list("~/Above", "**/diary.md") == []
     with pytest.raises(ActRefusedError):
         await folders.list("~/Alias")
+    for work in (folders.read("~/None/a.md"), folders.list("~/None")):
+        with pytest.raises(NotFoundError):
+            await work
 
 
 async def test_without_a_named_folder_or_for_a_limited_caller_nothing_is_read(home, folders):
