@@ -24,33 +24,28 @@ async def steps(self):
 """
 
 
-async def test_a_module_asks_and_follows_a_run(tmp_path):
-    (tmp_path / "vault").mkdir()
-    asked = []
+async def test_a_module_asks_and_follows_a_run(tmp_path, vault):
+    asked, said = [], '```json\n{"n": 3}\n```'
 
     def answers(agent: str, prompt: str) -> str:
         asked.append((agent, prompt))
-        return '```json\n{"n": 3}\n```'
+        return said
 
-    async with running_module(
-        write_module(tmp_path / "daily", BODY), vault=tmp_path / "vault", answers=answers
-    ) as module:
-        assert await module.request("GET", "/plain") == '```json\n{"n": 3}\n```'
+    folder = write_module(tmp_path / "daily", BODY)
+    async with running_module(folder, vault=vault, answers=answers) as module:
+        assert await module.request("GET", "/plain") == said
         assert await module.request("GET", "/shaped") == {"n": 3}
         found = await module.request("GET", "/steps")
 
     assert "JSON schema" in asked[1][1]
     assert asked[2] == ("helper", "Go.")
-    assert [step["text"] for step in found["steps"]] == ['```json\n{"n": 3}\n```']
+    assert [step["text"] for step in found["steps"]] == [said]
     assert found["result"]["run_id"] == found["id"]
 
 
-@pytest.mark.parametrize("answer", ['{"n": 1}', ' {"n": 1}\n', '```\n{"n": 1}\n```'])
-async def test_json_is_read_in_the_ways_in_which_models_write_it(answer):
-    assert await read_answer(answer, SCHEMA) == {"n": 1}
-
-
-@pytest.mark.parametrize("answer", ["", "three", '{"n": "x"}', "{}", '{"n": 1} more', "[" * 10_000])
-async def test_what_does_not_fit_is_a_failure_in_words(answer):
-    with pytest.raises(AgentFailedError, match="the model's answer"):
-        await read_answer(answer, SCHEMA)
+async def test_json_is_read_in_the_ways_in_which_models_write_it_and_else_fails_in_words():
+    for answer in ('{"n": 1}', ' {"n": 1}\n', '```\n{"n": 1}\n```'):
+        assert await read_answer(answer, SCHEMA) == {"n": 1}
+    for answer in ("", "three", '{"n": "x"}', "{}", '{"n": 1} more', "[" * 10_000):
+        with pytest.raises(AgentFailedError, match="the model's answer"):
+            await read_answer(answer, SCHEMA)

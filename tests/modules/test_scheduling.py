@@ -35,43 +35,32 @@ async def drop(self, name: str):
 """
 
 
-@pytest.fixture
-async def module(tmp_path):
-    (tmp_path / "vault").mkdir()
+async def test_a_schedule_is_set_listed_run_and_removed(tmp_path, vault):
     folder = write_module(tmp_path / "daily", BODY)
-    async with running_module(folder, vault=tmp_path / "vault") as found:
-        yield found
+    async with running_module(folder, vault=vault) as module:
+        for wrong in (
+            {"cron": "* * * * * *"},
+            {"cron": "0 3 * * *", "method": "gone"},
+            {"cron": "never"},
+        ):
+            with pytest.raises(Exception, match="failed in keep"):
+                await module.request("POST", "/schedules/a", body=wrong)
+            assert "ValueError" in module.problem, "it is the author's mistake"
+        assert await module.request("GET", "/schedules") == []
 
-
-async def test_a_schedule_is_set_listed_run_and_removed(module):
-    await module.request("POST", "/schedules/evening", body={"cron": "30 21 * * *"})
-    [found] = await module.request("GET", "/schedules")
-    assert (found["name"], found["method"], found["arguments"]) == (
-        "evening",
-        "reflect",
-        {"agent": "one"},
-    )
-    assert datetime.fromisoformat(found["next_at"]) > datetime.now(UTC)
-
-    await module.tick("evening")
-    await module.tick("nightly")
-
-    assert await module.state.get("reflected") == "one"
-    assert await module.state.get("nightly") is True
-    assert await module.request("DELETE", "/schedules/evening") is True
-    with pytest.raises(NotFoundError):
+        await module.request("POST", "/schedules/evening", body={"cron": "30 21 * * *"})
+        [found] = await module.request("GET", "/schedules")
+        assert (found["name"], found["method"]) == ("evening", "reflect")
+        assert found["arguments"] == {"agent": "one"}
+        assert datetime.fromisoformat(found["next_at"]) > datetime.now(UTC)
         await module.tick("evening")
+        await module.tick("nightly")
 
-
-@pytest.mark.parametrize(
-    "wrong", [{"cron": "* * * * * *"}, {"cron": "0 3 * * *", "method": "gone"}, {"cron": "never"}]
-)
-async def test_what_cannot_be_is_the_authors_mistake_and_sets_nothing(module, wrong):
-    with pytest.raises(Exception, match="failed in keep"):
-        await module.request("POST", "/schedules/a", body=wrong)
-
-    assert "ValueError" in module.problem
-    assert await module.request("GET", "/schedules") == []
+        assert await module.state.get("reflected") == "one"
+        assert await module.state.get("nightly") is True
+        assert await module.request("DELETE", "/schedules/evening") is True
+        with pytest.raises(NotFoundError):
+            await module.tick("evening")
 
 
 @pytest.mark.parametrize(
@@ -99,18 +88,16 @@ def test_each_form_has_its_words(said, timing, words):
         ({"every": "15m", "timezone": "UTC"}, "has no timezone"),
         ({"every": "0m"}, "not a duration"),
         ({"at": "25:00"}, "not a time"),
-        ({"at": "03:00", "timezone": "Berlin"}, "not a time zone"),
-        ({"at": "03:00", "timezone": "../../etc/passwd"}, "not a time zone"),
-        ({"at": "03:00", "timezone": "Europe"}, "not a time zone"),
-        ({"at": "03:00", "timezone": ""}, "not a time zone"),
-        ({"cron": "* * * *"}, "five fields"),
-        ({"cron": "* * * * * *"}, "five fields"),  # each second
-        ({"cron": "@daily"}, "five fields"),
-        ({"cron": "61 * * * *"}, "not an expression"),
-        ({"cron": "0 0 30 2 *"}, "not an expression"),  # there is no such day
-        ({"cron": "x x x x x"}, "not an expression"),
+        *(
+            ({"at": "03:00", "timezone": zone}, "not a time zone")
+            for zone in ("Berlin", "../../etc/passwd", "Europe", "")
+        ),
+        *(({"cron": cron}, "five fields") for cron in ("* * * *", "* * * * * *", "@daily")),
+        *(
+            ({"cron": cron}, "not an expression")
+            for cron in ("61 * * * *", "0 0 30 2 *", "x x x x x", "٣ 3 * * *")
+        ),
         ({"cron": "0 " * 60}, "at most"),
-        ({"cron": "٣ 3 * * *"}, "not an expression"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_is_wrong(said, problem):
@@ -142,14 +129,12 @@ def test_the_machines_own_zone_is_kept_through_the_nights_in_which_its_clock_cha
 ):
     machine_in.setenv("TZ", zone)
     time.tzset()
+    midnight = berlin(day, 0, month=month).astimezone(UTC)
     for minute in range(0, 6 * 60, 10):
-        last = (berlin(day, 0, month=month).astimezone(UTC) + timedelta(minutes=minute)).astimezone(
-            UTC
-        )
+        last = midnight + timedelta(minutes=minute)
         for at in ("00:00", "02:00", "02:30", "03:00"):
-            assert next_time(Timing(at=at), last) == next_time(
-                Timing(at=at, timezone="Europe/Berlin"), last
-            )
+            there = next_time(Timing(at=at, timezone="Europe/Berlin"), last)
+            assert next_time(Timing(at=at), last) == there
 
 
 @pytest.mark.parametrize("last", [berlin(29, 1, 45, month=3), berlin(25, 2, 45, month=10)])
@@ -203,10 +188,7 @@ def test_cron_is_never_due_in_the_past_and_never_stands_still(last, cron, zone):
 
 
 def test_a_timing_is_due_in_its_own_zone():
-    assert next_time(Timing(at="03:00", timezone="Asia/Tokyo"), LAST) == datetime(
-        2026, 1, 5, 18, tzinfo=UTC
-    )
-    assert next_time(Timing(cron="0 3 * * *", timezone="Asia/Tokyo"), LAST) == datetime(
-        2026, 1, 5, 18, tzinfo=UTC
-    )
+    three = datetime(2026, 1, 5, 18, tzinfo=UTC)
+    assert next_time(Timing(at="03:00", timezone="Asia/Tokyo"), LAST) == three
+    assert next_time(Timing(cron="0 3 * * *", timezone="Asia/Tokyo"), LAST) == three
     assert next_time(Timing(every_s=60), LAST) == LAST + timedelta(minutes=1)

@@ -19,18 +19,23 @@ async def read_all(stream: Stream, after: str | None = None) -> list[object]:
 
 
 async def test_readers_get_all_that_is_sent_each_at_its_own_pace():
-    stream = Stream()
+    stream, live = Stream(), Stream(is_live=True)
+    last = live.send("old")
     async with asyncio.TaskGroup() as group:
         readers = [group.create_task(read_all(stream)) for _ in range(3)]
+        fresh = [group.create_task(read_all(live, after)) for after in (None, last)]
         for number in range(200):
             stream.send({"n": number}, "step")
             if number % 50 == 0:
                 await asyncio.sleep(0)
+        live.send("new")
         stream.close()
+        live.close()
 
     for reader in readers:
         assert reader.result() == [{"n": number} for number in range(200)]
     assert stream.is_closed
+    assert [reader.result() for reader in fresh] == [["new"], ["new"]], "a live one begins now"
 
 
 async def test_who_comes_back_gets_what_followed():
@@ -54,20 +59,6 @@ async def test_an_unknown_id_is_reported(after):
     stream.close()
 
     assert await read_all(stream, after.format(sender=sender)) == ["reset", 1]
-
-
-async def test_a_live_stream_begins_now_for_who_is_new():
-    stream = Stream(is_live=True)
-    last = stream.send("old")
-    async with asyncio.TaskGroup() as group:
-        reading = group.create_task(read_all(stream))
-        again = group.create_task(read_all(stream, last))
-        await asyncio.sleep(0)
-        stream.send("new")
-        stream.close()
-
-    assert reading.result() == ["new"]
-    assert again.result() == ["new"]
 
 
 async def test_a_reader_that_stands_still_loses_events_and_is_reported():
