@@ -8,6 +8,7 @@ import importlib.util
 import itertools
 import os
 import py_compile
+import re
 import shutil
 import subprocess
 import sys
@@ -36,19 +37,14 @@ def rig(rig: UntrustedRig) -> UntrustedRig:
     return rig
 
 
-def plant_bytecode(rig: UntrustedRig, source: str, *, cached: bool) -> None:
-    evil = rig.base / "evil.py"
+def plant_bytecode(rig: UntrustedRig, *, cached: bool) -> None:
+    evil, file = rig.base / "evil.py", rig.folder / "words.py"
     evil.write_text(rig.payload)
-    file = rig.folder / source
-    target = (
-        Path(importlib.util.cache_from_source(str(file))) if cached else file.with_suffix(".pyc")
-    )
+    beside = file.with_suffix(".pyc")
+    target = Path(importlib.util.cache_from_source(str(file))) if cached else beside
     target.parent.mkdir(exist_ok=True)
-    py_compile.compile(
-        str(evil),
-        cfile=str(target),
-        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-    )
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(evil), cfile=str(target), invalidation_mode=unchecked)
     if not cached:
         file.unlink()
 
@@ -60,30 +56,16 @@ def keep_times(rig: UntrustedRig) -> None:
     os.utime(file, ns=(at.st_atime_ns, at.st_mtime_ns))
 
 
-def to_link(rig: UntrustedRig, path: str) -> None:
-    away = rig.base / "away"
-    target = rig.folder / path
-    if target.is_dir():
+def to_link(where: str, evil: str) -> Callable[[UntrustedRig], None]:
+    """A link in place of that in `Modules/`, to where it was moved, with this file written over."""
+
+    def tamper(rig: UntrustedRig) -> None:
+        target, away = rig.vault / "Modules" / where, rig.base / "away"
         shutil.move(target, away)
-        (away / "inner.py").write_text(rig.payload)
-    else:
-        away.write_text(rig.payload)
-        target.unlink()
-    target.symlink_to(away)
+        (away / evil).write_text(rig.payload)
+        target.symlink_to(away)
 
-
-def folder_to_link(rig: UntrustedRig) -> None:
-    away = rig.base / "away"
-    shutil.move(rig.folder, away)
-    (away / "words.py").write_text(rig.payload)
-    rig.folder.symlink_to(away)
-
-
-def modules_to_link(rig: UntrustedRig) -> None:
-    away = rig.base / "away"
-    shutil.move(rig.vault / "Modules", away)
-    (away / "stranger" / "words.py").write_text(rig.payload)
-    (rig.vault / "Modules").symlink_to(away)
+    return tamper
 
 
 def hard_link(rig: UntrustedRig) -> None:
@@ -99,10 +81,6 @@ def rename(rig: UntrustedRig) -> None:
     (rig.folder / "data.py").rename(rig.folder / "words.py")
 
 
-def another_name(rig: UntrustedRig) -> None:
-    rig.folder.rename(rig.folder.with_name("other"))
-
-
 def claims_a_name(rig: UntrustedRig) -> None:
     shutil.copytree(rig.folder, rig.folder.with_name("twin"))
     (rig.folder / "manifest.yaml").write_text(MANIFEST.replace("stranger", "twin", 1))
@@ -113,14 +91,6 @@ def write(path: str, text: str | None = None) -> Callable[[UntrustedRig], None]:
         file = rig.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(rig.payload if text is None else text)
-
-    return tamper
-
-
-def bytes_of(path: bytes, content: bytes = b"x") -> Callable[[UntrustedRig], None]:
-    def tamper(rig: UntrustedRig) -> None:
-        with open(os.fsencode(rig.folder) + b"/" + path, "wb") as file:  # noqa: PTH123  a Path cannot spell this name
-            file.write(content)
 
     return tamper
 
@@ -142,11 +112,9 @@ TAMPERING: dict[str, Callable[[UntrustedRig], object]] = {
     ),
     "the manifest's dependencies": write("manifest.yaml", MANIFEST + "dependencies: [evil]\n"),
     "the manifest, unreadable": write("manifest.yaml", "name: ["),
-    "a planted .pyc in __pycache__": lambda rig: plant_bytecode(rig, "words.py", cached=True),
-    "a planted .pyc in place of the source": lambda rig: plant_bytecode(
-        rig, "words.py", cached=False
-    ),
-    "a planted .so": bytes_of(b"words.abi3.so", b"\x7fELF"),
+    "a planted .pyc in __pycache__": lambda rig: plant_bytecode(rig, cached=True),
+    "a planted .pyc in place of the source": lambda rig: plant_bytecode(rig, cached=False),
+    "a planted .so": write("words.abi3.so", "\x7fELF"),
     "a new file": write("extra.py"),
     "a file less": lambda rig: (rig.folder / "words.py").unlink(),
     "a file renamed": rename,
@@ -155,20 +123,17 @@ TAMPERING: dict[str, Callable[[UntrustedRig], object]] = {
     "a name of the standard library": write("pathlib.py"),
     "a stand-in for parachuted": write("parachuted/modules/__init__.py"),
     "a mode": lambda rig: (rig.folder / "data.json").chmod(0o755),
-    "a link in place of a file": lambda rig: to_link(rig, "words.py"),
-    "a link in place of a folder inside": lambda rig: to_link(rig, "deep"),
-    "a link in place of the folder": folder_to_link,
-    "a link in place of Modules": modules_to_link,
+    "a link in place of a file": to_link("stranger/words.py", ""),
+    "a link in place of a folder inside": to_link("stranger/deep", "inner.py"),
+    "a link in place of the folder": to_link("stranger", "words.py"),
+    "a link in place of Modules": to_link("", "stranger/words.py"),
     "a hard link": hard_link,
     "a pipe": lambda rig: os.mkfifo(rig.folder / "pipe"),
     "case twins": write("WORDS.py"),
-    "twins in another normal form": lambda rig: [
-        write("é.py")(rig),
-        write("e\u0301.py")(rig),
-    ],
-    "a name that is not UTF-8": bytes_of(b"\xff.py"),
+    "twins in another normal form": lambda rig: [write("é.py")(rig), write("e\u0301.py")(rig)],
+    "a name that is not UTF-8": write(os.fsdecode(b"\xff.py"), "x"),
     "a name that nobody sees": write("words\u200b.py"),
-    "a folder's name": another_name,
+    "a folder's name": lambda rig: rig.folder.rename(rig.folder.with_name("other")),
     "another module's name": claims_a_name,
     "an approval of its own in the vault": lambda rig: [
         write("module.py")(rig),
@@ -217,15 +182,13 @@ def test_a_damaged_copy_does_not_run_though_only_the_home_can_damage_it(rig, pat
 
 
 def test_what_modules_yaml_says_must_hold_of_what_is_there(rig):
-    text = (rig.home / "modules.yaml").read_text()
-    for old, new in (("hash", "sha256:" + "0" * 64), ("tree", "sha256:" + "1" * 64)):
-        lines = [
-            f"    {old}: {new}\n" if line.strip().startswith(f"{old}:") else line
-            for line in text.splitlines(keepends=True)
-        ]
-        (rig.home / "modules.yaml").write_text("".join(lines))
+    ledger = rig.home / "modules.yaml"
+    text = ledger.read_text()
+    for key in ("hash", "tree"):
+        ledger.write_text(re.sub(rf"( {key}: sha256:)\w+", r"\g<1>" + "0" * 64, text))
+        assert ledger.read_text() != text
         assert rig.run() == []
-    (rig.home / "modules.yaml").write_text(text)
+    ledger.write_text(text)
     assert rig.run() == [SAID]
 
 
