@@ -86,7 +86,7 @@ def test_what_a_chosen_file_watches_is_included_context_files_only():
     assert nearest_last == ["root", "parent", "watched", "direct", "direct"]
 
 
-def test_a_folder_without_a_context_file_is_missing_and_one_chosen_twice_counts_once():
+def test_a_folder_without_a_file_is_missing_and_one_chosen_twice_is_once():
     found = chain("Empty", "Nowhere/deep")
     missing = [(file.path, file.folder_path) for file in found.files if not file.exists]
 
@@ -141,7 +141,7 @@ def test_an_old_file_may_be_chosen_like_a_folder():
     assert [file.reason for file in found.files[2:]] == ["chosen, but there is no file", "chosen"]
 
 
-def test_of_what_is_not_seen_nothing_is_reported_and_a_huge_file_counts_for_what_is_loaded():
+def test_the_unseen_is_not_reported_and_a_huge_file_counts_as_loaded():
     found = chain(
         *("Projects/a", "Areas/x"),
         watched={"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md"]},

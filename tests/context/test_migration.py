@@ -45,7 +45,7 @@ def test_an_old_file_belongs_to_the_folder_with_its_name(file, paths, target):
     assert target_of(VaultPath(f"Chat/contexts/{file}"), index_of(*paths)) == target
 
 
-def test_sections_that_are_missing_are_added_and_those_that_are_there_are_left_alone():
+def test_missing_sections_are_added_and_those_that_are_there_left_alone():
     odd = b"\xef\xbb\xbf---\r\nwatch: x\r\n---\r\n# Odd \xff\r\n"
     for present in (None, b"", b" \n"):  # the old text becomes it byte for byte
         addition = added_to(present, odd, OLD)
@@ -58,7 +58,7 @@ def test_sections_that_are_missing_are_added_and_those_that_are_there_are_left_a
     assert addition.data == present + b"\n## Plans\n\n- beans\n### When\n- May\n"
 
 
-def test_what_says_something_else_under_the_same_name_stands_in_a_section_of_its_own():
+def test_what_differs_under_the_same_name_stands_in_a_section_of_its_own():
     present = b"# Garden\n\n## Facts\n- one\n\n## History\n- then\n"
     old = b"# My garden\n\n> Old words.\n\n## Facts\n- two\n\nTitle\n---\n- three\n"
     addition = added_to(present, old, OLD)
@@ -87,7 +87,7 @@ def test_frontmatter_is_kept_as_a_block_and_declares_nothing_there():
     assert "watch: [\"**\"]\nx: '```'\n" in note.text(note.section(FROM).body)
 
 
-def test_a_text_that_is_there_already_adds_nothing_so_that_it_may_be_done_twice():
+def test_a_text_that_is_there_already_adds_nothing():
     old = b"# Garden\n\n> Words.\n\n## Facts\n- one\n\n## Plans\n- beans\n"
     first = added_to(b"# Mine\n\n## Facts\n- other\n", old, OLD)
 
@@ -119,7 +119,7 @@ def test_no_line_of_either_text_is_ever_lost(present: str, old: str):
     assert not present.strip() or data.startswith(present.rstrip())
 
 
-def test_the_plan_names_each_old_file_and_follows_what_the_ones_before_would_do():
+def test_the_plan_names_each_old_file_and_counts_on_those_before():
     contexts = "Chat/contexts/"
     texts = {
         f"{contexts}a-context.md": b"# A\n",

@@ -159,7 +159,7 @@ def test_a_huge_file_is_cut_with_a_note(desk: PromptRig):
     assert preview.prompt.rstrip().endswith("all beyond its first 128 KB is left out)")
 
 
-def test_what_is_over_the_budget_or_cannot_be_read_any_more_is_left_out_and_listed(desk: PromptRig):
+def test_what_is_over_the_budget_or_cannot_be_read_is_left_out_and_listed(desk: PromptRig):
     preview = desk.preview("", "Projects/garden", max_tokens=3)
     left = ["### garden (Projects/garden/AGENTS.md)"]
 
@@ -177,7 +177,7 @@ def test_what_is_over_the_budget_or_cannot_be_read_any_more_is_left_out_and_list
     assert preview.chain.total_tokens == sum(included)
 
 
-def test_what_the_caller_may_not_see_is_not_reported_and_odd_bytes_do_not_stop_it(desk: PromptRig):
+def test_what_is_not_seen_is_not_reported_and_odd_bytes_do_not_stop_it(desk: PromptRig):
     preview = desk.preview(
         *("", "Projects/garden"),
         working="Areas/home",

@@ -118,9 +118,7 @@ def test_an_old_file_that_was_moved_is_followed_and_comes_back_with_it(desk: Con
     assert (desk.chosen("s"), desk.chosen("t")) == (["b", old], [folder])
 
 
-def test_one_key_s_four_thousand_sessions_push_out_its_own_and_no_one_else_s(
-    desk: ContextSessionsRig, monkeypatch
-):
+def test_the_many_sessions_of_one_key_push_out_its_own_alone(desk: ContextSessionsRig, monkeypatch):
     monkeypatch.setattr(subject, "_MOST_SESSIONS_EACH", 5)
     monkeypatch.setattr(subject, "_MOST_SESSIONS", 8)
     for session in ("mine-1", "mine-2"):

@@ -36,7 +36,7 @@ async def test_what_a_client_writes_is_explained_and_undone(daemon_rig: DaemonRi
     assert daemon_rig.daemon.agents.budget.counts().runs_last_day == 0
 
 
-async def test_a_key_names_its_client_in_the_history_and_a_refused_call_leaves_no_run(
+async def test_a_key_names_its_client_and_a_refused_call_leaves_no_run(
     daemon_rig: DaemonRig,
 ):
     save(daemon_rig.vault / "old.md", "# Old\n")

@@ -64,7 +64,7 @@ async def calls_of(servers: McpServers) -> AsyncIterator[ServerCalls]:
     await calls.close()
 
 
-async def test_a_server_runs_once_a_person_has_approved_it_and_reaches_no_network_and_no_note(
+async def test_a_server_runs_once_approved_and_reaches_no_network_and_no_note(
     servers, vault, tmp_path
 ):
     secrets = vault / "Secret.md", tmp_path / "home/token"
@@ -191,7 +191,7 @@ async def test_what_lies_around_its_program_or_comes_later_is_not_given_to_it(
     assert "has changed since" in (problem(servers) or "")
 
 
-async def test_a_trusted_server_runs_outside_of_a_container_by_a_persons_word_alone(servers, vault):
+async def test_a_trusted_server_runs_outside_a_container_by_a_persons_word(servers, vault):
     (vault / "Secret.md").write_text("no")
     digest = servers.digest(servers.registry.get("sums")) or ""
     with pytest.raises(ActRefusedError, match="on the command line"):

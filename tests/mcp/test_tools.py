@@ -26,7 +26,7 @@ MOST_TOKENS = 2_000
 CHARS_PER_TOKEN = 3.5
 
 
-async def test_every_call_is_in_the_audit_with_its_client_and_what_was_left_out_as_private(
+async def test_every_call_is_in_the_audit_and_says_what_was_left_out_as_private(
     daemon_rig: DaemonRig,
 ):
     vault = daemon_rig.vault
@@ -97,7 +97,7 @@ FOR_PATH_KEYS = {
 
 
 @pytest.mark.usefixtures("own_tools")
-async def test_a_key_with_paths_is_offered_the_tools_of_files_and_refused_all_others(
+async def test_a_key_with_paths_is_offered_the_tools_of_files_alone(
     daemon_rig: DaemonRig,
 ):
     save(daemon_rig.vault / "Work/a.md", "# A\n")

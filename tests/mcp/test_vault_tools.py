@@ -71,7 +71,7 @@ async def test_changes_are_listed_since_a_cursor(daemon_rig: DaemonRig):
         }
 
 
-async def test_contexts_are_chained_and_a_cursor_of_another_daemon_finds_what_was_modified(
+async def test_contexts_are_chained_and_a_foreign_cursor_finds_what_was_modified(
     live: Live, vault: Path
 ):
     save(vault / "AGENTS.md", note("Vault"))

@@ -51,7 +51,7 @@ def test_a_module_that_is_not_there_or_whose_folder_is_gone_is_said_to_be(
         actions.consent("garden")
 
 
-def test_what_a_module_kept_outside_the_vault_goes_only_when_it_is_asked_for(
+def test_what_a_module_kept_outside_the_vault_goes_only_when_asked_for(
     actions: ModuleActions, tmp_path: Path, home: Path, vault: Path
 ):
     data = make_data_folder(state_folder(home, vault) / MODULE_DATA, "garden")

@@ -43,7 +43,7 @@ async def test_a_module_asks_and_follows_a_run(tmp_path, vault):
     assert found["result"]["run_id"] == found["id"]
 
 
-async def test_json_is_read_in_the_ways_in_which_models_write_it_and_else_fails_in_words():
+async def test_json_is_read_as_models_write_it_and_else_fails_in_words():
     for answer in ('{"n": 1}', ' {"n": 1}\n', '```\n{"n": 1}\n```'):
         assert await read_answer(answer, SCHEMA) == {"n": 1}
     for answer in ("", "three", '{"n": "x"}', "{}", '{"n": 1} more', "[" * 10_000):

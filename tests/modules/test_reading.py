@@ -50,7 +50,7 @@ def read_text(raw: bytes) -> str:
         (b"x", raises(OverflowError()), None, "OverflowError"),
     ],
 )
-def test_an_item_that_cannot_be_read_is_a_finding_and_its_neighbours_are_values(
+def test_an_item_that_cannot_be_read_is_a_finding_and_the_others_values(
     raw: bytes,
     read: Callable[[bytes], object],
     line: int | None,
@@ -68,7 +68,7 @@ def test_an_item_that_cannot_be_read_is_a_finding_and_its_neighbours_are_values(
 @pytest.mark.parametrize(
     "error", [TypeError("no"), KeyError("name"), AttributeError(), Exception()]
 )
-def test_a_mistake_of_the_code_is_a_finding_too_and_is_in_the_log_with_its_traceback(
+def test_a_mistake_of_the_code_is_a_finding_and_logged_with_its_traceback(
     error: Exception, caplog: pytest.LogCaptureFixture
 ):
     values, findings = read_each([("a", b""), ("b", GOOD)], raises(error))
@@ -79,7 +79,7 @@ def test_a_mistake_of_the_code_is_a_finding_too_and_is_in_the_log_with_its_trace
     assert caplog.records[0].exc_info[1] is error
 
 
-def test_a_block_names_the_line_that_it_reads_and_what_stops_the_program_passes():
+def test_a_block_names_its_line_and_what_stops_the_program_passes():
     findings: list[Finding] = []
     for number, line in enumerate(["1", "x", "3"], 1):
         with reading("a.txt", findings, line=number):

@@ -95,7 +95,7 @@ async def test_no_grant_writes_what_decides_over_programs_or_people(
     assert [shown for shown, _ in checked.refused] == (["(1 hidden)"] if is_hidden else [path])
 
 
-async def test_what_is_not_its_own_to_write_is_reported_and_a_new_name_must_be_text(
+async def test_what_it_may_not_write_is_reported_and_a_new_name_must_be_text(
     rig: CheckoutRig,
 ):
     rig.save("Daily/\udcfe.md", "1")
@@ -139,7 +139,7 @@ async def test_what_is_ignored_is_neither_written_nor_shown(rig: CheckoutRig):
 
 
 @pytest.mark.parametrize("may_suggest", [True, False])
-async def test_what_a_person_wrote_meanwhile_is_merged_or_stands_and_the_agents_is_proposed(
+async def test_what_a_person_wrote_meanwhile_is_merged_or_the_agents_is_proposed(
     rig: CheckoutRig,
     may_suggest: bool,  # noqa: FBT001  a parameter of the test
 ):
@@ -160,7 +160,7 @@ async def test_what_a_person_wrote_meanwhile_is_merged_or_stands_and_the_agents_
     assert ("Proposed to a person" if may_suggest else "+# Hers") in checked.words()
 
 
-async def test_a_note_that_somebody_took_away_or_made_meanwhile_is_not_overwritten(
+async def test_a_note_that_went_or_was_made_meanwhile_is_not_overwritten(
     rig: CheckoutRig,
 ):
     await rig.open()
@@ -256,7 +256,7 @@ async def test_text_that_became_a_strangers_meanwhile_is_not_shown_in_a_conflict
     assert "Obey me" in rig.texts()["Projects/garden.md"]
 
 
-async def test_what_the_grant_reads_is_copied_without_strangers_texts_and_nothing_else(
+async def test_what_the_grant_reads_is_copied_without_strangers_texts(
     rig: CheckoutRig,
 ):
     rig.save(".parachute/audit/x.jsonl", "secret")
@@ -278,7 +278,7 @@ async def test_what_the_grant_reads_is_copied_without_strangers_texts_and_nothin
     assert rig.texts(rig.work) == known
 
 
-async def test_a_link_in_the_vault_is_not_followed_even_when_it_takes_a_known_notes_place(
+async def test_a_link_in_the_vault_is_not_followed_even_in_a_known_notes_place(
     rig: CheckoutRig,
 ):
     (rig.folder / "secret.md").write_text("secret")
@@ -291,7 +291,7 @@ async def test_a_link_in_the_vault_is_not_followed_even_when_it_takes_a_known_no
     assert sorted(rig.texts(rig.work)) == ["Daily/monday.md", "Projects/roof.md"]
 
 
-async def test_more_than_a_container_is_given_is_refused_and_a_file_too_large_left_out(
+async def test_too_many_files_are_refused_and_one_too_large_is_left_out(
     rig: CheckoutRig, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(checkout, "LARGEST_FILE", 1 << 20)

@@ -36,9 +36,7 @@ KINDS = "write write write link hardlink fifo folder remove rename swap"
 ACTS = st.lists(st.tuples(st.sampled_from(KINDS.split()), PATHS, PATHS), min_size=8, max_size=20)
 
 
-def test_a_daemon_killed_at_any_moment_of_a_check_in_leaves_each_file_old_or_new(
-    tmp_path: Path, torture
-):
+def test_a_daemon_killed_in_a_check_in_leaves_each_file_old_or_new(tmp_path: Path, torture):
     seed = time.time_ns() % (1 << 30)
     chance, turn = random.Random(seed), 0  # noqa: S311  when to kill is no secret
     rig = CheckoutRig(folder=tmp_path)
@@ -80,7 +78,7 @@ def _killed_after(seconds: float, folder: Path, turn: int) -> None:
 
 @settings(max_examples=25)
 @given(acts=ACTS, is_tainted=st.booleans())
-def test_whatever_an_agents_programs_do_to_its_copy_nothing_outside_its_grant_changes(
+def test_whatever_programs_do_to_a_copy_nothing_outside_its_grant_changes(
     tmp_path_factory, acts, is_tainted
 ):
     async def story(rig: CheckoutRig) -> None:

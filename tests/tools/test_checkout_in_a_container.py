@@ -48,7 +48,7 @@ def rig(tmp_path: Path) -> Iterator[CheckoutRig]:
         yield made
 
 
-async def test_a_program_that_leaves_links_pipes_and_shut_folders_reaches_nothing_but_its_own(
+async def test_links_pipes_and_shut_folders_reach_nothing_but_its_own(
     sandboxes: Sandboxes, rig: CheckoutRig
 ):
     before = {path: text for path, text in rig.texts().items() if path.startswith("Library/")}
@@ -68,7 +68,7 @@ async def test_a_program_that_leaves_links_pipes_and_shut_folders_reaches_nothin
     assert not [path for path in rig.vault.rglob("*") if path.is_symlink() or path.is_fifo()]
 
 
-async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_no_one_in_particular(
+async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_no_one(
     sandboxes: Sandboxes, rig: CheckoutRig
 ):
     (rig.folder / "user/Work").mkdir(parents=True)

@@ -81,7 +81,7 @@ def all_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-async def test_links_swapped_into_the_vault_by_a_program_lead_no_copy_and_no_write_anywhere(
+async def test_links_swapped_into_the_vault_lead_no_copy_and_no_write_anywhere(
     tmp_path: Path, torture
 ):
     rounds = (ROUNDS if torture else SLICE) // 4

@@ -123,7 +123,7 @@ async def test_a_git_stash_that_took_lines_out_of_the_audit_is_found(live: Live,
         assert "git stash" not in problem
 
 
-async def test_git_leaves_the_audit_out_and_links_in_the_control_folder_are_not_followed(
+async def test_git_leaves_the_audit_out_and_control_links_are_not_followed(
     live: Live, used: Path, tmp_path: Path
 ):
     git(used, "init", "-q")

@@ -55,9 +55,7 @@ async def migrated(daemon_rig: DaemonRig) -> str:
     return done.run
 
 
-async def test_each_old_text_is_moved_to_its_folder_as_one_run_that_an_undo_takes_back(
-    live: Live, old: Path
-):
+async def test_old_texts_move_to_their_folders_as_one_run_that_can_be_undone(live: Live, old: Path):
     """Sessions that chose an old file have chosen its folder until it is back."""
     before = texts(old)
     async with live() as daemon_rig:
@@ -101,9 +99,7 @@ async def test_each_old_text_is_moved_to_its_folder_as_one_run_that_an_undo_take
     assert texts(old) == before
 
 
-async def test_those_who_watch_wake_and_what_a_person_wrote_since_is_kept_by_the_undo(
-    live: Live, old: Path
-):
+async def test_watchers_wake_and_the_undo_keeps_what_a_person_wrote_since(live: Live, old: Path):
     save(old / "Projects/watcher/AGENTS.md", note("Watcher", watch=["AGENTS.md", "Areas/*"]))
     async with live() as daemon_rig:
         run = await migrated(daemon_rig)
@@ -116,7 +112,7 @@ async def test_those_who_watch_wake_and_what_a_person_wrote_since_is_kept_by_the
     assert texts(old)["AGENTS.md"] == "# Everything\n\n> Mine, still.\n"
 
 
-async def test_what_one_file_refuses_stops_no_other_and_what_is_not_seen_is_not_touched(
+async def test_what_one_file_refuses_stops_no_other_and_the_unseen_is_untouched(
     live: Live, old: Path
 ):
     (old / "AGENTS.md").write_bytes(b"# Everything\n\n```\nopen\n")
@@ -135,9 +131,7 @@ async def test_what_one_file_refuses_stops_no_other_and_what_is_not_seen_is_not_
     assert (old / "AGENTS.md").read_bytes() == b"# Everything\n\n```\nopen\n"
 
 
-async def test_a_note_that_takes_in_a_strangers_text_is_trusted_no_more_than_that(
-    live: Live, old: Path
-):
+async def test_a_note_that_takes_in_a_strangers_text_is_trusted_no_more(live: Live, old: Path):
     save(
         old / "Chat/contexts/general-context.md",
         f"---\norigin: web\n---\n{OLD['general-context.md']}",

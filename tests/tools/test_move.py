@@ -184,7 +184,7 @@ LINKS = st.one_of(
     PATHS,
     st.data(),
 )
-def test_every_link_means_the_same_note_as_before_and_no_other_byte_changes(
+def test_every_link_means_the_same_note_and_no_other_byte_changes(
     notes: dict[str, str], target: str, data: st.DataObject
 ):
     source = data.draw(st.sampled_from(sorted(notes)))

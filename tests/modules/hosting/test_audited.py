@@ -25,7 +25,7 @@ def audit(log: MemoryAudit) -> ModuleAudit:
     return ModuleAudit(log, lambda: NOON)
 
 
-def test_a_call_is_reported_when_it_is_over_with_the_para_ids_of_its_answer(log, audit):
+def test_a_call_is_reported_at_its_end_with_the_para_ids_of_its_answer(log, audit):
     with audit.call("module", "daily", "brain", "BrainInterface.suggest", ASKED) as answer:
         answer.value = [{"para_id": "para:brain:a1b2c3d4e5f6", "name": "the canary"}]
     with (
@@ -48,7 +48,7 @@ def test_a_call_is_reported_when_it_is_over_with_the_para_ids_of_its_answer(log,
     assert "canary" not in str(log.events)
 
 
-def test_a_call_for_a_person_of_a_chat_names_them_and_an_event_has_its_numbers(log, audit):
+def test_a_call_for_a_person_names_them_and_an_event_has_its_numbers(log, audit):
     ana = Caller().for_person("Telegram 7")
     with audit.call("module", "bots", "bots", "event bots.refused", ana) as answer:
         answer.value = {"why": "the canary", "times": 3}

@@ -67,7 +67,7 @@ class RecordingHooks:
     ],
     ids=["as the usage told", "filled by one long message", "asked for by a person"],
 )
-async def test_a_nearly_full_context_is_published_once_and_before_it_is_summed_up(
+async def test_a_nearly_full_context_is_published_once_before_it_is_summed_up(
     module_rig, backend, limits
 ):
     hooks = RecordingHooks(module_rig)

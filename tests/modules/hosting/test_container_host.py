@@ -212,7 +212,7 @@ async def escape(self, vault: str, home: str, port: int, daemon: int):
 """  # noqa: E501
 
 
-async def test_its_key_opens_its_own_services_alone_and_it_gets_out_by_none_of_these(
+async def test_its_key_opens_its_own_services_alone_and_it_gets_out_by_no_way(
     hosted, rig, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")

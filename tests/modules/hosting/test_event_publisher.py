@@ -40,7 +40,7 @@ def manifest(name: str, **publishes: Mapping[str, FieldKind]) -> Manifest:
 KINDS = {"bed": FieldKind.ID, "text": FieldKind.TEXT}
 
 
-def test_a_module_s_events_are_those_of_its_manifest_for_as_long_as_it_is_there(bus, publishing):
+def test_a_modules_events_are_those_of_its_manifest_while_it_is_there(bus, publishing):
     publishing.declare(manifest("garden", garden__bed__dug=KINDS))
     data = {"bed": "b1", "text": "hi", "causes": ["c1"]}
     publishing.publish("garden", "garden.bed.dug", data, Caller())
@@ -153,9 +153,7 @@ def test_what_follows_from_an_event_is_one_deeper_and_a_circle_ends(bus, publish
 
 
 @pytest.mark.parametrize("may_ask", [True, False])
-def test_what_follows_from_an_event_goes_on_after_the_run_that_published_it(
-    bus, publishing, may_ask
-):
+def test_what_follows_from_an_event_outlasts_the_run_that_published_it(bus, publishing, may_ask):
     of_run = Caller(
         chain=WorkChain(
             within=CurrentRun(

@@ -47,7 +47,7 @@ async def test_the_journal_of_the_prd_is_tried_alone(vault):
     assert "Met Kim." in (vault / "Daily/entries/e1.md").read_text()
 
 
-def test_unittests_debug_mode_does_not_complain_of_a_start_on_a_busy_machine(vault, caplog):
+def test_debug_mode_does_not_complain_of_a_start_on_a_busy_machine(vault, caplog):
     async def use() -> None:
         async with running_module(EXAMPLES / "daily", vault=vault):
             time.sleep(0.15)  # noqa: ASYNC251  what asyncio calls slow

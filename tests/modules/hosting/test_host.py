@@ -272,7 +272,7 @@ async def test_a_failure_is_kept_as_the_traceback_until_it_goes_well(running):
     await goes_well(running, "odd")
 
 
-async def test_an_endless_loop_of_awaits_ends_at_its_limit_and_the_rest_serves_on(running):
+async def test_an_endless_loop_of_awaits_ends_at_its_limit(running):
     await refused(running.call(HandlerCall("endless", timeout_s=0.1)))
     assert "not done after 0.1 s" in running.problem
 
@@ -510,7 +510,7 @@ REACHING = ("read", "note", "links", "backlinks", "read_notes", "move", "delete"
 UNREADABLE = ("Private/secret.md", "../secret.md", "/etc/passwd", "Daily/out.md", "Daily/none.md")
 
 
-async def test_what_it_or_its_caller_may_not_read_is_reached_by_none_of_the_calls(begin, notes_rig):
+async def test_no_call_reaches_what_it_or_its_caller_may_not_read(begin, notes_rig):
     notes_rig.link("Daily/out.md", "../Private/secret.md")
     host = await begin(NOTES, reader(notes_rig))
 

@@ -63,9 +63,7 @@ def tasks_named(part: str) -> list[str]:
         "return (lambda f: f(f))(lambda f: f(f))",
     ],
 )
-async def test_whatever_a_handler_raises_is_its_own_failure_until_it_goes_well_again(
-    make, line, caplog
-):
+async def test_whatever_a_handler_raises_is_its_failure_until_it_goes_well(make, line, caplog):
     running = make(
         f"""
         @route("GET", "/")

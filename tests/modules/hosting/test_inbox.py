@@ -75,7 +75,7 @@ IN_ORDER = EventMark(event="file.modified", handler="changed", is_async=False)
 BESIDE = EventMark(event="file.modified", handler="changed", is_async=True)
 
 
-async def test_all_is_reported_in_order_and_where_too_many_wait_the_oldest_are_dropped():
+async def test_all_is_reported_in_order_and_of_too_many_the_oldest_are_dropped():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER)
     for number in range(MOST_WAITING + 5):
@@ -106,7 +106,7 @@ async def test_handlers_beside_each_other_are_not_more_than_a_few():
     assert hears.most == 8
 
 
-async def test_the_events_causes_and_its_run_are_carried_on_with_a_copy_of_its_data():
+async def test_an_events_causes_and_run_are_carried_on_with_a_copy_of_its_data():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER, BESIDE)
     reported = event("a.md", causes=["c1", "c2"], run="r1")
@@ -141,7 +141,7 @@ async def test_a_file_that_moves_in_is_reported_to_who_hears_of_new_ones():
     assert [(handler, data["path"]) for handler, data in hears.reported] == [("made", "Daily/a.md")]
 
 
-async def test_a_way_of_running_that_breaks_ends_neither_the_inbox_nor_the_daemon():
+async def test_a_host_that_breaks_ends_neither_the_inbox_nor_the_daemon():
     hears = RecordingModule()
     one = inbox(hears, BESIDE)
     one.put(event("bug.md"), Caller())

@@ -38,7 +38,7 @@ def offer(interfaces: Interfaces, name: str, *, is_trusted: bool = True) -> Prov
     return provider
 
 
-async def test_the_other_takes_over_when_the_first_goes_and_then_a_kept_method_says_so(interfaces):
+async def test_the_other_takes_over_and_without_any_a_kept_method_says_so(interfaces):
     first, second = offer(interfaces, "first"), offer(interfaces, "second")
     brain = interfaces.get(BRAIN, ANYBODY)
     who = brain.who

@@ -100,7 +100,7 @@ async def test_what_is_approved_runs_and_what_it_offers_is_known_while_it_does(r
     assert modules.routes.find("GET", "/api/daily/hello") is None
 
 
-async def test_one_that_fails_is_reported_until_it_is_removed_and_the_others_go_on(rig):
+async def test_one_that_fails_is_reported_until_removed_and_the_others_go_on(rig):
     rig.add("at-import", "raise ValueError('import')")
     rig.add("at-enable", "async def on_enable(self):\n    raise ValueError('enable')")
     for name in ("a-first", "b-second"):
@@ -172,7 +172,7 @@ async def test_an_approval_and_a_switch_are_followed_without_a_restart(rig):
         await until(lambda: modules.routes.find("GET", "/api/daily/hello"))
 
 
-async def test_an_edited_folder_is_reported_at_once_and_the_approved_version_goes_on(rig):
+async def test_an_edited_folder_is_reported_and_the_approved_version_goes_on(rig):
     rig.add("daily", HELLO)
     async with rig.open() as modules:
         rig.write(
@@ -270,7 +270,7 @@ async def test_a_schedule_that_is_due_runs(rig, monkeypatch):
         await until(lambda: rig.memory["daily"].kept)
 
 
-async def test_a_disk_that_refuses_leaves_what_runs_running_and_all_is_compared_after(rig):
+async def test_a_disk_that_refuses_leaves_what_runs_running_and_is_tried_again(rig):
     rig.add("daily", HELLO)
 
     async with rig.open() as modules:
@@ -284,7 +284,7 @@ async def test_a_disk_that_refuses_leaves_what_runs_running_and_all_is_compared_
             await until(lambda: rig.problems["modules"] is None)
 
 
-async def test_a_disk_that_refuses_at_the_start_does_not_keep_the_daemon_from_starting(rig):
+async def test_a_disk_that_refuses_at_the_start_keeps_no_daemon_from_starting(rig):
     rig.add("daily", HELLO)
     ledger = rig.home / "modules.yaml"
     trusted = ledger.read_text()

@@ -171,7 +171,7 @@ async def test_what_an_agent_cannot_have_is_said_before_anything_begins(module_r
     assert calls(documents(module_rig)[0]) == [True]
 
 
-async def test_a_cause_has_its_own_budget_so_that_modules_that_wake_each_other_halt(module_rig):
+async def test_a_cause_has_its_own_budget_so_modules_that_wake_each_other_halt(module_rig):
     given = module_rig.given(
         module_rig.approve(BOT, **PROMPTS),
         module_rig.agents(ScriptedBackend([say("ok")]), runs_per_cause=2),

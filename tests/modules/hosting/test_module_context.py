@@ -26,9 +26,7 @@ def module_rig(module_rig: ModuleRig) -> ModuleRig:
     return module_rig
 
 
-async def test_the_rights_the_state_and_the_settings_are_those_of_what_was_approved(
-    module_rig, caplog
-):
+async def test_rights_state_and_settings_are_those_of_what_was_approved(module_rig, caplog):
     approved = module_rig.approve(MANIFEST, config={"chat": "t"})
     given = module_rig.given(approved)
     await given.vault.append("Work/log.md", "Today", "- seen")
@@ -82,7 +80,7 @@ def test_code_knows_which_run_called_it_and_whose_words_led_to_it(module_rig):
         _ = given.current_call
 
 
-def test_a_module_acts_for_people_only_if_that_was_approved_and_it_began_the_work_itself(
+def test_a_module_acts_for_people_only_if_approved_and_of_itself(
     module_rig,
 ):
     plain = module_rig.given(module_rig.approve(MANIFEST))

@@ -92,9 +92,7 @@ async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(suggestions,
     assert suggestions.all() == []
 
 
-async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permissions_say(
-    module_rig, suggestions, given
-):
+async def test_no_module_writes_where_suggestions_are_ticked(module_rig, suggestions, given):
     name = await given.suggest("update", "Work/a.md", {"text": "x\n"}, "x")
     path = suggestions.record(name).file
     ticked = module_rig.text(path).replace("- [ ] approve", "- [x] approve")
@@ -107,9 +105,7 @@ async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permis
             await act
 
 
-async def test_a_module_decides_on_a_suggestion_only_as_the_person_for_whom_it_acts(
-    module_rig, suggestions
-):
+async def test_a_module_decides_on_a_suggestion_only_for_a_person(module_rig, suggestions):
     approved = module_rig.approve(f"{MANIFEST}  people: true\n")
     agents = module_rig.agents(suggestions=suggestions)
     given = module_rig.given(approved, agents)

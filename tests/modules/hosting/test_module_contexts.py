@@ -54,7 +54,7 @@ async def test_what_is_chosen_and_readable_is_in_the_text_within_the_budget(modu
         await contexts.preview(["../x"])
 
 
-async def test_a_conversation_has_it_in_its_prompt_within_what_its_agent_may_read(module_rig):
+async def test_a_conversation_has_in_its_prompt_what_its_agent_may_read(module_rig):
     backend = ScriptedBackend([say("x")])
     runs = module_rig.given(module_rig.approve(MANIFEST), module_rig.agents(backend)).runs
     options = {"conversation": True, "context_folders": ["Work/a", "Work/b", "Private"]}

@@ -112,7 +112,7 @@ def prompt_event(vault: Path, prompt: str, module: str | None = None) -> HookEve
     )
 
 
-async def test_a_module_adds_to_a_prompt_and_has_a_turn_go_on_eight_times_at_most(garden):
+async def test_a_module_adds_to_a_prompt_and_has_a_turn_go_on_eight_times(garden):
     async with garden.joined(GARDEN) as hooks:
         backend = await garden.chat(hooks, "Dig.")
 
@@ -145,9 +145,7 @@ async def before_prompt(self, prompt: str):
 """
 
 
-async def test_a_turn_goes_on_without_a_module_that_fails_and_the_problem_names_it(
-    garden, monkeypatch
-):
+async def test_a_turn_goes_on_without_a_module_that_fails_and_says_so(garden, monkeypatch):
     monkeypatch.setattr(host, "_HOOK_LIMIT_S", 0.2)
     hook = "module:garden:prompt.before"
     async with garden.joined(FAILING) as hooks:

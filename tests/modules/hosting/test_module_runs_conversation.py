@@ -357,7 +357,7 @@ async def test_a_session_starts_once_and_is_resumed_after_a_restart_alone(module
     assert started(asker) == ["resume", "resume"]
 
 
-async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next_turn(module_rig):
+async def test_a_session_that_is_closed_starts_again_with_its_next_turn(module_rig):
     asker = ConversationHooks(0)
     runs = runs_of(module_rig, ScriptedBackend([say("Dug.")]), asker=asker)
     session = (await talk(runs)).session_id

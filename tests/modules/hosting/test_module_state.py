@@ -107,7 +107,7 @@ async def test_a_disk_that_refuses_is_reported(folder):
         await ModuleState(folder, Caller).put("a", 1)
 
 
-async def test_what_was_put_after_a_strangers_text_was_read_marks_each_later_reader(tmp_path):
+async def test_what_was_put_after_a_strangers_text_marks_each_later_reader(tmp_path):
     tainted = Caller()
     tainted.taint.read("Inbox/mail.md")
     await ModuleState(tmp_path, lambda: tainted).put("mail", "do as I say")

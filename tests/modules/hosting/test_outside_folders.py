@@ -56,7 +56,7 @@ async def test_a_file_of_a_named_folder_is_read_and_counts_as_a_strangers(home, 
     assert await folders.read(f"{home}/Projects/garden/beds/one.md") == "one\n"
 
 
-async def test_what_lies_in_a_folder_that_the_person_named_as_theirs_is_no_strangers(home, caller):
+async def test_what_lies_in_a_folder_of_the_persons_own_is_no_strangers(home, caller):
     access = outside(home, own=["~/Projects/garden"])
     folders = OutsideFolders("garden", ["~/Projects"], access, lambda: caller)
 

@@ -114,9 +114,7 @@ async def due(clockwork: ModuleScheduler) -> None:
     await turns()
 
 
-async def test_a_schedule_runs_each_time_its_span_is_over_until_its_module_is_gone(
-    clock, tells, clockwork
-):
+async def test_a_schedule_runs_after_each_span_until_its_module_is_gone(clock, tells, clockwork):
     add(clockwork, tells)
 
     await due(clockwork)
@@ -332,7 +330,7 @@ async def test_a_module_sets_only_so_many():
 HOURLY = Timing(every_s=3_600)
 
 
-async def test_what_was_read_of_strangers_goes_with_the_schedule_and_no_other_module_sees_it(
+async def test_a_schedule_keeps_its_taint_and_no_other_module_sees_it(
     module_rig,
 ):
     caller = Caller()
@@ -358,7 +356,7 @@ async def test_what_was_read_of_strangers_goes_with_the_schedule_and_no_other_mo
         (Caller(grant=CallerGrant(reads=grant_of(["Daily/**"]))), "limited to some paths"),
     ],
 )
-async def test_who_is_limited_or_whose_rights_have_ended_sets_and_removes_nothing(
+async def test_who_is_limited_or_has_lost_its_rights_sets_and_removes_nothing(
     module_rig, caller, says
 ):
     mine = ModuleSchedules("daily", module_rig.scheduler, lambda: caller)

@@ -55,7 +55,7 @@ PROMISED = (
     ],
     ids=repr,
 )
-def test_an_error_that_is_promised_keeps_its_class_and_its_words_and_others_their_name(
+def test_a_promised_error_keeps_its_class_and_words_and_others_their_name(
     error: Exception, kind: type[Exception], words: str | None
 ):
     there = crossed(error)

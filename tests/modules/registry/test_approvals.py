@@ -318,7 +318,7 @@ class TestUnderDevelopment:
         assert rig.run() == ["edited and approved"]
         assert states(rig.trust) == {"stranger": "approved"}
 
-    def test_an_edit_that_asks_for_more_or_is_wrong_leaves_the_last_one_running(self, rig, source):
+    def test_an_edit_that_asks_for_more_or_is_wrong_leaves_the_last_running(self, rig, source):
         rig.trust.install(str(source), dev=True)
         rig.approve()
         (source / "words.py").write_text("SAID = 'edited and '\n")
@@ -403,7 +403,7 @@ def test_values_of_config_keep_their_kinds_through_approval_and_removal(rig):
 
 
 @pytest.mark.parametrize("left", ["what Python leaves", "its own files"])
-def test_what_was_removed_can_be_installed_again_also_where_its_folder_stayed(rig, left):
+def test_what_was_removed_can_be_installed_where_its_folder_stayed(rig, left):
     source = rig.write(rig.base / "source" / "stranger")
     if left == "its own files":
         rig.write()

@@ -282,9 +282,7 @@ names = some.sampled_from(
     ),
     body=some.just(MISSING) | json | some.dictionaries(names, json, max_size=4),
 )
-def test_whatever_is_sent_the_handler_can_be_called_or_the_caller_gets_an_error(
-    name, path, query, body
-):
+def test_whatever_is_sent_the_handler_is_called_or_the_caller_told(name, path, query, body):
     handler = getattr(Handlers(), name)
     try:
         found = HandlerArguments(handler).bind(body, RequestParts(path=path, query=query))
@@ -343,7 +341,7 @@ async def opaque() -> Opaque: ...
         *((unknown, None, None) for unknown in (response, opaque)),
     ],
 )
-def test_what_is_declared_is_described_and_what_cannot_be_known_is_left_open(
+def test_what_is_declared_is_described_and_the_unknown_left_open(
     function: Callable[..., object], kind: str | None, names: set[str] | None
 ):
     schema = schema_of_answer(function)

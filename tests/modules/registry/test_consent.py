@@ -98,7 +98,7 @@ def test_it_says_all_that_the_manifest_asks_for():
     assert all(line.isprintable() for line in consent.text.splitlines())
 
 
-def test_what_is_not_asked_for_is_said_too_and_a_list_is_not_taken_for_words_of_ours():
+def test_what_is_not_asked_for_is_said_and_no_list_looks_like_our_words():
     consent = shown(PLAIN)
 
     assert consent.text.count("  nothing") >= 6

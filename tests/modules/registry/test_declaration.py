@@ -245,9 +245,7 @@ ADD_HOOK = "manifest.yaml: permissions.hooks: add prompt.before, which before_pr
         ("provides: [GreetInterface]\n", "provides", ["GreetInterface"]),
     ],
 )
-def test_what_code_declares_beyond_its_manifest_is_named_with_where_to_add_it(
-    left_out, field, names
-):
+def test_what_code_declares_beyond_its_manifest_is_named(left_out, field, names):
     assert beyond(Greeting, LISTED + HOOKS) == []
     some = LISTED.replace(left_out, "") + HOOKS
     assert beyond(Greeting, some) == [
@@ -256,7 +254,7 @@ def test_what_code_declares_beyond_its_manifest_is_named_with_where_to_add_it(
     assert beyond(Greeting, LISTED) == [ADD_HOOK]
 
 
-def test_an_agent_that_only_code_names_never_reaches_further_than_its_module():
+def test_an_agent_that_only_code_names_never_reaches_beyond_its_module():
     class Agents(Module):
         agents = {
             "shell": {"bash": ["git"]},

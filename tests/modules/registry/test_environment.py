@@ -75,7 +75,7 @@ def test_what_is_asked_for_is_installed_and_locked_and_nothing_of_it_runs(tmp_pa
     assert lock_of(tmp_path / name) != lock
 
 
-def test_a_package_that_would_have_to_be_built_does_not_run_nor_does_the_module(rig, env):
+def test_a_package_that_has_to_be_built_does_not_run_nor_does_the_module(rig, env):
     rig.trust = ModuleApprovals(rig.home, rig.vault, env=env)
     wheels, setup = rig.base / "wheels", rig.base / "setup.py"
     wheels.mkdir()

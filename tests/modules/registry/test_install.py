@@ -188,7 +188,7 @@ def test_another_module_of_that_name_is_not_written_over(rig):
     assert [path.name for path in (rig.vault / "Modules").iterdir()] == ["stranger"]
 
 
-def test_nothing_is_written_through_a_link_that_stands_for_the_folder_of_modules(rig):
+def test_nothing_is_written_through_a_link_in_place_of_the_modules_folder(rig):
     away = rig.base / "away"
     away.mkdir()
     (rig.vault / "Modules").symlink_to(away)
@@ -198,9 +198,7 @@ def test_nothing_is_written_through_a_link_that_stands_for_the_folder_of_modules
     assert list(away.iterdir()) == []
 
 
-def test_a_clone_reads_no_settings_of_the_repository_in_which_the_person_stands(
-    rig, published, monkeypatch
-):
+def test_a_clone_reads_no_settings_of_the_folder_where_a_person_stands(rig, published, monkeypatch):
     here = rig.base / "here"
     here.mkdir()
     git(here, "init", "-q")

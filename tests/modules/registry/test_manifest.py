@@ -130,7 +130,7 @@ def test_every_field_is_read():
     )
 
 
-def test_three_fields_are_enough_and_what_is_left_empty_is_as_if_it_were_not_there():
+def test_three_fields_are_enough_and_an_empty_one_is_none():
     manifest = read_manifest(SMALL)
 
     assert (manifest.prefix, manifest.permissions) == ("/api/a", ManifestPermissions())

@@ -95,7 +95,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_what_cannot_be_understood_lets_nothing_run_and_is_not_written_over(registry, kind):
+def test_what_cannot_be_read_lets_nothing_run_and_is_not_written_over(registry, kind):
     write(registry, WRONG[kind])
 
     with pytest.raises(UntrustedError, match="no module runs"):
@@ -182,7 +182,7 @@ def test_whatever_is_changed_means_what_was_meant(tmp_path, changes):
 DIGEST = "sha256:" + "a" * 64
 
 
-def test_an_entry_as_people_and_the_daemon_write_it_and_what_is_not_said_is_safe():
+def test_an_entry_is_read_as_written_and_what_is_not_said_is_safe():
     entry = {
         "enabled": "true",
         "trust": "trusted",
