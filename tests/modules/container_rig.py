@@ -88,11 +88,15 @@ class ContainerRig:
 
 @asynccontextmanager
 async def hosted(
-    folder: Path, body: str, services: StubServices | None = None, **more: str
+    folder: Path,
+    body: str,
+    services: StubServices | None = None,
+    rig: ContainerRig | None = None,
+    **more: str,
 ) -> AsyncIterator[ContainerHost]:
-    """An untrusted module of that body, at work in a process."""
+    """An untrusted module of that body, at work in a process, or where that rig has it run."""
     approved = approve(write_module(folder / "copy", body, **more), trust="untrusted")
-    containers = ContainerRig(folder / "rig").containers
+    containers = (rig or ContainerRig(folder / "rig")).containers
     host = ContainerHost(approved, services or StubServices(), None, containers)
     await host.start()
     try:

@@ -26,7 +26,7 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.registry.arguments import RequestParts
-from parachuted.modules.services import Services
+from tests.modules import container_rig
 from tests.modules.container_rig import ContainerRig
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
@@ -52,17 +52,12 @@ def hosted(tmp_path: Path, rig: ContainerRig, containers: Callable[[], list[str]
     """`async with hosted(body, services) as host`, started; nothing of it is left."""
 
     @contextlib.asynccontextmanager
-    async def live(body: str, services: Services | None = None) -> AsyncIterator[ContainerHost]:
-        approved = approve(write_module(tmp_path / "copies/daily", body), trust="untrusted")
-        host = ContainerHost(approved, services or StubServices(), None, rig.containers)
-        await host.start()
-        try:
+    async def live(body: str, services: StubServices | None = None) -> AsyncIterator[ContainerHost]:
+        async with container_rig.hosted(tmp_path, body, services, rig) as host:
             yield host
-        finally:
-            await host.stop()
-            assert containers() == []
-            assert list(rig.run.iterdir()) == []
-            assert rig.ring._temporary == []
+        assert containers() == []
+        assert list(rig.run.iterdir()) == []
+        assert rig.ring._temporary == []
 
     return live
 
