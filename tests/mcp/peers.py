@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -13,6 +14,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, Implementation
 
+from tests.api.calls import key_of
 from tests.stories.daemon_rig import DaemonRig
 
 INITIALIZE = {
@@ -36,6 +38,17 @@ async def client(
         info = Implementation(name=name, version="1")
         async with Client(transport, mode=mode, client_info=info) as connected:
             yield connected
+
+
+@contextlib.asynccontextmanager
+async def client_with(
+    daemon_rig: DaemonRig, *scopes: str, name: str = "test", **more: Any
+) -> AsyncIterator[Client]:
+    """One with a new key of these scopes; `more` as `key_of` takes it."""
+    key = key_of(daemon_rig, *scopes, **more)
+    daemon_rig.daemon.authenticator.look()
+    async with client(daemon_rig, headers=key, name=name) as connected:
+        yield connected
 
 
 async def call(peer: Client, tool: str, **arguments: object) -> dict:

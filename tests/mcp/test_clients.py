@@ -8,8 +8,8 @@ import pytest
 
 from parachuted.keys import EVERYTHING, Identity
 from parachuted.mcp.clients import ClientTable
-from tests.api.calls import get, key_of, post
-from tests.mcp.peers import call, client, refused
+from tests.api.calls import get, post
+from tests.mcp.peers import call, client, client_with, refused
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -41,9 +41,8 @@ async def test_a_key_names_its_client_and_a_refused_call_leaves_no_run(
 ):
     save(daemon_rig.vault / "old.md", "# Old\n")
     await daemon_rig.settled()
-    key = key_of(daemon_rig, "vault:read,write", "curator:read", local=True)
-    daemon_rig.daemon.authenticator.look()
-    async with client(daemon_rig, headers=key, name="cursor") as peer:
+    scopes = ("vault:read,write", "curator:read")
+    async with client_with(daemon_rig, *scopes, name="cursor", local=True) as peer:
         await refused(peer, "write_note", path="old.md", text="x")
         wrote = await call(peer, "write_note", path="new.md", text="# New\n")
     runs = (await get(daemon_rig, "/api/runs"))["runs"]

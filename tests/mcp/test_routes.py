@@ -17,6 +17,7 @@ from tests.mcp.peers import (
     RawMcpClient,
     call,
     client,
+    client_with,
     listed,
     message,
     refused,
@@ -171,9 +172,7 @@ async def test_a_key_with_paths_sees_its_notes_alone(daemon_rig: DaemonRig):
     save(daemon_rig.vault / "Private/diary.md", "# Diary\n\nLentils.\n")
     await daemon_rig.settled()
     await daemon_rig.indexed()
-    key = key_of(daemon_rig, "vault:read,write", paths=["Desk/**"])
-    daemon_rig.daemon.authenticator.look()
-    async with client(daemon_rig, headers=key) as peer:
+    async with client_with(daemon_rig, "vault:read,write", paths=["Desk/**"]) as peer:
         assert await listed(peer) == ["Desk/plan.md"]
         found = await call(peer, "search_notes", query="lentils")
         assert [hit["path"] for hit in found["hits"]] == ["Desk/plan.md"]
@@ -189,9 +188,7 @@ async def test_a_key_with_paths_sees_its_notes_alone(daemon_rig: DaemonRig):
 
 
 async def test_a_key_that_may_only_read_is_offered_nothing_that_writes(daemon_rig: DaemonRig):
-    key = key_of(daemon_rig, "vault:read")
-    daemon_rig.daemon.authenticator.look()
-    async with client(daemon_rig, headers=key) as peer:
+    async with client_with(daemon_rig, "vault:read") as peer:
         tools = (await peer.list_tools()).tools
         assert all(tool.annotations.read_only_hint for tool in tools)
         assert "there is no tool" in await refused(peer, "write_note", path="a.md", text="x")

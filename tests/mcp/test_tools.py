@@ -13,9 +13,9 @@ from mcp_types import Tool
 from parachuted.home_files.bundled import bundled_folder
 from parachuted.hooks import HookDecision
 from parachuted.keys import BEYOND_PATHS
-from tests.api.calls import get, key_of
+from tests.api.calls import get
 from tests.api.routes.test_modules import install
-from tests.mcp.peers import RawMcpClient, call, client, refused
+from tests.mcp.peers import RawMcpClient, call, client, client_with, refused
 from tests.runs.task_rig import ScriptedHooks
 from tests.stories.daemon_rig import DaemonRig, save
 
@@ -103,8 +103,8 @@ async def test_a_key_with_paths_is_offered_the_tools_of_files_alone(
     save(daemon_rig.vault / "Work/a.md", "# A\n")
     async with client(daemon_rig) as peer:
         everything = set(await tools_of(peer))
-    key = key_of(daemon_rig, "*:read,write,admin", paths=["Work/**"], local=True)
-    async with client(daemon_rig, headers=key) as peer:
+    all_of_work = {"paths": ["Work/**"], "local": True}
+    async with client_with(daemon_rig, "*:read,write,admin", **all_of_work) as peer:
         offered = set(await tools_of(peer))
         for name in everything - offered:
             assert BEYOND_PATHS in await refused(peer, name), name
@@ -154,9 +154,7 @@ async def test_a_modules_tools_appear_while_it_runs_and_act_as_the_client(
         assert [one["content"] for one in today["result"]] == ["Planted beans."]
         assert "Additional properties" in await refused(peer, "daily-create", content="x", to="y")
 
-    key = key_of(daemon_rig, "vault:read,write", "daily:read")
-    daemon_rig.daemon.authenticator.look()
-    async with client(daemon_rig, headers=key) as peer:  # which lacks write on the module
+    async with client_with(daemon_rig, "vault:read,write", "daily:read") as peer:
         assert "daily-create" not in await tools_of(peer)
         assert "there is no tool" in await refused(peer, "daily-create", content="x")
 

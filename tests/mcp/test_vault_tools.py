@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.calls import get, key_of
-from tests.mcp.peers import call, client, refused
+from tests.api.calls import get
+from tests.mcp.peers import call, client, client_with, refused
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -37,10 +37,9 @@ async def test_a_move_takes_its_links_along_and_is_one_run(daemon_rig: DaemonRig
 async def test_changes_are_listed_since_a_cursor(daemon_rig: DaemonRig):
     vault = daemon_rig.vault
     save(vault / "a.md", "# A\n")
-    key = key_of(daemon_rig, "vault:read", paths=["Desk/**"])
-    daemon_rig.daemon.authenticator.look()
     await daemon_rig.settled()
-    async with client(daemon_rig) as peer, client(daemon_rig, headers=key) as narrow:
+    narrowed = client_with(daemon_rig, "vault:read", paths=["Desk/**"])
+    async with client(daemon_rig) as peer, narrowed as narrow:
         first = await call(peer, "changed_since")
         of_desk = await call(narrow, "changed_since")
         save(vault / "a.md", "# A again\n")

@@ -30,51 +30,36 @@ description: Knowledge layer for Parachute
 # Entry point - must export a class inheriting from Module
 module: module.py
 
-provides:
-  - BrainInterface
+provides: [BrainInterface]
 optional_requires:
   - JournalInterface
   - ConversationInterface
-dependencies:
-  - pyyaml>=6.0
-  - aiofiles>=23.0
+dependencies: [pyyaml>=6.0, aiofiles>=23.0]
 
 agents:
   indexer:
     description: "Indexes new content into the knowledge graph"
     sandbox:
       workspace_access: rw      # none | ro | rw
-      allowed_paths:
-        - Brain/
+      allowed_paths: [Brain/]
       network: none             # none | bridge
       memory: 512m
       cpus: 1.0
       pids_limit: 256
     system_prompt: prompts/indexer.md
-    capabilities:
-      - Read
-      - Write
-      - Edit
+    capabilities: [Read, Write, Edit]
 
-hooks:
-  - event: daily.entry.created
-    handler: hooks:on_entry_created
-    async: true
-
+hooks: [{event: daily.entry.created, handler: "hooks:on_entry_created", async: true}]
 mcp_tools:
   - name: brain_search
     description: Search entities by keyword
     handler: tools:brain_search
-
-routes:
-  prefix: /api/brain
-
+routes: {prefix: /api/brain}
 permissions:
   read: [Brain/, parachute/memory.md, Daily/.agents/**]
   write: ["Brain/**"]
   bash: [git]
   mcp: [daily-journal]
-
 ui:
   icon: brain
   pages: [{title: Entities, path: /entities}]
@@ -91,6 +76,14 @@ def problems(text: str | bytes, **more: object) -> list[str]:
 
 
 def test_every_field_is_read():
+    indexer = AgentConfig(
+        description="Indexes new content into the knowledge graph",
+        sandbox=SandboxConfig(workspace_access="rw", allowed_paths=("Brain/**",)),
+        system_prompt="prompts/indexer.md",
+        capabilities=("read", "write"),
+    )
+    search = {"description": "Search entities by keyword", "handler": "tools:brain_search"}
+    heard = {"event": "daily.entry.created", "handler": "hooks:on_entry_created"}
     assert read_manifest(COMPLETE) == Manifest(
         name="brain",
         version="1.0.0",
@@ -99,26 +92,9 @@ def test_every_field_is_read():
         provides=("BrainInterface",),
         optional_requires=("JournalInterface", "ConversationInterface"),
         dependencies=("pyyaml>=6.0", "aiofiles>=23.0"),
-        agents={
-            "indexer": AgentConfig(
-                description="Indexes new content into the knowledge graph",
-                sandbox=SandboxConfig(workspace_access="rw", allowed_paths=("Brain/**",)),
-                system_prompt="prompts/indexer.md",
-                capabilities=("read", "write"),
-            )
-        },
-        hooks=(
-            ManifestHook(
-                event="daily.entry.created", handler="hooks:on_entry_created", is_async=True
-            ),
-        ),
-        mcp_tools=(
-            McpTool(
-                name="brain_search",
-                description="Search entities by keyword",
-                handler="tools:brain_search",
-            ),
-        ),
+        agents={"indexer": indexer},
+        hooks=(ManifestHook(**heard, is_async=True),),
+        mcp_tools=(McpTool(name="brain_search", **search),),
         routes=RoutePrefix(prefix="/api/brain"),
         permissions=ManifestPermissions(
             read=("Brain/**", "parachute/memory.md", "Daily/.agents/**"),
@@ -141,6 +117,14 @@ def test_three_fields_are_enough_and_an_empty_one_is_none():
     assert read_manifest(windows) == manifest
 
 
+KINDS = "read, write (or Read, Glob, Grep, Write, Edit), Bash, WebFetch"
+NO_HANDLER = "is not a handler such as hooks:on_entry_created, a file and its function"
+NO_NAME = "is not a name such as my-module: small letters, digits and dashes, at most 64"
+NO_WRITE = "is a program's, a module's code, or a person's to decide; no module writes it"
+ACCESS = "agents.indexer.sandbox.workspace"
+NO_NUMBER = "Input should be a valid number, unable to parse string as a number"
+
+
 def test_all_mistakes_are_reported_at_once_each_with_its_field():
     text = """\
 name: Brain
@@ -148,51 +132,27 @@ version: 1.0
 modul: module.py
 agents:
   indexer:
-    sandbox:
-      workspace_acess: rw
-      workspace_access: all
-      cpus: x
+    sandbox: {workspace_acess: rw, workspace_access: all, cpus: x}
     capabilities: [Shell]
-hooks:
-  - event: created
-    handler: h f
-    asynch: true
-permissions:
-  read: [.claude/**, ../x]
-  write:
-    - Modules/**
+hooks: [{event: created, handler: h f, asynch: true}]
+permissions: {read: [.claude/**, ../x], write: [Modules/**]}
 provides: X
 """
 
     assert sorted(problems(text)) == [
-        (
-            "agents.indexer.capabilities: 'Shell' is not one of read, write (or Read, Glob, Grep, "
-            "Write, Edit), Bash, WebFetch"
-        ),
-        (
-            "agents.indexer.sandbox.cpus: Input should be a valid number, unable to parse string "
-            "as a number"
-        ),
-        "agents.indexer.sandbox.workspace_access: Input should be 'none', 'ro' or 'rw'",
-        f"agents.indexer.sandbox.workspace_acess: {UNKNOWN}",
+        f"agents.indexer.capabilities: 'Shell' is not one of {KINDS}",
+        f"agents.indexer.sandbox.cpus: {NO_NUMBER}",
+        f"{ACCESS}_access: Input should be 'none', 'ro' or 'rw'",
+        f"{ACCESS}_acess: {UNKNOWN}",
         f"hooks.0.asynch: {UNKNOWN}",
         "hooks.0.event: 'created' is not a name of an event such as daily.entry.created",
-        (
-            "hooks.0.handler: 'h f' is not a handler such as hooks:on_entry_created, a file and "
-            "its function"
-        ),
+        f"hooks.0.handler: 'h f' {NO_HANDLER}",
         f"modul: {UNKNOWN}",
         "module: Field required",
-        (
-            "name: 'Brain' is not a name such as my-module: small letters, digits and dashes, at "
-            "most 64"
-        ),
+        f"name: 'Brain' {NO_NAME}",
         "permissions.read.0: '.claude/**' is a program's, or a module's code; no module reads it",
         "permissions.read.1: '../x' is not a pattern of paths in a vault, such as 'Projects/**'",
-        (
-            "permissions.write.0: 'Modules/**' is a program's, a module's code, or a person's to "
-            "decide; no module writes it"
-        ),
+        f"permissions.write.0: 'Modules/**' {NO_WRITE}",
         "provides: Input should be a valid tuple",
         "version: '1.0' is not a version of three numbers such as 1.0.0",
     ]
