@@ -222,7 +222,7 @@ async def test_it_declares_enables_serves_and_disables(begin, tmp_path):
     services = StubServices(has_model=False, config={"days": 7})
     approved = approve(write_module(tmp_path / "m", LIFE), config={"days": 7})
     host = await begin(approved, services)
-    route = host.declared.routes[0]
+    route = next(one for one in host.declared.routes if one.handler == "day")
     asked = HandlerCall("day", request=RequestParts(path={"day": "monday"}, query={"limit": "7"}))
 
     assert (route.method, route.path) == ("GET", "/days/{day}")
