@@ -24,13 +24,6 @@ from tests.tools.conftest import ToolsRig
 ME = Author(by="person", causes=("c-1",))
 
 
-def save(tools_rig: ToolsRig, **notes: str) -> None:
-    for name, text in notes.items():
-        path = tools_rig.vault / name.replace("__", "/").replace("_md", ".md")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode())
-
-
 def files(tools_rig: ToolsRig) -> list[str]:
     vault = tools_rig.vault
     return [str(path.relative_to(vault)) for path in vault.rglob("*") if path.is_file()]
@@ -72,63 +65,63 @@ def tools_rig(tmp_path: Path) -> Iterator[ToolsRig]:
     tools_rig.close()
 
 
-def test_links_follow_a_note_that_moves(tools_rig: ToolsRig):
-    save(
-        tools_rig,
-        A__Old_md="# Old\r\n[[Old#x]] [o](other.md) ![[p.png]]\r\n",
-        A__other_md="\ufeff[[Old|b]] [t](Old.md 'x')\r\n`[[Old]]`",
-        p_md="",
-    )
-    save(tools_rig, B__two_md="[[A/Old]] [t](<../A/Old.md#h>)\n[r]: ../A/Old.md")
-
-    moved = move(tools_rig, "A/Old.md", "B/New name.md")
-
-    assert not (tools_rig.vault / "A/Old.md").exists()
-    assert (
-        tools_rig.text("B/New name.md")
-        == "# Old\r\n[[New name#x]] [o](../A/other.md) ![[p.png]]\r\n"
-    )
-    assert (
-        tools_rig.text("A/other.md")
-        == "\ufeff[[New name|b]] [t](../B/New%20name.md 'x')\r\n`[[Old]]`"
-    )
-    assert tools_rig.text("B/two.md") == "[[B/New name]] [t](<New name.md#h>)\n[r]: New%20name.md"
-    assert [written.path for written in moved.rewritten] == [
+OLD = "# Old\r\n[[Old#x]] [o](other.md) ![[p.png]]\r\n"
+OTHER = "\ufeff[[Old|b]] [t](Old.md 'x')\r\n`[[Old]]`"
+TWO = "[[A/Old]] [t](<../A/Old.md#h>)\n[r]: ../A/Old.md"
+MINE, HERS = "[[Old]] [t](Old.md)", "[[Old]] [[Old]] [[else]]"
+MOVES = {
+    "links follow it": (
+        {"A/Old.md": OLD, "A/other.md": OTHER, "p.md": "", "B/two.md": TWO},
         "B/New name.md",
-        "A/other.md",
-        "B/two.md",
-    ]
-    assert moved.left == 0
+        {
+            "A/other.md": "\ufeff[[New name|b]] [t](../B/New%20name.md 'x')\r\n`[[Old]]`",
+            "B/two.md": "[[B/New name]] [t](<New name.md#h>)\n[r]: New%20name.md",
+            "B/New name.md": "# Old\r\n[[New name#x]] [o](../A/other.md) ![[p.png]]\r\n",
+        },
+        0,
+    ),
+    "a link that would lead to it now still leads where it did": (
+        {"Old.md": "y", "C/Name.md": "x", "a.md": "[[Name]] [t](C/Name.md)"},
+        "Name.md",
+        {"a.md": "[[C/Name]] [t](C/Name.md)"},
+        0,
+    ),
+    "a link that the caller may not write is left": (
+        {"Old.md": "x", "Hers/a.md": HERS, "b.md": MINE},
+        "New.md",
+        {"b.md": "[[New]] [t](New.md)"},
+        2,
+    ),
+    "a link whose form cannot hold the name is left": (
+        {"Old.md": "x", "Hers/a.md": HERS, "b.md": MINE},
+        "C#.md",
+        {"b.md": "[[Old]] [t](C%23.md)"},
+        3,
+    ),
+}
 
 
-def test_a_link_that_would_lead_to_the_note_now_still_leads_where_it_did(tools_rig: ToolsRig):
-    save(tools_rig, C__Name_md="x", Old_md="y", a_md="[[Name]] [t](C/Name.md)")
+@pytest.mark.parametrize("kind", MOVES)
+def test_links_follow_a_note_that_moves(tools_rig: ToolsRig, kind: str):
+    before, target, rewritten, left = MOVES[kind]
+    for path, text in before.items():
+        tools_rig.save(path, text)
+    source = next(iter(before))
 
-    move(tools_rig, "Old.md", "Name.md")
+    moved = move(tools_rig, source, target, forbidden="Hers/")
 
-    assert tools_rig.text("a.md") == "[[C/Name]] [t](C/Name.md)"
-
-
-@pytest.mark.parametrize(
-    ("target", "mine", "theirs", "left"),
-    [
-        ("New.md", "[[New]] [t](New.md)", "[[Old]] [[Old]] [[else]]", 2),
-        ("C#.md", "[[Old]] [t](C%23.md)", "[[Old]] [[Old]] [[else]]", 3),
-    ],
-    ids=["where the caller may not write", "whose form cannot hold the name"],
-)
-def test_links_that_cannot_be_written_are_counted_and_left(
-    tools_rig: ToolsRig, target: str, mine: str, theirs: str, left: int
-):
-    save(tools_rig, Old_md="x", Hers__a_md=theirs, b_md="[[Old]] [t](Old.md)")
-
-    assert move(tools_rig, "Old.md", target, forbidden="Hers/").left == left
-    assert (tools_rig.text("b.md"), tools_rig.text("Hers/a.md")) == (mine, theirs)
+    texts = {path: tools_rig.text(path) for path in files(tools_rig)}
+    kept = {path: text for path, text in before.items() if path != source}
+    assert texts == {target: before[source], **kept, **rewritten}
+    itself_first = sorted(rewritten, key=lambda path: (path != target, path))
+    assert [written.path for written in moved.rewritten] == itself_first
+    assert moved.left == left
 
 
 def test_a_taken_target_or_another_text_is_a_conflict_and_nothing_moves(tools_rig: ToolsRig):
     before = {"Old.md": "x", "Taken.md": "y", "a.md": "[[Old]]"}
-    save(tools_rig, Old_md="x", Taken_md="y", a_md="[[Old]]")
+    for path, said in before.items():
+        tools_rig.save(path, said)
 
     with pytest.raises(ConflictError) as raised:
         move(tools_rig, "Old.md", "Taken.md")
@@ -145,13 +138,12 @@ def test_a_taken_target_or_another_text_is_a_conflict_and_nothing_moves(tools_ri
 
 
 def test_a_note_that_is_gone_by_then_is_passed_over(tools_rig: ToolsRig):
-    save(tools_rig, Old_md="x", b_md="[[Old]]")
+    tools_rig.save("Old.md", "x")
+    tools_rig.save("b.md", "[[Old]]")
     mover = Mover(tools_rig.store, lambda _path: ["gone.md", "b.md"])
 
     moved = mover.move(
-        VaultPath("Old.md"),
-        VaultPath("New.md"),
-        ME,
+        *(VaultPath("Old.md"), VaultPath("New.md"), ME),
         base=None,
         files=files(tools_rig),
         may_write=lambda _path: True,
