@@ -29,13 +29,10 @@ async def test_a_client_learns_who_serves_and_what_tools_may_do(daemon_rig: Daem
         assert all(tool.description and tool.output_schema for tool in tools)
 
 
-def test_an_address_names_any_path():
+async def test_notes_are_listed_a_page_at_a_time_read_and_replaced(daemon_rig: DaemonRig):
     for path in ("a.md", "Work/b c.md", "Ä/ö?#%.md", "a/b/c.md"):
         assert path_at(address_of(path)) == path
     assert path_at("file:///etc/passwd") == ""
-
-
-async def test_notes_are_listed_a_page_at_a_time_read_and_replaced(daemon_rig: DaemonRig):
     for number in range(250):
         save(daemon_rig.vault / f"Work/n{number:03}.md", f"# Note {number}\n")
     save(daemon_rig.vault / "Inbox/mail.md", "# Mail\n")
