@@ -162,7 +162,7 @@ async def test_a_revoked_key_reads_and_writes_no_more(
     bare = RawMcpClient(daemon_rig, session, **key)
     named = await bare.open()
     assert (await bare.post(message("ping"), **named))[0] == 200
-    daemon_rig.daemon.authenticator.ring.file.path.write_text("keys: []\n")
+    daemon_rig.daemon.authenticator.ring.file.path.write_text("api_keys: []\n")
     daemon_rig.daemon.authenticator.look()
     assert (await bare.post(message("ping"), **named))[0] == 401
 
