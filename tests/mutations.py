@@ -193,7 +193,7 @@ MUTATIONS = (
         file="parachuted/modules/registry/approvals.py",
         old="if approval_digest(copy.digest, manifest, lock) != record.hash:",
         new="if False:",
-        tests="tests/modules/registry/test_approvals.py",
+        tests="tests/modules/registry/test_tampering.py",
     ),
     Mutation(
         name="undo: by a key that may not write the vault",
