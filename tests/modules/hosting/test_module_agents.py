@@ -162,9 +162,7 @@ async def test_what_an_agent_cannot_have_is_said_before_anything_begins(module_r
     backend = ScriptedBackend([use("read_note", path="Private/secret.md"), say("ok")])
     agents = module_rig.agents(backend, declared=lambda _module: declared)
     given = module_rig.given(module_rig.approve(BOT, **PROMPTS), agents)
-    with pytest.raises(
-        NotFoundError, match="no agent 'root'; it has guest, admin, responder, "
-    ):
+    with pytest.raises(NotFoundError, match="no agent 'root'; it has guest, admin, responder, "):
         await given.run_agent("root", "x", {})
     with pytest.raises(ActRefusedError, match="longer than"):
         await given.run_agent("responder", "x" * (2 << 20), {})
