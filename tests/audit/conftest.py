@@ -10,7 +10,7 @@ from tests.audit.audit_rig import AuditRig
 
 
 @pytest.fixture
-def audit_rig(vault: Path, home: Path):
+def rig(vault: Path, home: Path):
     """The audit of a vault."""
     made = AuditRig(vault=vault, home=home)
     yield made

@@ -21,65 +21,65 @@ from tests.audit.audit_rig import AuditRig, event
 DAY = "2026-11-22"
 
 
-def test_a_day_is_a_file_for_its_owner_alone(audit_rig):
-    audit_rig.folder.append(DAY, b"one\n", durably=True)
-    audit_rig.file().chmod(0o666)  # as a sync program may
-    audit_rig.folder.append(DAY, b"two\n", durably=False)
+def test_a_day_is_a_file_for_its_owner_alone(rig):
+    rig.folder.append(DAY, b"one\n", durably=True)
+    rig.file().chmod(0o666)  # as a sync program may
+    rig.folder.append(DAY, b"two\n", durably=False)
 
-    assert audit_rig.file().read_bytes() == b"one\ntwo\n"
-    assert stat.S_IMODE(audit_rig.file().stat().st_mode) == 0o600
+    assert rig.file().read_bytes() == b"one\ntwo\n"
+    assert stat.S_IMODE(rig.file().stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
     "place", [".parachute", ".parachute/audit", f".parachute/audit/{DAY}.jsonl"]
 )
-def test_no_link_is_followed(audit_rig, tmp_path, place):
+def test_no_link_is_followed(rig, tmp_path, place):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "target").write_text("mine\n")
-    link = audit_rig.vault / place
+    link = rig.vault / place
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(outside / "target" if place.endswith("jsonl") else outside)
 
     with pytest.raises(OSError):  # noqa: PT011  each system has its own number for it
-        audit_rig.folder.append(DAY, b"one\n", durably=False)
+        rig.folder.append(DAY, b"one\n", durably=False)
 
     assert [path.name for path in outside.iterdir()] == ["target"]
     assert (outside / "target").read_text() == "mine\n"
 
 
-def test_a_file_with_a_second_name_and_a_pipe_are_not_written(audit_rig):
-    audit_rig.folder.append(DAY, b"one\n", durably=False)
-    note = audit_rig.vault / "note.md"
-    os.link(audit_rig.file(), note)
-    os.mkfifo(audit_rig.file("2026-11-23"))
+def test_a_file_with_a_second_name_and_a_pipe_are_not_written(rig):
+    rig.folder.append(DAY, b"one\n", durably=False)
+    note = rig.vault / "note.md"
+    os.link(rig.file(), note)
+    os.mkfifo(rig.file("2026-11-23"))
 
     for day in (DAY, "2026-11-23"):
         with pytest.raises(OSError, match="not a file of its own"):
-            audit_rig.folder.append(day, b"two\n", durably=False)
+            rig.folder.append(day, b"two\n", durably=False)
 
     assert note.read_bytes() == b"one\n"
 
 
-def test_what_a_kill_cut_is_ended_before_the_next_line(audit_rig):
-    audit_rig.folder.append(DAY, b"one\n", durably=False)
-    with audit_rig.file().open("ab") as file:
+def test_what_a_kill_cut_is_ended_before_the_next_line(rig):
+    rig.folder.append(DAY, b"one\n", durably=False)
+    with rig.file().open("ab") as file:
         file.write(b"tor")
-    audit_rig.folder.append(DAY, b"two\n", durably=False)
+    rig.folder.append(DAY, b"two\n", durably=False)
 
-    assert audit_rig.file().read_bytes() == b"one\ntor\ntwo\n"
+    assert rig.file().read_bytes() == b"one\ntor\ntwo\n"
 
 
-def test_other_files_in_the_folder_are_no_days(audit_rig):
-    audit_rig.folder.append(DAY, b"one\n", durably=False)
+def test_other_files_in_the_folder_are_no_days(rig):
+    rig.folder.append(DAY, b"one\n", durably=False)
     for name in ("notes.md", "2026-11-2.jsonl", f"{DAY}.jsonl.bak", f"{DAY}.sync-conflict-1.jsonl"):
-        audit_rig.file().with_name(name).write_text("")
+        rig.file().with_name(name).write_text("")
 
-    assert audit_rig.folder.days() == [DAY]
+    assert rig.folder.days() == [DAY]
 
 
-def test_a_full_disk_leaves_no_part_of_what_did_not_fit(audit_rig, monkeypatch):
-    audit_rig.folder.append(DAY, b"one\n", durably=False)
+def test_a_full_disk_leaves_no_part_of_what_did_not_fit(rig, monkeypatch):
+    rig.folder.append(DAY, b"one\n", durably=False)
     write, calls = os.write, []
 
     def fill(descriptor: int, data: bytes) -> int:
@@ -90,9 +90,9 @@ def test_a_full_disk_leaves_no_part_of_what_did_not_fit(audit_rig, monkeypatch):
 
     monkeypatch.setattr(os, "write", fill)
     with pytest.raises(OSError, match="No space left"):
-        audit_rig.folder.append(DAY, b"a longer line\n", durably=False)
+        rig.folder.append(DAY, b"a longer line\n", durably=False)
 
-    assert audit_rig.file().read_bytes() == b"one\n"
+    assert rig.file().read_bytes() == b"one\n"
 
 
 def test_the_head_says_what_it_was_given_and_never_grows(tmp_path):
@@ -121,48 +121,48 @@ def test_a_garbled_head_is_none(tmp_path, text):
     assert ChainHeadFile(tmp_path / "head").read() is None
 
 
-def test_the_folder_that_is_not_there_has_no_days(audit_rig: AuditRig):
-    assert audit_rig.folder.days() == []
-    assert audit_rig.reader.end() == START
+def test_the_folder_that_is_not_there_has_no_days(rig: AuditRig):
+    assert rig.folder.days() == []
+    assert rig.reader.end() == START
 
 
-def test_two_machines_have_a_file_each_and_earlier_ones_go_on_with_who_wrote_them(audit_rig):
-    audit_rig.fill(days=2)
-    ends = audit_rig.reader.end()
-    (audit_rig.vault / ".parachute/audit/2026-11-21.torn-1").write_text("torn")
-    audit_rig.folder = AuditFolder(VaultRoot(audit_rig.vault), "laptop-1")
-    audit_rig.write(event("GET /after"))
+def test_two_machines_have_a_file_each_and_earlier_ones_go_on_with_who_wrote_them(rig):
+    rig.fill(days=2)
+    ends = rig.reader.end()
+    (rig.vault / ".parachute/audit/2026-11-21.torn-1").write_text("torn")
+    rig.folder = AuditFolder(VaultRoot(rig.vault), "laptop-1")
+    rig.write(event("GET /after"))
 
-    names = sorted(file.name for file in (audit_rig.vault / ".parachute/audit").iterdir())
+    names = sorted(file.name for file in (rig.vault / ".parachute/audit").iterdir())
     assert names == [
         "2026-11-21.laptop-1.jsonl",
         "2026-11-21.laptop-1.torn-1",
         "2026-11-22.laptop-1.jsonl",
     ]
-    assert audit_rig.verdict().findings == []
-    assert AuditReader(audit_rig.folder).end().seq == ends.seq + 1
+    assert rig.verdict().findings == []
+    assert AuditReader(rig.folder).end().seq == ends.seq + 1
 
-    other = AuditRig(vault=audit_rig.vault, home=audit_rig.home / "other")
+    other = AuditRig(vault=rig.vault, home=rig.home / "other")
     other.home.mkdir()
-    other.folder = AuditFolder(VaultRoot(audit_rig.vault), "desktop-2")
+    other.folder = AuditFolder(VaultRoot(rig.vault), "desktop-2")
     other.write(event("GET /there"))
-    assert other.verdict().findings == audit_rig.verdict().findings == []
+    assert other.verdict().findings == rig.verdict().findings == []
     assert other.verdict().last_seq == 1
 
 
-def test_files_without_a_machines_name_that_this_machine_did_not_write_are_left_alone(audit_rig):
-    audit_rig.fill(days=1)
-    other = AuditRig(vault=audit_rig.vault, home=audit_rig.home / "other")
+def test_files_without_a_machines_name_that_this_machine_did_not_write_are_left_alone(rig):
+    rig.fill(days=1)
+    other = AuditRig(vault=rig.vault, home=rig.home / "other")
     other.home.mkdir()
-    other.folder = AuditFolder(VaultRoot(audit_rig.vault), "desktop-2")
+    other.folder = AuditFolder(VaultRoot(rig.vault), "desktop-2")
     other.write(event("GET /there"))
     other.write(event("GET /again"))
 
-    assert sorted(file.name for file in (audit_rig.vault / ".parachute/audit").iterdir()) == [
+    assert sorted(file.name for file in (rig.vault / ".parachute/audit").iterdir()) == [
         "2026-11-22.desktop-2.jsonl",
         "2026-11-22.jsonl",
     ]
-    assert (audit_rig.verdict().findings, other.verdict().findings) == ([], [])
+    assert (rig.verdict().findings, other.verdict().findings) == ([], [])
 
 
 def test_a_machines_name_is_kept_though_the_host_is_renamed(home, monkeypatch):

@@ -5,12 +5,12 @@ from parachuted.audit.reader import AuditEntry, AuditFilter
 from tests.audit.audit_rig import AuditRig, event
 
 
-def seen(audit_rig: AuditRig) -> list[AuditEntry]:
-    return list(audit_rig.reader.entries(AuditFilter()))
+def seen(rig: AuditRig) -> list[AuditEntry]:
+    return list(rig.reader.entries(AuditFilter()))
 
 
-def test_the_picture_shows_who_called_whom_how_often_and_how_slowly(audit_rig):
-    audit_rig.write(
+def test_the_picture_shows_who_called_whom_how_often_and_how_slowly(rig):
+    rig.write(
         *(
             event("GET /api/notes/{path}", target_module="vault", duration_ms=10.0)
             for _ in range(47)
@@ -47,7 +47,7 @@ def test_the_picture_shows_who_called_whom_how_often_and_how_slowly(audit_rig):
         event("audit.removed", event_type="audit"),
     )
 
-    picture = "\n".join(draw(graph_of(seen(audit_rig)), "the last day"))
+    picture = "\n".join(draw(graph_of(seen(rig)), "the last day"))
 
     assert picture.startswith("System activity, the last day: 50 events, 1 failed\n")
     assert "│ this machine │" in picture
@@ -69,20 +69,20 @@ def test_nothing_is_a_picture_too():
     ]
 
 
-def test_more_than_is_counted_is_said(audit_rig):
-    audit_rig.write(*(event() for _ in range(20)))
+def test_more_than_is_counted_is_said(rig):
+    rig.write(*(event() for _ in range(20)))
 
-    graph = graph_of(seen(audit_rig), most=5)
+    graph = graph_of(seen(rig), most=5)
 
     assert document_of(graph)["partial"]
     assert [edge["count"] for edge in document_of(graph)["edges"]] == [5]
     assert draw(graph, "x")[-1] == "(only the latest events were counted)"
 
 
-def test_the_document_holds_what_the_picture_shows(audit_rig):
-    audit_rig.write(event("a", duration_ms=1.0), event("b", duration_ms=3.0, success=False))
+def test_the_document_holds_what_the_picture_shows(rig):
+    rig.write(event("a", duration_ms=1.0), event("b", duration_ms=3.0, success=False))
 
-    assert document_of(graph_of(seen(audit_rig))) == {
+    assert document_of(graph_of(seen(rig))) == {
         "edges": [
             {
                 "source": "this machine",
@@ -98,13 +98,13 @@ def test_the_document_holds_what_the_picture_shows(audit_rig):
     }
 
 
-def test_a_stream_counts_but_lasts_as_long_as_it_is_read_so_it_is_in_no_mean(audit_rig):
-    audit_rig.write(
+def test_a_stream_counts_but_lasts_as_long_as_it_is_read_so_it_is_in_no_mean(rig):
+    rig.write(
         event("GET /api/notes", duration_ms=2.0), event("GET /api/events", duration_ms=3_600_000.0)
     )
-    (edge,) = document_of(graph_of(seen(audit_rig)))["edges"]
-    audit_rig.write(event("GET /api/events", source_id="cli", duration_ms=5.0))
-    alone = document_of(graph_of(seen(audit_rig)))["edges"][0]
+    (edge,) = document_of(graph_of(seen(rig)))["edges"]
+    rig.write(event("GET /api/events", source_id="cli", duration_ms=5.0))
+    alone = document_of(graph_of(seen(rig)))["edges"][0]
 
     assert (edge["count"], edge["mean_ms"], edge["slowest_ms"], edge["slowest"]) == (
         2,
@@ -115,7 +115,7 @@ def test_a_stream_counts_but_lasts_as_long_as_it_is_read_so_it_is_in_no_mean(aud
     assert (alone["count"], alone["mean_ms"], alone["slowest"]) == (1, 0.0, "")
 
 
-def test_a_source_is_named_as_a_person_knows_it(audit_rig):
+def test_a_source_is_named_as_a_person_knows_it(rig):
     names = {
         ("local", "this machine"): "this machine",
         ("local", "cli"): "this machine (cli)",
@@ -125,6 +125,6 @@ def test_a_source_is_named_as_a_person_knows_it(audit_rig):
         ("agent", "curator"): "agent curator",
         ("api_key", "nobody"): "nobody",
     }
-    audit_rig.write(*(event(source_type=kind, source_id=name) for kind, name in names))
+    rig.write(*(event(source_type=kind, source_id=name) for kind, name in names))
 
-    assert [source_name(entry) for entry in seen(audit_rig)][::-1] == list(names.values())
+    assert [source_name(entry) for entry in seen(rig)][::-1] == list(names.values())

@@ -22,12 +22,12 @@ DAY = timedelta(days=1)
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def endpoints(audit_rig: AuditRig, day: str = "2026-11-22") -> list[str]:
-    return [str(line["target_endpoint"]) for line in audit_rig.lines(day)]
+def endpoints(rig: AuditRig, day: str = "2026-11-22") -> list[str]:
+    return [str(line["target_endpoint"]) for line in rig.lines(day)]
 
 
-def test_all_that_many_threads_record_is_written_in_its_order(audit_rig):
-    log = audit_rig.open()
+def test_all_that_many_threads_record_is_written_in_its_order(rig):
+    log = rig.open()
 
     def work(name: int) -> None:
         for number in range(300):
@@ -36,56 +36,56 @@ def test_all_that_many_threads_record_is_written_in_its_order(audit_rig):
     threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
     for thread in threads:
         thread.start()
-    audit_rig.until(audit_rig.file().exists)  # without a flush
+    rig.until(rig.file().exists)  # without a flush
     for thread in threads:
         thread.join()
     log.close()
 
-    found = endpoints(audit_rig)
+    found = endpoints(rig)
     for name in range(8):
         assert [one for one in found if one.startswith(f"{name}/")] == [
             f"{name}/{number}" for number in range(300)
         ]
-    assert audit_rig.verdict().holds
+    assert rig.verdict().holds
     assert len(found) == 2400
 
 
-def test_a_flush_writes_what_was_recorded_before(audit_rig):
-    log = audit_rig.open(gather_s=60)
+def test_a_flush_writes_what_was_recorded_before(rig):
+    log = rig.open(gather_s=60)
     log.record(event("GET /a"))
 
     assert log.flush()
-    assert endpoints(audit_rig) == ["GET /a"]
+    assert endpoints(rig) == ["GET /a"]
     assert NullAuditRecorder.refusal is None
 
 
-def test_the_chain_goes_on_over_lives_days_and_a_lost_state_folder(audit_rig):
+def test_the_chain_goes_on_over_lives_days_and_a_lost_state_folder(rig):
     before = NOON.replace(hour=23, minute=59, second=59, microsecond=999_999)
-    audit_rig.write(event("old", before), event("new", before + timedelta(microseconds=1)))
-    (audit_rig.home / "audit.head").unlink()
+    rig.write(event("old", before), event("new", before + timedelta(microseconds=1)))
+    (rig.home / "audit.head").unlink()
     for days in (2, 3, 0, -400, 3650, 0):  # a clock that is set
-        audit_rig.write(event(f"GET /{days}", NOON + days * DAY))
+        rig.write(event(f"GET /{days}", NOON + days * DAY))
 
-    assert endpoints(audit_rig, "2026-11-22") == ["old", "GET /0", "GET /0"]
-    assert endpoints(audit_rig, "2026-11-23") == ["new"]
-    assert audit_rig.lines("2026-11-23")[0]["prev"] == audit_rig.lines("2026-11-22")[0]["hash"]
-    assert audit_rig.verdict().holds
-    assert audit_rig.verdict().lines == 8
+    assert endpoints(rig, "2026-11-22") == ["old", "GET /0", "GET /0"]
+    assert endpoints(rig, "2026-11-23") == ["new"]
+    assert rig.lines("2026-11-23")[0]["prev"] == rig.lines("2026-11-22")[0]["hash"]
+    assert rig.verdict().holds
+    assert rig.verdict().lines == 8
 
 
-def test_an_event_that_cannot_be_written_keeps_no_other_from_it(audit_rig, caplog):
-    audit_rig.write(event("a"), event("b", duration_ms="long"), event("c"))
+def test_an_event_that_cannot_be_written_keeps_no_other_from_it(rig, caplog):
+    rig.write(event("a"), event("b", duration_ms="long"), event("c"))
 
-    assert endpoints(audit_rig) == ["a", "c"]
+    assert endpoints(rig) == ["a", "c"]
     assert "could not be recorded" in caplog.text
-    assert audit_rig.verdict().holds
+    assert rig.verdict().holds
 
 
-def test_a_hostile_link_is_not_followed_and_what_is_too_much_is_counted(audit_rig, tmp_path):
+def test_a_hostile_link_is_not_followed_and_what_is_too_much_is_counted(rig, tmp_path):
     (tmp_path / "elsewhere").mkdir()
-    link = audit_rig.vault / ".parachute"
+    link = rig.vault / ".parachute"
     link.symlink_to(tmp_path / "elsewhere")
-    log = audit_rig.open(most_waiting=10)
+    log = rig.open(most_waiting=10)
     for number in range(25):
         log.record(event(f"GET /{number}"))
     assert not log.flush()
@@ -97,11 +97,9 @@ def test_a_hostile_link_is_not_followed_and_what_is_too_much_is_counted(audit_ri
     assert log.flush()
 
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert endpoints(audit_rig) == ["audit.dropped", *(f"GET /{number}" for number in range(10))]
-    assert audit_rig.lines()[0]["error"] == (
-        "15 events dropped, since more came than could be written"
-    )
-    assert audit_rig.verdict().holds
+    assert endpoints(rig) == ["audit.dropped", *(f"GET /{number}" for number in range(10))]
+    assert rig.lines()[0]["error"] == ("15 events dropped, since more came than could be written")
+    assert rig.verdict().holds
 
 
 class FullAuditFolder(AuditFolder):
@@ -116,85 +114,85 @@ class FullAuditFolder(AuditFolder):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
-def test_while_the_disk_refuses_nothing_may_be_changed(audit_rig, number):
-    audit_rig.write(event("before"))
-    audit_rig.folder = full = FullAuditFolder(audit_rig.folder._root, "")
+def test_while_the_disk_refuses_nothing_may_be_changed(rig, number):
+    rig.write(event("before"))
+    rig.folder = full = FullAuditFolder(rig.folder._root, "")
     full.number = number
-    log = audit_rig.open()
+    log = rig.open()
     for name in ("one", "two"):
         log.record(event(name))
-    audit_rig.until(lambda: log.trouble is not None)
+    rig.until(lambda: log.trouble is not None)
     assert log.refusal == (
         f"the vault is read-only, since the audit cannot be written: {os.strerror(number)}"
     )
-    assert audit_rig.verdict().holds
+    assert rig.verdict().holds
 
     full.number = None
-    audit_rig.until(lambda: log.trouble is None)  # by itself
+    rig.until(lambda: log.trouble is None)  # by itself
 
     assert log.refusal is None
-    assert endpoints(audit_rig) == ["before", "one", "two"]
-    assert audit_rig.verdict().holds
+    assert endpoints(rig) == ["before", "one", "two"]
+    assert rig.verdict().holds
 
 
-def test_a_vault_that_is_gone_for_a_while_gets_its_lines_later(audit_rig):
-    log = audit_rig.open()
+def test_a_vault_that_is_gone_for_a_while_gets_its_lines_later(rig):
+    log = rig.open()
     log.record(event("one"))
     assert log.flush()
-    away = audit_rig.vault.with_name("away")
-    audit_rig.vault.rename(away)
+    away = rig.vault.with_name("away")
+    rig.vault.rename(away)
     log.record(event("two"))
     assert not log.flush()
 
-    away.rename(audit_rig.vault)
+    away.rename(rig.vault)
     assert log.flush()
 
-    assert endpoints(audit_rig) == ["one", "two"]
+    assert endpoints(rig) == ["one", "two"]
 
 
 @pytest.mark.parametrize("cut", [1, 5, 57, -1])
-def test_a_line_that_a_kill_cut_is_ended_and_named_by_verify(audit_rig, cut):
-    audit_rig.write(event("one"))
-    head = audit_rig.head.read()
-    audit_rig.write(event("two"))
-    first, second = audit_rig.raw()
-    audit_rig.head.write(ChainHead(sure=head.sure, pending=audit_rig.head.read().pending))
-    audit_rig.file().write_bytes(first + second[:cut])
+def test_a_line_that_a_kill_cut_is_ended_and_named_by_verify(rig, cut):
+    rig.write(event("one"))
+    head = rig.head.read()
+    rig.write(event("two"))
+    first, second = rig.raw()
+    rig.head.write(ChainHead(sure=head.sure, pending=rig.head.read().pending))
+    rig.file().write_bytes(first + second[:cut])
     is_whole = cut == -1  # all but the end of the line
-    assert audit_rig.verdict().holds
+    assert rig.verdict().holds
 
-    audit_rig.write(event("three"))
+    rig.write(event("three"))
 
-    lines = audit_rig.raw()
+    lines = rig.raw()
     assert lines[1] == second[:cut] + b"\n"
-    assert audit_rig.logs[-1].broken is None
-    verdict = audit_rig.verdict()
+    assert rig.logs[-1].broken is None
+    verdict = rig.verdict()
     assert verdict.holds
     assert verdict.last_seq == (3 if is_whole else 2)
     assert verdict.notes == ([] if is_whole else ["2026-11-22.jsonl:2 was cut short, as by a kill"])
 
 
-def test_where_the_chain_will_end_is_kept_before_lines_are_written(audit_rig):
+def test_where_the_chain_will_end_is_kept_before_lines_are_written(rig):
     heads = []
 
     class WatchedFolder(AuditFolder):
         def append(self, day: str, lines: bytes, *, durably: bool) -> None:
-            heads.append(audit_rig.head.read())
+            heads.append(rig.head.read())
             super().append(day, lines, durably=durably)
 
-    audit_rig.folder = WatchedFolder(audit_rig.folder._root, "")
-    audit_rig.write(event("one"), event("two"))
+    rig.folder = WatchedFolder(rig.folder._root, "")
+    rig.write(event("one"), event("two"))
 
     assert all(head.sure.seq < head.pending.seq for head in heads)
     assert heads[-1].pending.seq == 2
-    assert audit_rig.head.read().sure.seq == 2
+    assert rig.head.read().sure.seq == 2
 
 
-def test_lines_that_went_while_nothing_ran_are_found_at_the_start(audit_rig):
-    audit_rig.write(event("one"), event("two"))
-    audit_rig.file().write_bytes(audit_rig.raw()[0])
-    log = audit_rig.open()
-    audit_rig.until(lambda: log.broken)
+def test_lines_that_went_while_nothing_ran_are_found_at_the_start(rig):
+    rig.write(event("one"), event("two"))
+    rig.file().write_bytes(rig.raw()[0])
+    log = rig.open()
+    rig.until(lambda: log.broken)
     log.close()
 
     assert log.broken == (
@@ -203,65 +201,65 @@ def test_lines_that_went_while_nothing_ran_are_found_at_the_start(audit_rig):
     )
 
 
-def test_days_older_than_are_kept_are_removed_and_the_rest_still_holds(audit_rig):
-    audit_rig.fill(days=5, lines=3)
-    audit_rig.now = NOON + 2 * DAY
-    (audit_rig.file().with_name("2026-11-18.torn-1")).write_text("of an earlier version")
-    log = audit_rig.open(keep_days=4)
-    log.record(event("now", audit_rig.now))
+def test_days_older_than_are_kept_are_removed_and_the_rest_still_holds(rig):
+    rig.fill(days=5, lines=3)
+    rig.now = NOON + 2 * DAY
+    (rig.file().with_name("2026-11-18.torn-1")).write_text("of an earlier version")
+    log = rig.open(keep_days=4)
+    log.record(event("now", rig.now))
     assert log.flush()
 
-    assert sorted(file.name for file in audit_rig.file().parent.iterdir()) == [
+    assert sorted(file.name for file in rig.file().parent.iterdir()) == [
         f"2026-11-{day}.jsonl" for day in (20, 21, 22, 24)
     ]
-    assert audit_rig.verdict().holds, audit_rig.verdict().findings
-    (note,) = audit_rig.verdict().notes
+    assert rig.verdict().holds, rig.verdict().findings
+    (note,) = rig.verdict().notes
     assert "files of 2 days, 2026-11-18 to 2026-11-19, are older than 4 days" in note
-    removed = audit_rig.lines("2026-11-24")[0]["details"]
-    assert removed == {"through": 6, "hash": audit_rig.lines("2026-11-20")[0]["prev"]}
+    removed = rig.lines("2026-11-24")[0]["details"]
+    assert removed == {"through": 6, "hash": rig.lines("2026-11-20")[0]["prev"]}
 
     for _ in range(6):  # at midnight too, again and again, until all of the above is too old
-        audit_rig.now += DAY
-        log.record(event("daily", audit_rig.now))
+        rig.now += DAY
+        log.record(event("daily", rig.now))
         assert log.flush()
-    assert audit_rig.folder.days()[0] == "2026-11-26"
-    assert audit_rig.verdict().holds
+    assert rig.folder.days()[0] == "2026-11-26"
+    assert rig.verdict().holds
 
-    audit_rig.file("2026-11-26").unlink()
-    assert any("missing before it" in found for found in audit_rig.verdict().findings)
+    rig.file("2026-11-26").unlink()
+    assert any("missing before it" in found for found in rig.verdict().findings)
 
 
 @pytest.mark.parametrize(("keep_days", "days"), [(0, 4), (90, 1)])
-def test_when_all_is_too_old_the_chain_still_holds(audit_rig, keep_days, days):
-    audit_rig.fill(days=3, lines=2)
-    audit_rig.now = NOON + 1000 * DAY
-    audit_rig.write(event("now", audit_rig.now), keep_days=keep_days)
-    audit_rig.write(event("later", audit_rig.now))
+def test_when_all_is_too_old_the_chain_still_holds(rig, keep_days, days):
+    rig.fill(days=3, lines=2)
+    rig.now = NOON + 1000 * DAY
+    rig.write(event("now", rig.now), keep_days=keep_days)
+    rig.write(event("later", rig.now))
 
-    assert len(audit_rig.folder.days()) == days
-    assert audit_rig.verdict().holds
-
-
-def test_a_day_that_only_looks_old_is_kept_with_what_was_before_it(audit_rig):
-    audit_rig.write(event("one"), event("at boot", NOON.replace(year=1970)), event("two"))
-    audit_rig.write(event("three"), keep_days=90)
-
-    assert audit_rig.folder.days() == ["1970-11-22", "2026-11-22"]
-    assert audit_rig.verdict().holds
+    assert len(rig.folder.days()) == days
+    assert rig.verdict().holds
 
 
-def test_the_newest_record_of_a_write_is_remembered(audit_rig):
-    audit_rig.write(event(write=7), event(write=5))
-    assert audit_rig.head.read().write == 7
-    assert audit_rig.open().written == 7
+def test_a_day_that_only_looks_old_is_kept_with_what_was_before_it(rig):
+    rig.write(event("one"), event("at boot", NOON.replace(year=1970)), event("two"))
+    rig.write(event("three"), keep_days=90)
+
+    assert rig.folder.days() == ["1970-11-22", "2026-11-22"]
+    assert rig.verdict().holds
+
+
+def test_the_newest_record_of_a_write_is_remembered(rig):
+    rig.write(event(write=7), event(write=5))
+    assert rig.head.read().write == 7
+    assert rig.open().written == 7
 
 
 KILLED = """
 import sys, time
 from pathlib import Path
 from tests.audit.audit_rig import AuditRig, event
-audit_rig = AuditRig(vault=Path(sys.argv[1]), home=Path(sys.argv[2]))
-log = audit_rig.open(gather_s=0)
+rig = AuditRig(vault=Path(sys.argv[1]), home=Path(sys.argv[2]))
+log = rig.open(gather_s=0)
 print("ready", flush=True)
 for number in range(10_000_000):
     log.record(event(f"GET /{number}", paths=["x" * 300] * 8))
@@ -270,26 +268,24 @@ for number in range(10_000_000):
 """
 
 
-def test_however_often_it_is_killed_while_it_writes_the_chain_holds(audit_rig, torture):
+def test_however_often_it_is_killed_while_it_writes_the_chain_holds(rig, torture):
     for number in range(200 if torture else 8):
         child = subprocess.Popen(
-            [sys.executable, "-c", KILLED, audit_rig.vault, audit_rig.home],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
+            [sys.executable, "-c", KILLED, rig.vault, rig.home], cwd=ROOT, stdout=subprocess.PIPE
         )
         assert child.stdout.readline() == b"ready\n"
-        size = audit_rig.file().stat().st_size if audit_rig.file().exists() else 0
-        audit_rig.until(
-            lambda: audit_rig.file().exists() and audit_rig.file().stat().st_size > size + 20_000  # noqa: B023  waited for at once
+        size = rig.file().stat().st_size if rig.file().exists() else 0
+        rig.until(
+            lambda: rig.file().exists() and rig.file().stat().st_size > size + 20_000  # noqa: B023  waited for at once
         )
         time.sleep(number % 5 * 0.003)  # so that it is met at another place each time
         child.send_signal(signal.SIGKILL)
         child.wait()
         child.stdout.close()
-        verdict = audit_rig.verdict()
+        verdict = rig.verdict()
         assert verdict.holds, verdict.findings
 
-    audit_rig.write(event("after all"))
-    assert b"after all" in audit_rig.raw()[-1]
-    assert audit_rig.verdict().holds
-    assert audit_rig.verdict().lines > 20
+    rig.write(event("after all"))
+    assert b"after all" in rig.raw()[-1]
+    assert rig.verdict().holds
+    assert rig.verdict().lines > 20

@@ -10,21 +10,21 @@ from parachuted.audit.reader import AuditFilter, moment_of
 from tests.audit.audit_rig import NOON, AuditRig, event
 
 
-def seqs(audit_rig: AuditRig, **wanted: object) -> list[int]:
-    return [found.seq for found in audit_rig.reader.page(AuditFilter(**wanted), limit=1000).events]
+def seqs(rig: AuditRig, **wanted: object) -> list[int]:
+    return [found.seq for found in rig.reader.page(AuditFilter(**wanted), limit=1000).events]
 
 
-def test_the_newest_come_first_over_all_days(audit_rig):
-    audit_rig.fill(days=3, lines=4)
+def test_the_newest_come_first_over_all_days(rig):
+    rig.fill(days=3, lines=4)
 
-    assert seqs(audit_rig) == list(range(12, 0, -1))
+    assert seqs(rig) == list(range(12, 0, -1))
 
 
-def test_pages_follow_one_another_without_gap_or_double(audit_rig):
-    audit_rig.fill(days=3, lines=5)
+def test_pages_follow_one_another_without_gap_or_double(rig):
+    rig.fill(days=3, lines=5)
     found, cursor = [], None
     while True:
-        page = audit_rig.reader.page(AuditFilter(), limit=4, before=cursor)
+        page = rig.reader.page(AuditFilter(), limit=4, before=cursor)
         found += [one.seq for one in page.events]
         if page.cursor is None:
             break
@@ -33,16 +33,16 @@ def test_pages_follow_one_another_without_gap_or_double(audit_rig):
     assert found == list(range(15, 0, -1))
 
 
-def test_what_is_rare_is_looked_for_in_pieces(audit_rig):
-    audit_rig.write(event("rare"), *(event() for _ in range(50)))
+def test_what_is_rare_is_looked_for_in_pieces(rig):
+    rig.write(event("rare"), *(event() for _ in range(50)))
 
-    page = audit_rig.reader.page(AuditFilter(success=False), limit=10, most=20)
+    page = rig.reader.page(AuditFilter(success=False), limit=10, most=20)
 
     assert (page.events, page.cursor) == ([], "32")
 
 
-def test_events_are_chosen_by_each_field(audit_rig):
-    audit_rig.write(
+def test_events_are_chosen_by_each_field(rig):
+    rig.write(
         event("a", NOON - timedelta(days=1)),
         event("b", source_type="agent", source_id="curator", event_type="mcp_call"),
         event("c", success=False, error="no", target_module="vault"),
@@ -51,24 +51,20 @@ def test_events_are_chosen_by_each_field(audit_rig):
         event("f", NOON + timedelta(hours=1)),
     )
 
-    assert seqs(audit_rig, since=NOON) == [6, 5, 4, 3, 2]
-    assert seqs(audit_rig, until=NOON) == [1]
-    assert seqs(audit_rig, since=NOON, until=NOON + timedelta(minutes=1)) == [5, 4, 3, 2]
-    assert seqs(audit_rig, type="mcp_call") == [2]
-    assert seqs(audit_rig, source="agent") == seqs(audit_rig, source="curator") == [2]
-    assert seqs(audit_rig, source="phone") == [5]
-    assert seqs(audit_rig, module="vault") == seqs(audit_rig, success=False) == [3]
-    assert (
-        seqs(audit_rig, path="Projects/garden")
-        == seqs(audit_rig, path="Projects/garden/AGENTS.md")
-        == [4]
-    )
-    assert seqs(audit_rig, path="Projects") == [5, 4]
+    assert seqs(rig, since=NOON) == [6, 5, 4, 3, 2]
+    assert seqs(rig, until=NOON) == [1]
+    assert seqs(rig, since=NOON, until=NOON + timedelta(minutes=1)) == [5, 4, 3, 2]
+    assert seqs(rig, type="mcp_call") == [2]
+    assert seqs(rig, source="agent") == seqs(rig, source="curator") == [2]
+    assert seqs(rig, source="phone") == [5]
+    assert seqs(rig, module="vault") == seqs(rig, success=False) == [3]
+    assert seqs(rig, path="Projects/garden") == seqs(rig, path="Projects/garden/AGENTS.md") == [4]
+    assert seqs(rig, path="Projects") == [5, 4]
 
 
-def test_days_that_overlap_after_a_clock_was_set_are_woven(audit_rig):
+def test_days_that_overlap_after_a_clock_was_set_are_woven(rig):
     tomorrow, today = NOON + timedelta(days=1), NOON
-    audit_rig.write(
+    rig.write(
         event(at=today),
         event(at=tomorrow),
         event(at=tomorrow),
@@ -77,20 +73,20 @@ def test_days_that_overlap_after_a_clock_was_set_are_woven(audit_rig):
         event(at=tomorrow),
     )
 
-    assert seqs(audit_rig) == [6, 5, 4, 3, 2, 1]
-    assert audit_rig.verdict().holds
+    assert seqs(rig) == [6, 5, 4, 3, 2, 1]
+    assert rig.verdict().holds
 
 
-def test_lines_longer_than_any_piece_that_is_read_are_whole(audit_rig):
-    audit_rig.write(*(event(paths=[f"{number} {'日' * 500}.md"] * 20) for number in range(60)))
+def test_lines_longer_than_any_piece_that_is_read_are_whole(rig):
+    rig.write(*(event(paths=[f"{number} {'日' * 500}.md"] * 20) for number in range(60)))
 
-    assert seqs(audit_rig) == list(range(60, 0, -1))
+    assert seqs(rig) == list(range(60, 0, -1))
 
 
-def test_what_is_not_a_line_is_passed_over(audit_rig):
-    audit_rig.fill(days=1, lines=4)
-    lines = audit_rig.raw()
-    audit_rig.file().write_bytes(
+def test_what_is_not_a_line_is_passed_over(rig):
+    rig.fill(days=1, lines=4)
+    lines = rig.raw()
+    rig.file().write_bytes(
         lines[0]
         + b"garbage\n\n"
         + lines[1]
@@ -101,7 +97,7 @@ def test_what_is_not_a_line_is_passed_over(audit_rig):
         + lines[3][:9]
     )
 
-    assert seqs(audit_rig) == [3, 2, 1] or seqs(audit_rig) == [2, 1]
+    assert seqs(rig) == [3, 2, 1] or seqs(rig) == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -116,26 +112,26 @@ def test_what_is_not_a_line_is_passed_over(audit_rig):
         ("details", {"a": {"b": [1] * 1000}}),
     ],
 )
-def test_foreign_json_in_a_file_is_passed_over(audit_rig, field, value):
-    audit_rig.fill(days=1, lines=1)
-    body = audit_rig.lines()[0] | {"seq": 2, field: value}
+def test_foreign_json_in_a_file_is_passed_over(rig, field, value):
+    rig.fill(days=1, lines=1)
+    body = rig.lines()[0] | {"seq": 2, field: value}
     raw = json.dumps(body, separators=(",", ":")).encode()
-    audit_rig.file().write_bytes(raw + b"\n" + audit_rig.raw()[0])
+    rig.file().write_bytes(raw + b"\n" + rig.raw()[0])
 
-    assert seqs(audit_rig) == [1]
+    assert seqs(rig) == [1]
 
 
-def test_entries_after_a_number_are_those_that_came_since(audit_rig):
-    audit_rig.fill(days=1, lines=4)
-    log = audit_rig.open()
+def test_entries_after_a_number_are_those_that_came_since(rig):
+    rig.fill(days=1, lines=4)
+    log = rig.open()
     log.record(event("new"))
     log.record(event("later", NOON + timedelta(days=1)))
     assert log.flush()
-    with audit_rig.file("2026-11-23").open("ab") as file:
+    with rig.file("2026-11-23").open("ab") as file:
         file.write(b'{"seq":7,"times')
 
     def after(seq: int) -> list[str]:
-        return [found.target_endpoint for found in audit_rig.reader.entries(AuditFilter(), seq)]
+        return [found.target_endpoint for found in rig.reader.entries(AuditFilter(), seq)]
 
     assert after(4) == ["later", "new"]
     assert after(6) == []

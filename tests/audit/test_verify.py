@@ -14,8 +14,8 @@ from tests.audit.audit_rig import NOON, AuditRig, event
 FIRST, MIDDLE, LAST = "2026-11-20", "2026-11-21", "2026-11-22"
 
 
-def changed(audit_rig: AuditRig, day: str, change: Callable[[list[bytes]], list[bytes]]) -> None:
-    audit_rig.file(day).write_bytes(b"".join(change(audit_rig.raw(day))))
+def changed(rig: AuditRig, day: str, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    rig.file(day).write_bytes(b"".join(change(rig.raw(day))))
 
 
 def forged(before: ChainPosition, count: int = 1) -> list[bytes]:
@@ -57,22 +57,22 @@ TAMPERING = [
 ]  # fmt: skip
 
 
-def test_what_was_written_holds(audit_rig):
-    assert (audit_rig.verdict().holds, audit_rig.verdict().lines) == (True, 0)
-    audit_rig.fill()
+def test_what_was_written_holds(rig):
+    assert (rig.verdict().holds, rig.verdict().lines) == (True, 0)
+    rig.fill()
 
-    verdict = audit_rig.verdict()
+    verdict = rig.verdict()
 
     assert (verdict.holds, verdict.lines, verdict.days, verdict.last_seq) == (True, 12, 3, 12)
     assert verdict.findings == verdict.notes == []
 
 
 @pytest.mark.parametrize(("day", "change", "finding"), TAMPERING)
-def test_what_was_done_to_the_lines_is_found_and_where(audit_rig, day, change, finding):
-    audit_rig.fill()
-    changed(audit_rig, day, change)
+def test_what_was_done_to_the_lines_is_found_and_where(rig, day, change, finding):
+    rig.fill()
+    changed(rig, day, change)
 
-    verdict = audit_rig.verdict()
+    verdict = rig.verdict()
 
     assert not verdict.holds
     assert any(finding in found for found in verdict.findings), verdict.findings
@@ -87,28 +87,26 @@ def test_what_was_done_to_the_lines_is_found_and_where(audit_rig, day, change, f
         ([FIRST, MIDDLE, LAST], "the end: seq 1 to 12 are missing"),
     ],
 )
-def test_a_day_that_is_gone_is_found(audit_rig, days, finding):
-    audit_rig.fill()
+def test_a_day_that_is_gone_is_found(rig, days, finding):
+    rig.fill()
     for day in days:
-        audit_rig.folder.remove(day)
+        rig.folder.remove(day)
 
-    assert any(finding in found for found in audit_rig.verdict().findings)
-
-
-def test_a_day_with_another_days_lines_is_found(audit_rig):
-    audit_rig.fill()
-    audit_rig.file(FIRST).write_bytes(audit_rig.file(MIDDLE).read_bytes())
-
-    assert len(audit_rig.verdict().findings) == 2
+    assert any(finding in found for found in rig.verdict().findings)
 
 
-def test_an_audit_written_again_is_found_by_its_known_end(audit_rig):
-    audit_rig.fill(days=1, lines=12)
-    audit_rig.file().write_bytes(b"".join(forged(START, 12)))
+def test_a_day_with_another_days_lines_is_found(rig):
+    rig.fill()
+    rig.file(FIRST).write_bytes(rig.file(MIDDLE).read_bytes())
 
-    assert audit_rig.verdict().findings == [
-        "the end: seq 12 is not the line that this machine wrote"
-    ]
+    assert len(rig.verdict().findings) == 2
+
+
+def test_an_audit_written_again_is_found_by_its_known_end(rig):
+    rig.fill(days=1, lines=12)
+    rig.file().write_bytes(b"".join(forged(START, 12)))
+
+    assert rig.verdict().findings == ["the end: seq 12 is not the line that this machine wrote"]
 
 
 @pytest.mark.parametrize(
@@ -122,48 +120,48 @@ def test_an_audit_written_again_is_found_by_its_known_end(audit_rig):
         (lambda _lines: forged(position(8), 4), "does not follow the line before it"),
     ],
 )
-def test_what_was_done_is_still_found_after_the_daemon_went_on(audit_rig, change, finding):
-    audit_rig.fill()
-    changed(audit_rig, LAST, change)
-    audit_rig.write(event("GET /later"))
+def test_what_was_done_is_still_found_after_the_daemon_went_on(rig, change, finding):
+    rig.fill()
+    changed(rig, LAST, change)
+    rig.write(event("GET /later"))
 
-    assert audit_rig.logs[-1].broken
-    assert any(finding in found for found in audit_rig.verdict().findings)
-
-
-def test_without_the_state_folder_the_end_is_said_to_be_unknown(audit_rig, tmp_path):
-    audit_rig.fill()
-    audit_rig.head = ChainHeadFile(tmp_path / "none")
-
-    assert audit_rig.verdict().holds
-    assert "does not say where the chain ends" in audit_rig.verdict().notes[0]
+    assert rig.logs[-1].broken
+    assert any(finding in found for found in rig.verdict().findings)
 
 
-def test_the_notes_of_earlier_versions_are_read(audit_rig):
+def test_without_the_state_folder_the_end_is_said_to_be_unknown(rig, tmp_path):
+    rig.fill()
+    rig.head = ChainHeadFile(tmp_path / "none")
+
+    assert rig.verdict().holds
+    assert "does not say where the chain ends" in rig.verdict().notes[0]
+
+
+def test_the_notes_of_earlier_versions_are_read(rig):
     cut = {"in_flight": True, "bytes": 57, "sha256": "0" * 64, "kept": "2026-11-22.torn-1"}
-    audit_rig.write(
+    rig.write(
         event("one"),
         event("audit.cut", event_type="audit", success=False, error="a line was cut", details=cut),
     )
 
-    assert audit_rig.verdict().holds
-    assert audit_rig.verdict().notes == ["2026-11-22.jsonl:2: a line was cut"]
+    assert rig.verdict().holds
+    assert rig.verdict().notes == ["2026-11-22.jsonl:2: a line was cut"]
 
 
-def test_many_findings_are_cut_short(audit_rig):
-    audit_rig.fill(days=1, lines=200)
-    changed(audit_rig, LAST, lambda lines: [line.replace(b"GET", b"PUT") for line in lines])
+def test_many_findings_are_cut_short(rig):
+    rig.fill(days=1, lines=200)
+    changed(rig, LAST, lambda lines: [line.replace(b"GET", b"PUT") for line in lines])
 
-    findings = audit_rig.verdict().findings
+    findings = rig.verdict().findings
 
     assert len(findings) == 101
     assert findings[-1].startswith("and ")
 
 
-def test_it_holds_while_the_daemon_goes_on_writing(audit_rig):
-    log = audit_rig.open()
+def test_it_holds_while_the_daemon_goes_on_writing(rig):
+    log = rig.open()
     for number in range(3000):
         log.record(event(f"GET /{number}", NOON))
         if number % 300 == 0:
-            verdict = audit_rig.verdict()
+            verdict = rig.verdict()
             assert verdict.holds, verdict

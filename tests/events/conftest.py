@@ -74,11 +74,7 @@ class EventsRig:
         weakref.finalize(self, self.history.close)
         self.problems = Problems(self.bus)
         self.committer = ChangeCommitter(
-            self.index,
-            self.snapshot,
-            self.history,
-            self.listeners,
-            lambda: datetime.now(UTC),
+            self.index, self.snapshot, self.history, self.listeners, lambda: datetime.now(UTC)
         )
         self.disk_scan = DiskScan(
             self.root, Scanner(self.root, self.index, load_ignore(self.root)), self.watcher
@@ -144,7 +140,7 @@ class EventsRig:
 
 
 @pytest.fixture
-def events_rig(vault: Path, home: Path):
+def rig(vault: Path, home: Path):
     made = EventsRig(vault=vault, home=home, watcher=ManualWatcher())
     yield made
     made.history.close()

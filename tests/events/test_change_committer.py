@@ -33,19 +33,19 @@ def found(came=(), went=(), same=()):
 
 
 @pytest.fixture
-def commit(events_rig):
+def commit(rig):
     """Commit what came and went, with the rig's committer or another."""
     with ThreadPoolExecutor(1) as thread:
 
-        async def run(came=(), went=(), same=(), *, remember=True, by=events_rig.committer):
+        async def run(came=(), went=(), same=(), *, remember=True, by=rig.committer):
             await by.commit(found(came, went, same), thread, remember=remember)
 
         yield run
 
 
-def wrote(events_rig, path, before, after):
+def wrote(rig, path, before, after):
     """Our writer changed a file."""
-    write = events_rig.history.intend(
+    write = rig.history.intend(
         Write(
             at=datetime.now(UTC),
             path=path,
@@ -56,186 +56,176 @@ def wrote(events_rig, path, before, after):
             temporary=".t",
         )
     )
-    events_rig.history.settle(write.id, "done")
+    rig.history.settle(write.id, "done")
 
 
-async def test_changes_are_recorded_then_known_then_published(events_rig, commit):
+async def test_changes_are_recorded_then_known_then_published(rig, commit):
     await commit([came("a.md"), came("b.md")])
 
-    assert events_rig.steps == ["record 2, 0 known", "tell a.md", "tell b.md", "tell what follows"]
-    assert sorted(events_rig.index.paths()) == ["a.md", "b.md"]
+    assert rig.steps == ["record 2, 0 known", "tell a.md", "tell b.md", "tell what follows"]
+    assert sorted(rig.index.paths()) == ["a.md", "b.md"]
 
 
-async def test_a_change_is_of_its_kind(events_rig, commit):
+async def test_a_change_is_of_its_kind(rig, commit):
     left = went("old.md", entry("left"))
     await commit(
         [came("new.md"), came("changed.md", old=entry("old")), came("moved.md", left=left)],
         [went("gone.md")],
     )
 
-    assert [(change.kind, change.path, change.source) for change in events_rig.changes] == [
+    assert [(change.kind, change.path, change.source) for change in rig.changes] == [
         ("created", "new.md", None),
         ("modified", "changed.md", None),
         ("moved", "moved.md", "old.md"),
         ("deleted", "gone.md", None),
     ]
-    assert events_rig.changes[2].old == left.old
+    assert rig.changes[2].old == left.old
 
 
-async def test_what_only_looks_newer_is_known_and_not_reported(events_rig, commit):
+async def test_what_only_looks_newer_is_known_and_not_reported(rig, commit):
     await commit([came("a.md")])
-    events_rig.steps.clear()
+    rig.steps.clear()
     touched = changed(entry(), mtime_ns=9)
     await commit(same=[PathDifference(path=VaultPath("a.md"), old=entry(), new=touched)])
 
-    assert events_rig.steps == []
-    assert events_rig.index.get("a.md") == touched
+    assert rig.steps == []
+    assert rig.index.get("a.md") == touched
 
 
-async def test_many_changes_are_taken_in_in_pieces(events_rig, commit):
+async def test_many_changes_are_taken_in_in_pieces(rig, commit):
     await commit([came(f"{number}.md") for number in range(600)])
 
-    assert [step for step in events_rig.steps if step.startswith("record")] == [
+    assert [step for step in rig.steps if step.startswith("record")] == [
         "record 256, 0 known",
         "record 256, 256 known",
         "record 88, 512 known",
     ]
-    assert len(events_rig.changes) == 600
+    assert len(rig.changes) == 600
 
 
-async def test_what_is_not_recorded_is_neither_known_nor_published(events_rig, commit):
-    events_rig.refusal = StorageFailedError("the disk is full")
+async def test_what_is_not_recorded_is_neither_known_nor_published(rig, commit):
+    rig.refusal = StorageFailedError("the disk is full")
     with pytest.raises(StorageFailedError):
         await commit([came("a.md")])
 
-    assert events_rig.changes == []
-    assert len(events_rig.index) == 0
+    assert rig.changes == []
+    assert len(rig.index) == 0
 
 
-async def test_what_was_reported_before_the_disk_refused_is_kept(events_rig, commit):
+async def test_what_was_reported_before_the_disk_refused_is_kept(rig, commit):
     def tell_until_full(changes):
-        events_rig.tell(changes)
-        events_rig.refusal = StorageFailedError("the disk is full")
+        rig.tell(changes)
+        rig.refusal = StorageFailedError("the disk is full")
 
     async def listeners():
-        return ChangeListeners(record=events_rig.record, tell=tell_until_full)
+        return ChangeListeners(record=rig.record, tell=tell_until_full)
 
     committer = ChangeCommitter(
-        events_rig.index,
-        events_rig.snapshot,
-        events_rig.history,
-        listeners,
-        lambda: datetime.now(UTC),
+        rig.index, rig.snapshot, rig.history, listeners, lambda: datetime.now(UTC)
     )
     committer.save()
     with pytest.raises(StorageFailedError):
         await commit(
             [came(f"{number:03}.md", old=entry("old")) for number in range(300)], by=committer
         )
-    loaded = events_rig.snapshot.load()
+    loaded = rig.snapshot.load()
     committer.close()
 
-    assert len(loaded) == len(events_rig.changes) == 256
-    assert events_rig.history.sightings_of("255.md")
+    assert len(loaded) == len(rig.changes) == 256
+    assert rig.history.sightings_of("255.md")
 
 
-async def test_what_our_writer_did_is_reported_as_its_own_once(events_rig, commit):
-    wrote(events_rig, "a.md", "old", "new")
+async def test_what_our_writer_did_is_reported_as_its_own_once(rig, commit):
+    wrote(rig, "a.md", "old", "new")
     await commit([came("a.md", old=entry("old"))])
     await commit([came("a.md", old=entry("third"))])
 
-    assert [change.author.by for change in events_rig.changes] == ["curator", "person"]
-    assert events_rig.changes[0].author == CURATOR
+    assert [change.author.by for change in rig.changes] == ["curator", "person"]
+    assert rig.changes[0].author == CURATOR
 
 
-async def test_what_a_person_did_in_one_look_is_one_cause(events_rig, commit):
+async def test_what_a_person_did_in_one_look_is_one_cause(rig, commit):
     await commit([came("a.md"), came("b.md")])
     await commit([came("c.md")])
-    causes = [change.author.causes for change in events_rig.changes]
+    causes = [change.author.causes for change in rig.changes]
 
     assert causes[0] == causes[1] != causes[2]
     assert all(len(cause) == 1 for cause in causes)
 
 
-async def test_our_own_move_is_over_at_both_ends(events_rig, commit):
-    wrote(events_rig, "b.md", None, "new")
-    wrote(events_rig, "a.md", "new", None)
+async def test_our_own_move_is_over_at_both_ends(rig, commit):
+    wrote(rig, "b.md", None, "new")
+    wrote(rig, "a.md", "new", None)
     await commit([came("b.md", left=went("a.md"))])
     await commit(went=[went("a.md")])
 
-    assert [change.author.by for change in events_rig.changes] == ["curator", "person"]
+    assert [change.author.by for change in rig.changes] == ["curator", "person"]
 
 
-async def test_the_copy_on_disk_follows(events_rig, commit):
-    events_rig.committer.save()
+async def test_the_copy_on_disk_follows(rig, commit):
+    rig.committer.save()
     await commit([came("a.md"), came("b.md")])
     await commit([came("c.md", left=went("a.md"))], [went("b.md")])
-    loaded = events_rig.snapshot.load()
-    events_rig.committer.close()
+    loaded = rig.snapshot.load()
+    rig.committer.close()
 
     assert list(loaded.paths()) == ["c.md"]
 
 
-async def test_at_the_first_scan_the_copy_waits_to_be_written_whole(events_rig, commit):
-    events_rig.committer.save()
+async def test_at_the_first_scan_the_copy_waits_to_be_written_whole(rig, commit):
+    rig.committer.save()
     await commit([came("a.md")], same=[came("b.md")[0]], remember=False)
 
-    assert len(events_rig.snapshot.load()) == 0
+    assert len(rig.snapshot.load()) == 0
 
 
-def test_folders_are_forgotten_when_they_are_empty_and_not_back(events_rig):
+def test_folders_are_forgotten_when_they_are_empty_and_not_back(rig):
     for folder in ("a/b", "c"):
-        events_rig.index.add_folder(folder)
-    events_rig.index.set("a/b/note.md", entry())
-    events_rig.committer.follow_folders([], ["a", "a/b", "c"], set())
-    assert events_rig.index.all_folders() == ["", "a", "a/b"]
-    events_rig.index.set("a/b/note.md", None)
-    events_rig.committer.follow_folders([], [], {"a"})
+        rig.index.add_folder(folder)
+    rig.index.set("a/b/note.md", entry())
+    rig.committer.follow_folders([], ["a", "a/b", "c"], set())
+    assert rig.index.all_folders() == ["", "a", "a/b"]
+    rig.index.set("a/b/note.md", None)
+    rig.committer.follow_folders([], [], {"a"})
 
-    assert events_rig.index.all_folders() == ["", "a"]
+    assert rig.index.all_folders() == ["", "a"]
 
 
-async def test_our_writes_count_as_noticed_only_when_the_copy_on_disk_is_of_after_them(
-    events_rig, commit
-):
+async def test_our_writes_count_as_noticed_only_when_the_copy_on_disk_is_of_after_them(rig, commit):
     """A start that dies before it writes the index down has to be followed by one that sees the
     same.
     """
-    wrote(events_rig, "a.md", "old", "new")
+    wrote(rig, "a.md", "old", "new")
     await commit([came("a.md", old=entry("old"))], remember=False)
-    assert events_rig.history.unnoticed("a.md", "new") is not None
-    events_rig.committer.save()
+    assert rig.history.unnoticed("a.md", "new") is not None
+    rig.committer.save()
 
-    assert events_rig.history.unnoticed("a.md", "new") is None
+    assert rig.history.unnoticed("a.md", "new") is None
 
 
-async def test_writes_of_ours_that_follow_one_another_are_ours(events_rig, commit):
+async def test_writes_of_ours_that_follow_one_another_are_ours(rig, commit):
     for before, after in [("old", "one"), ("one", "two"), ("two", "new")]:
-        wrote(events_rig, "a.md", before, after)
+        wrote(rig, "a.md", before, after)
     await commit([came("a.md", old=entry("old"))])
 
-    assert [change.author for change in events_rig.changes] == [CURATOR]
+    assert [change.author for change in rig.changes] == [CURATOR]
 
 
-async def test_a_save_that_was_merged_before_anybody_noticed_it_is_a_persons_cause_too(
-    events_rig, commit
-):
-    wrote(events_rig, "a.md", "a person's", "new")
+async def test_a_save_that_was_merged_before_anybody_noticed_it_is_a_persons_cause_too(rig, commit):
+    wrote(rig, "a.md", "a person's", "new")
     await commit([came("a.md", old=entry("old")), came("b.md")])
-    merged, other = events_rig.changes
+    merged, other = rig.changes
 
     assert (merged.author.by, merged.author.run) == ("curator", "r-1")
     assert merged.author.causes == ("c-1", *other.author.causes)
 
 
-async def test_what_was_overwritten_unnoticed_does_not_matter_to_what_is_written_later(
-    events_rig, commit
-):
+async def test_what_was_overwritten_unnoticed_does_not_matter_to_what_is_written_later(rig, commit):
     """Our write, a person's save over it, and our next write on that: only the last was seen from
     what the index knows.
     """
-    wrote(events_rig, "a.md", "old", "never seen")
-    wrote(events_rig, "a.md", "a person's", "new")
+    wrote(rig, "a.md", "old", "never seen")
+    wrote(rig, "a.md", "a person's", "new")
     await commit([came("a.md", old=entry("a person's"))])
 
-    assert [change.author for change in events_rig.changes] == [CURATOR]
+    assert [change.author for change in rig.changes] == [CURATOR]

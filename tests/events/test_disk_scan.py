@@ -14,196 +14,190 @@ from parachuted.vault import PathDifference, VaultPath
 ALL = ScanRequest(everything=True, first=True)
 
 
-def commit(events_rig, look):
+def commit(rig, look):
     for seen in look.scan.seen:
-        events_rig.index.set(seen.path, seen.new)
+        rig.index.set(seen.path, seen.new)
     for folder in look.scan.new_folders:
-        events_rig.index.add_folder(folder)
+        rig.index.add_folder(folder)
     return look
 
 
-def known(events_rig, **texts):
+def known(rig, **texts):
     """Save notes and take them in."""
     for name, text in texts.items():
-        (events_rig.vault / f"{name}.md").write_text(text)
-    return commit(events_rig, events_rig.disk_scan.look(ALL, None, ()))
+        (rig.vault / f"{name}.md").write_text(text)
+    return commit(rig, rig.disk_scan.look(ALL, None, ()))
 
 
-def test_a_turn_over_everything_sees_everything_and_watches_each_folder(events_rig):
-    (events_rig.vault / "deep/er").mkdir(parents=True)
-    (events_rig.vault / "deep/er/note.md").write_text("note")
-    look = events_rig.disk_scan.look(ALL, None, ())
+def test_a_turn_over_everything_sees_everything_and_watches_each_folder(rig):
+    (rig.vault / "deep/er").mkdir(parents=True)
+    (rig.vault / "deep/er/note.md").write_text("note")
+    look = rig.disk_scan.look(ALL, None, ())
 
     assert [seen.path for seen in look.scan.seen] == ["deep/er/note.md"]
-    assert events_rig.watcher.entered == ["", "deep", "deep/er"]
-    assert events_rig.disk_scan.entered == {"", "deep", "deep/er"}
-    assert look.vault == events_rig.disk_scan.identity()
+    assert rig.watcher.entered == ["", "deep", "deep/er"]
+    assert rig.disk_scan.entered == {"", "deep", "deep/er"}
+    assert look.vault == rig.disk_scan.identity()
 
 
-def test_a_turn_looks_at_no_more_than_it_names(events_rig):
-    vault = known(events_rig, a="a", b="b").vault
+def test_a_turn_looks_at_no_more_than_it_names(rig):
+    vault = known(rig, a="a", b="b").vault
     for name in "abc":
-        (events_rig.vault / f"{name}.md").write_text("changed")
-    look = events_rig.disk_scan.look(ScanRequest(closed={"a.md"}, finished={"c.md"}), vault, ())
+        (rig.vault / f"{name}.md").write_text("changed")
+    look = rig.disk_scan.look(ScanRequest(closed={"a.md"}, finished={"c.md"}), vault, ())
 
     assert sorted(seen.path for seen in look.scan.seen) == ["a.md", "c.md"]
 
 
-def test_an_unfinished_path_may_turn_out_to_be_unsettled(events_rig):
-    vault = known(events_rig, a="a").vault
-    (events_rig.vault / "a.md").write_text("changed")
-    look = events_rig.disk_scan.look(ScanRequest(unfinished={"a.md"}), vault, ())
+def test_an_unfinished_path_may_turn_out_to_be_unsettled(rig):
+    vault = known(rig, a="a").vault
+    (rig.vault / "a.md").write_text("changed")
+    look = rig.disk_scan.look(ScanRequest(unfinished={"a.md"}), vault, ())
 
     assert look.scan.seen == []
     assert look.scan.unsettled == {"a.md"}
 
 
-def test_when_a_file_is_new_those_that_are_missing_are_looked_at_too(events_rig):
-    vault = known(events_rig, a="a", b="b").vault
-    (events_rig.vault / "a.md").rename(events_rig.vault / "c.md")
-    look = events_rig.disk_scan.look(ScanRequest(finished={"c.md"}), vault, ("a.md", "b.md"))
+def test_when_a_file_is_new_those_that_are_missing_are_looked_at_too(rig):
+    vault = known(rig, a="a", b="b").vault
+    (rig.vault / "a.md").rename(rig.vault / "c.md")
+    look = rig.disk_scan.look(ScanRequest(finished={"c.md"}), vault, ("a.md", "b.md"))
 
     assert {seen.path: seen.new is None for seen in look.scan.seen} == {"a.md": True, "c.md": False}
 
 
-def test_ignored_folders_are_not_walked(events_rig):
-    vault = known(events_rig).vault
-    (events_rig.vault / ".git").mkdir()
-    (events_rig.vault / ".git/note.md").write_text("note")
+def test_ignored_folders_are_not_walked(rig):
+    vault = known(rig).vault
+    (rig.vault / ".git").mkdir()
+    (rig.vault / ".git/note.md").write_text("note")
 
-    assert events_rig.disk_scan.look(ScanRequest(folders={".git"}), vault, ()).scan.seen == []
-    assert ".git" not in events_rig.watcher.entered
+    assert rig.disk_scan.look(ScanRequest(folders={".git"}), vault, ()).scan.seen == []
+    assert ".git" not in rig.watcher.entered
 
 
-def test_what_is_ignored_by_now_is_distinguished_from_what_is_gone(events_rig):
-    vault = known(events_rig, a="a", b="b").vault
-    (events_rig.vault / ".parachuteignore").write_text("a.md\n")
-    (events_rig.vault / "b.md").unlink()
-    assert events_rig.disk_scan.reload_ignore() is None
-    look = events_rig.disk_scan.look(ScanRequest(everything=True), vault, ())
+def test_what_is_ignored_by_now_is_distinguished_from_what_is_gone(rig):
+    vault = known(rig, a="a", b="b").vault
+    (rig.vault / ".parachuteignore").write_text("a.md\n")
+    (rig.vault / "b.md").unlink()
+    assert rig.disk_scan.reload_ignore() is None
+    look = rig.disk_scan.look(ScanRequest(everything=True), vault, ())
 
     assert look.ignored == {"a.md"}
     assert {seen.path for seen in look.scan.seen if seen.new is None} == {"a.md", "b.md"}
 
 
-def test_what_is_back_by_the_end_of_a_look_and_being_written_is_not_missing(events_rig):
-    (events_rig.vault / "one").mkdir()
-    (events_rig.vault / "one/a.md").write_text("a")
-    vault = known(events_rig).vault
-    (events_rig.vault / "one/a.md").unlink()
-    events_rig.watcher.enter = lambda _folder: (events_rig.vault / "one/a.md").write_text("back")
-    look = events_rig.disk_scan.look(
-        ScanRequest(unfinished={"one/a.md"}, folders={"one"}), vault, ()
-    )
+def test_what_is_back_by_the_end_of_a_look_and_being_written_is_not_missing(rig):
+    (rig.vault / "one").mkdir()
+    (rig.vault / "one/a.md").write_text("a")
+    vault = known(rig).vault
+    (rig.vault / "one/a.md").unlink()
+    rig.watcher.enter = lambda _folder: (rig.vault / "one/a.md").write_text("back")
+    look = rig.disk_scan.look(ScanRequest(unfinished={"one/a.md"}, folders={"one"}), vault, ())
 
     assert look.scan.seen == []
     assert look.scan.unsettled == {"one/a.md"}
 
 
-def test_a_vault_that_is_not_there_is_an_error(events_rig):
-    events_rig.vault.rmdir()
+def test_a_vault_that_is_not_there_is_an_error(rig):
+    rig.vault.rmdir()
     with pytest.raises(OSError, match="not there") as caught:
-        events_rig.disk_scan.look(ALL, None, ())
+        rig.disk_scan.look(ALL, None, ())
 
     assert caught.value.errno == errno.ESTALE
-    assert events_rig.disk_scan.identity() is None
+    assert rig.disk_scan.identity() is None
 
 
-def test_another_folder_in_the_vaults_place_is_an_error_unless_all_of_it_is_looked_at(events_rig):
-    vault = known(events_rig, a="a").vault
-    events_rig.vault.rename(events_rig.vault.with_name("away"))
-    events_rig.vault.mkdir()
+def test_another_folder_in_the_vaults_place_is_an_error_unless_all_of_it_is_looked_at(rig):
+    vault = known(rig, a="a").vault
+    rig.vault.rename(rig.vault.with_name("away"))
+    rig.vault.mkdir()
     with pytest.raises(OSError, match="another folder"):
-        events_rig.disk_scan.look(ScanRequest(closed={"a.md"}), vault, ())
+        rig.disk_scan.look(ScanRequest(closed={"a.md"}), vault, ())
 
-    assert events_rig.disk_scan.look(ScanRequest(everything=True), vault, ()).vault != vault
+    assert rig.disk_scan.look(ScanRequest(everything=True), vault, ()).vault != vault
 
 
-def test_a_vault_that_moves_during_the_look_is_an_error(events_rig):
-    known(events_rig, a="a")
-    events_rig.watcher.enter = lambda _folder: events_rig.vault.rename(
-        events_rig.vault.with_name("away")
-    )
+def test_a_vault_that_moves_during_the_look_is_an_error(rig):
+    known(rig, a="a")
+    rig.watcher.enter = lambda _folder: rig.vault.rename(rig.vault.with_name("away"))
     with pytest.raises(OSError, match="moved while"):
-        events_rig.disk_scan.look(ScanRequest(everything=True), None, ())
+        rig.disk_scan.look(ScanRequest(everything=True), None, ())
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.ENOMEM])
-def test_a_system_without_watches_to_give_is_noted_until_all_folders_are_watched_again(
-    events_rig, number
-):
-    events_rig.watcher.refusal = OSError(number, "no more")
-    vault = events_rig.disk_scan.look(ALL, None, ()).vault
-    assert events_rig.disk_scan.is_unwatched
-    events_rig.watcher.refusal = None
-    events_rig.disk_scan.look(ScanRequest(everything=True), vault, ())
+def test_a_system_without_watches_to_give_is_noted_until_all_folders_are_watched_again(rig, number):
+    rig.watcher.refusal = OSError(number, "no more")
+    vault = rig.disk_scan.look(ALL, None, ()).vault
+    assert rig.disk_scan.is_unwatched
+    rig.watcher.refusal = None
+    rig.disk_scan.look(ScanRequest(everything=True), vault, ())
 
-    assert not events_rig.disk_scan.is_unwatched
+    assert not rig.disk_scan.is_unwatched
 
 
-def test_the_rules_are_none_without_a_file_of_them(events_rig):
-    assert not load_ignore(events_rig.root).file("", "note.md")
+def test_the_rules_are_none_without_a_file_of_them(rig):
+    assert not load_ignore(rig.root).file("", "note.md")
 
 
-def test_the_rules_are_read_from_the_vault(events_rig):
-    (events_rig.vault / ".parachuteignore").write_text("drafts/\n*.draft.md\n")
-    ignore = load_ignore(events_rig.root)
+def test_the_rules_are_read_from_the_vault(rig):
+    (rig.vault / ".parachuteignore").write_text("drafts/\n*.draft.md\n")
+    ignore = load_ignore(rig.root)
 
     assert ignore.folder("", "drafts")
     assert ignore.file("", "a.draft.md")
     assert not ignore.file("", "a.md")
 
 
-def test_a_link_in_place_of_the_rules_is_not_followed(events_rig):
-    (events_rig.vault.parent / "elsewhere").write_text("*\n")
-    (events_rig.vault / ".parachuteignore").symlink_to(events_rig.vault.parent / "elsewhere")
+def test_a_link_in_place_of_the_rules_is_not_followed(rig):
+    (rig.vault.parent / "elsewhere").write_text("*\n")
+    (rig.vault / ".parachuteignore").symlink_to(rig.vault.parent / "elsewhere")
 
-    rules = load_ignore(events_rig.root)
+    rules = load_ignore(rig.root)
     assert not rules.file("", "note.md")
     assert rules.problem == ".parachuteignore is not applied as it is now: it is a link"
 
 
-def test_while_the_rules_cannot_be_read_the_earlier_ones_hold(events_rig):
-    rules = events_rig.vault / ".parachuteignore"
+def test_while_the_rules_cannot_be_read_the_earlier_ones_hold(rig):
+    rules = rig.vault / ".parachuteignore"
     rules.write_text("private/\n")
-    earlier = load_ignore(events_rig.root)
+    earlier = load_ignore(rig.root)
     rules.unlink()
     rules.mkdir()
-    kept = load_ignore(events_rig.root, earlier)
+    kept = load_ignore(rig.root, earlier)
 
     assert kept.folder("", "private")
     assert kept.problem == ".parachuteignore is not applied as it is now: not a regular file"
     rules.rmdir()
-    assert not load_ignore(events_rig.root, kept).folder("", "private")
+    assert not load_ignore(rig.root, kept).folder("", "private")
 
 
-def test_rules_beyond_a_megabyte_are_a_problem(events_rig):
-    (events_rig.vault / ".parachuteignore").write_text("a.md\n" + f"#{'x' * 4000}\n" * 300)
-    rules = load_ignore(events_rig.root)
+def test_rules_beyond_a_megabyte_are_a_problem(rig):
+    (rig.vault / ".parachuteignore").write_text("a.md\n" + f"#{'x' * 4000}\n" * 300)
+    rules = load_ignore(rig.root)
 
     assert rules.file("", "a.md")
     assert rules.problem == ".parachuteignore is not applied after its first megabyte"
 
 
-def test_a_new_file_with_an_old_ones_number_is_not_the_same(events_rig):
-    known(events_rig, a="a", b="b")
+def test_a_new_file_with_an_old_ones_number_is_not_the_same(rig):
+    known(rig, a="a", b="b")
     old = {
-        name: PathDifference(path=VaultPath(name), old=events_rig.index.get(name), new=None)
+        name: PathDifference(path=VaultPath(name), old=rig.index.get(name), new=None)
         for name in ("a.md", "b.md")
     }
-    (events_rig.vault / "a.md").rename(events_rig.vault / "moved.md")
-    (events_rig.vault / "b.md").unlink()
+    (rig.vault / "a.md").rename(rig.vault / "moved.md")
+    (rig.vault / "b.md").unlink()
     changed = max(entry.mtime_ns for entry in (item.old for item in old.values()))
     while time.time_ns() < changed + 20_000_000:
         pass
-    (events_rig.vault / "other.md").write_text("other")
+    (rig.vault / "other.md").write_text("other")
 
-    assert events_rig.disk_scan.is_same(
+    assert rig.disk_scan.is_same(
         PathDifference(path=VaultPath("moved.md"), old=None, new=None), old["a.md"]
     )
-    assert not events_rig.disk_scan.is_same(
+    assert not rig.disk_scan.is_same(
         PathDifference(path=VaultPath("other.md"), old=None, new=None), old["b.md"]
     )
-    assert not events_rig.disk_scan.is_same(
+    assert not rig.disk_scan.is_same(
         PathDifference(path=VaultPath("missing/c.md"), old=None, new=None), old["b.md"]
     )

@@ -1,6 +1,6 @@
 """The stores of the vault's and the tools' tests, whose writes are reverted and explained here."""
 
 from tests.tools.conftest import tools_rig
-from tests.vault.conftest import store_rig
+from tests.vault.conftest import rig
 
-__all__ = ["store_rig", "tools_rig"]
+__all__ = ["rig", "tools_rig"]

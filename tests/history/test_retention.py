@@ -89,194 +89,168 @@ class RetentionRig:
 
 
 @pytest.fixture
-def retention_rig(tmp_path: Path):
-    retention_rig = RetentionRig(tmp_path)
-    yield retention_rig
-    retention_rig.close()
+def rig(tmp_path: Path):
+    rig = RetentionRig(tmp_path)
+    yield rig
+    rig.close()
 
 
-def test_what_is_older_than_the_limit_goes_with_the_texts_that_only_it_names(
-    retention_rig: RetentionRig,
-):
-    one, two = retention_rig.write("a.md", "one"), retention_rig.write("a.md", "two")
-    retention_rig.wait(60)
-    three = retention_rig.write("a.md", "three")
-    retention_rig.wait(60)
-    four = retention_rig.write("a.md", "four")
-    pruned = retention_rig.prune()
+def test_what_is_older_than_the_limit_goes_with_the_texts_that_only_it_names(rig: RetentionRig):
+    one, two = rig.write("a.md", "one"), rig.write("a.md", "two")
+    rig.wait(60)
+    three = rig.write("a.md", "three")
+    rig.wait(60)
+    four = rig.write("a.md", "four")
+    pruned = rig.prune()
 
     assert (pruned.writes, pruned.texts) == (2, 1)
-    assert [digest in retention_rig.objects for digest in (one, two, three, four)] == [
+    assert [digest in rig.objects for digest in (one, two, three, four)] == [
         False,
         True,
         True,
         True,
     ]
-    assert [write.after for write in retention_rig.history.writes_of("a.md")] == [three, four]
-    assert retention_rig.history.pruned("a.md") is not None
-    assert retention_rig.history.pruned("b.md") is None
+    assert [write.after for write in rig.history.writes_of("a.md")] == [three, four]
+    assert rig.history.pruned("a.md") is not None
+    assert rig.history.pruned("b.md") is None
 
 
-def test_what_may_be_the_only_copy_stays(retention_rig: RetentionRig):
-    current = retention_rig.write("a.md", "now on the disk")
-    held = retention_rig.write("b.md", "the base of an open review")
-    retention_rig.held.add(held)
-    retention_rig.write("b.md", "another")
-    (retention_rig.vault / "b.md").write_text("and a person's")
-    gone = retention_rig.write("c.md", "deleted lately")
-    at_work = retention_rig.write("d.md", "read by a run that goes on", "r-2")
-    retention_rig.write("d.md", "and replaced by it", "r-2")
-    retention_rig.history.save_run(
-        "r-2", started=retention_rig.now, watcher="w", outcome="running", causes=(), document={}
+def test_what_may_be_the_only_copy_stays(rig: RetentionRig):
+    current = rig.write("a.md", "now on the disk")
+    held = rig.write("b.md", "the base of an open review")
+    rig.held.add(held)
+    rig.write("b.md", "another")
+    (rig.vault / "b.md").write_text("and a person's")
+    gone = rig.write("c.md", "deleted lately")
+    at_work = rig.write("d.md", "read by a run that goes on", "r-2")
+    rig.write("d.md", "and replaced by it", "r-2")
+    rig.history.save_run(
+        "r-2", started=rig.now, watcher="w", outcome="running", causes=(), document={}
     )
-    retention_rig.wait(100)
-    retention_rig.store.delete(VaultPath("c.md"), AGENT)
-    retention_rig.wait(2)
-    retention_rig.prune(megabytes=0)
-    retention_rig.prune(days=3650, megabytes=1)
+    rig.wait(100)
+    rig.store.delete(VaultPath("c.md"), AGENT)
+    rig.wait(2)
+    rig.prune(megabytes=0)
+    rig.prune(days=3650, megabytes=1)
 
-    assert all(digest in retention_rig.objects for digest in (current, held, gone, at_work))
-    assert len(retention_rig.history.writes_by("r-2")) == 2
+    assert all(digest in rig.objects for digest in (current, held, gone, at_work))
+    assert len(rig.history.writes_by("r-2")) == 2
 
 
-def test_by_size_the_oldest_goes_first_until_the_rest_fits(retention_rig: RetentionRig):
+def test_by_size_the_oldest_goes_first_until_the_rest_fits(rig: RetentionRig):
     digests = []
     for number in range(6):
-        digests.append(retention_rig.write("a.md", bytes([65 + number]) * 400_000))
-        retention_rig.wait(2)
-    pruned = retention_rig.prune(megabytes=1)
+        digests.append(rig.write("a.md", bytes([65 + number]) * 400_000))
+        rig.wait(2)
+    pruned = rig.prune(megabytes=1)
 
-    assert [digest in retention_rig.objects for digest in digests] == [
-        False,
-        False,
-        False,
-        False,
-        True,
-        True,
-    ]
+    assert [digest in rig.objects for digest in digests] == [False, False, False, False, True, True]
     assert (pruned.texts, pruned.text_bytes, pruned.over_bytes) == (4, 1_600_000, 0)
-    assert len(retention_rig.history.writes_of("a.md")) == 6
+    assert len(rig.history.writes_of("a.md")) == 6
     with pytest.raises(NotFoundError, match="no longer kept"):
-        revert(retention_rig.history.writes_of("a.md")[1], retention_rig.store, AGENT)
+        revert(rig.history.writes_of("a.md")[1], rig.store, AGENT)
 
 
-def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_reported(
-    retention_rig: RetentionRig,
-):
+def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_reported(rig: RetentionRig):
     for number in range(6):
-        retention_rig.write("a.md", bytes([65 + number]) * 400_000)
-    pruned = retention_rig.prune(megabytes=1)
+        rig.write("a.md", bytes([65 + number]) * 400_000)
+    pruned = rig.prune(megabytes=1)
 
     assert (pruned.texts, pruned.over_bytes) == (0, 1_400_000)
-    assert retention_rig.retention().size().text_bytes == 2_400_000
+    assert rig.retention().size().text_bytes == 2_400_000
 
 
-def test_without_limits_all_stays_that_a_write_names(retention_rig: RetentionRig):
-    digests = [retention_rig.write("a.md", str(number)) for number in range(5)]
-    retention_rig.wait(10_000)
-    pruned = retention_rig.prune(days=0, megabytes=0)
+def test_without_limits_all_stays_that_a_write_names(rig: RetentionRig):
+    digests = [rig.write("a.md", str(number)) for number in range(5)]
+    rig.wait(10_000)
+    pruned = rig.prune(days=0, megabytes=0)
 
     assert (pruned.writes, pruned.texts) == (0, 0)
-    assert all(digest in retention_rig.objects for digest in digests)
+    assert all(digest in rig.objects for digest in digests)
 
 
-def test_what_no_one_names_goes_after_a_month_unless_it_is_wanted_again(
-    retention_rig: RetentionRig,
-):
+def test_what_no_one_names_goes_after_a_month_unless_it_is_wanted_again(rig: RetentionRig):
     upload, base, wanted = (
-        retention_rig.objects.put(text)
+        rig.objects.put(text)
         for text in (b"a killed upload", b"a base, given out lately", b"wanted again")
     )
-    retention_rig.wait(20)
-    with retention_rig.objects.opened(base):
+    rig.wait(20)
+    with rig.objects.opened(base):
         pass
-    retention_rig.wait(15)
-    retention_rig.objects.put(b"wanted again")
-    retention_rig.prune(days=0)
+    rig.wait(15)
+    rig.objects.put(b"wanted again")
+    rig.prune(days=0)
 
-    assert [digest in retention_rig.objects for digest in (upload, base, wanted)] == [
-        False,
-        True,
-        True,
-    ]
+    assert [digest in rig.objects for digest in (upload, base, wanted)] == [False, True, True]
 
 
-def test_a_text_that_is_kept_again_in_the_midst_of_a_pass_is_not_dropped(
-    retention_rig: RetentionRig,
-):
-    digest = retention_rig.write("a.md", "one")
-    retention_rig.write("a.md", "two")
-    retention_rig.wait(100)
-    real = retention_rig.objects.kept
+def test_a_text_that_is_kept_again_in_the_midst_of_a_pass_is_not_dropped(rig: RetentionRig):
+    digest = rig.write("a.md", "one")
+    rig.write("a.md", "two")
+    rig.wait(100)
+    real = rig.objects.kept
 
     def kept():
         for one in list(real()):
-            retention_rig.objects.put(b"one")
+            rig.objects.put(b"one")
             yield one
 
-    retention_rig.objects.kept = kept  # type: ignore[method-assign]
-    retention_rig.prune()
+    rig.objects.kept = kept  # type: ignore[method-assign]
+    rig.prune()
 
-    assert digest in retention_rig.objects
-
-
-def test_the_number_of_a_write_is_never_given_twice(retention_rig: RetentionRig):
-    retention_rig.write("a.md", "one")
-    retention_rig.write("a.md", "two")
-    last = retention_rig.history.last_write()
-    retention_rig.wait(100)
-    retention_rig.prune()
-
-    assert retention_rig.history.last_write() == last
-    retention_rig.write("a.md", "three")
-    assert retention_rig.history.last_write() == last + 1
+    assert digest in rig.objects
 
 
-def test_runs_that_ended_go_with_their_writes_and_those_that_go_on_stay(
-    retention_rig: RetentionRig,
-):
+def test_the_number_of_a_write_is_never_given_twice(rig: RetentionRig):
+    rig.write("a.md", "one")
+    rig.write("a.md", "two")
+    last = rig.history.last_write()
+    rig.wait(100)
+    rig.prune()
+
+    assert rig.history.last_write() == last
+    rig.write("a.md", "three")
+    assert rig.history.last_write() == last + 1
+
+
+def test_runs_that_ended_go_with_their_writes_and_those_that_go_on_stay(rig: RetentionRig):
     for run, outcome in (("r-1", "changed"), ("r-2", "waiting"), ("r-3", "changed")):
-        retention_rig.history.save_run(
-            run,
-            started=retention_rig.now,
-            watcher="w",
-            outcome=outcome,
-            causes=("c",),
-            document={"id": run},
+        rig.history.save_run(
+            run, started=rig.now, watcher="w", outcome=outcome, causes=("c",), document={"id": run}
         )
-    retention_rig.wait(100)
-    retention_rig.write("a.md", "lately", "r-3")
-    pruned = retention_rig.prune()
+    rig.wait(100)
+    rig.write("a.md", "lately", "r-3")
+    pruned = rig.prune()
 
     assert pruned.runs == 1
-    assert [run["id"] for run in retention_rig.history.runs_of_causes(["c"])] == ["r-2", "r-3"]
+    assert [run["id"] for run in rig.history.runs_of_causes(["c"])] == ["r-2", "r-3"]
 
 
-def test_what_people_were_seen_to_do_goes_too(retention_rig: RetentionRig):
-    retention_rig.history.saw(retention_rig.now, [("a.md", "modified", None, "d" * 64)])
-    retention_rig.wait(100)
-    retention_rig.history.saw(retention_rig.now, [("a.md", "modified", None, "e" * 64)])
-    retention_rig.prune()
+def test_what_people_were_seen_to_do_goes_too(rig: RetentionRig):
+    rig.history.saw(rig.now, [("a.md", "modified", None, "d" * 64)])
+    rig.wait(100)
+    rig.history.saw(rig.now, [("a.md", "modified", None, "e" * 64)])
+    rig.prune()
 
-    assert [seen.digest for seen in retention_rig.history.sightings_of("a.md")] == ["e" * 64]
+    assert [seen.digest for seen in rig.history.sightings_of("a.md")] == ["e" * 64]
 
 
-def test_a_pass_that_is_to_stop_leaves_the_rest(retention_rig: RetentionRig):
-    retention_rig.write("a.md", "one")
-    retention_rig.write("a.md", "two")
-    retention_rig.wait(100)
-    retention = retention_rig.retention()
+def test_a_pass_that_is_to_stop_leaves_the_rest(rig: RetentionRig):
+    rig.write("a.md", "one")
+    rig.write("a.md", "two")
+    rig.wait(100)
+    retention = rig.retention()
     retention.stop()
 
     assert retention.prune([]).writes == 0
 
 
-def test_the_size_is_reported(retention_rig: RetentionRig):
-    assert retention_rig.retention().size().since is None
-    retention_rig.write("a.md", "four")
-    size = retention_rig.retention().size()
+def test_the_size_is_reported(rig: RetentionRig):
+    assert rig.retention().size().since is None
+    rig.write("a.md", "four")
+    size = rig.retention().size()
 
-    assert (size.texts, size.text_bytes, size.writes, size.since) == (1, 4, 1, retention_rig.now)
+    assert (size.texts, size.text_bytes, size.writes, size.since) == (1, 4, 1, rig.now)
     assert size.record_bytes > 0
 
 
@@ -297,17 +271,17 @@ def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(
     tmp_path: Path, torture: Callable[..., bool]
 ):
     """Killed at moments of its first pass, again and again, each time with the same certainties."""
-    retention_rig = RetentionRig(tmp_path)
-    keep = [retention_rig.write(f"{number}.md", f"first {number}") for number in range(5)]
+    rig = RetentionRig(tmp_path)
+    keep = [rig.write(f"{number}.md", f"first {number}") for number in range(5)]
     for turn in range(120):
         for number in range(5):
-            retention_rig.write(f"{number}.md", f"{turn} of {number} {'x' * 3000}")
-    retention_rig.held.update(keep)
-    retention_rig.wait(25)
-    retention_rig.write("0.md", "lately")
-    retention_rig.wait(6)
-    texts = {file.name: file.read_bytes() for file in retention_rig.vault.iterdir()}
-    retention_rig.close()
+            rig.write(f"{number}.md", f"{turn} of {number} {'x' * 3000}")
+    rig.held.update(keep)
+    rig.wait(25)
+    rig.write("0.md", "lately")
+    rig.wait(6)
+    texts = {file.name: file.read_bytes() for file in rig.vault.iterdir()}
+    rig.close()
     dice = random.Random(5)  # noqa: S311  moments
     for _ in range(40 if torture else 4):
         program = subprocess.Popen(
@@ -327,40 +301,40 @@ def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(
         assert {file.name: file.read_bytes() for file in again.vault.iterdir()} == texts
         assert all(again.objects.get(digest) for digest in [*keep, *again.present()])
         again.close()
-    retention_rig = RetentionRig(tmp_path)
-    retention_rig.held.update(keep)
-    retention_rig.prune(days=30, megabytes=1)
+    rig = RetentionRig(tmp_path)
+    rig.held.update(keep)
+    rig.prune(days=30, megabytes=1)
 
-    assert len(retention_rig.history.writes_of("1.md")) <= 1
-    assert len(list(retention_rig.objects.kept())) <= len(keep) + len(texts) + 2
-    retention_rig.close()
+    assert len(rig.history.writes_of("1.md")) <= 1
+    assert len(list(rig.objects.kept())) <= len(keep) + len(texts) + 2
+    rig.close()
 
 
 def test_a_clock_that_went_wrong_for_a_while_ages_nothing_that_was_done_in_that_time(
-    retention_rig: RetentionRig,
+    rig: RetentionRig,
 ):
     """Written under 1970, and under a date years ahead: both are as old as what was written before
     and after them.
     """
-    right = retention_rig.now
+    right = rig.now
     kept = []
     for name, wrong in (("a.md", 0), ("b.md", -20_000), ("c.md", 4_000), ("d.md", 0)):
-        retention_rig.now = right + timedelta(days=wrong)
-        retention_rig.write(name, name, run=f"r-{name}")
-        retention_rig.history.save_run(
+        rig.now = right + timedelta(days=wrong)
+        rig.write(name, name, run=f"r-{name}")
+        rig.history.save_run(
             f"r-{name}",
-            started=retention_rig.now,
+            started=rig.now,
             watcher="x",
             outcome="changed",
             causes=(),
             document={"id": name},
         )
         kept.append(name)
-    retention_rig.now = right
-    pruned = retention_rig.prune(days=10)
+    rig.now = right
+    pruned = rig.prune(days=10)
     assert (pruned.writes, pruned.runs) == (0, 0)
 
-    retention_rig.wait(30)
-    retention_rig.now = right
-    retention_rig.write("e.md", "e")
-    assert retention_rig.prune(days=10).writes == 4
+    rig.wait(30)
+    rig.now = right
+    rig.write("e.md", "e")
+    assert rig.prune(days=10).writes == 4

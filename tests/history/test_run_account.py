@@ -54,7 +54,7 @@ class RunAccountRig:
 
 
 @pytest.fixture
-def account_rig(tmp_path: Path) -> Iterator[RunAccountRig]:
+def rig(tmp_path: Path) -> Iterator[RunAccountRig]:
     causes = Causes(open_state(tmp_path / "state.journal"))
     causes.open(Cause(id="c1", kind="change", path="a.md", files=2, at=NOON))
     objects, history = ObjectStore(tmp_path / "objects"), WriteJournal(tmp_path / "history.db")
@@ -84,55 +84,55 @@ def wrote(before: str | None, after: str | None, path: str = "w.md") -> WriteRes
     return WriteResult(path=VaultPath(path), before=before, after=after)
 
 
-def test_a_run_is_running_waits_and_has_ended(account_rig: RunAccountRig):
+def test_a_run_is_running_waits_and_has_ended(rig: RunAccountRig):
     def told() -> tuple[object, ...]:
-        document = account_rig.document
-        unended = [run["id"] for run in account_rig.history.unended()]
+        document = rig.document
+        unended = [run["id"] for run in rig.history.unended()]
         return document["outcome"], document["ended"], has_ended(document), unended
 
-    account_rig.accounts.open(account())
+    rig.accounts.open(account())
     assert told() == ("running", None, False, ["r1"])
-    account_rig.accounts.wait(account(), "no login")
+    rig.accounts.wait(account(), "no login")
     assert told() == ("waiting", None, False, ["r1"])
-    assert account_rig.document["reason"] == "no login"
+    assert rig.document["reason"] == "no login"
     done = RunOutcome(result="changed", reason="done")
-    account_rig.accounts.close(account(), done, NOON + timedelta(seconds=5))
+    rig.accounts.close(account(), done, NOON + timedelta(seconds=5))
     assert told() == ("changed", "2026-01-05T12:00:05+00:00", True, [])
-    assert account_rig.document["reason"] == "done"
-    assert account_rig.history.count_runs() == 1
+    assert rig.document["reason"] == "done"
+    assert rig.history.count_runs() == 1
     assert not has_ended(None)
 
 
-def test_the_causes_are_reported_as_far_as_they_are_known(account_rig: RunAccountRig):
-    account_rig.accounts.open(account())
+def test_the_causes_are_reported_as_far_as_they_are_known(rig: RunAccountRig):
+    rig.accounts.open(account())
 
-    assert account_rig.document["causes"] == [
+    assert rig.document["causes"] == [
         {"id": "c1", "kind": "change", "path": "a.md", "files": 2, "at": NOON.isoformat()},
         {"id": "lost"},
     ]
-    assert causes_of(account_rig.document) == ["c1", "lost"]
-    assert account_rig.history.count_runs(cause="lost") == 1
-    assert account_rig.document["parents"] == ["r0"]
+    assert causes_of(rig.document) == ["c1", "lost"]
+    assert rig.history.count_runs(cause="lost") == 1
+    assert rig.document["parents"] == ["r0"]
 
 
-def test_what_was_written_is_reported_as_one_difference_a_file(account_rig: RunAccountRig):
-    first, second, third = (account_rig.objects.put(text) for text in (b"1\n", b"2\n", b"3\n"))
-    account_rig.accounts.close(
+def test_what_was_written_is_reported_as_one_difference_a_file(rig: RunAccountRig):
+    first, second, third = (rig.objects.put(text) for text in (b"1\n", b"2\n", b"3\n"))
+    rig.accounts.close(
         account(wrote(first, second), wrote(second, third), wrote(first, first, "v.md")),
         RunOutcome(result="changed", reason=""),
         NOON,
     )
 
-    (item,) = account_rig.document["wrote"]
+    (item,) = rig.document["wrote"]
     assert (item["path"], item["before"], item["after"]) == ("w.md", first, third)
     assert item["diff"].endswith("-1\n+3\n")
 
 
-def test_what_was_written_and_taken_back_is_nothing(account_rig: RunAccountRig):
+def test_what_was_written_and_taken_back_is_nothing(rig: RunAccountRig):
     assert account(wrote("a", "b"), wrote("b", "a")).net == {}
 
 
-def test_steps_and_cost_are_reported_within_bounds(account_rig: RunAccountRig):
+def test_steps_and_cost_are_reported_within_bounds(rig: RunAccountRig):
     one = account()
     for _ in range(500):
         one.note(TextStep(text="x" * 9000))
@@ -144,18 +144,18 @@ def test_steps_and_cost_are_reported_within_bounds(account_rig: RunAccountRig):
         )
     )
     one.note(RunResult(cost_usd=0.02, input_tokens=10, output_tokens=3, turns=2))
-    account_rig.accounts.close(one, RunOutcome(result="changed", reason=""), NOON)
+    rig.accounts.close(one, RunOutcome(result="changed", reason=""), NOON)
 
-    assert len(account_rig.document["steps"]) == 200
-    assert len(json.dumps(account_rig.document)) < 500_000
+    assert len(rig.document["steps"]) == 200
+    assert len(json.dumps(rig.document)) < 500_000
     assert (
-        account_rig.document["cost_usd"],
-        account_rig.document["input_tokens"],
-        account_rig.document["output_tokens"],
+        rig.document["cost_usd"],
+        rig.document["input_tokens"],
+        rig.document["output_tokens"],
     ) == (0.02, 10, 3)
 
 
-def test_a_call_is_reported_with_its_answer_and_arguments_in_brief(account_rig: RunAccountRig):
+def test_a_call_is_reported_with_its_answer_and_arguments_in_brief(rig: RunAccountRig):
     nest: list[object] = []
     for _ in range(100_000):
         nest = [nest]
@@ -179,24 +179,21 @@ def test_a_call_is_reported_with_its_answer_and_arguments_in_brief(account_rig: 
         nest = nest.pop()
 
 
-def test_thousands_of_reviewed_notes_are_counted_and_some_are_reported(account_rig: RunAccountRig):
-    account_rig.accounts.open(account(changes=1000))
+def test_thousands_of_reviewed_notes_are_counted_and_some_are_reported(rig: RunAccountRig):
+    rig.accounts.open(account(changes=1000))
 
-    assert (
-        len(account_rig.document["reviewed"]),
-        account_rig.document["reviewed_count"],
-    ) == (400, 1000)
+    assert (len(rig.document["reviewed"]), rig.document["reviewed_count"]) == (400, 1000)
 
 
-def test_texts_that_are_no_unicode_are_kept_all_the_same(account_rig: RunAccountRig):
+def test_texts_that_are_no_unicode_are_kept_all_the_same(rig: RunAccountRig):
     one = account()
     one.note(TextStep(text="\ud800 and \x00"))
-    account_rig.accounts.close(one, RunOutcome(result="unchanged", reason="\ud800"), NOON)
+    rig.accounts.close(one, RunOutcome(result="unchanged", reason="\ud800"), NOON)
 
-    assert account_rig.document["reason"] == "\ud800"
+    assert rig.document["reason"] == "\ud800"
 
 
-def test_only_what_a_person_would_name_is_not_bookkeeping(account_rig: RunAccountRig):
+def test_only_what_a_person_would_name_is_not_bookkeeping(rig: RunAccountRig):
     def run(
         name: str,
         agent: str,
@@ -218,7 +215,7 @@ def test_only_what_a_person_would_name_is_not_bookkeeping(account_rig: RunAccoun
             reason="Chat: chat, asked for on the command line",
             wrote=paths,
         )
-        save(account_rig.history, document)
+        save(rig.history, document)
 
     run("r1", "module:chat", "new.md")
     run("r2", "chat/chat", parents=["r1"])
@@ -232,8 +229,8 @@ def test_only_what_a_person_would_name_is_not_bookkeeping(account_rig: RunAccoun
     run("ra", "module:chat", parents=["r4"], watcher="named.md", outcome="changed")
     run("rb", "module:chat", parents=["r4"], watcher="other.md", outcome="changed")
 
-    listed = account_rig.history.runs_that(
-        lambda run: not is_bookkeeping(account_rig.history, run), limit=20, before=None
+    listed = rig.history.runs_that(
+        lambda run: not is_bookkeeping(rig.history, run), limit=20, before=None
     )
     assert [run["id"] for run in listed] == ["rb", "r8", "r7", "r6", "r5", "r1"]
 
@@ -246,10 +243,10 @@ def test_only_what_a_person_would_name_is_not_bookkeeping(account_rig: RunAccoun
         ("", "", "asked for by you"),
     ],
 )
-def test_a_call_says_who_asked_for_it(store_rig, who: str, key: str, says: str):
+def test_a_call_says_who_asked_for_it(rig, who: str, key: str, says: str):
     call = CallRun(
-        store_rig.store, "Daily: add", Caller(request=WorkRequest(by="person", who=who, key=key))
+        rig.store, "Daily: add", Caller(request=WorkRequest(by="person", who=who, key=key))
     )
     with call.writing("module:daily", "note.md"):
-        document = store_rig.store.history.run(str(call.run))
+        document = rig.store.history.run(str(call.run))
     assert document["reason"] == f"Daily: add, {says}"

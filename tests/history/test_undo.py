@@ -30,103 +30,103 @@ async def edits(job: Job) -> list[Block]:
 
 async def cascade(folder: Path) -> CuratorRig:
     """a changed; w watches it, v watches w, u watches v; all have run."""
-    curator_rig = CuratorRig(folder=folder, backend=ScriptedBackend(edits))
-    curator_rig.begin_with(
+    rig = CuratorRig(folder=folder, backend=ScriptedBackend(edits))
+    rig.begin_with(
         a=A,
         w=watching("a.md", text=BODY.format("W")),
         v=watching("w.md", text=BODY.format("V")),
         u=watching("v.md", text=BODY.format("U")),
     )
-    await curator_rig.save("a", B)
+    await rig.save("a", B)
     for name in "wvu":
-        curator_rig.wait(1)
-        await curator_rig.run(name)
-    return curator_rig
+        rig.wait(1)
+        await rig.run(name)
+    return rig
 
 
-def run_of(curator_rig: CuratorRig, watcher: str) -> str:
+def run_of(rig: CuratorRig, watcher: str) -> str:
     return next(
         str(run["id"])
-        for run in curator_rig.history.runs()
+        for run in rig.history.runs()
         if run["watcher"] == f"{watcher}.md" and run["agent"] == "curator"
     )
 
 
 async def test_a_run_is_taken_back_with_all_that_followed(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    undone = await curator_rig.undo.undo(run_of(curator_rig, "w"))
+    rig = await cascade(tmp_path)
+    undone = await rig.undo.undo(run_of(rig, "w"))
 
-    assert undone.runs == tuple(run_of(curator_rig, name) for name in "uvw")
+    assert undone.runs == tuple(run_of(rig, name) for name in "uvw")
     assert undone.paths == ("u.md", "v.md", "w.md")
     assert undone.kept == {}
-    assert [curator_rig.text(name) for name in "wvu"] == [
+    assert [rig.text(name) for name in "wvu"] == [
         watching(f"{above}.md", text=BODY.format(name.upper()))
         for above, name in ("aw", "wv", "vu")
     ]
-    assert curator_rig.text("a") == B
+    assert rig.text("a") == B
 
 
 async def test_it_is_reported_and_wakes_no_one(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    run = run_of(curator_rig, "v")
-    await curator_rig.undo.undo(run)
+    rig = await cascade(tmp_path)
+    run = run_of(rig, "v")
+    await rig.undo.undo(run)
 
-    (reported,) = curator_rig.reported("run.undone")
+    (reported,) = rig.reported("run.undone")
     assert (reported["run"], reported["runs"], reported["paths"], reported["kept"]) == (
         run,
-        [run_of(curator_rig, "u"), run],
+        [run_of(rig, "u"), run],
         ["u.md", "v.md"],
         {},
     )
-    assert curator_rig.queue.all() == []
-    assert curator_rig.reviews.watchers() == []
-    assert "a.md" in curator_rig.text("w")
+    assert rig.queue.all() == []
+    assert rig.reviews.watchers() == []
+    assert "a.md" in rig.text("w")
 
 
 async def test_only_what_followed_is_taken_back_not_what_merely_shares_the_cause(tmp_path: Path):
-    curator_rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend(edits))
-    curator_rig.begin_with(
+    rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend(edits))
+    rig.begin_with(
         a=A, w=watching("a.md", text=BODY.format("W")), v=watching("a.md", text=BODY.format("V"))
     )
-    await curator_rig.save("a", B)
+    await rig.save("a", B)
     for name in "wv":
-        await curator_rig.run(name)
-    undone = await curator_rig.undo.undo(run_of(curator_rig, "w"))
+        await rig.run(name)
+    undone = await rig.undo.undo(run_of(rig, "w"))
 
     assert undone.paths == ("w.md",)
-    assert "- 1 changed" in curator_rig.text("v")
+    assert "- 1 changed" in rig.text("v")
 
 
 async def test_what_followed_is_found_whatever_the_clock_said(tmp_path: Path):
     """Runs sort by their names, and their names by the clock, which may have been set back."""
-    curator_rig = await cascade(tmp_path)
+    rig = await cascade(tmp_path)
     for number, name in enumerate("wvu"):
-        document = curator_rig.history.run(run_of(curator_rig, name))
-        curator_rig.history.save_run(
+        document = rig.history.run(run_of(rig, name))
+        rig.history.save_run(
             str(document["id"]),
-            started=curator_rig.now - timedelta(days=number),
+            started=rig.now - timedelta(days=number),
             watcher=f"{name}.md",
             outcome="changed",
             causes=["c5"],
             document=document,
         )
 
-    assert len((await curator_rig.undo.undo(run_of(curator_rig, "w"))).runs) == 3
+    assert len((await rig.undo.undo(run_of(rig, "w"))).runs) == 3
 
 
 async def test_a_persons_later_edit_of_what_the_run_wrote_stays_and_is_reported(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    await curator_rig.save("w", curator_rig.text("w").replace("1 changed", "one, namely"))
-    undone = await curator_rig.undo.undo(run_of(curator_rig, "w"))
+    rig = await cascade(tmp_path)
+    await rig.save("w", rig.text("w").replace("1 changed", "one, namely"))
+    undone = await rig.undo.undo(run_of(rig, "w"))
 
-    assert "one, namely" in curator_rig.text("w")
+    assert "one, namely" in rig.text("w")
     assert list(undone.kept) == ["w.md"]
     assert "one, namely" in undone.kept["w.md"][0]
-    assert curator_rig.text("u") == watching("v.md", text=BODY.format("U"))
+    assert rig.text("u") == watching("v.md", text=BODY.format("U"))
 
 
 async def test_several_writes_of_one_run_are_taken_back_from_the_last_to_the_first(tmp_path: Path):
-    curator_rig = CuratorRig(
+    rig = CuratorRig(
         folder=tmp_path,
         backend=ScriptedBackend(
             [
@@ -135,38 +135,38 @@ async def test_several_writes_of_one_run_are_taken_back_from_the_last_to_the_fir
             ]
         ),
     )
-    curator_rig.begin_with(a=A, w=watching("a.md", text=BODY.format("W")))
-    await curator_rig.save("a", B)
-    await curator_rig.run("w")
-    undone = await curator_rig.undo.undo(run_of(curator_rig, "w"))
+    rig.begin_with(a=A, w=watching("a.md", text=BODY.format("W")))
+    await rig.save("a", B)
+    await rig.run("w")
+    undone = await rig.undo.undo(run_of(rig, "w"))
 
-    assert curator_rig.text("w") == watching("a.md", text=BODY.format("W"))
+    assert rig.text("w") == watching("a.md", text=BODY.format("W"))
     assert undone.paths == ("w.md",)
 
 
 async def test_an_undo_is_marked_and_happens_once(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    run = run_of(curator_rig, "v")
-    undone = await curator_rig.undo.undo(run)
-    await curator_rig.save("v", curator_rig.text("v").replace("- old", "- 1 changed: w.md"))
+    rig = await cascade(tmp_path)
+    run = run_of(rig, "v")
+    undone = await rig.undo.undo(run)
+    await rig.save("v", rig.text("v").replace("- old", "- 1 changed: w.md"))
 
-    assert curator_rig.history.run(run_of(curator_rig, "u"))["undone"] == {
-        "at": curator_rig.now.isoformat(),
+    assert rig.history.run(run_of(rig, "u"))["undone"] == {
+        "at": rig.now.isoformat(),
         "with": run,
         "run": undone.undo,
     }
     with pytest.raises(EditRefusedError, match="undone already"):
-        await curator_rig.undo.undo(run)
-    assert "- 1 changed: w.md" in curator_rig.text("v")
+        await rig.undo.undo(run)
+    assert "- 1 changed: w.md" in rig.text("v")
 
 
 async def test_the_rest_of_a_cascade_can_be_undone_after_a_part_of_it(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    await curator_rig.undo.undo(run_of(curator_rig, "v"))
-    undone = await curator_rig.undo.undo(run_of(curator_rig, "w"))
+    rig = await cascade(tmp_path)
+    await rig.undo.undo(run_of(rig, "v"))
+    undone = await rig.undo.undo(run_of(rig, "w"))
 
-    assert undone.runs == (run_of(curator_rig, "w"),)
-    assert curator_rig.text("w") == watching("a.md", text=BODY.format("W"))
+    assert undone.runs == (run_of(rig, "w"),)
+    assert rig.text("w") == watching("a.md", text=BODY.format("W"))
 
 
 async def test_a_run_that_no_one_knows_cannot_be_undone(tmp_path: Path):
@@ -180,45 +180,39 @@ async def test_a_run_that_no_one_knows_cannot_be_undone(tmp_path: Path):
 async def test_a_cascade_that_is_still_going_on_is_not_undone(
     tmp_path: Path, name: str, outcome: str
 ):
-    curator_rig = await cascade(tmp_path)
-    save(
-        curator_rig.history,
-        {**curator_rig.history.run(run_of(curator_rig, name)), "outcome": outcome},
-    )
+    rig = await cascade(tmp_path)
+    save(rig.history, {**rig.history.run(run_of(rig, name)), "outcome": outcome})
 
     with pytest.raises(EditRefusedError, match="still at work"):
-        await curator_rig.undo.undo(run_of(curator_rig, "w"))
-    assert "1 changed" in curator_rig.text("w")
+        await rig.undo.undo(run_of(rig, "w"))
+    assert "1 changed" in rig.text("w")
 
 
 async def test_a_run_further_on_that_could_not_begin_yet_is_no_hindrance(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    save(
-        curator_rig.history,
-        {**curator_rig.history.run(run_of(curator_rig, "u")), "outcome": "waiting"},
-    )
+    rig = await cascade(tmp_path)
+    save(rig.history, {**rig.history.run(run_of(rig, "u")), "outcome": "waiting"})
 
-    assert len((await curator_rig.undo.undo(run_of(curator_rig, "w"))).runs) == 2
+    assert len((await rig.undo.undo(run_of(rig, "w"))).runs) == 2
 
 
 async def test_what_cannot_be_taken_back_is_reported_and_the_rest_is(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    write = curator_rig.history.writes_by(run_of(curator_rig, "v"))[0]
+    rig = await cascade(tmp_path)
+    write = rig.history.writes_by(run_of(rig, "v"))[0]
     (tmp_path / "objects" / write.before[:2] / write.before[2:]).unlink()
-    curator_rig.objects.forget_seen([])
-    undone = await curator_rig.undo.undo(run_of(curator_rig, "w"))
+    rig.objects.forget_seen([])
+    undone = await rig.undo.undo(run_of(rig, "w"))
 
     assert "no longer kept" in undone.kept["v.md"][0]
     assert undone.paths == ("u.md", "w.md")
 
 
 async def test_an_undo_is_a_run_of_its_own_that_no_budget_counts(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    counted = curator_rig.history.count_runs()
-    curator_rig.wait(1)
-    undone = await curator_rig.undo.undo(run_of(curator_rig, "v"))
+    rig = await cascade(tmp_path)
+    counted = rig.history.count_runs()
+    rig.wait(1)
+    undone = await rig.undo.undo(run_of(rig, "v"))
 
-    document = curator_rig.history.run(undone.undo)
+    document = rig.history.run(undone.undo)
     assert (document["agent"], document["outcome"], document["watcher"]) == (
         "undo",
         "changed",
@@ -227,89 +221,83 @@ async def test_an_undo_is_a_run_of_its_own_that_no_budget_counts(tmp_path: Path)
     assert [wrote["path"] for wrote in document["wrote"]] == ["u.md", "v.md"]
     assert "-- 1 changed: w.md" in document["wrote"][1]["diff"]
     assert document["takes_back"] == list(undone.runs)
-    assert curator_rig.history.runs()[0] == document
-    assert curator_rig.history.count_runs() == counted
-    assert curator_rig.history.spent(curator_rig.now).runs == 0
+    assert rig.history.runs()[0] == document
+    assert rig.history.count_runs() == counted
+    assert rig.history.spent(rig.now).runs == 0
 
 
 async def test_an_undo_of_an_undo_brings_back_what_it_took_to_any_depth(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    first = {name: curator_rig.text(name) for name in "awvu"}
-    latest = (await curator_rig.undo.undo(run_of(curator_rig, "w"))).undo
-    second = {name: curator_rig.text(name) for name in "awvu"}
+    rig = await cascade(tmp_path)
+    first = {name: rig.text(name) for name in "awvu"}
+    latest = (await rig.undo.undo(run_of(rig, "w"))).undo
+    second = {name: rig.text(name) for name in "awvu"}
     for turn in range(4):
-        undone = await curator_rig.undo.undo(latest)
+        undone = await rig.undo.undo(latest)
         assert undone.runs == (latest,)
-        assert {name: curator_rig.text(name) for name in "awvu"} == (
-            second if turn % 2 else first
-        ), turn
-        assert [
-            bool(curator_rig.history.run(run_of(curator_rig, name))["undone"]) for name in "wvu"
-        ] == [bool(turn % 2)] * 3, turn
+        assert {name: rig.text(name) for name in "awvu"} == (second if turn % 2 else first), turn
+        assert [bool(rig.history.run(run_of(rig, name))["undone"]) for name in "wvu"] == [
+            bool(turn % 2)
+        ] * 3, turn
         latest = undone.undo
-    assert curator_rig.queue.all() == []
+    assert rig.queue.all() == []
 
 
 async def test_what_is_in_force_again_can_be_undone_itself_and_the_undo_before_it_cannot(
     tmp_path: Path,
 ):
-    curator_rig = await cascade(tmp_path)
-    undo = await curator_rig.undo.undo(run_of(curator_rig, "w"))
-    await curator_rig.undo.undo(undo.undo)
+    rig = await cascade(tmp_path)
+    undo = await rig.undo.undo(run_of(rig, "w"))
+    await rig.undo.undo(undo.undo)
 
     with pytest.raises(
         EditRefusedError, match=f"{undo.undo} has been undone already; `parachute undo r-"
     ):
-        await curator_rig.undo.undo(undo.undo)
-    assert (await curator_rig.undo.undo(run_of(curator_rig, "w"))).paths == ("u.md", "v.md", "w.md")
+        await rig.undo.undo(undo.undo)
+    assert (await rig.undo.undo(run_of(rig, "w"))).paths == ("u.md", "v.md", "w.md")
 
 
 async def test_two_undos_at_once_are_one(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    run = run_of(curator_rig, "w")
-    both = await asyncio.gather(
-        curator_rig.undo.undo(run), curator_rig.undo.undo(run), return_exceptions=True
-    )
+    rig = await cascade(tmp_path)
+    run = run_of(rig, "w")
+    both = await asyncio.gather(rig.undo.undo(run), rig.undo.undo(run), return_exceptions=True)
 
     assert sorted(type(one).__name__ for one in both) == ["EditRefusedError", "UndoResult"]
-    assert sum(one["agent"] == "undo" for one in curator_rig.history.runs()) == 1
+    assert sum(one["agent"] == "undo" for one in rig.history.runs()) == 1
 
 
 async def test_what_a_run_moved_goes_back_with_what_was_written_there_since(tmp_path: Path):
-    curator_rig = CuratorRig(folder=tmp_path)
-    curator_rig.begin_with(a=A)
+    rig = CuratorRig(folder=tmp_path)
+    rig.begin_with(a=A)
     by = Author(by="maintenance", run="r-1")
-    curator_rig.store.replace(VaultPath("a.md"), B.encode(), by)
-    curator_rig.store.move(VaultPath("a.md"), VaultPath("New/b.md"), by)
-    curator_rig.store.edit(
+    rig.store.replace(VaultPath("a.md"), B.encode(), by)
+    rig.store.move(VaultPath("a.md"), VaultPath("New/b.md"), by)
+    rig.store.edit(
         VaultPath("New/b.md"),
         AppendToSection(section="Plan", content="- mine", create=True),
         Author(by="key:phone"),
     )
-    save(curator_rig.history, document_of("r-1", curator_rig))
-    undone = await curator_rig.undo.undo("r-1")
+    save(rig.history, document_of("r-1", rig))
+    undone = await rig.undo.undo("r-1")
 
-    assert curator_rig.text("a") == A + "\n## Plan\n\n- mine\n"
-    assert not (curator_rig.vault / "New/b.md").exists()
-    again = await curator_rig.undo.undo(undone.undo)
-    assert "- mine" in (curator_rig.vault / "New/b.md").read_text()
-    assert "- two" in (curator_rig.vault / "New/b.md").read_text()
-    assert not (curator_rig.vault / "a.md").exists()
+    assert rig.text("a") == A + "\n## Plan\n\n- mine\n"
+    assert not (rig.vault / "New/b.md").exists()
+    again = await rig.undo.undo(undone.undo)
+    assert "- mine" in (rig.vault / "New/b.md").read_text()
+    assert "- two" in (rig.vault / "New/b.md").read_text()
+    assert not (rig.vault / "a.md").exists()
     assert again.kept == {}
 
 
 async def test_a_move_whose_old_place_is_taken_stays_and_is_reported(tmp_path: Path):
-    curator_rig = CuratorRig(folder=tmp_path)
-    curator_rig.begin_with(a=A)
-    curator_rig.store.move(
-        VaultPath("a.md"), VaultPath("b.md"), Author(by="maintenance", run="r-1")
-    )
-    (curator_rig.vault / "a.md").write_text("another")
-    save(curator_rig.history, document_of("r-1", curator_rig))
-    undone = await curator_rig.undo.undo("r-1")
+    rig = CuratorRig(folder=tmp_path)
+    rig.begin_with(a=A)
+    rig.store.move(VaultPath("a.md"), VaultPath("b.md"), Author(by="maintenance", run="r-1"))
+    (rig.vault / "a.md").write_text("another")
+    save(rig.history, document_of("r-1", rig))
+    undone = await rig.undo.undo("r-1")
 
     assert undone.kept == {"b.md": ("it cannot go back to a.md, where there is a newer file",)}
-    assert (curator_rig.text("a"), curator_rig.text("b")) == ("another", A)
+    assert (rig.text("a"), rig.text("b")) == ("another", A)
 
 
 @pytest.mark.parametrize(
@@ -321,46 +309,44 @@ async def test_a_move_whose_old_place_is_taken_stays_and_is_reported(tmp_path: P
     ],
 )
 async def test_a_note_that_was_moved_since_is_found_where_it_is(tmp_path: Path, moves: list[str]):
-    curator_rig = await cascade(tmp_path)
+    rig = await cascade(tmp_path)
     for move in moves:
         who, source, target = move.split()
         if who == "daemon":
             paths = VaultPath(f"{source}.md"), VaultPath(f"{target}.md")
-            curator_rig.store.move(*paths, Author(by="person"))
+            rig.store.move(*paths, Author(by="person"))
         else:
-            curator_rig.wait(1)
-            (curator_rig.vault / f"{source}.md").rename(curator_rig.vault / f"{target}.md")
+            rig.wait(1)
+            (rig.vault / f"{source}.md").rename(rig.vault / f"{target}.md")
             seen = (f"{target}.md", "moved", f"{source}.md", None)
-            curator_rig.history.saw(curator_rig.now, [seen])
-    undone = await curator_rig.undo.undo(run_of(curator_rig, "w"))
+            rig.history.saw(rig.now, [seen])
+    undone = await rig.undo.undo(run_of(rig, "w"))
 
-    assert curator_rig.text(target) == watching("a.md", text=BODY.format("W"))
+    assert rig.text(target) == watching("a.md", text=BODY.format("W"))
     assert undone.paths == ("u.md", "v.md", f"{target}.md")
     assert undone.kept == {}
 
 
 async def test_another_note_with_the_name_of_one_that_moved_is_left_alone(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
-    written = curator_rig.text("w")
-    curator_rig.store.move(VaultPath("w.md"), VaultPath("x.md"), Author(by="person"))
-    curator_rig.begin_with(w=written)
-    await curator_rig.undo.undo(run_of(curator_rig, "w"))
+    rig = await cascade(tmp_path)
+    written = rig.text("w")
+    rig.store.move(VaultPath("w.md"), VaultPath("x.md"), Author(by="person"))
+    rig.begin_with(w=written)
+    await rig.undo.undo(run_of(rig, "w"))
 
-    assert curator_rig.text("w") == written
-    assert curator_rig.text("x") == watching("a.md", text=BODY.format("W"))
+    assert rig.text("w") == written
+    assert rig.text("x") == watching("a.md", text=BODY.format("W"))
 
 
 async def test_notes_that_took_each_others_names_are_both_found(tmp_path: Path):
-    curator_rig = await cascade(tmp_path)
+    rig = await cascade(tmp_path)
     for name, now in (("w", "x"), ("v", "w"), ("x", "v")):
-        (curator_rig.vault / f"{name}.md").rename(curator_rig.vault / f"{now}.md")
-    curator_rig.history.saw(
-        curator_rig.now, [("v.md", "moved", "w.md", None), ("w.md", "moved", "v.md", None)]
-    )
-    await curator_rig.undo.undo(run_of(curator_rig, "w"))
+        (rig.vault / f"{name}.md").rename(rig.vault / f"{now}.md")
+    rig.history.saw(rig.now, [("v.md", "moved", "w.md", None), ("w.md", "moved", "v.md", None)])
+    await rig.undo.undo(run_of(rig, "w"))
 
-    assert curator_rig.text("v") == watching("a.md", text=BODY.format("W"))
-    assert curator_rig.text("w") == watching("w.md", text=BODY.format("V"))
+    assert rig.text("v") == watching("a.md", text=BODY.format("W"))
+    assert rig.text("w") == watching("w.md", text=BODY.format("V"))
 
 
 @pytest.mark.parametrize("is_written", [False, True])
@@ -368,8 +354,8 @@ async def test_notes_that_took_each_others_names_are_both_found(tmp_path: Path):
 async def test_an_undo_that_was_cut_short_goes_on_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, is_written: bool
 ):
-    curator_rig = await cascade(tmp_path)
-    whole, calls = curator_rig.store.edit, []
+    rig = await cascade(tmp_path)
+    whole, calls = rig.store.edit, []
 
     def dies(path: VaultPath, *given: object, **named: object) -> object:
         calls.append(path)
@@ -380,32 +366,32 @@ async def test_an_undo_that_was_cut_short_goes_on_at_the_next_start(
             raise KeyboardInterrupt
         return done
 
-    run = run_of(curator_rig, "w")
-    find = partial(curator_rig.undo.followed, run)
+    run = run_of(rig, "w")
+    find = partial(rig.undo.followed, run)
     with monkeypatch.context() as patch:
-        patch.setattr(curator_rig.store, "edit", dies)
+        patch.setattr(rig.store, "edit", dies)
         with pytest.raises(KeyboardInterrupt):
-            curator_rig.undo._take_back(find, run, None)
-    mine = f"{curator_rig.text('w')}Mine.\n"
-    curator_rig.begin_with(w=mine)
-    curator_rig.reopen()
-    curator_rig.aftermath.end_lost_runs()
-    await curator_rig.undo.finish_all()
+            rig.undo._take_back(find, run, None)
+    mine = f"{rig.text('w')}Mine.\n"
+    rig.begin_with(w=mine)
+    rig.reopen()
+    rig.aftermath.end_lost_runs()
+    await rig.undo.finish_all()
 
-    assert [curator_rig.text(name) for name in "wvu"] == [
+    assert [rig.text(name) for name in "wvu"] == [
         watching("a.md", text=f"{BODY.format('W')}Mine.\n"),
         watching("w.md", text=BODY.format("V")),
         watching("v.md", text=BODY.format("U")),
     ]
-    undo = curator_rig.history.runs()[0]
+    undo = rig.history.runs()[0]
     assert (undo["outcome"], len(undo["wrote"])) == ("changed", 3)
-    assert [one["undone"]["run"] for one in curator_rig.history.runs()[1:4]] == [undo["id"]] * 3
-    assert curator_rig.history.acts() == []
+    assert [one["undone"]["run"] for one in rig.history.runs()[1:4]] == [undo["id"]] * 3
+    assert rig.history.acts() == []
     with pytest.raises(EditRefusedError, match="undone already"):
-        await curator_rig.undo.undo(run)
+        await rig.undo.undo(run)
 
 
-def document_of(run: str, curator_rig: CuratorRig) -> dict[str, object]:
+def document_of(run: str, rig: CuratorRig) -> dict[str, object]:
     """A run that has ended, of an agent that woke no one."""
     return {
         "id": run,
@@ -413,7 +399,7 @@ def document_of(run: str, curator_rig: CuratorRig) -> dict[str, object]:
         "agent": "maintenance",
         "causes": [],
         "parents": [],
-        "started": curator_rig.now.isoformat(),
+        "started": rig.now.isoformat(),
         "outcome": "changed",
         "undone": None,
     }

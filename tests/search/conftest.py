@@ -13,13 +13,13 @@ from tests.search.search_rig import SearchRig
 @pytest.fixture
 def shut(vault: Path, tmp_path: Path) -> Iterator[SearchRig]:
     """A library that is not open yet: notes that are there before the index is."""
-    search_rig = SearchRig(vault, tmp_path / "search.db")
-    yield search_rig
-    search_rig.search.close()
+    rig = SearchRig(vault, tmp_path / "search.db")
+    yield rig
+    rig.search.close()
 
 
 @pytest.fixture
-def search_rig(shut: SearchRig) -> SearchRig:
+def rig(shut: SearchRig) -> SearchRig:
     """An open library."""
     shut.start()
     return shut

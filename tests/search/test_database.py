@@ -31,44 +31,44 @@ def test_one_of_another_version_is_made_again_which_is_not_a_problem(shut: Searc
     assert shut.problems == {}
 
 
-def test_one_that_is_garbled_in_the_middle_of_work_is_made_again(search_rig: SearchRig):
+def test_one_that_is_garbled_in_the_middle_of_work_is_made_again(rig: SearchRig):
     for number in range(200):
-        search_rig.save(f"{number}.md", f"beans {number} " * 50)
-    search_rig.settled()
-    search_rig.search.close()
-    data = bytearray(search_rig.database.read_bytes())
+        rig.save(f"{number}.md", f"beans {number} " * 50)
+    rig.settled()
+    rig.search.close()
+    data = bytearray(rig.database.read_bytes())
     data[4096:] = b"\xff" * (len(data) - 4096)
-    search_rig.database.write_bytes(data)
+    rig.database.write_bytes(data)
 
-    search_rig.search = search_rig.make()
-    search_rig.start()
-    search_rig.save("new.md", "peas")
+    rig.search = rig.make()
+    rig.start()
+    rig.save("new.md", "peas")
 
-    assert search_rig.find("peas") == ["new.md"]
-    assert len(search_rig.find("beans", limit=100)) == 100
-    assert search_rig.said
+    assert rig.find("peas") == ["new.md"]
+    assert len(rig.find("beans", limit=100)) == 100
+    assert rig.said
 
 
-def test_one_that_is_deleted_while_it_is_open_is_made_again(search_rig: SearchRig):
-    search_rig.save("a.md", "beans")
-    search_rig.settled()
+def test_one_that_is_deleted_while_it_is_open_is_made_again(rig: SearchRig):
+    rig.save("a.md", "beans")
+    rig.settled()
     for suffix in ("", "-wal", "-shm"):
-        search_rig.database.with_name(f"search.db{suffix}").unlink(missing_ok=True)
+        rig.database.with_name(f"search.db{suffix}").unlink(missing_ok=True)
 
-    search_rig.search.indexer.look()
-    search_rig.until(lambda: search_rig.said)
+    rig.search.indexer.look()
+    rig.until(lambda: rig.said)
 
-    assert search_rig.find("beans") == ["a.md"]
-    assert search_rig.database.exists()
+    assert rig.find("beans") == ["a.md"]
+    assert rig.database.exists()
 
 
-def test_reading_ends_when_its_time_is_up(search_rig: SearchRig):
-    search_rig.save("a.md", "beans")
-    search_rig.settled()
+def test_reading_ends_when_its_time_is_up(rig: SearchRig):
+    rig.save("a.md", "beans")
+    rig.settled()
     endless = (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     )
 
-    with pytest.raises(StorageFailedError), search_rig.search._database.reading(0.05) as connection:
+    with pytest.raises(StorageFailedError), rig.search._database.reading(0.05) as connection:
         connection.execute(endless).fetchone()
-    assert search_rig.find("beans") == ["a.md"]
+    assert rig.find("beans") == ["a.md"]

@@ -15,132 +15,120 @@ from tests.search.search_rig import SearchRig
 YEAR_S = 365 * 86_400
 
 
-def test_a_title_counts_more_than_a_heading_and_that_more_than_the_text(search_rig: SearchRig):
-    search_rig.save("body.md", "# Other\n\nBeans and beans, beans or beans: a word on them.\n")
-    search_rig.save(
-        "heading.md", "# Other\n\n## Beans\n\nA word on this and that, and much else.\n"
-    )
-    search_rig.save(
-        "title.md", "---\ntitle: All on beans\n---\nA word on this and that, and much else.\n"
-    )
+def test_a_title_counts_more_than_a_heading_and_that_more_than_the_text(rig: SearchRig):
+    rig.save("body.md", "# Other\n\nBeans and beans, beans or beans: a word on them.\n")
+    rig.save("heading.md", "# Other\n\n## Beans\n\nA word on this and that, and much else.\n")
+    rig.save("title.md", "---\ntitle: All on beans\n---\nA word on this and that, and much else.\n")
 
-    assert search_rig.find("beans") == ["title.md", "heading.md", "body.md"]
+    assert rig.find("beans") == ["title.md", "heading.md", "body.md"]
 
 
-def test_of_equal_notes_the_fresh_one_comes_first(search_rig: SearchRig):
+def test_of_equal_notes_the_fresh_one_comes_first(rig: SearchRig):
     for name, age in (("old.md", YEAR_S), ("new.md", 0), ("older.md", 2 * YEAR_S)):
-        search_rig.write(name, "# Note\n\nbeans" + " and more" * (110 if name == "new.md" else 100))
-        os.utime(search_rig.vault / name, (time.time() - age,) * 2)
-        search_rig.search.indexer.follow([(name, IndexUpdate(search_rig.index.get(name)))])
+        rig.write(name, "# Note\n\nbeans" + " and more" * (110 if name == "new.md" else 100))
+        os.utime(rig.vault / name, (time.time() - age,) * 2)
+        rig.search.indexer.follow([(name, IndexUpdate(rig.index.get(name)))])
 
-    assert search_rig.find("beans") == ["new.md", "old.md", "older.md"]
-
-
-def test_a_note_of_that_very_title_comes_first(search_rig: SearchRig):
-    search_rig.save("a.md", "# Beans beans beans\n\nbeans beans\n")
-    search_rig.save("b.md", "# Bean soup\n\nbeans\n")
-    search_rig.save("beans.md", "# BEANS\n\n" + "Much else. " * 50)
-
-    assert search_rig.find("beans")[0] == "beans.md"
+    assert rig.find("beans") == ["new.md", "old.md", "older.md"]
 
 
-def test_words_phrases_beginnings_and_what_is_left_out(search_rig: SearchRig):
-    search_rig.save("a.md", "the winter garden is white")
-    search_rig.save("b.md", "the garden in winter")
+def test_a_note_of_that_very_title_comes_first(rig: SearchRig):
+    rig.save("a.md", "# Beans beans beans\n\nbeans beans\n")
+    rig.save("b.md", "# Bean soup\n\nbeans\n")
+    rig.save("beans.md", "# BEANS\n\n" + "Much else. " * 50)
 
-    assert set(search_rig.find("winter garden")) == {"a.md", "b.md"}
-    assert search_rig.find('"winter garden"') == ["a.md"]
-    assert search_rig.find("whi*") == ["a.md"]
-    assert search_rig.find("winter -white") == ["b.md"]
-    assert search_rig.find("whi") == []
+    assert rig.find("beans")[0] == "beans.md"
 
 
-def test_tags_paths_and_keys(search_rig: SearchRig):
-    search_rig.save(
+def test_words_phrases_beginnings_and_what_is_left_out(rig: SearchRig):
+    rig.save("a.md", "the winter garden is white")
+    rig.save("b.md", "the garden in winter")
+
+    assert set(rig.find("winter garden")) == {"a.md", "b.md"}
+    assert rig.find('"winter garden"') == ["a.md"]
+    assert rig.find("whi*") == ["a.md"]
+    assert rig.find("winter -white") == ["b.md"]
+    assert rig.find("whi") == []
+
+
+def test_tags_paths_and_keys(rig: SearchRig):
+    rig.save(
         "Projects/garden/plan.md",
         "---\ntags: [home/balcony]\nstatus: In Progress\nauthor: Zoë Smith\n---\nbeans #wip\n",
     )
-    search_rig.save("Projects/house/plan.md", "---\nstatus: done\n---\nbeans\n")
+    rig.save("Projects/house/plan.md", "---\nstatus: done\n---\nbeans\n")
 
     assert (
-        search_rig.find("tag:home")
-        == search_rig.find("tag:#home/balcony")
-        == search_rig.find("tag:bal*")
+        rig.find("tag:home")
+        == rig.find("tag:#home/balcony")
+        == rig.find("tag:bal*")
         == ["Projects/garden/plan.md"]
     )
-    assert search_rig.find("tag:wip beans") == ["Projects/garden/plan.md"]
-    assert search_rig.find("path:projects/gar") == ["Projects/garden/plan.md"]
-    assert (
-        search_rig.find('status:"in progress"')
-        == search_rig.find("author:zoe")
-        == ["Projects/garden/plan.md"]
-    )
-    assert len(search_rig.find("status:")) == 2
-    assert search_rig.find("beans -status:done") == ["Projects/garden/plan.md"]
-    assert search_rig.find("title:plan status:done") == ["Projects/house/plan.md"]
+    assert rig.find("tag:wip beans") == ["Projects/garden/plan.md"]
+    assert rig.find("path:projects/gar") == ["Projects/garden/plan.md"]
+    assert rig.find('status:"in progress"') == rig.find("author:zoe") == ["Projects/garden/plan.md"]
+    assert len(rig.find("status:")) == 2
+    assert rig.find("beans -status:done") == ["Projects/garden/plan.md"]
+    assert rig.find("title:plan status:done") == ["Projects/house/plan.md"]
 
 
-def test_a_word_with_a_colon_that_is_not_a_key_is_still_found(search_rig: SearchRig):
-    search_rig.save("a.md", "TODO:water the beans, at https://example.org/beans")
+def test_a_word_with_a_colon_that_is_not_a_key_is_still_found(rig: SearchRig):
+    rig.save("a.md", "TODO:water the beans, at https://example.org/beans")
 
-    assert search_rig.find("todo:water") == ["a.md"]
-    assert search_rig.find("https://example.org/beans") == ["a.md"]
-
-
-def test_a_line_of_frontmatter_in_quotes_is_found_as_it_is_written(search_rig: SearchRig):
-    search_rig.save("a.md", "---\nstatus: in progress\nnext: done\n---\n")
-    search_rig.save("b.md", "---\nstatus: done\n---\nin progress\n")
-    search_rig.save("c.md", "write status: done at the end")
-
-    assert search_rig.find('"status: in progress"') == ["a.md"]
-    assert set(search_rig.find('"status: done"')) == {"b.md", "c.md"}
-    assert search_rig.find('"next: done" -"status: done"') == ["a.md"]
+    assert rig.find("todo:water") == ["a.md"]
+    assert rig.find("https://example.org/beans") == ["a.md"]
 
 
-def test_emoji_are_words(search_rig: SearchRig):
-    search_rig.save("a.md", "---\nmood: 🎉\n---\nparty🎉🎉time")
-    search_rig.save("b.md", "done ✅ and 👍🏽")
+def test_a_line_of_frontmatter_in_quotes_is_found_as_it_is_written(rig: SearchRig):
+    rig.save("a.md", "---\nstatus: in progress\nnext: done\n---\n")
+    rig.save("b.md", "---\nstatus: done\n---\nin progress\n")
+    rig.save("c.md", "write status: done at the end")
+
+    assert rig.find('"status: in progress"') == ["a.md"]
+    assert set(rig.find('"status: done"')) == {"b.md", "c.md"}
+    assert rig.find('"next: done" -"status: done"') == ["a.md"]
+
+
+def test_emoji_are_words(rig: SearchRig):
+    rig.save("a.md", "---\nmood: 🎉\n---\nparty🎉🎉time")
+    rig.save("b.md", "done ✅ and 👍🏽")
 
     assert (
-        search_rig.find("🎉")
-        == search_rig.find("party")
-        == search_rig.find("mood:🎉")
-        == search_rig.find("🎉🎉")
-        == ["a.md"]
+        rig.find("🎉") == rig.find("party") == rig.find("mood:🎉") == rig.find("🎉🎉") == ["a.md"]
     )
-    assert search_rig.find("✅") == search_rig.find("👍") == ["b.md"]
+    assert rig.find("✅") == rig.find("👍") == ["b.md"]
 
 
-def test_chinese_japanese_korean_and_thai_are_found_in_the_middle_of_a_run(search_rig: SearchRig):
-    search_rig.save("ja.md", "# 日記\n\n私は東京タワーに行きました。")
-    search_rig.save("zh.md", "今天我在北京大学学习")
-    search_rig.save("ko.md", "서울에서 만나요")
-    search_rig.save("th.md", "กรุงเทพมหานคร")
+def test_chinese_japanese_korean_and_thai_are_found_in_the_middle_of_a_run(rig: SearchRig):
+    rig.save("ja.md", "# 日記\n\n私は東京タワーに行きました。")
+    rig.save("zh.md", "今天我在北京大学学习")
+    rig.save("ko.md", "서울에서 만나요")
+    rig.save("th.md", "กรุงเทพมหานคร")
 
-    assert search_rig.find("東京") == ["ja.md"]
-    assert search_rig.find("京東") == []
-    assert search_rig.find("北京大学") == ["zh.md"]
-    assert search_rig.find("서울") == ["ko.md"]
-    assert search_rig.find("เทพ") == ["th.md"]
-    assert "<mark>東京</mark>" in search_rig.ask("東京").hits[0].snippet
-
-
-def test_accents_do_not_matter_in_either_place(search_rig: SearchRig):
-    search_rig.save("a.md", "Crème brûlée")
-    search_rig.save("b.md", "Cre\u0300me anglaise")
-
-    assert set(search_rig.find("creme")) == set(search_rig.find("CRÈME")) == {"a.md", "b.md"}
+    assert rig.find("東京") == ["ja.md"]
+    assert rig.find("京東") == []
+    assert rig.find("北京大学") == ["zh.md"]
+    assert rig.find("서울") == ["ko.md"]
+    assert rig.find("เทพ") == ["th.md"]
+    assert "<mark>東京</mark>" in rig.ask("東京").hits[0].snippet
 
 
-def test_a_search_may_be_kept_to_folders_and_to_parts_of_notes(search_rig: SearchRig):
-    search_rig.save("a/x.md", "# Beans\n")
-    search_rig.save("b/x.md", "# Other\n\nbeans\n")
-    search_rig.save("ab/x.md", "beans")
+def test_accents_do_not_matter_in_either_place(rig: SearchRig):
+    rig.save("a.md", "Crème brûlée")
+    rig.save("b.md", "Cre\u0300me anglaise")
 
-    assert search_rig.find("beans", within=[["a"]]) == ["a/x.md"]
-    assert set(search_rig.find("beans", within=[["a", "b"]])) == {"a/x.md", "b/x.md"}
-    assert search_rig.find("beans", within=[["a"], ["b"]]) == []
-    assert search_rig.find("beans", part="title") == ["a/x.md"]
+    assert set(rig.find("creme")) == set(rig.find("CRÈME")) == {"a.md", "b.md"}
+
+
+def test_a_search_may_be_kept_to_folders_and_to_parts_of_notes(rig: SearchRig):
+    rig.save("a/x.md", "# Beans\n")
+    rig.save("b/x.md", "# Other\n\nbeans\n")
+    rig.save("ab/x.md", "beans")
+
+    assert rig.find("beans", within=[["a"]]) == ["a/x.md"]
+    assert set(rig.find("beans", within=[["a", "b"]])) == {"a/x.md", "b/x.md"}
+    assert rig.find("beans", within=[["a"], ["b"]]) == []
+    assert rig.find("beans", part="title") == ["a/x.md"]
 
 
 def test_who_sees_little_gets_as_many_as_who_sees_all(shut: SearchRig):
@@ -161,17 +149,17 @@ def test_who_sees_little_gets_as_many_as_who_sees_all(shut: SearchRig):
     "query", ["vaultcode", "xq7*", '"vaultcode is xq7"', "title:xq7", "xq7 vaultcode -beans"]
 )
 def test_what_others_notes_say_changes_no_score_and_no_order_of_who_does_not_see_them(
-    search_rig: SearchRig, query
+    rig: SearchRig, query
 ):
     def asked() -> list[tuple[str, float]]:
-        found = search_rig.ask(query, limit=20, sees=lambda path: path.startswith("open/"))
+        found = rig.ask(query, limit=20, sees=lambda path: path.startswith("open/"))
         return [(hit.path, round(hit.why.score, 4)) for hit in found.hits]
 
-    search_rig.save("open/a.md", "# Notes\n\nvaultcode is xq7, xq7 and xq7b\n")
-    search_rig.save("open/b.md", "# vaultcode xq7\n\nor not\n")
+    rig.save("open/a.md", "# Notes\n\nvaultcode is xq7, xq7 and xq7b\n")
+    rig.save("open/b.md", "# vaultcode xq7\n\nor not\n")
     before = asked()
     for number in range(40):
-        search_rig.save(f"hidden/{number}.md", "# vaultcode xq7\n\nthe vaultcode is xq7kz4\n")
+        rig.save(f"hidden/{number}.md", "# vaultcode xq7\n\nthe vaultcode is xq7kz4\n")
 
     assert asked() == before
     assert {path for path, _score in before} <= {"open/a.md", "open/b.md"}
@@ -229,10 +217,10 @@ def test_a_rare_word_in_the_freshest_notes_alone_is_no_common_one(shut: SearchRi
     assert found.hits[0].why.bm25 not in {1, 3}
 
 
-def test_why_a_note_ranks_there_can_be_asked(search_rig: SearchRig):
-    search_rig.save("a.md", "---\ntags: [beans]\n---\n# Beans\n\nbeans and beans\n")
+def test_why_a_note_ranks_there_can_be_asked(rig: SearchRig):
+    rig.save("a.md", "---\ntags: [beans]\n---\n# Beans\n\nbeans and beans\n")
 
-    (hit,) = search_rig.ask("beans", explain=True).hits
+    (hit,) = rig.ask("beans", explain=True).hits
 
     assert hit.why.hits == {"title": 1, "headings": 1, "body": 3, "tags": 1, "frontmatter": 1}
     assert hit.why.same_title == 1.5

@@ -8,16 +8,14 @@ from tests.search.search_rig import SearchRig
 
 
 @pytest.fixture
-def tables(search_rig: SearchRig) -> SearchRig:
-    search_rig.save(
+def tables(rig: SearchRig) -> SearchRig:
+    rig.save(
         "a.md", "---\nrating: 10\ndue: 2026-03-01\nstatus: Done\npeople: [Ann, Bo]\n---\n# Zebra\n"
     )
-    search_rig.save(
-        "b.md", "---\nrating: 9.5\ndue: 2026-02-28T12:00:00Z\nstatus: open\n---\n# apple\n"
-    )
-    search_rig.save("sub/c.md", "---\nrating: n/a\ntags: [home/garden]\n---\n# Mango\n")
-    search_rig.save("sub/d.md", "no frontmatter #home")
-    return search_rig
+    rig.save("b.md", "---\nrating: 9.5\ndue: 2026-02-28T12:00:00Z\nstatus: open\n---\n# apple\n")
+    rig.save("sub/c.md", "---\nrating: n/a\ntags: [home/garden]\n---\n# Mango\n")
+    rig.save("sub/d.md", "no frontmatter #home")
+    return rig
 
 
 @pytest.mark.parametrize(

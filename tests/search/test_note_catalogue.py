@@ -7,15 +7,15 @@ from parachuted.vault import links_in, parse_note
 from tests.search.search_rig import SearchRig
 
 
-def test_a_note_is_reported_with_all_that_is_known_of_it(search_rig: SearchRig):
-    search_rig.save(
+def test_a_note_is_reported_with_all_that_is_known_of_it(rig: SearchRig):
+    rig.save(
         "a/b.md", "---\ntitle: Beans\ntags: [x, y]\npeople: [Ann, Bo]\nmore: {deep: 1}\n---\ntext"
     )
-    search_rig.settled()
+    rig.settled()
 
-    row = search_rig.search.catalogue.note("a/b.md")
+    row = rig.search.catalogue.note("a/b.md")
 
-    entry = search_rig.index.get("a/b.md")
+    entry = rig.index.get("a/b.md")
     assert (row.path, row.title, row.tags, row.digest, row.size) == (
         "a/b.md",
         "Beans",
@@ -31,24 +31,22 @@ def test_a_note_is_reported_with_all_that_is_known_of_it(search_rig: SearchRig):
         "more": {"deep": "1"},
     }
     assert row.typed == {**row.frontmatter, "more": {"deep": 1}}
-    assert search_rig.search.catalogue.note("a/none.md") is None
-    assert search_rig.search.catalogue.notes_at(["a/b.md", "a/none.md"]) == {"a/b.md": row}
+    assert rig.search.catalogue.note("a/none.md") is None
+    assert rig.search.catalogue.notes_at(["a/b.md", "a/none.md"]) == {"a/b.md": row}
 
 
-def test_a_page_leads_to_the_next_and_notes_that_come_meanwhile_disturb_nothing(
-    search_rig: SearchRig,
-):
+def test_a_page_leads_to_the_next_and_notes_that_come_meanwhile_disturb_nothing(rig: SearchRig):
     for number in range(10):
-        search_rig.save(f"{number}.md", f"---\nrank: {number % 3}\n---\n")
-    search_rig.settled()
-    catalogue, found, after = search_rig.search.catalogue, [], None
+        rig.save(f"{number}.md", f"---\nrank: {number % 3}\n---\n")
+    rig.settled()
+    catalogue, found, after = rig.search.catalogue, [], None
     while True:
         page = catalogue.notes(
             NoteQuery(sort="-rank", limit=3, after=after), lambda path: path != "5.md"
         )
         found += [row.path for row in page.rows]
-        search_rig.save(f"new{len(found)}.md", "---\nrank: 9\n---\n")
-        search_rig.settled()
+        rig.save(f"new{len(found)}.md", "---\nrank: 9\n---\n")
+        rig.settled()
         after = page.next
         if after is None:
             break
@@ -57,23 +55,21 @@ def test_a_page_leads_to_the_next_and_notes_that_come_meanwhile_disturb_nothing(
 
 
 @pytest.mark.parametrize("cursor", ["x", "WyJ0aXRsZSJd", ""])
-def test_a_cursor_that_is_none_is_refused(search_rig: SearchRig, cursor):
-    search_rig.settled()
+def test_a_cursor_that_is_none_is_refused(rig: SearchRig, cursor):
+    rig.settled()
     with pytest.raises(ValueError, match="cursor"):
-        search_rig.search.catalogue.notes(NoteQuery(after=cursor), lambda _path: True)
+        rig.search.catalogue.notes(NoteQuery(after=cursor), lambda _path: True)
     with pytest.raises(ValueError, match="cursor"):
-        search_rig.search.catalogue.unresolved(lambda _path: True, 10, cursor)
+        rig.search.catalogue.unresolved(lambda _path: True, 10, cursor)
 
 
-def test_links_are_distinguished_from_both_ends(search_rig: SearchRig):
-    search_rig.save(
-        "Projects/a.md", "one\n[[B]] and [x](../c.md#top)\n![[pic.png|100]] and [[nowhere]]\n"
-    )
-    search_rig.save("Notes/b.md", "[back](/Projects/a.md)")
-    search_rig.save("c.md", "")
-    search_rig.save("pic.png", b"png")
-    search_rig.settled()
-    catalogue = search_rig.search.catalogue
+def test_links_are_distinguished_from_both_ends(rig: SearchRig):
+    rig.save("Projects/a.md", "one\n[[B]] and [x](../c.md#top)\n![[pic.png|100]] and [[nowhere]]\n")
+    rig.save("Notes/b.md", "[back](/Projects/a.md)")
+    rig.save("c.md", "")
+    rig.save("pic.png", b"png")
+    rig.settled()
+    catalogue = rig.search.catalogue
 
     assert catalogue.links_to("Notes/b.md") == (
         CatalogueLink(source="Projects/a.md", target="Notes/b.md", text="B", kind="wiki", line=2),
@@ -94,32 +90,32 @@ def test_links_are_distinguished_from_both_ends(search_rig: SearchRig):
     ]
 
 
-def test_what_comes_and_goes_changes_where_links_lead(search_rig: SearchRig):
-    search_rig.save("a.md", "[[b]]")
-    search_rig.settled()
-    catalogue = search_rig.search.catalogue
+def test_what_comes_and_goes_changes_where_links_lead(rig: SearchRig):
+    rig.save("a.md", "[[b]]")
+    rig.settled()
+    catalogue = rig.search.catalogue
     assert [link.source for link in catalogue.unresolved(lambda _path: True, 10).links] == ["a.md"]
 
-    search_rig.save("deep/b.md", "")
-    search_rig.settled()
+    rig.save("deep/b.md", "")
+    rig.settled()
     assert [link.source for link in catalogue.links_to("deep/b.md")] == ["a.md"]
 
-    search_rig.save("b.md", "")
-    search_rig.settled()
+    rig.save("b.md", "")
+    rig.settled()
     assert [link.source for link in catalogue.links_to("b.md")] == ["a.md"]
     assert catalogue.links_to("deep/b.md") == ()
 
-    search_rig.delete("b.md")
-    search_rig.settled()
+    rig.delete("b.md")
+    rig.settled()
     assert [link.source for link in catalogue.links_to("deep/b.md")] == ["a.md"]
 
 
-def test_unresolved_links_come_in_pages_of_notes_that_are_seen(search_rig: SearchRig):
+def test_unresolved_links_come_in_pages_of_notes_that_are_seen(rig: SearchRig):
     for name in ("a", "b", "c"):
-        search_rig.save(f"{name}.md", "[[x1]] [[x2]]")
-    search_rig.settled()
-    first = search_rig.search.catalogue.unresolved(lambda path: path != "b.md", 3)
-    rest = search_rig.search.catalogue.unresolved(lambda path: path != "b.md", 3, first.next)
+        rig.save(f"{name}.md", "[[x1]] [[x2]]")
+    rig.settled()
+    first = rig.search.catalogue.unresolved(lambda path: path != "b.md", 3)
+    rest = rig.search.catalogue.unresolved(lambda path: path != "b.md", 3, first.next)
 
     assert [(link.source, link.text) for link in (*first.links, *rest.links)] == [
         ("a.md", "x1"),
@@ -130,23 +126,23 @@ def test_unresolved_links_come_in_pages_of_notes_that_are_seen(search_rig: Searc
     assert rest.next is None
 
 
-def test_what_leads_to_a_hidden_file_leads_to_nothing_and_names_nothing(search_rig: SearchRig):
-    search_rig.save("a.md", "[[deep/hidden]] [[open]]")
-    search_rig.save("deep/hidden.md", "")
-    search_rig.save("open.md", "")
-    search_rig.settled()
+def test_what_leads_to_a_hidden_file_leads_to_nothing_and_names_nothing(rig: SearchRig):
+    rig.save("a.md", "[[deep/hidden]] [[open]]")
+    rig.save("deep/hidden.md", "")
+    rig.save("open.md", "")
+    rig.settled()
 
-    (link,) = search_rig.search.catalogue.unresolved(lambda path: "hidden" not in path, 10).links
+    (link,) = rig.search.catalogue.unresolved(lambda path: "hidden" not in path, 10).links
 
     assert (link.text, link.target) == ("deep/hidden", None)
 
 
-def test_links_of_a_text_lead_where_there_is_nothing_but_what_is_seen(search_rig: SearchRig):
-    search_rig.save("a/near.md", "x")
-    search_rig.save("b/near.md", "x")
-    search_rig.settled()
+def test_links_of_a_text_lead_where_there_is_nothing_but_what_is_seen(rig: SearchRig):
+    rig.save("a/near.md", "x")
+    rig.save("b/near.md", "x")
+    rig.settled()
     links = links_in(parse_note(b"[[near]] [x](../b/near.md) [[none]]"))
-    resolved = search_rig.search.catalogue.resolved
+    resolved = rig.search.catalogue.resolved
 
     assert resolved(links, "a/note.md", bool) == ["a/near.md", "b/near.md", None]
     assert resolved(links, "a/note.md", "b/near.md".__eq__) == ["b/near.md", "b/near.md", None]

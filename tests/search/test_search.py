@@ -9,22 +9,22 @@ from tests.search.search_rig import SearchRig
 
 
 def test_the_notes_that_are_not_found_by_all_of_their_text_are_listed_with_the_reason(
-    search_rig: SearchRig,
+    rig: SearchRig,
 ):
-    search_rig.save("fine.md", "beans")
-    search_rig.save("binary.md", b"\0\1\2 beans")
-    search_rig.save("large.md", b"word " * 2_200_000 + b"beans")
+    rig.save("fine.md", "beans")
+    rig.save("binary.md", b"\0\1\2 beans")
+    rig.save("large.md", b"word " * 2_200_000 + b"beans")
 
-    assert search_rig.find("beans") == ["fine.md"]
-    assert search_rig.find("binary") == ["binary.md"]
-    reasons = {one.path: one.reason for one in search_rig.search.unindexed()}
+    assert rig.find("beans") == ["fine.md"]
+    assert rig.find("binary") == ["binary.md"]
+    reasons = {one.path: one.reason for one in rig.search.unindexed()}
     assert set(reasons) == {"binary.md", "large.md"}
     assert "NUL" in reasons["binary.md"]
     assert "10 MB" in reasons["large.md"]
 
-    search_rig.save("binary.md", "beans at last")
-    assert set(search_rig.find("beans")) == {"fine.md", "binary.md"}
-    assert [one.path for one in search_rig.search.unindexed()] == ["large.md"]
+    rig.save("binary.md", "beans at last")
+    assert set(rig.find("beans")) == {"fine.md", "binary.md"}
+    assert [one.path for one in rig.search.unindexed()] == ["large.md"]
 
 
 def test_it_can_be_closed_before_it_was_started(vault, tmp_path):
@@ -65,19 +65,19 @@ def test_the_index_of_the_vault_may_change_while_it_is_read():
 
 
 def test_an_index_of_the_vault_that_cannot_be_read_is_not_an_empty_vault(
-    search_rig: SearchRig, monkeypatch
+    rig: SearchRig, monkeypatch
 ):
-    search_rig.save("a.md", "beans")
-    search_rig.settled()
+    rig.save("a.md", "beans")
+    rig.settled()
     monkeypatch.setattr("parachuted.search.search._TRIES", 2)
 
     def restless() -> list[str]:
         raise RuntimeError("Set changed size during iteration")
 
-    monkeypatch.setattr(search_rig.index, "all_folders", restless)
-    search_rig.search.close()
-    search_rig.search = search_rig.make()
-    search_rig.search.indexer.start()
-    search_rig.until(lambda: "search.writing" in search_rig.problems)
+    monkeypatch.setattr(rig.index, "all_folders", restless)
+    rig.search.close()
+    rig.search = rig.make()
+    rig.search.indexer.start()
+    rig.until(lambda: "search.writing" in rig.problems)
 
-    assert search_rig.search.count() == 1
+    assert rig.search.count() == 1

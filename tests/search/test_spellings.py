@@ -49,14 +49,14 @@ SPELLINGS = [
 
 
 @pytest.fixture(scope="module")
-def search_rig(tmp_path_factory: pytest.TempPathFactory):
+def rig(tmp_path_factory: pytest.TempPathFactory):
     (vault := tmp_path_factory.mktemp("vault")).mkdir(exist_ok=True)
-    search_rig = SearchRig(vault, tmp_path_factory.mktemp("index") / "search.db")
+    rig = SearchRig(vault, tmp_path_factory.mktemp("index") / "search.db")
     for number, (text, _found, _missed) in enumerate(SPELLINGS):
-        search_rig.write(f"{number}.md", f"---\nabout: {text!r}\n---\n\n{text}\n")
-    search_rig.start()
-    yield search_rig
-    search_rig.search.close()
+        rig.write(f"{number}.md", f"---\nabout: {text!r}\n---\n\n{text}\n")
+    rig.start()
+    yield rig
+    rig.search.close()
 
 
 def queries(texts: str) -> list[str]:
@@ -73,11 +73,11 @@ def queries(texts: str) -> list[str]:
     ("number", "row"), list(enumerate(SPELLINGS)), ids=[row[0] for row in SPELLINGS]
 )
 def test_a_text_is_found_by_these_and_not_by_those(
-    search_rig: SearchRig, number: int, row: tuple[str, str, str]
+    rig: SearchRig, number: int, row: tuple[str, str, str]
 ):
     path = f"{number}.md"
-    assert [query for query in queries(row[1]) if path not in search_rig.find(query)] == []
-    assert [query for query in queries(row[2]) if path in search_rig.find(query)] == []
+    assert [query for query in queries(row[1]) if path not in rig.find(query)] == []
+    assert [query for query in queries(row[2]) if path in rig.find(query)] == []
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_a_text_is_found_by_these_and_not_by_those(
         ("file flag", 2, "One <mark>ﬁle</mark> and a <mark>ﬂag</mark>"),
     ],
 )
-def test_the_snippet_shows_what_is_written(search_rig, query, number, expected):
-    (hit,) = [hit for hit in search_rig.ask(query).hits if hit.path == f"{number}.md"]
+def test_the_snippet_shows_what_is_written(rig, query, number, expected):
+    (hit,) = [hit for hit in rig.ask(query).hits if hit.path == f"{number}.md"]
     assert hit.snippet == expected
 
 
@@ -103,10 +103,8 @@ def test_the_snippet_shows_what_is_written(search_rig, query, number, expected):
         ("lodz", "Łódź and Đà Nẵng", "<mark>Łódź</mark> and Đà Nẵng"),
     ],
 )
-def test_parts_of_words_and_other_shapes_are_marked_where_they_stand(
-    search_rig, query, text, snippet
-):
-    assert snippet in [hit.snippet for hit in search_rig.ask(query).hits]
+def test_parts_of_words_and_other_shapes_are_marked_where_they_stand(rig, query, text, snippet):
+    assert snippet in [hit.snippet for hit in rig.ask(query).hits]
     assert text in [row[0] for row in SPELLINGS]
 
 
@@ -116,10 +114,10 @@ def test_parts_of_words_and_other_shapes_are_marked_where_they_stand(
 )
 def test_so_are_titles_and_keys(tmp_path: Path, query, number):
     (tmp_path / "vault").mkdir()
-    search_rig = SearchRig(tmp_path / "vault", tmp_path / "search.db")
+    rig = SearchRig(tmp_path / "vault", tmp_path / "search.db")
     text = SPELLINGS[number][0]
-    search_rig.write("a.md", f"---\nabout: {text}\ntags: [Straße]\n---\n# {text}\n")
-    search_rig.start()
+    rig.write("a.md", f"---\nabout: {text}\ntags: [Straße]\n---\n# {text}\n")
+    rig.start()
 
-    assert search_rig.find(query) == search_rig.find("tag:strasse") == ["a.md"]
-    search_rig.search.close()
+    assert rig.find(query) == rig.find("tag:strasse") == ["a.md"]
+    rig.search.close()

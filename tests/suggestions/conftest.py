@@ -11,7 +11,7 @@ from tests.suggestions.suggestion_rig import SuggestionRig
 
 
 @pytest.fixture
-def suggestion_rig(tmp_path: Path) -> Iterator[SuggestionRig]:
+def rig(tmp_path: Path) -> Iterator[SuggestionRig]:
     """Suggestions over an empty vault."""
     made = SuggestionRig(tmp_path)
     yield made

@@ -18,42 +18,40 @@ ME = Author(by="suggestion:s0000000001", run="r-2", causes=("c-1",))
 
 
 @pytest.fixture
-def applier(suggestion_rig) -> SuggestionApplier:
-    return SuggestionApplier(suggestion_rig.root, suggestion_rig.store)
+def applier(rig) -> SuggestionApplier:
+    return SuggestionApplier(rig.root, rig.store)
 
 
-def test_a_text_that_is_not_kept_cannot_be_what_it_was_decided_on(suggestion_rig, applier):
-    suggestion_rig.write("a.md", "one\n")
+def test_a_text_that_is_not_kept_cannot_be_what_it_was_decided_on(rig, applier):
+    rig.write("a.md", "one\n")
     with pytest.raises(NotFoundError, match="is not one of"):
         applier.plan(suggestion(path="a.md", base="0" * 64))
 
 
-def test_what_was_decided_on_an_earlier_text_is_planned_on_that(suggestion_rig, applier):
-    digest = suggestion_rig.store.bases.keep("a.md", b"one\n")
-    suggestion_rig.write("a.md", "one\nmore\n")
+def test_what_was_decided_on_an_earlier_text_is_planned_on_that(rig, applier):
+    digest = rig.store.bases.keep("a.md", b"one\n")
+    rig.write("a.md", "one\nmore\n")
     planned = applier.plan(suggestion(path="a.md", base=digest, payload={"text": "two\n"}))
     assert (planned.before, planned.after, planned.base) == (b"one\n", b"two\n", digest)
 
 
-def test_when_the_earlier_text_is_lost_nothing_is_written_over_what_stands_there(
-    suggestion_rig, applier
-):
-    suggestion_rig.write("a.md", "newer\n")
+def test_when_the_earlier_text_is_lost_nothing_is_written_over_what_stands_there(rig, applier):
+    rig.write("a.md", "newer\n")
     with pytest.raises(SupersededError, match="the text that this was decided on is not kept"):
         applier.apply(suggestion(path="a.md", base="0" * 64), ME)
-    assert suggestion_rig.text("a.md") == "newer\n"
+    assert rig.text("a.md") == "newer\n"
 
 
-def test_what_is_done_already_is_not_done_again(suggestion_rig, applier):
-    digest = suggestion_rig.store.bases.keep("a.md", b"# A\n")
+def test_what_is_done_already_is_not_done_again(rig, applier):
+    digest = rig.store.bases.keep("a.md", b"# A\n")
     addition = suggestion(
         path="a.md", base=digest, payload={"section": "S", "content": "x", "append": True}
     )
-    suggestion_rig.write("a.md", "# A\n")
+    rig.write("a.md", "# A\n")
     assert applier.apply(addition, ME).changed
     assert not applier.apply(addition, ME).changed
-    assert suggestion_rig.text("a.md").count("x") == 1
-    suggestion_rig.write("b.md", "b\n")
+    assert rig.text("a.md").count("x") == 1
+    rig.write("b.md", "b\n")
     for done in (
         {"action": "create", "path": "b.md", "base": None, "payload": {"text": "b\n"}},
         {"action": "delete", "path": "gone.md", "payload": {}},
@@ -61,14 +59,14 @@ def test_what_is_done_already_is_not_done_again(suggestion_rig, applier):
         assert applier.apply(suggestion(**done), ME) is None
 
 
-def test_a_file_that_is_gone_is_not_made_again(suggestion_rig, applier):
+def test_a_file_that_is_gone_is_not_made_again(rig, applier):
     with pytest.raises(SupersededError, match="the file is gone"):
         applier.apply(suggestion(path="a.md"), ME)
-    assert not (suggestion_rig.vault / "a.md").exists()
+    assert not (rig.vault / "a.md").exists()
 
 
-def test_a_file_too_large_to_be_shown_is_nothing_to_suggest_for(suggestion_rig, applier):
-    suggestion_rig.write("a.md", "x" * (9 << 20))
+def test_a_file_too_large_to_be_shown_is_nothing_to_suggest_for(rig, applier):
+    rig.write("a.md", "x" * (9 << 20))
     with pytest.raises(EditRefusedError, match="larger than 8 MB"):
         applier.plan(suggestion(path="a.md", base=None))
 

@@ -18,8 +18,8 @@ from tests.suggestions.suggestion_rig import SuggestionRig
 
 
 @contextlib.asynccontextmanager
-async def listening(suggestion_rig: SuggestionRig) -> AsyncIterator[ApprovalListener]:
-    ears = ApprovalListener(suggestion_rig.suggestions, suggestion_rig.root, suggestion_rig.bus)
+async def listening(rig: SuggestionRig) -> AsyncIterator[ApprovalListener]:
+    ears = ApprovalListener(rig.suggestions, rig.root, rig.bus)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(ears.run())
         try:
@@ -31,81 +31,77 @@ async def listening(suggestion_rig: SuggestionRig) -> AsyncIterator[ApprovalList
 
 
 def saved(
-    suggestion_rig: SuggestionRig,
+    rig: SuggestionRig,
     path: object,
     by: str = "person",
     event: str = "file.modified",
     **more: object,
 ) -> None:
-    relative = str(path).removeprefix(f"{suggestion_rig.vault}/")
-    suggestion_rig.bus.publish(
-        event, path=relative, by=by, run=None, causes=[], digest=None, **more
-    )
+    relative = str(path).removeprefix(f"{rig.vault}/")
+    rig.bus.publish(event, path=relative, by=by, run=None, causes=[], digest=None, **more)
 
 
-async def proposed(suggestion_rig: SuggestionRig, text: str = "two\n"):
-    suggestion_rig.write("a.md", "one\n")
-    return await suggestion_rig.propose("a.md", {"text": text})
+async def proposed(rig: SuggestionRig, text: str = "two\n"):
+    rig.write("a.md", "one\n")
+    return await rig.propose("a.md", {"text": text})
 
 
-async def test_a_box_that_is_changed_before_words_are_written_is_the_next_decision(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    file = suggestion_rig.file(made)
-    say = suggestion_rig.suggestions.store.say
+async def test_a_box_that_is_changed_before_words_are_written_is_the_next_decision(rig):
+    made = await proposed(rig)
+    file = rig.file(made)
+    say = rig.suggestions.store.say
 
     def corrected(record, words, seen):
         file.write_text(file.read_text("utf-8").replace("- [x] reject", "- [ ] reject"), "utf-8")
         return say(record, words, seen)
 
-    suggestion_rig.suggestions.store.say = corrected
-    async with listening(suggestion_rig) as listener:
-        suggestion_rig.tick(made, "approve", "reject")
-        saved(suggestion_rig, file)
+    rig.suggestions.store.say = corrected
+    async with listening(rig) as listener:
+        rig.tick(made, "approve", "reject")
+        saved(rig, file)
         await listener.quiet()
-        saved(suggestion_rig, file)
-    assert suggestion_rig.text("a.md") == "two\n"
+        saved(rig, file)
+    assert rig.text("a.md") == "two\n"
 
 
-async def test_a_tick_in_a_file_that_words_did_not_reach_counts(suggestion_rig, monkeypatch):
-    made = await proposed(suggestion_rig)
-    suggestion_rig.tick(made, "approve")
-    store = suggestion_rig.suggestions.store
+async def test_a_tick_in_a_file_that_words_did_not_reach_counts(rig, monkeypatch):
+    made = await proposed(rig)
+    rig.tick(made, "approve")
+    store = rig.suggestions.store
     with monkeypatch.context() as patch:
         patch.setattr(store, "put_up", lambda *_record, **_seen: None)  # the disk is full
-        store.say(suggestion_rig.suggestions.record(made.id), "It could not be done.")
-    suggestion_rig.reopen()
-    async with listening(suggestion_rig):
+        store.say(rig.suggestions.record(made.id), "It could not be done.")
+    rig.reopen()
+    async with listening(rig):
         pass
-    assert suggestion_rig.text("a.md") == "two\n"
+    assert rig.text("a.md") == "two\n"
 
 
 @pytest.mark.parametrize("payload", [{"text": "two\n"}, {"section": "S", "content": "x"}])
 async def test_a_tick_that_was_just_being_acted_on_counts_at_the_next_start(
-    suggestion_rig, payload, monkeypatch
+    rig, payload, monkeypatch
 ):
-    suggestion_rig.write("a.md", "one\n\n## S\n")
-    made = await suggestion_rig.propose("a.md", payload)
-    suggestion_rig.tick(made, "approve")
+    rig.write("a.md", "one\n\n## S\n")
+    made = await rig.propose("a.md", payload)
+    rig.tick(made, "approve")
 
     def dies(*_suggestion: object) -> None:
         raise KeyboardInterrupt
 
-    resolver = suggestion_rig.suggestions._resolver
-    keep = suggestion_rig.suggestions.store.keep
+    resolver = rig.suggestions._resolver
+    keep = rig.suggestions.store.keep
     kept = []
     monkeypatch.setattr(resolver.applier, "apply", dies)
     monkeypatch.setattr(  # the process is gone: nothing is put right
-        suggestion_rig.suggestions.store,
-        "keep",
-        lambda one: kept.append(one) or kept[1:] or keep(one),
+        rig.suggestions.store, "keep", lambda one: kept.append(one) or kept[1:] or keep(one)
     )
     with pytest.raises(KeyboardInterrupt):
-        resolver.apply(suggestion_rig.suggestions.record(made.id), "user", None)
-    suggestion_rig.reopen()
-    async with listening(suggestion_rig):
+        resolver.apply(rig.suggestions.record(made.id), "user", None)
+    rig.reopen()
+    async with listening(rig):
         pass
-    assert suggestion_rig.suggestions.get(made.id).status == "approved"
-    assert len(suggestion_rig.history.writes_of("a.md")) == 1
+    assert rig.suggestions.get(made.id).status == "approved"
+    assert len(rig.history.writes_of("a.md")) == 1
 
 
 @pytest.mark.parametrize(
@@ -117,21 +113,21 @@ async def test_a_tick_that_was_just_being_acted_on_counts_at_the_next_start(
         (("approve",), "module:evil", "one\n", "pending", "not by a person"),
     ],
 )
-async def test_a_tick_is_a_persons_decision(suggestion_rig, boxes, by, after, status, says):
-    made = await proposed(suggestion_rig)
-    async with listening(suggestion_rig) as listener:
-        suggestion_rig.tick(made, *boxes)
-        saved(suggestion_rig, suggestion_rig.file(made), by=by)
+async def test_a_tick_is_a_persons_decision(rig, boxes, by, after, status, says):
+    made = await proposed(rig)
+    async with listening(rig) as listener:
+        rig.tick(made, *boxes)
+        saved(rig, rig.file(made), by=by)
         await listener.quiet()
-        text = suggestion_rig.file(made).read_text("utf-8")
+        text = rig.file(made).read_text("utf-8")
         assert says in text
-        assert suggestion_rig.text("a.md") == after
-        assert suggestion_rig.suggestions.get(made.id).status == status
+        assert rig.text("a.md") == after
+        assert rig.suggestions.get(made.id).status == status
         if status == "pending":  # the boxes are empty again, and a single tick counts
-            suggestion_rig.tick(made, "approve")
-            saved(suggestion_rig, suggestion_rig.file(made))
+            rig.tick(made, "approve")
+            saved(rig, rig.file(made))
             await listener.quiet()
-            assert suggestion_rig.text("a.md") == "two\n"
+            assert rig.text("a.md") == "two\n"
 
 
 def as_an_editor_saves_it(data: bytes) -> bytes:
@@ -154,39 +150,39 @@ def in_the_older_form(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("form", [as_an_editor_saves_it, in_the_older_form])
-async def test_a_tick_counts_however_the_file_is_written(suggestion_rig, form):
-    made = await proposed(suggestion_rig)
-    async with listening(suggestion_rig):
-        suggestion_rig.tick(made, "approve")
-        file = suggestion_rig.file(made)
+async def test_a_tick_counts_however_the_file_is_written(rig, form):
+    made = await proposed(rig)
+    async with listening(rig):
+        rig.tick(made, "approve")
+        file = rig.file(made)
         file.write_bytes(form(file.read_bytes()))
-        saved(suggestion_rig, file)
-    assert suggestion_rig.text("a.md") == "two\n"
+        saved(rig, file)
+    assert rig.text("a.md") == "two\n"
     assert "action: update" in file.read_text("utf-8")
 
 
 @pytest.mark.parametrize(("by", "status"), [("person", "rejected"), ("module:evil", "pending")])
-async def test_a_file_that_a_person_removes_is_a_no_and_else_comes_back(suggestion_rig, by, status):
-    made = await proposed(suggestion_rig)
-    file = suggestion_rig.file(made)
-    async with listening(suggestion_rig):
+async def test_a_file_that_a_person_removes_is_a_no_and_else_comes_back(rig, by, status):
+    made = await proposed(rig)
+    file = rig.file(made)
+    async with listening(rig):
         file.unlink()
-        saved(suggestion_rig, file, by=by, event="file.deleted")
-    assert suggestion_rig.suggestions.get(made.id).status == status
+        saved(rig, file, by=by, event="file.deleted")
+    assert rig.suggestions.get(made.id).status == status
     assert file.exists() == (status == "pending")
-    assert suggestion_rig.text("a.md") == "one\n"
+    assert rig.text("a.md") == "one\n"
 
 
-async def test_what_was_ticked_or_lost_while_no_daemon_ran_is_seen_at_the_start(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    other = await suggestion_rig.propose("b.md", {"text": "b\n"}, "create")
-    suggestion_rig.reopen()
-    suggestion_rig.tick(made, "approve")
-    suggestion_rig.file(other).unlink()
-    async with listening(suggestion_rig):
+async def test_what_was_ticked_or_lost_while_no_daemon_ran_is_seen_at_the_start(rig):
+    made = await proposed(rig)
+    other = await rig.propose("b.md", {"text": "b\n"}, "create")
+    rig.reopen()
+    rig.tick(made, "approve")
+    rig.file(other).unlink()
+    async with listening(rig):
         pass
-    assert suggestion_rig.text("a.md") == "two\n"
-    assert suggestion_rig.file(other).exists()
+    assert rig.text("a.md") == "two\n"
+    assert rig.file(other).exists()
 
 
 @pytest.mark.parametrize(
@@ -204,166 +200,151 @@ async def test_what_was_ticked_or_lost_while_no_daemon_ran_is_seen_at_the_start(
         ("seal: ", "seal: x #"),
     ],
 )
-async def test_a_file_that_was_edited_to_say_more_is_refused_in_words(suggestion_rig, old, new):
-    made = await proposed(suggestion_rig)
-    suggestion_rig.write("b.md", "one\n")
-    async with listening(suggestion_rig):
-        suggestion_rig.tick(made, "approve")
-        file = suggestion_rig.file(made)
+async def test_a_file_that_was_edited_to_say_more_is_refused_in_words(rig, old, new):
+    made = await proposed(rig)
+    rig.write("b.md", "one\n")
+    async with listening(rig):
+        rig.tick(made, "approve")
+        file = rig.file(made)
         text = file.read_text("utf-8")
         assert old in text
         file.write_text(text.replace(old, new), "utf-8")
-        saved(suggestion_rig, file)
+        saved(rig, file)
     if old == "seal: ":  # what is known is not taken from the file
-        assert suggestion_rig.text("a.md") == "two\n"
+        assert rig.text("a.md") == "two\n"
         return
-    assert (suggestion_rig.text("a.md"), suggestion_rig.text("b.md")) == ("one\n", "one\n")
-    assert suggestion_rig.suggestions.get(made.id).is_pending
+    assert (rig.text("a.md"), rig.text("b.md")) == ("one\n", "one\n")
+    assert rig.suggestions.get(made.id).is_pending
     assert "no longer said what was suggested" in file.read_text("utf-8")
 
 
-async def test_a_copy_of_a_suggestion_does_nothing_and_says_where_the_original_is(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    copy = suggestion_rig.vault / "Suggestions" / "copy.md"
-    async with listening(suggestion_rig):
+async def test_a_copy_of_a_suggestion_does_nothing_and_says_where_the_original_is(rig):
+    made = await proposed(rig)
+    copy = rig.vault / "Suggestions" / "copy.md"
+    async with listening(rig):
         copy.write_text(
-            suggestion_rig.file(made).read_text("utf-8").replace("- [ ] approve", "- [x] approve"),
-            "utf-8",
+            rig.file(made).read_text("utf-8").replace("- [ ] approve", "- [x] approve"), "utf-8"
         )
-        saved(suggestion_rig, copy, event="file.created")
-    assert suggestion_rig.text("a.md") == "one\n"
-    assert (
-        f"The suggestion itself is {suggestion_rig.suggestions.record(made.id).file}"
-        in copy.read_text("utf-8")
+        saved(rig, copy, event="file.created")
+    assert rig.text("a.md") == "one\n"
+    assert f"The suggestion itself is {rig.suggestions.record(made.id).file}" in copy.read_text(
+        "utf-8"
     )
     assert "- [ ] approve" in copy.read_text("utf-8")
 
 
-async def test_the_id_of_another_in_a_file_does_nothing(suggestion_rig):
-    first = await proposed(suggestion_rig)
-    suggestion_rig.write("b.md", "one\n")
-    second = await suggestion_rig.propose("b.md", {"text": "two\n"})
-    async with listening(suggestion_rig):
-        file = suggestion_rig.file(first)
+async def test_the_id_of_another_in_a_file_does_nothing(rig):
+    first = await proposed(rig)
+    rig.write("b.md", "one\n")
+    second = await rig.propose("b.md", {"text": "two\n"})
+    async with listening(rig):
+        file = rig.file(first)
         file.write_text(
-            suggestion_rig.file(second)
-            .read_text("utf-8")
-            .replace("- [ ] approve", "- [x] approve"),
-            "utf-8",
+            rig.file(second).read_text("utf-8").replace("- [ ] approve", "- [x] approve"), "utf-8"
         )
-        saved(suggestion_rig, file)
-    assert (suggestion_rig.text("a.md"), suggestion_rig.text("b.md")) == ("one\n", "one\n")
+        saved(rig, file)
+    assert (rig.text("a.md"), rig.text("b.md")) == ("one\n", "one\n")
 
 
-async def test_a_file_that_is_replayed_after_it_was_resolved_does_nothing(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    file = suggestion_rig.file(made)
+async def test_a_file_that_is_replayed_after_it_was_resolved_does_nothing(rig):
+    made = await proposed(rig)
+    file = rig.file(made)
     old = file.read_text("utf-8").replace("- [ ] approve", "- [x] approve")
-    async with listening(suggestion_rig) as ears:
+    async with listening(rig) as ears:
         file.write_text(old, "utf-8")
-        saved(suggestion_rig, file)
+        saved(rig, file)
         await ears.quiet()
-        suggestion_rig.write("a.md", "three\n")
+        rig.write("a.md", "three\n")
         file.write_text(old, "utf-8")
-        saved(suggestion_rig, file)
-    assert suggestion_rig.text("a.md") == "three\n"
+        saved(rig, file)
+    assert rig.text("a.md") == "three\n"
     assert "a box that is ticked now does nothing" in file.read_text("utf-8")
 
 
-async def test_a_file_that_a_person_renames_stays_the_suggestion(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    old = suggestion_rig.file(made)
+async def test_a_file_that_a_person_renames_stays_the_suggestion(rig):
+    made = await proposed(rig)
+    old = rig.file(made)
     new = old.with_name("ask me later.md")
-    async with listening(suggestion_rig) as ears:
+    async with listening(rig) as ears:
         old.rename(new)
-        saved(suggestion_rig, new, event="file.moved", **{"from": f"Suggestions/{old.name}"})
+        saved(rig, new, event="file.moved", **{"from": f"Suggestions/{old.name}"})
         await ears.quiet()
-        suggestion_rig.tick(made, "approve")
-        saved(suggestion_rig, new)
-    assert suggestion_rig.text("a.md") == "two\n"
+        rig.tick(made, "approve")
+        saved(rig, new)
+    assert rig.text("a.md") == "two\n"
 
 
-async def test_a_note_of_a_persons_own_among_them_is_left_alone(suggestion_rig):
-    async with listening(suggestion_rig):
-        note = suggestion_rig.vault / "Suggestions" / "ideas.md"
-        suggestion_rig.write("Suggestions/ideas.md", "# Ideas\n\n- [x] approve\n")
-        saved(suggestion_rig, note, event="file.created")
+async def test_a_note_of_a_persons_own_among_them_is_left_alone(rig):
+    async with listening(rig):
+        note = rig.vault / "Suggestions" / "ideas.md"
+        rig.write("Suggestions/ideas.md", "# Ideas\n\n- [x] approve\n")
+        saved(rig, note, event="file.created")
     assert note.read_text("utf-8") == "# Ideas\n\n- [x] approve\n"
 
 
-async def test_a_tick_that_cannot_be_done_is_answered_in_the_file(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    (suggestion_rig.vault / "a.md").unlink()
-    (suggestion_rig.vault / "a.md").symlink_to("b.md")
-    async with listening(suggestion_rig):
-        suggestion_rig.tick(made, "approve")
-        saved(suggestion_rig, suggestion_rig.file(made))
-    assert "> **It could not be done: a.md is a link" in suggestion_rig.file(made).read_text(
-        "utf-8"
-    )
+async def test_a_tick_that_cannot_be_done_is_answered_in_the_file(rig):
+    made = await proposed(rig)
+    (rig.vault / "a.md").unlink()
+    (rig.vault / "a.md").symlink_to("b.md")
+    async with listening(rig):
+        rig.tick(made, "approve")
+        saved(rig, rig.file(made))
+    assert "> **It could not be done: a.md is a link" in rig.file(made).read_text("utf-8")
 
 
-async def test_when_the_state_is_lost_those_that_wait_are_known_again_by_their_seals(
-    suggestion_rig,
-):
-    made = await proposed(suggestion_rig)
-    big = await suggestion_rig.propose(
+async def test_when_the_state_is_lost_those_that_wait_are_known_again_by_their_seals(rig):
+    made = await proposed(rig)
+    big = await rig.propose(
         "big.md",
         {"text": "line é\U0001f642\n" * 5_000},
         "create",
         target_id="para:brain:a1b2c3d4e5f6",
         causes=("c-1", "c-2"),
     )
-    suggestion_rig.reopen(lose_state=True)
-    async with listening(suggestion_rig):
+    rig.reopen(lose_state=True)
+    async with listening(rig):
         pass
-    assert suggestion_rig.suggestions.get(made.id) == made
-    assert suggestion_rig.suggestions.get(big.id) == big
-    async with listening(suggestion_rig):
+    assert rig.suggestions.get(made.id) == made
+    assert rig.suggestions.get(big.id) == big
+    async with listening(rig):
         for one in (made, big):
-            suggestion_rig.tick(one, "approve")
-            saved(suggestion_rig, suggestion_rig.file(one))
-    assert (suggestion_rig.text("a.md"), suggestion_rig.text("big.md")) == (
-        "two\n",
-        "line é\U0001f642\n" * 5_000,
-    )
+            rig.tick(one, "approve")
+            saved(rig, rig.file(one))
+    assert (rig.text("a.md"), rig.text("big.md")) == ("two\n", "line é\U0001f642\n" * 5_000)
 
 
 async def test_when_the_state_is_lost_what_was_resolved_stays_so_and_what_was_forged_is_refused(
-    suggestion_rig,
+    rig,
 ):
-    made, forged = (
-        await proposed(suggestion_rig),
-        await suggestion_rig.propose("b.md", {"text": "b\n"}, "create"),
-    )
-    await suggestion_rig.suggestions.approve(made.id)
-    file = suggestion_rig.file(forged)
-    suggestion_rig.reopen(lose_state=True)
+    made, forged = (await proposed(rig), await rig.propose("b.md", {"text": "b\n"}, "create"))
+    await rig.suggestions.approve(made.id)
+    file = rig.file(forged)
+    rig.reopen(lose_state=True)
     text = file.read_text("utf-8").replace("+b", "+c").replace("- [ ] approve", "- [x] approve")
     file.write_text(text, "utf-8")
-    async with listening(suggestion_rig):
+    async with listening(rig):
         pass
-    assert suggestion_rig.suggestions.get(made.id).status == "approved"
-    assert [one.id for one in suggestion_rig.suggestions.all()] == [made.id]
-    assert not (suggestion_rig.vault / "b.md").exists()
+    assert rig.suggestions.get(made.id).status == "approved"
+    assert [one.id for one in rig.suggestions.all()] == [made.id]
+    assert not (rig.vault / "b.md").exists()
     assert "not known here" in file.read_text("utf-8")
 
 
-async def test_with_another_key_nothing_that_was_sealed_before_is_believed(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    suggestion_rig.tick(made, "approve")
-    (suggestion_rig.home / "suggestions.key").unlink()
-    suggestion_rig.reopen(lose_state=True)
-    async with listening(suggestion_rig):
+async def test_with_another_key_nothing_that_was_sealed_before_is_believed(rig):
+    made = await proposed(rig)
+    rig.tick(made, "approve")
+    (rig.home / "suggestions.key").unlink()
+    rig.reopen(lose_state=True)
+    async with listening(rig):
         pass
-    assert (suggestion_rig.text("a.md"), suggestion_rig.suggestions.all()) == ("one\n", [])
+    assert (rig.text("a.md"), rig.suggestions.all()) == ("one\n", [])
 
 
-async def test_an_undo_of_what_was_approved_is_reported_in_its_file(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    done = await suggestion_rig.suggestions.approve(made.id)
-    async with listening(suggestion_rig):
-        suggestion_rig.bus.publish(
+async def test_an_undo_of_what_was_approved_is_reported_in_its_file(rig):
+    made = await proposed(rig)
+    done = await rig.suggestions.approve(made.id)
+    async with listening(rig):
+        rig.bus.publish(
             "run.undone",
             run=done.applied_run,
             runs=[done.applied_run],
@@ -371,28 +352,28 @@ async def test_an_undo_of_what_was_approved_is_reported_in_its_file(suggestion_r
             kept={},
             undo="r-2",
         )
-    assert "and was taken back" in suggestion_rig.file(made).read_text("utf-8")
+    assert "and was taken back" in rig.file(made).read_text("utf-8")
 
 
-async def test_a_tick_in_the_file_of_a_batch_approves_each(suggestion_rig):
-    one = await proposed(suggestion_rig)
-    other = await suggestion_rig.propose("b.md", {"text": "b\n"}, "create")
-    batch = await suggestion_rig.suggestions.propose_several(
+async def test_a_tick_in_the_file_of_a_batch_approves_each(rig):
+    one = await proposed(rig)
+    other = await rig.propose("b.md", {"text": "b\n"}, "create")
+    batch = await rig.suggestions.propose_several(
         [one.id, other.id],
         Proposal(source_agent="chief", action="update", path="", payload={}, reasoning="both"),
     )
-    async with listening(suggestion_rig):
-        suggestion_rig.tick(batch, "approve")
-        saved(suggestion_rig, suggestion_rig.file(batch))
-    assert (suggestion_rig.text("a.md"), suggestion_rig.text("b.md")) == ("two\n", "b\n")
-    assert suggestion_rig.suggestions.get(batch.id).status == "approved"
+    async with listening(rig):
+        rig.tick(batch, "approve")
+        saved(rig, rig.file(batch))
+    assert (rig.text("a.md"), rig.text("b.md")) == ("two\n", "b\n")
+    assert rig.suggestions.get(batch.id).status == "approved"
 
 
-async def test_no_tick_is_dropped_however_much_happens_at_once(suggestion_rig):
-    made = await proposed(suggestion_rig)
-    async with listening(suggestion_rig):
-        suggestion_rig.tick(made, "approve")
-        saved(suggestion_rig, suggestion_rig.file(made))
+async def test_no_tick_is_dropped_however_much_happens_at_once(rig):
+    made = await proposed(rig)
+    async with listening(rig):
+        rig.tick(made, "approve")
+        saved(rig, rig.file(made))
         for number in range(6_000):
-            saved(suggestion_rig, f"{number}.md", event="file.deleted")
-    assert suggestion_rig.text("a.md") == "two\n"
+            saved(rig, f"{number}.md", event="file.deleted")
+    assert rig.text("a.md") == "two\n"

@@ -73,35 +73,28 @@ def edited(data: bytes, edits) -> bytes:
 
 
 async def tried(folder: Path, edits, *, lose_state: bool) -> None:
-    suggestion_rig = SuggestionRig(folder)
+    rig = SuggestionRig(folder)
     for path, text in BEFORE.items():
-        suggestion_rig.write(path, text)
-    made = await suggestion_rig.propose("a.md", {"text": AFTER})
-    file = suggestion_rig.file(made)
+        rig.write(path, text)
+    made = await rig.propose("a.md", {"text": AFTER})
+    file = rig.file(made)
     if lose_state:
-        suggestion_rig.reopen(lose_state=True)
+        rig.reopen(lose_state=True)
     data = edited(file.read_bytes(), edits)
     file.write_bytes(data)
-    ears = ApprovalListener(suggestion_rig.suggestions, suggestion_rig.root, suggestion_rig.bus)
+    ears = ApprovalListener(rig.suggestions, rig.root, rig.bus)
     try:
         await asyncio.wait_for(ears._look_through(), 30)
-        found = {
-            path: suggestion_rig.text(path) if (suggestion_rig.vault / path).exists() else None
-            for path in BEFORE
-        }
+        found = {path: rig.text(path) if (rig.vault / path).exists() else None for path in BEFORE}
         assert found in (BEFORE, {**BEFORE, "a.md": AFTER})
-        assert sorted(path.name for path in suggestion_rig.vault.iterdir()) == [
-            "Suggestions",
-            "a.md",
-            "b.md",
-        ]
+        assert sorted(path.name for path in rig.vault.iterdir()) == ["Suggestions", "a.md", "b.md"]
         if found["a.md"] == AFTER:  # then by a tick in a file that shows all of what was done
             assert b"[x] approve" in data.lower()
             assert b"-one\n+two" in data.replace(b"\r\n", b"\n")
-        assert len(suggestion_rig.suggestions.all()) <= 1
+        assert len(rig.suggestions.all()) <= 1
     finally:
         ears.close()
-        suggestion_rig.close()
+        rig.close()
 
 
 @pytest.mark.parametrize("lose_state", [False, True])

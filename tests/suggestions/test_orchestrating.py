@@ -9,11 +9,11 @@ from parachuted.access.strangers import Taint
 from parachuted.agents.calling import call_tool
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.suggestions.orchestrating import Orchestrator
-from tests.suggestions.suggestion_rig import SuggestionRig
+from tests.suggestions.rig import SuggestionRig
 
 
 def chief(
-    suggestion_rig: SuggestionRig,
+    rig: SuggestionRig,
     *,
     reads: str = "**",
     lane: str = "-",
@@ -21,7 +21,7 @@ def chief(
     taint=None,
 ):
     return Orchestrator(
-        suggestion_rig.suggestions,
+        rig.suggestions,
         grant=Grant(
             agent="chief",
             reads=grant_of([reads]),
@@ -35,50 +35,44 @@ def chief(
     )
 
 
-async def three(suggestion_rig: SuggestionRig):
+async def three(rig: SuggestionRig):
     for path in ("Brain/a.md", "Brain/b.md", "Daily/c.md"):
-        suggestion_rig.write(path, "one\n")
+        rig.write(path, "one\n")
     return [
-        await suggestion_rig.propose(path, {"text": "two\n"})
+        await rig.propose(path, {"text": "two\n"})
         for path in ("Brain/a.md", "Brain/b.md", "Daily/c.md")
     ]
 
 
-async def test_it_approves_what_it_could_have_written_itself_and_it_learns_who_did(suggestion_rig):
-    a, b, c = await three(suggestion_rig)
-    done, failed = await chief(suggestion_rig).orchestrate([a.id, c.id], "approve")
+async def test_it_approves_what_it_could_have_written_itself_and_it_learns_who_did(rig):
+    a, b, c = await three(rig)
+    done, failed = await chief(rig).orchestrate([a.id, c.id], "approve")
     assert [(one.id, one.status, one.resolved_by) for one in done] == [
         (a.id, "approved", "orchestrator:chief")
     ]
     assert "chief may not write Daily/c.md" in failed[c.id]
-    assert [suggestion_rig.text(f"{name}.md") for name in ("Brain/a", "Brain/b", "Daily/c")] == [
+    assert [rig.text(f"{name}.md") for name in ("Brain/a", "Brain/b", "Daily/c")] == [
         "two\n",
         "one\n",
         "one\n",
     ]
-    assert suggestion_rig.suggestions.get(b.id).is_pending
+    assert rig.suggestions.get(b.id).is_pending
     # what an agent decides says nothing of what a person thinks
-    assert suggestion_rig.suggestions.acceptance() == []
+    assert rig.suggestions.acceptance() == []
 
 
-async def test_it_rejects_with_a_reason_and_only_what_it_could_have_written(suggestion_rig):
-    a, _b, c = await three(suggestion_rig)
-    done, failed = await chief(suggestion_rig).orchestrate(
-        [a.id, c.id], "reject", reasoning="twice the same"
-    )
+async def test_it_rejects_with_a_reason_and_only_what_it_could_have_written(rig):
+    a, _b, c = await three(rig)
+    done, failed = await chief(rig).orchestrate([a.id, c.id], "reject", reasoning="twice the same")
     assert [(one.status, one.outcome) for one in done] == [("rejected", "twice the same")]
     assert list(failed) == [c.id]
 
 
-async def test_what_it_cannot_see_and_what_is_of_others_or_its_own_does_not_exist_for_it(
-    suggestion_rig,
-):
-    a, b, _c = await three(suggestion_rig)
-    own = await suggestion_rig.propose("Brain/a.md", {"text": "mine\n"}, source_agent="chief")
-    foreign = await suggestion_rig.propose(
-        "Brain/a.md", {"text": "theirs\n"}, source_agent="stranger"
-    )
-    made = chief(suggestion_rig, reads="Brain/a*")
+async def test_what_it_cannot_see_and_what_is_of_others_or_its_own_does_not_exist_for_it(rig):
+    a, b, _c = await three(rig)
+    own = await rig.propose("Brain/a.md", {"text": "mine\n"}, source_agent="chief")
+    foreign = await rig.propose("Brain/a.md", {"text": "theirs\n"}, source_agent="stranger")
+    made = chief(rig, reads="Brain/a*")
     assert [one.id for one in made.waiting()] == [a.id]
     _, failed = await made.orchestrate([b.id, own.id, foreign.id, "s0000000000"], "approve")
     assert {why.replace(name, "") for name, why in failed.items()} == {
@@ -88,46 +82,46 @@ async def test_what_it_cannot_see_and_what_is_of_others_or_its_own_does_not_exis
         await made.orchestrate([a.id, b.id], "batch")
 
 
-async def test_after_strangers_text_it_decides_in_its_lane_alone(suggestion_rig):
-    suggestion_rig.write("Brain/a.md", "one\n")
-    suggestion_rig.write("Brain/lane.md", "one\n")
-    strange = await suggestion_rig.propose("Brain/a.md", {"text": "two\n"}, is_strangers=True)
-    in_lane = await suggestion_rig.propose("Brain/lane.md", {"text": "two\n"}, is_strangers=True)
+async def test_after_strangers_text_it_decides_in_its_lane_alone(rig):
+    rig.write("Brain/a.md", "one\n")
+    rig.write("Brain/lane.md", "one\n")
+    strange = await rig.propose("Brain/a.md", {"text": "two\n"}, is_strangers=True)
+    in_lane = await rig.propose("Brain/lane.md", {"text": "two\n"}, is_strangers=True)
     taint = Taint()
     taint.read("Inbox/mail.md")
-    plain = await suggestion_rig.propose("Brain/a.md", {"text": "three\n"})
-    done, failed = await chief(suggestion_rig, lane="Brain/lane*").orchestrate(
+    plain = await rig.propose("Brain/a.md", {"text": "three\n"})
+    done, failed = await chief(rig, lane="Brain/lane*").orchestrate(
         [strange.id, in_lane.id], "approve"
     )
     assert ([one.id for one in done], list(failed)) == ([in_lane.id], [strange.id])
-    _, failed = await chief(suggestion_rig, taint=taint).orchestrate([plain.id], "approve")
+    _, failed = await chief(rig, taint=taint).orchestrate([plain.id], "approve")
     assert "after what strangers wrote was read" in failed[plain.id]
-    assert suggestion_rig.text("Brain/a.md") == "one\n"
+    assert rig.text("Brain/a.md") == "one\n"
 
 
-async def test_it_never_decides_what_is_watched(suggestion_rig):
-    suggestion_rig.write("Brain/a.md", "# A\n")
-    made = await suggestion_rig.propose("Brain/a.md", {"key": "watch", "value": ["Daily/**"]})
-    _, failed = await chief(suggestion_rig).orchestrate([made.id], "approve")
+async def test_it_never_decides_what_is_watched(rig):
+    rig.write("Brain/a.md", "# A\n")
+    made = await rig.propose("Brain/a.md", {"key": "watch", "value": ["Daily/**"]})
+    _, failed = await chief(rig).orchestrate([made.id], "approve")
     assert "which a person decides on" in failed[made.id]
 
 
-async def test_a_batch_is_put_before_the_person_as_one(suggestion_rig):
-    a, b, _c = await three(suggestion_rig)
-    (batch,), _ = await chief(suggestion_rig).orchestrate(
+async def test_a_batch_is_put_before_the_person_as_one(rig):
+    a, b, _c = await three(rig)
+    (batch,), _ = await chief(rig).orchestrate(
         [a.id, b.id], "batch", reasoning="2 updates from today's journal"
     )
     assert (batch.source_agent, batch.target_module, batch.causes) == ("chief", "brain", ("c-9",))
-    assert chief(suggestion_rig, of=("*",)).waiting()[-1].id == a.id
-    _, failed = await chief(suggestion_rig, of=("*",)).orchestrate([batch.id], "approve")
+    assert chief(rig, of=("*",)).waiting()[-1].id == a.id
+    _, failed = await chief(rig, of=("*",)).orchestrate([batch.id], "approve")
     assert list(failed) == [batch.id]
 
 
-async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(suggestion_rig):
-    a, _b, _c = await three(suggestion_rig)
-    strange = await suggestion_rig.propose("Brain/b.md", {"text": "web\n"}, is_strangers=True)
+async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(rig):
+    a, _b, _c = await three(rig)
+    strange = await rig.propose("Brain/b.md", {"text": "web\n"}, is_strangers=True)
     taint = Taint()
-    listing, resolving = chief(suggestion_rig, taint=taint).tools()
+    listing, resolving = chief(rig, taint=taint).tools()
     reported = (await listing.call({})).text
     assert f"{a.id}: update Brain/a.md, by reflector: it follows" in reported
     assert "+two" in reported
@@ -141,14 +135,14 @@ async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(sug
     ):
         assert (await call_tool((resolving,), resolving.name, arguments)).is_error
     with pytest.raises(EditRefusedError):
-        await chief(suggestion_rig).orchestrate([a.id], "batch")
+        await chief(rig).orchestrate([a.id], "batch")
 
 
-async def test_a_difference_quotes_the_file_that_it_would_change_and_its_name(suggestion_rig):
+async def test_a_difference_quotes_the_file_that_it_would_change_and_its_name(rig):
     said = "---\norigin: web\n---\n## A stranger's line\n## New\n"
-    suggestion_rig.write("Brain/a.md", said)
-    await suggestion_rig.propose("Brain/a.md", {"section": "New", "content": "mine"})
+    rig.write("Brain/a.md", said)
+    await rig.propose("Brain/a.md", {"section": "New", "content": "mine"})
     taint = Taint()
-    listing, _ = chief(suggestion_rig, taint=taint).tools()
+    listing, _ = chief(rig, taint=taint).tools()
     assert "A stranger's line" in (await listing.call({})).text
     assert taint

@@ -17,56 +17,54 @@ NOTES = {
 
 
 @pytest.mark.parametrize("kind", NOTES)
-async def test_its_file_gives_no_agent_and_no_index_what_is_private(suggestion_rig, kind):
+async def test_its_file_gives_no_agent_and_no_index_what_is_private(rig, kind):
     text = NOTES[kind]
-    suggestion_rig.write("Brain/day.md", text)
-    whole = await suggestion_rig.propose("Brain/day.md", {"text": f"{text}- reaped\n"})
-    beside = await suggestion_rig.propose(
+    rig.write("Brain/day.md", text)
+    whole = await rig.propose("Brain/day.md", {"text": f"{text}- reaped\n"})
+    beside = await rig.propose(
         "Brain/day.md", {"section": "Log", "content": "- reaped", "append": True}
     )
     for made in (whole, beside):
-        data = suggestion_rig.file(made).read_bytes()
+        data = rig.file(made).read_bytes()
         assert b"reaped" in data
         assert b"heliotrope" not in without_private(data)
         assert "heliotrope" not in str(make_indexed_note("Suggestions/x.md", data, 0.0))
-    listed = await chief(suggestion_rig)._list({})
+    listed = await chief(rig)._list({})
     assert "heliotrope" not in listed.text
     assert "is private" in listed.text
-    both = await suggestion_rig.suggestions.propose_several(
+    both = await rig.suggestions.propose_several(
         [whole.id, beside.id],
         Proposal(source_agent="chief", action="update", path="", payload={}, reasoning="both"),
     )
-    assert b"heliotrope" not in without_private(suggestion_rig.file(both).read_bytes())
+    assert b"heliotrope" not in without_private(rig.file(both).read_bytes())
 
 
-async def test_it_is_ticked_as_any_other_and_stays_private_when_it_is_over(suggestion_rig):
-    suggestion_rig.write("Brain/day.md", NOTES["a section"])
-    made = await suggestion_rig.propose(
+async def test_it_is_ticked_as_any_other_and_stays_private_when_it_is_over(rig):
+    rig.write("Brain/day.md", NOTES["a section"])
+    made = await rig.propose(
         "Brain/day.md", {"section": "Log", "content": "- reaped", "append": True}
     )
-    suggestion_rig.reopen()
-    done = await suggestion_rig.suggestions.approve(made.id)
+    rig.reopen()
+    done = await rig.suggestions.approve(made.id)
     assert done.status == "approved"
-    assert "reaped" in suggestion_rig.text("Brain/day.md")
-    assert b"heliotrope" not in without_private(suggestion_rig.file(made).read_bytes())
+    assert "reaped" in rig.text("Brain/day.md")
+    assert b"heliotrope" not in without_private(rig.file(made).read_bytes())
 
 
-async def test_where_nothing_is_private_its_file_says_nothing_of_it(suggestion_rig):
-    suggestion_rig.write("Brain/day.md", "# Day\n\nopen\n")
-    made = await suggestion_rig.propose("Brain/day.md", {"text": "# Day\n\nclosed\n"})
-    data = suggestion_rig.file(made).read_bytes()
+async def test_where_nothing_is_private_its_file_says_nothing_of_it(rig):
+    rig.write("Brain/day.md", "# Day\n\nopen\n")
+    made = await rig.propose("Brain/day.md", {"text": "# Day\n\nclosed\n"})
+    data = rig.file(made).read_bytes()
     assert b"private" not in data
     assert without_private(data) is data
 
 
 @pytest.mark.parametrize("kind", ["a section", "tags alone"])
-async def test_what_an_agent_suggests_from_what_it_was_shown_loses_nothing_private(
-    suggestion_rig, kind
-):
+async def test_what_an_agent_suggests_from_what_it_was_shown_loses_nothing_private(rig, kind):
     text = NOTES[kind]
-    suggestion_rig.write("Brain/day.md", text)
+    rig.write("Brain/day.md", text)
     shown = without_private(text.encode()).decode()
     assert "heliotrope" not in shown
-    made = await suggestion_rig.propose("Brain/day.md", {"text": shown.replace("sown", "reaped")})
-    await suggestion_rig.suggestions.approve(made.id)
-    assert suggestion_rig.text("Brain/day.md") == text.replace("sown", "reaped")
+    made = await rig.propose("Brain/day.md", {"text": shown.replace("sown", "reaped")})
+    await rig.suggestions.approve(made.id)
+    assert rig.text("Brain/day.md") == text.replace("sown", "reaped")

@@ -17,34 +17,30 @@ from parachuted.vault import VaultPath
 from tests.suggestions.sample_suggestions import NOON, suggestion
 
 
-async def test_all_are_there_in_the_next_life_but_for_a_record_that_cannot_be_read(suggestion_rig):
-    first, second = [
-        await suggestion_rig.propose(f"{name}.md", {"text": "x\n"}, "create") for name in "ab"
-    ]
-    suggestion_rig.state.table("suggestions").put(first.id, {"document": "x"})
-    suggestion_rig.reopen()
-    assert [one.id for one in suggestion_rig.suggestions.all()] == [second.id]
+async def test_all_are_there_in_the_next_life_but_for_a_record_that_cannot_be_read(rig):
+    first, second = [await rig.propose(f"{name}.md", {"text": "x\n"}, "create") for name in "ab"]
+    rig.state.table("suggestions").put(first.id, {"document": "x"})
+    rig.reopen()
+    assert [one.id for one in rig.suggestions.all()] == [second.id]
 
 
-async def test_what_a_person_wrote_in_the_file_is_in_the_history_when_it_is_written_again(
-    suggestion_rig,
-):
-    made = await suggestion_rig.propose("a.md", {"text": "x\n"}, "create")
-    file = suggestion_rig.file(made)
+async def test_what_a_person_wrote_in_the_file_is_in_the_history_when_it_is_written_again(rig):
+    made = await rig.propose("a.md", {"text": "x\n"}, "create")
+    file = rig.file(made)
     file.write_text(file.read_text("utf-8") + "\nmy own words\n", "utf-8")
-    await suggestion_rig.suggestions.reject(made.id)
+    await rig.suggestions.reject(made.id)
     before = [
-        suggestion_rig.objects.get(write.before)
-        for write in suggestion_rig.history.writes_of(str(file.relative_to(suggestion_rig.vault)))
+        rig.objects.get(write.before)
+        for write in rig.history.writes_of(str(file.relative_to(rig.vault)))
         if write.before
     ]
     assert any(b"my own words" in text for text in before)
 
 
 async def test_a_file_that_another_thread_has_made_in_that_moment_is_written_and_no_conflict(
-    suggestion_rig, monkeypatch
+    rig, monkeypatch
 ):
-    read, create, creations = suggestion_rig.store.read, suggestion_rig.store.create, []
+    read, create, creations = rig.store.read, rig.store.create, []
 
     def not_there_yet(path, **options):
         if path.folder == "Suggestions" and not creations:
@@ -56,31 +52,23 @@ async def test_a_file_that_another_thread_has_made_in_that_moment_is_written_and
         create(path, data, author)
         return create(path, data, author)
 
-    monkeypatch.setattr(suggestion_rig.store, "read", not_there_yet)
-    monkeypatch.setattr(suggestion_rig.store, "create", create_behind_another)
-    made = await suggestion_rig.propose("a.md", {"text": "x\n"}, "create")
+    monkeypatch.setattr(rig.store, "read", not_there_yet)
+    monkeypatch.setattr(rig.store, "create", create_behind_another)
+    made = await rig.propose("a.md", {"text": "x\n"}, "create")
 
     assert len(creations) == 1
-    assert suggestion_rig.file(made).is_file()
+    assert rig.file(made).is_file()
 
 
 async def test_of_those_resolved_long_ago_the_names_alone_are_kept_and_never_come_back(
-    suggestion_rig, monkeypatch
+    rig, monkeypatch
 ):
     monkeypatch.setattr("parachuted.suggestions.store._MOST_KEPT", 2)
-    made = [
-        await suggestion_rig.propose(f"{number}.md", {"text": "x\n"}, "create")
-        for number in range(4)
-    ]
+    made = [await rig.propose(f"{number}.md", {"text": "x\n"}, "create") for number in range(4)]
     for one in made:
-        await suggestion_rig.suggestions.reject(one.id)
-    assert [one.id for one in suggestion_rig.suggestions.all()] == [made[3].id, made[2].id]
-    assert [suggestion_rig.suggestions.store.is_over(one.id) for one in made] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+        await rig.suggestions.reject(one.id)
+    assert [one.id for one in rig.suggestions.all()] == [made[3].id, made[2].id]
+    assert [rig.suggestions.store.is_over(one.id) for one in made] == [True, True, False, False]
 
 
 def test_all_of_what_would_change_is_shown_one_way_or_the_other():
@@ -101,11 +89,11 @@ def test_all_of_what_would_change_is_shown_one_way_or_the_other():
     ).diff.endswith("-one\n")
 
 
-def test_a_file_that_is_larger_than_any_of_ours_is_not_read(suggestion_rig):
-    suggestion_rig.write("Suggestions/huge.md", "x")
-    with (suggestion_rig.vault / "Suggestions/huge.md").open("r+b") as file:
+def test_a_file_that_is_larger_than_any_of_ours_is_not_read(rig):
+    rig.write("Suggestions/huge.md", "x")
+    with (rig.vault / "Suggestions/huge.md").open("r+b") as file:
         file.truncate(1 << 40)  # of which the disk holds nothing; to read it would take a terabyte
-    assert suggestion_rig.suggestions.store.read(VaultPath("Suggestions/huge.md")) is None
+    assert rig.suggestions.store.read(VaultPath("Suggestions/huge.md")) is None
 
 
 def test_it_is_the_same_after_json():

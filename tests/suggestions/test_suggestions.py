@@ -22,18 +22,16 @@ from parachuted.suggestions.applying import SuggestionResolver
 KEVIN = "# Kevin\n\n## Facts\n\nA friend.\n\n## Recent Activity\n\n- 2024-01-01: Moved\n"
 
 
-async def test_a_proposal_becomes_a_note_that_a_person_can_read_and_changes_nothing_else(
-    suggestion_rig,
-):
-    suggestion_rig.write("Brain/Kevin.md", KEVIN)
-    made = await suggestion_rig.propose(
+async def test_a_proposal_becomes_a_note_that_a_person_can_read_and_changes_nothing_else(rig):
+    rig.write("Brain/Kevin.md", KEVIN)
+    made = await rig.propose(
         "Brain/Kevin.md",
         {"section": "Recent Activity", "content": "- 2024-01-15: Discussed LVB", "append": True},
         run="r-1",
         causes=("c-1",),
     )
-    text = suggestion_rig.file(made).read_text("utf-8")
-    assert suggestion_rig.text("Brain/Kevin.md") == KEVIN
+    text = rig.file(made).read_text("utf-8")
+    assert rig.text("Brain/Kevin.md") == KEVIN
     assert (made.status, made.target_module, made.source_agent, made.causes) == (
         "pending",
         "brain",
@@ -47,83 +45,69 @@ async def test_a_proposal_becomes_a_note_that_a_person_can_read_and_changes_noth
         "+- 2024-01-15: Discussed LVB",
     ):
         assert part in text
-    assert suggestion_rig.noticed == [suggestion_rig.suggestions.record(made.id).file]
-    assert [event.event for event in suggestion_rig.events] == ["suggestion.created"]
-    assert [(event.event_type, event.target_endpoint) for event in suggestion_rig.audit.events] == [
+    assert rig.noticed == [rig.suggestions.record(made.id).file]
+    assert [event.event for event in rig.events] == ["suggestion.created"]
+    assert [(event.event_type, event.target_endpoint) for event in rig.audit.events] == [
         ("suggestion", "suggestions.created")
     ]
 
 
-async def test_an_approval_is_a_run_of_its_own_that_carries_the_cause_and_can_be_undone(
-    suggestion_rig,
-):
-    suggestion_rig.write("Brain/Kevin.md", KEVIN)
-    made = await suggestion_rig.propose(
+async def test_an_approval_is_a_run_of_its_own_that_carries_the_cause_and_can_be_undone(rig):
+    rig.write("Brain/Kevin.md", KEVIN)
+    made = await rig.propose(
         "Brain/Kevin.md",
         {"section": "Facts", "content": "A good friend."},
         run="r-1",
         causes=("c-1",),
     )
-    done = await suggestion_rig.suggestions.approve(made.id)
+    done = await rig.suggestions.approve(made.id)
 
     assert (done.status, done.resolved_by) == ("approved", "user")
-    assert suggestion_rig.text("Brain/Kevin.md") == KEVIN.replace("A friend.", "A good friend.")
-    (write,) = suggestion_rig.history.writes_by(done.applied_run)
+    assert rig.text("Brain/Kevin.md") == KEVIN.replace("A friend.", "A good friend.")
+    (write,) = rig.history.writes_by(done.applied_run)
     assert (write.author.by, write.author.causes) == (f"suggestion:{made.id}", ("c-1",))
-    document = suggestion_rig.history.run(done.applied_run)
+    document = rig.history.run(done.applied_run)
     assert (document["parents"], document["outcome"], document["suggestion"]["resolved_by"]) == (
         ["r-1"],
         "changed",
         "user",
     )
-    assert "**approved** by user" in suggestion_rig.file(made).read_text("utf-8")
-    assert [event.event for event in suggestion_rig.events] == [
-        "suggestion.created",
-        "suggestion.resolved",
-    ]
+    assert "**approved** by user" in rig.file(made).read_text("utf-8")
+    assert [event.event for event in rig.events] == ["suggestion.created", "suggestion.resolved"]
 
 
-async def test_twice_at_once_and_again_later_is_one_effect(suggestion_rig):
-    suggestion_rig.write("a.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"section": "New", "content": "x", "append": True})
+async def test_twice_at_once_and_again_later_is_one_effect(rig):
+    rig.write("a.md", "one\n")
+    made = await rig.propose("a.md", {"section": "New", "content": "x", "append": True})
     answers = await asyncio.gather(
-        *(suggestion_rig.suggestions.approve(made.id) for _ in range(8)), return_exceptions=True
+        *(rig.suggestions.approve(made.id) for _ in range(8)), return_exceptions=True
     )
     assert sorted(type(answer).__name__ for answer in answers) == ["EditRefusedError"] * 7 + [
         "Suggestion"
     ]
     with pytest.raises(EditRefusedError, match="was approved already, by user"):
-        await suggestion_rig.suggestions.approve(made.id)
+        await rig.suggestions.approve(made.id)
     with pytest.raises(EditRefusedError, match="was approved already"):
-        await suggestion_rig.suggestions.reject(made.id)
-    assert suggestion_rig.text("a.md").count("x") == 1
+        await rig.suggestions.reject(made.id)
+    assert rig.text("a.md").count("x") == 1
 
 
-async def test_what_was_written_since_is_merged(suggestion_rig):
-    suggestion_rig.write("a.md", "# A\n\none\n\ntwo\n\nthree\n")
-    made = await suggestion_rig.propose("a.md", {"text": "# A\n\nONE\n\ntwo\n\nthree\n"})
-    suggestion_rig.write("a.md", "# A\n\none\n\ntwo\n\nTHREE\n")
-    done = await suggestion_rig.suggestions.approve(made.id)
-    assert (done.status, suggestion_rig.text("a.md")) == (
-        "approved",
-        "# A\n\nONE\n\ntwo\n\nTHREE\n",
-    )
+async def test_what_was_written_since_is_merged(rig):
+    rig.write("a.md", "# A\n\none\n\ntwo\n\nthree\n")
+    made = await rig.propose("a.md", {"text": "# A\n\nONE\n\ntwo\n\nthree\n"})
+    rig.write("a.md", "# A\n\none\n\ntwo\n\nTHREE\n")
+    done = await rig.suggestions.approve(made.id)
+    assert (done.status, rig.text("a.md")) == ("approved", "# A\n\nONE\n\ntwo\n\nTHREE\n")
     assert "merged" in done.outcome
 
 
-async def test_what_clashes_with_what_was_written_since_is_superseded_with_both_texts_shown(
-    suggestion_rig,
-):
-    suggestion_rig.write("a.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"text": "ours\n"})
-    suggestion_rig.write("a.md", "theirs\n")
-    done = await suggestion_rig.suggestions.approve(made.id)
-    assert (done.status, done.applied_run, suggestion_rig.text("a.md")) == (
-        "superseded",
-        None,
-        "theirs\n",
-    )
-    file = suggestion_rig.file(made).read_text("utf-8")
+async def test_what_clashes_with_what_was_written_since_is_superseded_with_both_texts_shown(rig):
+    rig.write("a.md", "one\n")
+    made = await rig.propose("a.md", {"text": "ours\n"})
+    rig.write("a.md", "theirs\n")
+    done = await rig.suggestions.approve(made.id)
+    assert (done.status, done.applied_run, rig.text("a.md")) == ("superseded", None, "theirs\n")
+    file = rig.file(made).read_text("utf-8")
     assert "## What would stand there\n\n```\nours\n```" in file
     assert "## What stands there now\n\n```\ntheirs\n```" in file
 
@@ -155,63 +139,61 @@ _OWN = "---\nup: 1\n---\n# A\n\n## S\n\nx\n"
         ),
     ],
 )
-async def test_several_that_wait_for_one_file_are_all_approved(
-    suggestion_rig, before, payloads, after
-):
+async def test_several_that_wait_for_one_file_are_all_approved(rig, before, payloads, after):
     if before is not None:
-        suggestion_rig.write("a.md", before)
+        rig.write("a.md", before)
     action = "create" if before is None else "link" if "to" in payloads[0] else "update"
-    made = [await suggestion_rig.propose("a.md", payload, action) for payload in payloads]
-    done = [await suggestion_rig.suggestions.approve(one.id) for one in made]
+    made = [await rig.propose("a.md", payload, action) for payload in payloads]
+    done = [await rig.suggestions.approve(one.id) for one in made]
     assert [one.status for one in done] == ["approved", "approved"], done[1].outcome
     if after is not None:
-        assert suggestion_rig.text("a.md") == after
+        assert rig.text("a.md") == after
     assert "merged" in done[1].outcome
 
 
-async def test_what_is_added_a_second_time_otherwise_is_superseded(suggestion_rig):
-    suggestion_rig.write("a.md", "types:\n")
+async def test_what_is_added_a_second_time_otherwise_is_superseded(rig):
+    rig.write("a.md", "types:\n")
     made = [
-        await suggestion_rig.propose("a.md", {"text": f"types:\n  book:\n    fields: {fields}\n"})
+        await rig.propose("a.md", {"text": f"types:\n  book:\n    fields: {fields}\n"})
         for fields in ("1", "2")
     ]
-    done = [await suggestion_rig.suggestions.approve(one.id) for one in made]
+    done = [await rig.suggestions.approve(one.id) for one in made]
     assert [one.status for one in done] == ["approved", "superseded"]
-    assert suggestion_rig.text("a.md") == "types:\n  book:\n    fields: 1\n"
+    assert rig.text("a.md") == "types:\n  book:\n    fields: 1\n"
 
 
-async def test_create_delete_and_link_do_what_they_say(suggestion_rig):
-    suggestion_rig.write("a.md", "# A\n")
-    suggestion_rig.write("old.md", "gone soon\n")
+async def test_create_delete_and_link_do_what_they_say(rig):
+    rig.write("a.md", "# A\n")
+    rig.write("old.md", "gone soon\n")
     for made in (
-        await suggestion_rig.propose("Brain/AI Safety.md", {"text": "# AI Safety\n"}, "create"),
-        await suggestion_rig.propose("old.md", {}, "delete"),
-        await suggestion_rig.propose("a.md", {"to": "AI Safety", "label": "safety"}, "link"),
+        await rig.propose("Brain/AI Safety.md", {"text": "# AI Safety\n"}, "create"),
+        await rig.propose("old.md", {}, "delete"),
+        await rig.propose("a.md", {"to": "AI Safety", "label": "safety"}, "link"),
     ):
-        assert (await suggestion_rig.suggestions.approve(made.id)).status == "approved"
-    assert suggestion_rig.text("Brain/AI Safety.md") == "# AI Safety\n"
-    assert not (suggestion_rig.vault / "old.md").exists()
-    assert "## Links\n\n- [[AI Safety|safety]]" in suggestion_rig.text("a.md")
+        assert (await rig.suggestions.approve(made.id)).status == "approved"
+    assert rig.text("Brain/AI Safety.md") == "# AI Safety\n"
+    assert not (rig.vault / "old.md").exists()
+    assert "## Links\n\n- [[AI Safety|safety]]" in rig.text("a.md")
 
 
-async def test_a_file_that_was_changed_is_not_removed_and_a_new_one_not_overwritten(suggestion_rig):
-    suggestion_rig.write("old.md", "one\n")
-    gone = await suggestion_rig.propose("old.md", {}, "delete")
-    new = await suggestion_rig.propose("new.md", {"text": "mine\n"}, "create")
-    suggestion_rig.write("old.md", "two\n")
-    suggestion_rig.write("new.md", "yours\n")
-    assert [(await suggestion_rig.suggestions.approve(one.id)).status for one in (gone, new)] == [
+async def test_a_file_that_was_changed_is_not_removed_and_a_new_one_not_overwritten(rig):
+    rig.write("old.md", "one\n")
+    gone = await rig.propose("old.md", {}, "delete")
+    new = await rig.propose("new.md", {"text": "mine\n"}, "create")
+    rig.write("old.md", "two\n")
+    rig.write("new.md", "yours\n")
+    assert [(await rig.suggestions.approve(one.id)).status for one in (gone, new)] == [
         "superseded",
         "superseded",
     ]
-    assert (suggestion_rig.text("old.md"), suggestion_rig.text("new.md")) == ("two\n", "yours\n")
+    assert (rig.text("old.md"), rig.text("new.md")) == ("two\n", "yours\n")
 
 
-async def test_a_person_may_change_what_was_suggested_and_do_that(suggestion_rig):
-    suggestion_rig.write("a.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"text": "two\n"})
-    done = await suggestion_rig.suggestions.modify(made.id, {"text": "three\n"})
-    assert (done.status, done.modifications, done.payload, suggestion_rig.text("a.md")) == (
+async def test_a_person_may_change_what_was_suggested_and_do_that(rig):
+    rig.write("a.md", "one\n")
+    made = await rig.propose("a.md", {"text": "two\n"})
+    done = await rig.suggestions.modify(made.id, {"text": "three\n"})
+    assert (done.status, done.modifications, done.payload, rig.text("a.md")) == (
         "modified",
         {"text": "three\n"},
         {"text": "two\n"},
@@ -219,20 +201,16 @@ async def test_a_person_may_change_what_was_suggested_and_do_that(suggestion_rig
     )
 
 
-async def test_a_rejected_one_changes_nothing_and_is_over(suggestion_rig):
-    suggestion_rig.write("a.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"text": "two\n"})
-    again = await suggestion_rig.propose("a.md", {"text": "two\n"})
+async def test_a_rejected_one_changes_nothing_and_is_over(rig):
+    rig.write("a.md", "one\n")
+    made = await rig.propose("a.md", {"text": "two\n"})
+    again = await rig.propose("a.md", {"text": "two\n"})
     assert again.id == made.id  # the same is filed once
-    assert len(list((suggestion_rig.vault / "Suggestions").iterdir())) == 1
-    done = await suggestion_rig.suggestions.reject(made.id, reason="not true")
-    assert (done.status, done.outcome, suggestion_rig.text("a.md")) == (
-        "rejected",
-        "not true",
-        "one\n",
-    )
+    assert len(list((rig.vault / "Suggestions").iterdir())) == 1
+    done = await rig.suggestions.reject(made.id, reason="not true")
+    assert (done.status, done.outcome, rig.text("a.md")) == ("rejected", "not true", "one\n")
     with pytest.raises(EditRefusedError, match="was rejected already"):
-        await suggestion_rig.suggestions.approve(made.id)
+        await rig.suggestions.approve(made.id)
 
 
 @pytest.mark.parametrize(
@@ -247,29 +225,27 @@ async def test_a_rejected_one_changes_nothing_and_is_over(suggestion_rig):
         ("linked.md", {"text": "x"}, "update", PathRefusedError),
     ],
 )
-async def test_what_is_none_or_a_programs_is_not_filed(
-    suggestion_rig, path, payload, action, error
-):
-    suggestion_rig.write("a.md", "one\n")
-    (suggestion_rig.vault / "linked.md").symlink_to("a.md")
+async def test_what_is_none_or_a_programs_is_not_filed(rig, path, payload, action, error):
+    rig.write("a.md", "one\n")
+    (rig.vault / "linked.md").symlink_to("a.md")
     with pytest.raises(error):
-        await suggestion_rig.propose(path, payload, action)
-    assert not (suggestion_rig.vault / "Suggestions").exists()
+        await rig.propose(path, payload, action)
+    assert not (rig.vault / "Suggestions").exists()
 
 
-async def test_a_link_that_came_to_stand_there_since_is_not_followed(suggestion_rig):
-    suggestion_rig.write("a.md", "one\n")
-    suggestion_rig.write("secret.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"text": "two\n"})
-    (suggestion_rig.vault / "a.md").unlink()
-    (suggestion_rig.vault / "a.md").symlink_to("secret.md")
+async def test_a_link_that_came_to_stand_there_since_is_not_followed(rig):
+    rig.write("a.md", "one\n")
+    rig.write("secret.md", "one\n")
+    made = await rig.propose("a.md", {"text": "two\n"})
+    (rig.vault / "a.md").unlink()
+    (rig.vault / "a.md").symlink_to("secret.md")
     with pytest.raises(PathRefusedError):
-        await suggestion_rig.suggestions.approve(made.id)
-    assert suggestion_rig.text("secret.md") == "one\n"
-    assert suggestion_rig.suggestions.get(made.id).is_pending
+        await rig.suggestions.approve(made.id)
+    assert rig.text("secret.md") == "one\n"
+    assert rig.suggestions.get(made.id).is_pending
 
 
-async def test_a_hook_that_objects_leaves_it_waiting(suggestion_rig):
+async def test_a_hook_that_objects_leaves_it_waiting(rig):
     refused = []
 
     def ask(intent):
@@ -277,186 +253,171 @@ async def test_a_hook_that_objects_leaves_it_waiting(suggestion_rig):
             refused.append(intent)
             raise ActRefusedError("not on Sundays")
 
-    suggestion_rig.close()
-    suggestion_rig.ask = ask
-    suggestion_rig.open()
-    suggestion_rig.write("a.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"text": "two\n"})
+    rig.close()
+    rig.ask = ask
+    rig.open()
+    rig.write("a.md", "one\n")
+    made = await rig.propose("a.md", {"text": "two\n"})
     with pytest.raises(ActRefusedError, match="Sundays"):
-        await suggestion_rig.suggestions.approve(made.id)
-    assert suggestion_rig.suggestions.get(made.id).is_pending
-    assert (suggestion_rig.text("a.md"), len(refused)) == ("one\n", 1)
+        await rig.suggestions.approve(made.id)
+    assert rig.suggestions.get(made.id).is_pending
+    assert (rig.text("a.md"), len(refused)) == ("one\n", 1)
 
 
-async def test_nothing_is_filed_or_done_while_it_could_not_be_audited(suggestion_rig):
-    suggestion_rig.write("a.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"text": "two\n"})
-    suggestion_rig.audit.refusal = "the disk is full"
+async def test_nothing_is_filed_or_done_while_it_could_not_be_audited(rig):
+    rig.write("a.md", "one\n")
+    made = await rig.propose("a.md", {"text": "two\n"})
+    rig.audit.refusal = "the disk is full"
     with pytest.raises(StorageFailedError):
-        await suggestion_rig.propose("a.md", {"text": "three\n"})
+        await rig.propose("a.md", {"text": "three\n"})
     with pytest.raises(StorageFailedError):
-        await suggestion_rig.suggestions.approve(made.id)
-    assert suggestion_rig.text("a.md") == "one\n"
+        await rig.suggestions.approve(made.id)
+    assert rig.text("a.md") == "one\n"
 
 
-async def test_one_agent_cannot_bury_a_person_in_suggestions(suggestion_rig):
-    suggestion_rig.write("a.md", "one\n")
+async def test_one_agent_cannot_bury_a_person_in_suggestions(rig):
+    rig.write("a.md", "one\n")
     for number in range(100):
-        await suggestion_rig.propose("a.md", {"text": f"{number}\n"})
+        await rig.propose("a.md", {"text": f"{number}\n"})
     with pytest.raises(ActRefusedError, match="100 suggestions wait"):
-        await suggestion_rig.propose("a.md", {"text": "x\n"})
-    await suggestion_rig.propose("a.md", {"text": "x\n"}, source_agent="another")
+        await rig.propose("a.md", {"text": "x\n"})
+    await rig.propose("a.md", {"text": "x\n"}, source_agent="another")
 
 
-async def test_all_that_wait_are_approved_in_their_order_and_what_cannot_be_is_reported(
-    suggestion_rig,
-):
-    suggestion_rig.write("a.md", "one\n")
-    first = await suggestion_rig.propose("a.md", {"section": "S", "content": "1", "append": True})
-    second = await suggestion_rig.propose("b.md", {"text": "b\n"}, "create")
-    (suggestion_rig.vault / "b.md").symlink_to("a.md")
-    done, failed = await suggestion_rig.suggestions.approve_all()
+async def test_all_that_wait_are_approved_in_their_order_and_what_cannot_be_is_reported(rig):
+    rig.write("a.md", "one\n")
+    first = await rig.propose("a.md", {"section": "S", "content": "1", "append": True})
+    second = await rig.propose("b.md", {"text": "b\n"}, "create")
+    (rig.vault / "b.md").symlink_to("a.md")
+    done, failed = await rig.suggestions.approve_all()
     assert ([one.id for one in done], list(failed)) == ([first.id], [second.id])
 
 
-async def test_what_a_stranger_led_to_stays_a_strangers_text_after_it_was_approved(suggestion_rig):
-    suggestion_rig.write("a.md", "one\n")
-    suggestion_rig.write("b.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"text": "two\n"}, is_strangers=True)
-    clash = await suggestion_rig.propose("b.md", {"text": "two\n"}, is_strangers=True)
-    await suggestion_rig.suggestions.approve(made.id)
-    suggestion_rig.write("b.md", "three\n")
-    assert (await suggestion_rig.suggestions.approve(clash.id)).status == "superseded"
-    assert suggestion_rig.text("a.md") == "---\norigin: stranger\n---\ntwo\n"
-    assert suggestion_rig.text("b.md") == "three\n"
-    assert "origin: stranger" in suggestion_rig.file(made).read_text("utf-8")
+async def test_what_a_stranger_led_to_stays_a_strangers_text_after_it_was_approved(rig):
+    rig.write("a.md", "one\n")
+    rig.write("b.md", "one\n")
+    made = await rig.propose("a.md", {"text": "two\n"}, is_strangers=True)
+    clash = await rig.propose("b.md", {"text": "two\n"}, is_strangers=True)
+    await rig.suggestions.approve(made.id)
+    rig.write("b.md", "three\n")
+    assert (await rig.suggestions.approve(clash.id)).status == "superseded"
+    assert rig.text("a.md") == "---\norigin: stranger\n---\ntwo\n"
+    assert rig.text("b.md") == "three\n"
+    assert "origin: stranger" in rig.file(made).read_text("utf-8")
 
 
 async def test_once_a_person_agreed_often_enough_an_agents_updates_are_done_at_once_if_they_chose_so(  # noqa: E501
-    suggestion_rig,
+    rig,
 ):
-    suggestion_rig.close()
-    suggestion_rig.rate = 0.9
-    suggestion_rig.open()
-    suggestion_rig.write("a.md", "0\n")
+    rig.close()
+    rig.rate = 0.9
+    rig.open()
+    rig.write("a.md", "0\n")
     for number in range(20):
-        made = await suggestion_rig.propose("a.md", {"text": f"{number + 1}\n"})
+        made = await rig.propose("a.md", {"text": f"{number + 1}\n"})
         assert made.is_pending
-        await suggestion_rig.suggestions.approve(made.id)
-    done = await suggestion_rig.propose("a.md", {"text": "at once\n"})
-    assert (done.status, done.resolved_by, suggestion_rig.text("a.md")) == (
-        "approved",
-        "auto",
-        "at once\n",
-    )
-    assert suggestion_rig.history.run(done.applied_run)["suggestion"]["resolved_by"] == "auto"
+        await rig.suggestions.approve(made.id)
+    done = await rig.propose("a.md", {"text": "at once\n"})
+    assert (done.status, done.resolved_by, rig.text("a.md")) == ("approved", "auto", "at once\n")
+    assert rig.history.run(done.applied_run)["suggestion"]["resolved_by"] == "auto"
     watching = {"key": "watch", "value": ["Daily/**"]}
-    assert (await suggestion_rig.propose("a.md", watching)).is_pending
-    assert suggestion_rig.text("a.md") == "at once\n"
+    assert (await rig.propose("a.md", watching)).is_pending
+    assert rig.text("a.md") == "at once\n"
 
 
 async def test_a_crash_between_the_write_and_its_record_leaves_one_effect_and_one_run(
-    suggestion_rig, monkeypatch
+    rig, monkeypatch
 ):
-    suggestion_rig.write("a.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"section": "S", "content": "x", "append": True})
+    rig.write("a.md", "one\n")
+    made = await rig.propose("a.md", {"section": "S", "content": "x", "append": True})
 
     def crash(*_args, **_more):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SuggestionResolver, "_save_run", crash)
-    record = suggestion_rig.suggestions.record(made.id)
+    record = rig.suggestions.record(made.id)
     with pytest.raises(KeyboardInterrupt):
-        suggestion_rig.suggestions._resolver.apply(record, "user", None)
+        rig.suggestions._resolver.apply(record, "user", None)
     monkeypatch.undo()
-    suggestion_rig.reopen()
-    assert suggestion_rig.suggestions.get(made.id).is_pending
-    await suggestion_rig.suggestions.settle()
-    assert suggestion_rig.audit.events[-1].target_endpoint == "suggestions.approved"
-    done = suggestion_rig.suggestions.get(made.id)
-    assert (done.status, suggestion_rig.text("a.md").count("x")) == ("approved", 1)
-    assert suggestion_rig.history.run(done.applied_run)["outcome"] == "changed"
+    rig.reopen()
+    assert rig.suggestions.get(made.id).is_pending
+    await rig.suggestions.settle()
+    assert rig.audit.events[-1].target_endpoint == "suggestions.approved"
+    done = rig.suggestions.get(made.id)
+    assert (done.status, rig.text("a.md").count("x")) == ("approved", 1)
+    assert rig.history.run(done.applied_run)["outcome"] == "changed"
     with pytest.raises(EditRefusedError, match="already"):
-        await suggestion_rig.suggestions.approve(made.id)
+        await rig.suggestions.approve(made.id)
 
 
-async def test_who_gives_up_waiting_for_an_approval_leaves_it_whole(suggestion_rig):
-    suggestion_rig.write("a.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"text": "two\n"})
+async def test_who_gives_up_waiting_for_an_approval_leaves_it_whole(rig):
+    rig.write("a.md", "one\n")
+    made = await rig.propose("a.md", {"text": "two\n"})
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(suggestion_rig.suggestions.approve(made.id))
+        task = group.create_task(rig.suggestions.approve(made.id))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         task.cancel()
-    done = suggestion_rig.suggestions.get(made.id)
-    assert (done.is_pending, suggestion_rig.text("a.md")) in {(False, "two\n"), (True, "one\n")}
-    assert [event.event for event in suggestion_rig.events].count("suggestion.resolved") == (
+    done = rig.suggestions.get(made.id)
+    assert (done.is_pending, rig.text("a.md")) in {(False, "two\n"), (True, "one\n")}
+    assert [event.event for event in rig.events].count("suggestion.resolved") == (
         not done.is_pending
     )
 
 
-async def test_a_batch_is_each_of_those_that_it_stands_for_and_nothing_else(suggestion_rig):
-    suggestion_rig.write("a.md", "one\n")
+async def test_a_batch_is_each_of_those_that_it_stands_for_and_nothing_else(rig):
+    rig.write("a.md", "one\n")
     first, second = (
-        await suggestion_rig.propose("a.md", {"text": "two\n"}),
-        await suggestion_rig.propose("b.md", {"text": "b\n"}, "create"),
+        await rig.propose("a.md", {"text": "two\n"}),
+        await rig.propose("b.md", {"text": "b\n"}, "create"),
     )
-    other = await suggestion_rig.propose("c.md", {"text": "c\n"}, "create")
+    other = await rig.propose("c.md", {"text": "c\n"}, "create")
     proposal = Proposal(
         source_agent="chief", action="update", path="", payload={}, reasoning="they belong together"
     )
-    batch = await suggestion_rig.suggestions.propose_several([first.id, second.id], proposal)
-    text = suggestion_rig.file(batch).read_text("utf-8")
+    batch = await rig.suggestions.propose_several([first.id, second.id], proposal)
+    text = rig.file(batch).read_text("utf-8")
     assert "# 2 suggestions at once" in text
     assert "+two" in text
     assert "+b" in text
-    assert suggestion_rig.suggestions.all(sees=lambda path: path == "a.md") == [first]
-    done = await suggestion_rig.suggestions.approve(batch.id)
+    assert rig.suggestions.all(sees=lambda path: path == "a.md") == [first]
+    done = await rig.suggestions.approve(batch.id)
     assert (
         done.status,
-        [suggestion_rig.suggestions.get(one.id).status for one in (first, second, other)],
-    ) == (
-        "approved",
-        ["approved", "approved", "pending"],
-    )
-    assert (
-        suggestion_rig.text("a.md"),
-        suggestion_rig.text("b.md"),
-        (suggestion_rig.vault / "c.md").exists(),
-    ) == (
+        [rig.suggestions.get(one.id).status for one in (first, second, other)],
+    ) == ("approved", ["approved", "approved", "pending"])
+    assert (rig.text("a.md"), rig.text("b.md"), (rig.vault / "c.md").exists()) == (
         "two\n",
         "b\n",
         False,
     )
     for names in ([other.id], [first.id, other.id], [batch.id, other.id]):
         with pytest.raises(EditRefusedError, match="a batch is of 2 to 50"):
-            await suggestion_rig.suggestions.propose_several(names, proposal)
+            await rig.suggestions.propose_several(names, proposal)
 
 
 async def test_an_approval_stands_when_its_file_cannot_follow_and_the_trouble_is_shown_until_it_can(
-    suggestion_rig,
+    rig,
 ):
-    suggestion_rig.write("a.md", "one\n")
+    rig.write("a.md", "one\n")
     made, other = (
-        await suggestion_rig.propose("a.md", {"text": "two\n"}),
-        await suggestion_rig.propose("b.md", {"text": "b\n"}, "create"),
+        await rig.propose("a.md", {"text": "two\n"}),
+        await rig.propose("b.md", {"text": "b\n"}, "create"),
     )
-    file = suggestion_rig.file(made)
+    file = rig.file(made)
     file.unlink()
     file.mkdir()
-    assert (await suggestion_rig.suggestions.approve(made.id)).status == "approved"
-    assert suggestion_rig.text("a.md") == "two\n"
-    assert "could not be written" in suggestion_rig.suggestions.trouble
-    await suggestion_rig.suggestions.reject(other.id)
-    assert suggestion_rig.suggestions.trouble is None
+    assert (await rig.suggestions.approve(made.id)).status == "approved"
+    assert rig.text("a.md") == "two\n"
+    assert "could not be written" in rig.suggestions.trouble
+    await rig.suggestions.reject(other.id)
+    assert rig.suggestions.trouble is None
 
 
-async def test_words_that_are_written_into_its_file_while_it_is_approved_take_nothing_back(
-    suggestion_rig,
-):
-    suggestion_rig.write("a.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"text": "two\n"})
-    store, entered, go_on = suggestion_rig.suggestions.store, threading.Event(), threading.Event()
+async def test_words_that_are_written_into_its_file_while_it_is_approved_take_nothing_back(rig):
+    rig.write("a.md", "one\n")
+    made = await rig.propose("a.md", {"text": "two\n"})
+    store, entered, go_on = rig.suggestions.store, threading.Event(), threading.Event()
     say = store.say
 
     def slowly(record, words, seen):
@@ -466,40 +427,35 @@ async def test_words_that_are_written_into_its_file_while_it_is_approved_take_no
 
     store.say = slowly
     async with asyncio.TaskGroup() as group:
-        saying = group.create_task(
-            suggestion_rig.suggestions.say(made.id, "It said something else.")
-        )
+        saying = group.create_task(rig.suggestions.say(made.id, "It said something else."))
         await asyncio.to_thread(entered.wait, 10)
-        approving = group.create_task(suggestion_rig.suggestions.approve(made.id))
+        approving = group.create_task(rig.suggestions.approve(made.id))
         await asyncio.wait({approving}, timeout=0.3)
         go_on.set()
     assert saying.done()
-    assert (
-        approving.result().status,
-        suggestion_rig.suggestions.get(made.id).status,
-        suggestion_rig.text("a.md"),
-    ) == ("approved", "approved", "two\n")
+    assert (approving.result().status, rig.suggestions.get(made.id).status, rig.text("a.md")) == (
+        "approved",
+        "approved",
+        "two\n",
+    )
     with pytest.raises(EditRefusedError, match="approved already"):
-        await suggestion_rig.suggestions.reject(made.id)
+        await rig.suggestions.reject(made.id)
 
 
 @pytest.mark.parametrize(
     "payload", [{"base64": "!!"}, {"section": "Facts", "content": "x\n\n## Other\n"}]
 )
-async def test_a_change_of_it_that_cannot_be_made_leaves_it_waiting(suggestion_rig, payload):
-    suggestion_rig.write("a.md", "one\n")
-    made = await suggestion_rig.propose("a.md", {"text": "two\n"})
+async def test_a_change_of_it_that_cannot_be_made_leaves_it_waiting(rig, payload):
+    rig.write("a.md", "one\n")
+    made = await rig.propose("a.md", {"text": "two\n"})
     with pytest.raises(EditRefusedError):
-        await suggestion_rig.suggestions.modify(made.id, payload)
-    assert (suggestion_rig.suggestions.get(made.id).status, suggestion_rig.text("a.md")) == (
-        "pending",
-        "one\n",
-    )
-    assert (await suggestion_rig.suggestions.approve(made.id)).status == "approved"
+        await rig.suggestions.modify(made.id, payload)
+    assert (rig.suggestions.get(made.id).status, rig.text("a.md")) == ("pending", "one\n")
+    assert (await rig.suggestions.approve(made.id)).status == "approved"
 
 
 @pytest.mark.parametrize("base", ["", "x", "../../../etc/passwd", "f" * 63, "F" * 64])
-async def test_a_base_that_is_not_a_digest_is_refused_in_words(suggestion_rig, base):
-    suggestion_rig.write("a.md", "one\n")
+async def test_a_base_that_is_not_a_digest_is_refused_in_words(rig, base):
+    rig.write("a.md", "one\n")
     with pytest.raises(EditRefusedError, match="base should be the digest"):
-        await suggestion_rig.propose("a.md", {"text": "two\n"}, base=base)
+        await rig.propose("a.md", {"text": "two\n"}, base=base)

@@ -9,10 +9,10 @@ import pytest
 from parachuted.access.strangers import Taint
 from parachuted.agents.calling import call_tool
 from parachuted.suggestions import SuggestingRun, suggestion_tool
-from tests.suggestions.suggestion_rig import SuggestionRig
+from tests.suggestions.rig import SuggestionRig
 
 
-def tool(suggestion_rig: SuggestionRig, **more):
+def tool(rig: SuggestionRig, **more):
     run = SuggestingRun(
         agent="brain.indexer",
         sees=lambda path: not path.startswith("Private/"),
@@ -21,7 +21,7 @@ def tool(suggestion_rig: SuggestionRig, **more):
         causes=("c-1",),
         **more,
     )
-    return suggestion_tool(suggestion_rig.suggestions, run)
+    return suggestion_tool(rig.suggestions, run)
 
 
 def asked(
@@ -38,15 +38,15 @@ def asked(
     }
 
 
-async def test_what_an_agent_suggests_says_who_in_which_run_and_what_it_had_read(suggestion_rig):
-    digest = suggestion_rig.write("a.md", "one\n")
+async def test_what_an_agent_suggests_says_who_in_which_run_and_what_it_had_read(rig):
+    digest = rig.write("a.md", "one\n")
     taint = Taint()
-    made = tool(suggestion_rig, is_tainted=lambda: bool(taint), read={"a.md": digest})
+    made = tool(rig, is_tainted=lambda: bool(taint), read={"a.md": digest})
     taint.read("Inbox/x.md")
-    suggestion_rig.store.bases.keep("a.md", b"one\n")
-    suggestion_rig.write("a.md", "another\n")
+    rig.store.bases.keep("a.md", b"one\n")
+    rig.write("a.md", "another\n")
     answer = await call_tool((made,), "suggest_change", asked())
-    (found,) = suggestion_rig.suggestions.all()
+    (found,) = rig.suggestions.all()
     assert answer.text == f"Suggested as {found.id}. Nothing has changed; a person decides on it."
     assert (
         found.source_agent,
@@ -55,17 +55,12 @@ async def test_what_an_agent_suggests_says_who_in_which_run_and_what_it_had_read
         found.causes,
         found.origin,
         found.base,
-    ) == (
-        *("brain.indexer", "0b8e", "r-1", ("c-1",), "stranger"),
-        digest,
-    )
+    ) == (*("brain.indexer", "0b8e", "r-1", ("c-1",), "stranger"), digest)
 
 
-async def test_what_the_agent_may_not_see_is_answered_as_what_is_not_there(suggestion_rig):
-    suggestion_rig.write("Private/a.md", "secret\n")
-    there, not_there = [
-        await tool(suggestion_rig).call(asked(f"Private/{name}.md")) for name in "ab"
-    ]
+async def test_what_the_agent_may_not_see_is_answered_as_what_is_not_there(rig):
+    rig.write("Private/a.md", "secret\n")
+    there, not_there = [await tool(rig).call(asked(f"Private/{name}.md")) for name in "ab"]
     assert there.is_error
     assert there.text.replace("/a.md", "") == not_there.text.replace("/b.md", "")
 
@@ -85,7 +80,7 @@ async def test_what_the_agent_may_not_see_is_answered_as_what_is_not_there(sugge
         asked(path="a\ud800.md"),
     ],
 )
-async def test_what_makes_no_sense_is_answered_and_files_nothing(suggestion_rig, arguments):
-    suggestion_rig.write("a.md", "one\n")
-    assert (await call_tool((tool(suggestion_rig),), "suggest_change", arguments)).is_error
-    assert suggestion_rig.suggestions.all() == []
+async def test_what_makes_no_sense_is_answered_and_files_nothing(rig, arguments):
+    rig.write("a.md", "one\n")
+    assert (await call_tool((tool(rig),), "suggest_change", arguments)).is_error
+    assert rig.suggestions.all() == []

@@ -135,114 +135,110 @@ class FullDisk:
 
 
 @pytest.fixture
-def worker_rig(state: StateStore, tmp_path: Path) -> WorkerRig:
+def rig(state: StateStore, tmp_path: Path) -> WorkerRig:
     return WorkerRig(state=state, history=WriteJournal(tmp_path / "history.db"))
 
 
-async def test_a_ready_task_is_done_and_reported(worker_rig: WorkerRig):
-    async with worker_rig.open():
-        task = worker_rig.add("x")
-        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
+async def test_a_ready_task_is_done_and_reported(rig: WorkerRig):
+    async with rig.open():
+        task = rig.add("x")
+        await rig.until(lambda: rig.reported("task.finished"))
 
-    (run,) = [started.run for started in worker_rig.started]
-    assert worker_rig.reported("task.started") == [
+    (run,) = [started.run for started in rig.started]
+    assert rig.reported("task.started") == [
         {"task": task.id, "watcher": "x", "run": run, "backend": "scripted"}
     ]
-    assert worker_rig.reported("task.finished") == [
+    assert rig.reported("task.finished") == [
         {"task": task.id, "watcher": "x", "run": run, "outcome": "changed"}
     ]
-    assert worker_rig.queue.all() == []
+    assert rig.queue.all() == []
 
 
-async def test_no_more_run_at_once_than_may(worker_rig: WorkerRig):
+async def test_no_more_run_at_once_than_may(rig: WorkerRig):
     gate = asyncio.Event()
 
     async def wait(task: Task) -> RunOutcome:
         await gate.wait()
-        return await worker_rig.finish(task)
+        return await rig.finish(task)
 
-    async with worker_rig.open(wait, concurrency=2):
+    async with rig.open(wait, concurrency=2):
         for name in "abcde":
-            worker_rig.add(name, f"c-{name}")
-        await worker_rig.until(lambda: len(worker_rig.started) == 2)
+            rig.add(name, f"c-{name}")
+        await rig.until(lambda: len(rig.started) == 2)
         await asyncio.sleep(0)
-        assert [task.watcher for task in worker_rig.started] == ["a", "b"]
-        assert worker_rig.worker.busy
+        assert [task.watcher for task in rig.started] == ["a", "b"]
+        assert rig.worker.busy
         gate.set()
-        await worker_rig.until(lambda: not worker_rig.queue.all())
+        await rig.until(lambda: not rig.queue.all())
 
-    assert len(worker_rig.started) == 5
+    assert len(rig.started) == 5
 
 
-async def test_a_task_that_falls_due_while_the_worker_looks_is_not_forgotten(worker_rig: WorkerRig):
+async def test_a_task_that_falls_due_while_the_worker_looks_is_not_forgotten(rig: WorkerRig):
     """A clock that goes on between any two looks at it."""
     ticks = itertools.count()
-    task = worker_rig.add("x", wait=True)
-    worker_rig.clock = lambda: task.due_at + timedelta(seconds=next(ticks) - 1)  # type: ignore[method-assign]
-    async with worker_rig.open():
-        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
+    task = rig.add("x", wait=True)
+    rig.clock = lambda: task.due_at + timedelta(seconds=next(ticks) - 1)  # type: ignore[method-assign]
+    async with rig.open():
+        await rig.until(lambda: rig.reported("task.finished"))
 
 
-async def test_a_pause_lets_nothing_begin_and_outlasts_a_restart(worker_rig: WorkerRig):
-    async with worker_rig.open() as worker:
+async def test_a_pause_lets_nothing_begin_and_outlasts_a_restart(rig: WorkerRig):
+    async with rig.open() as worker:
         worker.pause()
-    async with worker_rig.open() as worker:
-        worker_rig.add("x")
+    async with rig.open() as worker:
+        rig.add("x")
         await asyncio.sleep(0)
         assert worker.paused
-        assert worker_rig.started == []
+        assert rig.started == []
         worker.resume()
-        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
+        await rig.until(lambda: rig.reported("task.finished"))
         assert not worker.paused
 
 
 async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer_and_longer_waits(
-    worker_rig: WorkerRig,
+    rig: WorkerRig,
 ):
     async def refuse(task: Task) -> RunOutcome:
-        if len(worker_rig.started) < 6:
+        if len(rig.started) < 6:
             raise AgentUnavailableError("no login")
-        return await worker_rig.finish(task)
+        return await rig.finish(task)
 
     waits = []
-    async with worker_rig.open(refuse):
-        worker_rig.add("x")
+    async with rig.open(refuse):
+        rig.add("x")
         for number in range(1, 6):
-            await worker_rig.until(
-                lambda count=number: (
-                    len(worker_rig.started) == count and worker_rig.queue.queued("x") is not None
-                )
+            await rig.until(
+                lambda count=number: len(rig.started) == count and rig.queue.queued("x") is not None
             )
-            task = worker_rig.queue.queued("x")
+            task = rig.queue.queued("x")
             assert (task.reason, task.attempts) == ("no login", number)
-            waits.append((task.due_at - worker_rig.now).total_seconds())
-            worker_rig.now = task.due_at
-            worker_rig.worker.resume()
-        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
+            waits.append((task.due_at - rig.now).total_seconds())
+            rig.now = task.due_at
+            rig.worker.resume()
+        await rig.until(lambda: rig.reported("task.finished"))
 
     assert waits == [10, 60, 300, 900, 900]
-    assert len({task.run for task in worker_rig.started}) == 1
+    assert len({task.run for task in rig.started}) == 1
 
 
-async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(worker_rig: WorkerRig):
+async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(rig: WorkerRig):
     pauses = [1.0, 400.0, 90_000.0, 0.0]
 
     async def refuse(_task: Task) -> RunOutcome:
-        raise AgentUnavailableError("limited", wait_s=pauses[len(worker_rig.started) - 1])
+        raise AgentUnavailableError("limited", wait_s=pauses[len(rig.started) - 1])
 
     waits = []
-    async with worker_rig.open(refuse):
-        worker_rig.add("x")
+    async with rig.open(refuse):
+        rig.add("x")
         for number in (1, 2, 3):
-            await worker_rig.until(
-                lambda count=number: (
-                    len(worker_rig.started) == count and worker_rig.queue.queued("x") is not None
-                )
+            await rig.until(
+                lambda count=number: len(rig.started) == count and rig.queue.queued("x") is not None
             )
-            task = worker_rig.queue.queued("x")
-            waits.append((task.due_at - worker_rig.now).total_seconds())
-            worker_rig.now = task.due_at
-            worker_rig.worker.resume()
+            task = rig.queue.queued("x")
+            waits.append((task.due_at - rig.now).total_seconds())
+            rig.now = task.due_at
+            rig.worker.resume()
 
     assert waits == [10, 400, 3600]
 
@@ -251,19 +247,15 @@ async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(worker_rig:
     "error",
     [NotFoundError("gone"), StorageFailedError("full"), OSError(errno.EIO, os.strerror(errno.EIO))],
 )
-async def test_a_task_that_cannot_be_done_is_tried_again_later(
-    worker_rig: WorkerRig, error: Exception
-):
+async def test_a_task_that_cannot_be_done_is_tried_again_later(rig: WorkerRig, error: Exception):
     async def fail(_task: Task) -> RunOutcome:
         raise error
 
-    async with worker_rig.open(fail):
-        worker_rig.add("x")
-        await worker_rig.until(
-            lambda: worker_rig.started and worker_rig.queue.queued("x") is not None
-        )
+    async with rig.open(fail):
+        rig.add("x")
+        await rig.until(lambda: rig.started and rig.queue.queued("x") is not None)
 
-        assert worker_rig.queue.queued("x").reason == str(error)
+        assert rig.queue.queued("x").reason == str(error)
 
 
 async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
@@ -271,7 +263,7 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
 ):
     monkeypatch.setattr(worker_module, "_STORAGE_CHECK_S", 0.001)
     disk = FullDisk()
-    worker_rig = WorkerRig(
+    rig = WorkerRig(
         state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=disk.write)),
         history=WriteJournal(tmp_path / "history.db"),
     )
@@ -280,11 +272,9 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
         disk.is_full = True
         raise StorageFailedError("full")
 
-    async with worker_rig.open(fail):
-        worker_rig.add("x")
-        await worker_rig.until(
-            lambda: worker_rig.started and worker_rig.queue.queued("x") is not None
-        )
+    async with rig.open(fail):
+        rig.add("x")
+        await rig.until(lambda: rig.started and rig.queue.queued("x") is not None)
 
     assert disk.refusals == 5
 
@@ -294,117 +284,113 @@ async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_
 ):
     monkeypatch.setattr(worker_module, "_LOOK_AGAIN_S", 0.001)
     disk = FullDisk()
-    worker_rig = WorkerRig(
+    rig = WorkerRig(
         state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=disk.write)),
         history=WriteJournal(tmp_path / "history.db"),
     )
-    worker_rig.add("x")
+    rig.add("x")
     disk.is_full = True
-    async with worker_rig.open():
-        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
+    async with rig.open():
+        await rig.until(lambda: rig.reported("task.finished"))
 
-    assert [task.watcher for task in worker_rig.started] == ["x"]
-    assert len(worker_rig.reported("task.started")) == 1
+    assert [task.watcher for task in rig.started] == ["x"]
+    assert len(rig.reported("task.started")) == 1
 
 
-async def test_over_budget_tasks_wait_and_that_is_reported_once(worker_rig: WorkerRig):
-    worker_rig.limits = RunCountLimits(runs_per_hour=2, runs_per_day=100, runs_per_cause=100)
-    async with worker_rig.open(concurrency=8):
+async def test_over_budget_tasks_wait_and_that_is_reported_once(rig: WorkerRig):
+    rig.limits = RunCountLimits(runs_per_hour=2, runs_per_day=100, runs_per_cause=100)
+    async with rig.open(concurrency=8):
         for name in "abcd":
-            worker_rig.add(name, f"c-{name}")
-        await worker_rig.until(lambda: len(worker_rig.reported("task.finished")) == 2)
-        await worker_rig.until(lambda: all(task.reason for task in worker_rig.queue.all()))
+            rig.add(name, f"c-{name}")
+        await rig.until(lambda: len(rig.reported("task.finished")) == 2)
+        await rig.until(lambda: all(task.reason for task in rig.queue.all()))
 
-        assert [task.watcher for task in worker_rig.started] == ["a", "b"]
-        assert [task.reason for task in worker_rig.queue.all()] == [
+        assert [task.watcher for task in rig.started] == ["a", "b"]
+        assert [task.reason for task in rig.queue.all()] == [
             "the budget of 2 runs per hour is used up"
         ] * 2
-        assert [
-            (one["budget"], one["limit"]) for one in worker_rig.reported("budget.exceeded")
-        ] == [("runs_per_hour", 2)]
+        assert [(one["budget"], one["limit"]) for one in rig.reported("budget.exceeded")] == [
+            ("runs_per_hour", 2)
+        ]
 
-        worker_rig.now = at(3601)
-        worker_rig.worker.resume()
-        await worker_rig.until(lambda: not worker_rig.queue.all())
-        worker_rig.add("e", "c-e")
-        await worker_rig.until(lambda: len(worker_rig.reported("budget.exceeded")) == 2)
+        rig.now = at(3601)
+        rig.worker.resume()
+        await rig.until(lambda: not rig.queue.all())
+        rig.add("e", "c-e")
+        await rig.until(lambda: len(rig.reported("budget.exceeded")) == 2)
 
 
-async def test_a_budget_is_not_overrun_by_runs_that_begin_together(worker_rig: WorkerRig):
+async def test_a_budget_is_not_overrun_by_runs_that_begin_together(rig: WorkerRig):
     gate = asyncio.Event()
 
     async def record_late(task: Task) -> RunOutcome:
         await gate.wait()
-        return await worker_rig.finish(task)
+        return await rig.finish(task)
 
-    worker_rig.limits = RunCountLimits(runs_per_hour=3, runs_per_day=100, runs_per_cause=2)
-    async with worker_rig.open(record_late, concurrency=8):
+    rig.limits = RunCountLimits(runs_per_hour=3, runs_per_day=100, runs_per_cause=2)
+    async with rig.open(record_late, concurrency=8):
         for name in "abcd":
-            worker_rig.add(name, "c1")
-        await worker_rig.until(lambda: worker_rig.reported("budget.exceeded"))
+            rig.add(name, "c1")
+        await rig.until(lambda: rig.reported("budget.exceeded"))
         gate.set()
-        await worker_rig.until(lambda: len(worker_rig.reported("task.finished")) == 2)
+        await rig.until(lambda: len(rig.reported("task.finished")) == 2)
 
-        assert len(worker_rig.started) == 2
-        assert {task.reason for task in worker_rig.queue.all()} == {
+        assert len(rig.started) == 2
+        assert {task.reason for task in rig.queue.all()} == {
             "the budget of 2 runs per cause is used up"
         }
 
 
-async def test_a_task_over_the_budget_of_its_cause_goes_on_when_another_cause_comes(
-    worker_rig: WorkerRig,
-):
-    worker_rig.limits = RunCountLimits(runs_per_hour=100, runs_per_day=100, runs_per_cause=1)
-    worker_rig.order.edges = {"b": ["c"]}
-    async with worker_rig.open():
+async def test_a_task_over_the_budget_of_its_cause_goes_on_when_another_cause_comes(rig: WorkerRig):
+    rig.limits = RunCountLimits(runs_per_hour=100, runs_per_day=100, runs_per_cause=1)
+    rig.order.edges = {"b": ["c"]}
+    async with rig.open():
         for name in "abc":
-            worker_rig.add(name, "c1")
-        await worker_rig.until(lambda: len(worker_rig.reported("budget.exceeded")) == 2)
-        worker_rig.add("c", "c2")
-        await worker_rig.until(lambda: len(worker_rig.started) == 2)
+            rig.add(name, "c1")
+        await rig.until(lambda: len(rig.reported("budget.exceeded")) == 2)
+        rig.add("c", "c2")
+        await rig.until(lambda: len(rig.started) == 2)
 
-        assert [(task.watcher, task.causes) for task in worker_rig.started] == [
+        assert [(task.watcher, task.causes) for task in rig.started] == [
             ("a", ("c1",)),
             ("c", ("c2",)),
         ]
 
 
-async def test_a_run_that_is_tried_again_needs_no_room_in_the_budget(worker_rig: WorkerRig):
-    worker_rig.limits = RunCountLimits(runs_per_hour=1, runs_per_day=1, runs_per_cause=1)
+async def test_a_run_that_is_tried_again_needs_no_room_in_the_budget(rig: WorkerRig):
+    rig.limits = RunCountLimits(runs_per_hour=1, runs_per_day=1, runs_per_cause=1)
 
     async def refuse_once(task: Task) -> RunOutcome:
-        worker_rig.record(task)
-        if len(worker_rig.started) == 1:
+        rig.record(task)
+        if len(rig.started) == 1:
             raise AgentUnavailableError("busy")
-        return await worker_rig.finish(task)
+        return await rig.finish(task)
 
-    async with worker_rig.open(refuse_once):
-        worker_rig.add("x")
-        await worker_rig.until(
-            lambda: worker_rig.started and worker_rig.queue.queued("x") is not None
-        )
-        worker_rig.now = at(10)
-        worker_rig.worker.resume()
-        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
+    async with rig.open(refuse_once):
+        rig.add("x")
+        await rig.until(lambda: rig.started and rig.queue.queued("x") is not None)
+        rig.now = at(10)
+        rig.worker.resume()
+        await rig.until(lambda: rig.reported("task.finished"))
 
-    assert worker_rig.reported("budget.exceeded") == []
+    assert rig.reported("budget.exceeded") == []
 
 
-async def test_a_worker_that_is_stopped_leaves_its_tasks_to_the_next_one(worker_rig: WorkerRig):
+async def test_a_worker_that_is_stopped_leaves_its_tasks_to_the_next_one(rig: WorkerRig):
     async def go_on_for_ever(_task: Task) -> RunOutcome:
         await asyncio.Event().wait()
         return DONE
 
-    async with worker_rig.open(go_on_for_ever):
-        worker_rig.add("x")
-        await worker_rig.until(lambda: worker_rig.started)
+    async with rig.open(go_on_for_ever):
+        rig.add("x")
+        await rig.until(lambda: rig.started)
 
-    assert [task.watcher for task in worker_rig.queue.running()] == ["x"]
+    assert [task.watcher for task in rig.queue.running()] == ["x"]
 
 
-async def test_the_order_is_worked_out_before_anything_begins(worker_rig: WorkerRig):
-    worker_rig.add("x")
-    async with worker_rig.open():
-        await worker_rig.until(lambda: worker_rig.started)
+async def test_the_order_is_worked_out_before_anything_begins(rig: WorkerRig):
+    rig.add("x")
+    async with rig.open():
+        await rig.until(lambda: rig.started)
 
-    assert worker_rig.order.prepared >= 1
+    assert rig.order.prepared >= 1

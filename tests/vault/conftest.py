@@ -78,7 +78,7 @@ class StoreRig:
 
 
 @pytest.fixture
-def store_rig(vault: Path, home: Path) -> Iterator[StoreRig]:
+def rig(vault: Path, home: Path) -> Iterator[StoreRig]:
     root, objects, history = (
         VaultRoot(vault),
         ObjectStore(home / "objects"),

@@ -27,25 +27,23 @@ class CrashState:
     state: str
 
 
-def intended(store_rig, before: str | None = OLD, after: str | None = NEW) -> Write:
-    digests = [
-        None if text is None else store_rig.objects.put(text.encode()) for text in (before, after)
-    ]
-    return store_rig.intend(NOTE, before=digests[0], after=digests[1], temporary=TEMPORARY)
+def intended(rig, before: str | None = OLD, after: str | None = NEW) -> Write:
+    digests = [None if text is None else rig.objects.put(text.encode()) for text in (before, after)]
+    return rig.intend(NOTE, before=digests[0], after=digests[1], temporary=TEMPORARY)
 
 
-def found(store_rig, temporary: str | None, note: str | None) -> None:
+def found(rig, temporary: str | None, note: str | None) -> None:
     for name, text in ((TEMPORARY, temporary), (NOTE, note)):
         if text is not None:
-            (store_rig.vault / name).write_text(text)
+            (rig.vault / name).write_text(text)
 
 
-def assert_ended(store_rig, moment: CrashState) -> None:
-    assert store_rig.recovery.run() == []
-    assert store_rig.names() == ([] if moment.becomes is None else [NOTE])
-    assert moment.becomes is None or store_rig.text(NOTE) == moment.becomes
-    assert store_rig.history.intended() == []
-    assert [write.state for write in store_rig.history.writes_of(NOTE)] == (
+def assert_ended(rig, moment: CrashState) -> None:
+    assert rig.recovery.run() == []
+    assert rig.names() == ([] if moment.becomes is None else [NOTE])
+    assert moment.becomes is None or rig.text(NOTE) == moment.becomes
+    assert rig.history.intended() == []
+    assert [write.state for write in rig.history.writes_of(NOTE)] == (
         [] if moment.state == "void" else ["done"]
     )
 
@@ -72,10 +70,10 @@ def moments(*rows: CrashState) -> pytest.MarkDecorator:
         "void",
     ),
 )
-def test_a_replacement_cut_short(store_rig, moment):
-    intended(store_rig)
-    found(store_rig, moment.temporary, moment.note)
-    assert_ended(store_rig, moment)
+def test_a_replacement_cut_short(rig, moment):
+    intended(rig)
+    found(rig, moment.temporary, moment.note)
+    assert_ended(rig, moment)
 
 
 @moments(
@@ -84,10 +82,10 @@ def test_a_replacement_cut_short(store_rig, moment):
     CrashState("after it got its name", None, NEW, NEW, "done"),
     CrashState("before it got its name, which a person took since", NEW, PERSONS, PERSONS, "void"),
 )
-def test_a_creation_cut_short(store_rig, moment):
-    intended(store_rig, before=None)
-    found(store_rig, moment.temporary, moment.note)
-    assert_ended(store_rig, moment)
+def test_a_creation_cut_short(rig, moment):
+    intended(rig, before=None)
+    found(rig, moment.temporary, moment.note)
+    assert_ended(rig, moment)
 
 
 @moments(
@@ -99,57 +97,53 @@ def test_a_creation_cut_short(store_rig, moment):
     ),
     CrashState("after a person's text lost its name", PERSONS, None, PERSONS, "void"),
 )
-def test_a_deletion_cut_short(store_rig, moment):
-    intended(store_rig, after=None)
-    found(store_rig, moment.temporary, moment.note)
-    assert_ended(store_rig, moment)
+def test_a_deletion_cut_short(rig, moment):
+    intended(rig, after=None)
+    found(rig, moment.temporary, moment.note)
+    assert_ended(rig, moment)
 
 
-def test_two_texts_of_a_person_are_both_kept_one_as_a_copy_and_that_is_said(store_rig):
-    intended(store_rig)
-    found(store_rig, PERSONS, NEWER)
-    (said,) = store_rig.recovery.run()
+def test_two_texts_of_a_person_are_both_kept_one_as_a_copy_and_that_is_said(rig):
+    intended(rig)
+    found(rig, PERSONS, NEWER)
+    (said,) = rig.recovery.run()
     assert COPY in said
-    assert (store_rig.names(), store_rig.text(NOTE), store_rig.text(COPY)) == (
-        sorted([NOTE, COPY]),
-        NEWER,
-        PERSONS,
-    )
-    assert store_rig.history.intended() == []
+    assert (rig.names(), rig.text(NOTE), rig.text(COPY)) == (sorted([NOTE, COPY]), NEWER, PERSONS)
+    assert rig.history.intended() == []
 
 
-def test_a_write_that_failed_after_its_exchange_is_taken_back_when_asked(store_rig):
-    write = intended(store_rig)
-    found(store_rig, OLD, NEW)
-    assert store_rig.recovery.settle(write, undo=True) is None
-    assert (store_rig.names(), store_rig.text(NOTE)) == ([NOTE], OLD)
-    assert store_rig.history.writes_of(NOTE) == []
+def test_a_write_that_failed_after_its_exchange_is_taken_back_when_asked(rig):
+    write = intended(rig)
+    found(rig, OLD, NEW)
+    assert rig.recovery.settle(write, undo=True) is None
+    assert (rig.names(), rig.text(NOTE)) == ([NOTE], OLD)
+    assert rig.history.writes_of(NOTE) == []
 
 
-def test_a_folder_that_is_gone_settles_what_was_to_be_in_it(store_rig):
-    digest = store_rig.objects.put(OLD.encode())
+def test_a_folder_that_is_gone_settles_what_was_to_be_in_it(rig):
+    digest = rig.objects.put(OLD.encode())
     for before, after in ((digest, None), (None, digest)):
-        store_rig.intend("gone/note.md", before=before, after=after)
-    assert store_rig.recovery.run() == []
-    assert [
-        (write.after, write.state) for write in store_rig.history.writes_of("gone/note.md")
-    ] == [(None, "done")]
+        rig.intend("gone/note.md", before=before, after=after)
+    assert rig.recovery.run() == []
+    assert [(write.after, write.state) for write in rig.history.writes_of("gone/note.md")] == [
+        (None, "done")
+    ]
 
 
-def test_a_vault_that_is_not_there_settles_nothing_and_is_looked_at_again(store_rig):
-    write = intended(store_rig)
-    store_rig.vault.rename(store_rig.vault.with_name("elsewhere"))
-    (said,) = store_rig.recovery.run()
+def test_a_vault_that_is_not_there_settles_nothing_and_is_looked_at_again(rig):
+    write = intended(rig)
+    rig.vault.rename(rig.vault.with_name("elsewhere"))
+    (said,) = rig.recovery.run()
     assert NOTE in said
-    assert store_rig.history.intended() == [write]
+    assert rig.history.intended() == [write]
 
 
-def test_texts_that_were_being_kept_when_it_died_are_swept_away(store_rig, home):
+def test_texts_that_were_being_kept_when_it_died_are_swept_away(rig, home):
     unfinished = home / "objects" / "unfinished"
     unfinished.mkdir(exist_ok=True)
     (unfinished / "half").write_bytes(b"ha")
-    kept = store_rig.objects.put(b"whole")
-    assert store_rig.recovery.run() == []
+    kept = rig.objects.put(b"whole")
+    assert rig.recovery.run() == []
     assert list(unfinished.iterdir()) == []
-    assert store_rig.objects.get(kept) == b"whole"
+    assert rig.objects.get(kept) == b"whole"
     assert digest_of(b"whole") == kept

@@ -12,93 +12,90 @@ OURS = OLD.replace("three", "THREE")
 COPY = "note (Conflicted copy parachute 20261121231502).md"
 
 
-def rescued(store_rig) -> list[str]:
+def rescued(rig) -> list[str]:
     """Twice, for a system that does not say who writes waits until the text rests."""
-    return [said for _ in range(2) for said in rescue(store_rig.store, store_rig.now)]
+    return [said for _ in range(2) for said in rescue(rig.store, rig.now)]
 
 
-def test_a_late_text_is_merged_into_what_replaced_it_as_the_persons(store_rig):
-    store_rig.put(NOTE, OLD)
-    with (store_rig.vault / NOTE).open("w") as program:
+def test_a_late_text_is_merged_into_what_replaced_it_as_the_persons(rig):
+    rig.put(NOTE, OLD)
+    with (rig.vault / NOTE).open("w") as program:
         program.write(OLD)
         program.flush()
-        store_rig.store.replace(NOTE, OURS.encode(), store_rig.agent)
-        assert store_rig.store.expects_late_writes
+        rig.store.replace(NOTE, OURS.encode(), rig.agent)
+        assert rig.store.expects_late_writes
         program.seek(0)
         program.write(OLD.replace("one", "ONE"))
-    assert rescued(store_rig) == []
-    assert store_rig.text(NOTE) == OURS.replace("one", "ONE")
-    assert [write.author.by for write in store_rig.history.writes_of(NOTE)] == [
-        "agent:watch",
-        "person",
-    ]
-    assert store_rig.names() == [NOTE]
+    assert rescued(rig) == []
+    assert rig.text(NOTE) == OURS.replace("one", "ONE")
+    assert [write.author.by for write in rig.history.writes_of(NOTE)] == ["agent:watch", "person"]
+    assert rig.names() == [NOTE]
 
 
-def test_a_late_text_that_clashes_is_kept_as_a_copy_and_that_is_said(store_rig):
-    store_rig.put(NOTE, OLD)
-    with (store_rig.vault / NOTE).open("r+") as program:
-        store_rig.store.replace(NOTE, OURS.encode(), store_rig.agent)
+def test_a_late_text_that_clashes_is_kept_as_a_copy_and_that_is_said(rig):
+    rig.put(NOTE, OLD)
+    with (rig.vault / NOTE).open("r+") as program:
+        rig.store.replace(NOTE, OURS.encode(), rig.agent)
         program.write(OLD.replace("three", "drei!"))
-    (said,) = rescued(store_rig)
+    (said,) = rescued(rig)
     assert COPY in said
-    assert (store_rig.text(NOTE), store_rig.text(COPY)) == (OURS, OLD.replace("three", "drei!"))
+    assert (rig.text(NOTE), rig.text(COPY)) == (OURS, OLD.replace("three", "drei!"))
 
 
-def test_a_late_text_of_a_deleted_note_brings_it_back(store_rig):
-    store_rig.put(NOTE, OLD)
-    with (store_rig.vault / NOTE).open("r+") as program:
-        store_rig.store.delete(NOTE, store_rig.agent)
+def test_a_late_text_of_a_deleted_note_brings_it_back(rig):
+    rig.put(NOTE, OLD)
+    with (rig.vault / NOTE).open("r+") as program:
+        rig.store.delete(NOTE, rig.agent)
         program.write("ONE")
-    (said,) = rescued(store_rig)
+    (said,) = rescued(rig)
     assert NOTE in said
-    assert store_rig.text(NOTE) == OLD.replace("one", "ONE")
+    assert rig.text(NOTE) == OLD.replace("one", "ONE")
 
 
-def test_a_late_text_follows_a_note_that_was_moved(store_rig):
-    store_rig.put(NOTE, OLD)
-    with (store_rig.vault / NOTE).open("r+") as program:
-        store_rig.store.replace(NOTE, OURS.encode(), store_rig.agent)
-        store_rig.store.move(NOTE, VaultPath("sub/moved.md"), store_rig.agent)
+def test_a_late_text_follows_a_note_that_was_moved(rig):
+    rig.put(NOTE, OLD)
+    with (rig.vault / NOTE).open("r+") as program:
+        rig.store.replace(NOTE, OURS.encode(), rig.agent)
+        rig.store.move(NOTE, VaultPath("sub/moved.md"), rig.agent)
         program.write("ONE")
-    assert rescued(store_rig) == []
-    assert store_rig.text("sub/moved.md") == OURS.replace("one", "ONE")
-    assert store_rig.names() == ["sub/moved.md"]
+    assert rescued(rig) == []
+    assert rig.text("sub/moved.md") == OURS.replace("one", "ONE")
+    assert rig.names() == ["sub/moved.md"]
 
 
-def test_a_program_that_writes_nothing_more_changes_nothing(store_rig):
-    store_rig.put(NOTE, OLD)
-    with (store_rig.vault / NOTE).open("r+"):
-        store_rig.store.replace(NOTE, OURS.encode(), store_rig.agent)
-    assert rescued(store_rig) == []
-    assert (store_rig.text(NOTE), len(store_rig.history.writes_of(NOTE))) == (OURS, 1)
+def test_a_program_that_writes_nothing_more_changes_nothing(rig):
+    rig.put(NOTE, OLD)
+    with (rig.vault / NOTE).open("r+"):
+        rig.store.replace(NOTE, OURS.encode(), rig.agent)
+    assert rescued(rig) == []
+    assert (rig.text(NOTE), len(rig.history.writes_of(NOTE))) == (OURS, 1)
 
 
-def test_what_the_disk_refuses_comes_again(store_rig, monkeypatch):
-    store_rig.put(NOTE, OLD)
-    with (store_rig.vault / NOTE).open("r+") as program:
-        store_rig.store.replace(NOTE, OURS.encode(), store_rig.agent)
+def test_what_the_disk_refuses_comes_again(rig, monkeypatch):
+    rig.put(NOTE, OLD)
+    with (rig.vault / NOTE).open("r+") as program:
+        rig.store.replace(NOTE, OURS.encode(), rig.agent)
         program.write("ONE")
 
     def refuse(_: bytes) -> str:
         raise StorageFailedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(store_rig.objects, "put", refuse)
-        assert rescued(store_rig) == []
-    assert store_rig.text(NOTE) == OURS
-    assert store_rig.store.expects_late_writes
-    rescued(store_rig)
-    assert store_rig.text(NOTE) == OURS.replace("one", "ONE")
+        patch.setattr(rig.objects, "put", refuse)
+        assert rescued(rig) == []
+    assert rig.text(NOTE) == OURS
+    assert rig.store.expects_late_writes
+    rescued(rig)
+    assert rig.text(NOTE) == OURS.replace("one", "ONE")
 
 
-def test_each_late_write_of_one_program_is_brought_in(store_rig):
-    store_rig.put(NOTE, OLD)
-    with (store_rig.vault / NOTE).open("r+") as program:
-        store_rig.store.replace(NOTE, OURS.encode(), store_rig.agent)
+def test_each_late_write_of_one_program_is_brought_in(rig):
+    rig.put(NOTE, OLD)
+    with (rig.vault / NOTE).open("r+") as program:
+        rig.store.replace(NOTE, OURS.encode(), rig.agent)
         for number in range(3):
             program.seek(0)
             program.write(f"on{number}")
             program.flush()
-            rescued(store_rig)
-            assert store_rig.text(NOTE) == OURS.replace("one", f"on{number}")
+            rescued(rig)
+            assert rig.text(NOTE) == OURS.replace("one", f"on{number}")

@@ -33,79 +33,75 @@ def small_files_only(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_an_edit_on_the_text_it_was_decided_on_changes_just_that_place(store_rig):
-    base = store_rig.put(NOTE, TEXT)
-    written = store_rig.store.edit(NOTE, FACTS, store_rig.agent, base=base)
-    assert store_rig.text(NOTE) == TEXT.replace("old", "new")
+def test_an_edit_on_the_text_it_was_decided_on_changes_just_that_place(rig):
+    base = rig.put(NOTE, TEXT)
+    written = rig.store.edit(NOTE, FACTS, rig.agent, base=base)
+    assert rig.text(NOTE) == TEXT.replace("old", "new")
     assert (written.before, written.after, written.merged, written.changed) == (
         base,
         digest_of(TEXT.replace("old", "new").encode()),
         False,
         True,
     )
-    assert store_rig.names() == [NOTE]
+    assert rig.names() == [NOTE]
 
 
-def test_an_edit_whose_section_was_left_alone_is_applied_to_what_is_there_now(store_rig):
-    base = store_rig.put(NOTE, TEXT)
-    store_rig.put(NOTE, TEXT.replace("thought", "another thought"))
-    assert store_rig.store.edit(NOTE, FACTS, store_rig.agent, base=base).merged
-    assert store_rig.text(NOTE) == TEXT.replace("old", "new").replace("thought", "another thought")
+def test_an_edit_whose_section_was_left_alone_is_applied_to_what_is_there_now(rig):
+    base = rig.put(NOTE, TEXT)
+    rig.put(NOTE, TEXT.replace("thought", "another thought"))
+    assert rig.store.edit(NOTE, FACTS, rig.agent, base=base).merged
+    assert rig.text(NOTE) == TEXT.replace("old", "new").replace("thought", "another thought")
 
 
-def test_a_change_elsewhere_in_the_file_is_merged_with_a_replaced_text(store_rig):
-    base = store_rig.put(NOTE, TEXT)
-    store_rig.put(NOTE, TEXT.replace("# Note", "# A note"))
-    store_rig.store.replace(
-        NOTE, TEXT.replace("thought", "deed").encode(), store_rig.agent, base=base
-    )
-    assert store_rig.text(NOTE) == TEXT.replace("# Note", "# A note").replace("thought", "deed")
+def test_a_change_elsewhere_in_the_file_is_merged_with_a_replaced_text(rig):
+    base = rig.put(NOTE, TEXT)
+    rig.put(NOTE, TEXT.replace("# Note", "# A note"))
+    rig.store.replace(NOTE, TEXT.replace("thought", "deed").encode(), rig.agent, base=base)
+    assert rig.text(NOTE) == TEXT.replace("# Note", "# A note").replace("thought", "deed")
 
 
-def test_a_clash_is_refused_with_all_three_texts_and_the_file_is_left_alone(store_rig):
-    base = store_rig.put(NOTE, TEXT)
+def test_a_clash_is_refused_with_all_three_texts_and_the_file_is_left_alone(rig):
+    base = rig.put(NOTE, TEXT)
     theirs = TEXT.replace("old", "mine")
-    store_rig.put(NOTE, theirs)
+    rig.put(NOTE, theirs)
     with pytest.raises(ConflictError) as caught:
-        store_rig.store.edit(NOTE, FACTS, store_rig.agent, base=base)
+        rig.store.edit(NOTE, FACTS, rig.agent, base=base)
     assert caught.value.base.decode() == TEXT
     assert caught.value.ours.decode() == TEXT.replace("old", "new")
-    assert caught.value.theirs.decode() == store_rig.text(NOTE) == theirs
-    assert store_rig.history.writes_of(NOTE) == []
+    assert caught.value.theirs.decode() == rig.text(NOTE) == theirs
+    assert rig.history.writes_of(NOTE) == []
 
 
-def test_a_base_that_was_never_kept_is_asked_for_again(store_rig):
-    store_rig.put(NOTE, TEXT)
+def test_a_base_that_was_never_kept_is_asked_for_again(rig):
+    rig.put(NOTE, TEXT)
     with pytest.raises(ConflictError, match="read it again"):
-        store_rig.store.edit(NOTE, FACTS, store_rig.agent, base="0" * 64)
-    (store_rig.vault / "kept.md").write_text("a\n")
-    base = store_rig.store.read(VaultPath("kept.md"), keep=True).digest
-    (store_rig.vault / "kept.md").write_text("a\nb\n")
-    assert store_rig.store.replace(
-        VaultPath("kept.md"), b"0\na\n", store_rig.agent, base=base
-    ).merged
-    assert store_rig.text("kept.md") == "0\na\nb\n"
+        rig.store.edit(NOTE, FACTS, rig.agent, base="0" * 64)
+    (rig.vault / "kept.md").write_text("a\n")
+    base = rig.store.read(VaultPath("kept.md"), keep=True).digest
+    (rig.vault / "kept.md").write_text("a\nb\n")
+    assert rig.store.replace(VaultPath("kept.md"), b"0\na\n", rig.agent, base=base).merged
+    assert rig.text("kept.md") == "0\na\nb\n"
 
 
-def test_what_a_person_saves_in_the_very_moment_of_the_swap_is_merged(store_rig, monkeypatch):
-    base = store_rig.put(NOTE, TEXT)
+def test_what_a_person_saves_in_the_very_moment_of_the_swap_is_merged(rig, monkeypatch):
+    base = rig.put(NOTE, TEXT)
     exchange, saves = swap.exchange, [TEXT.replace("thought", "saved just now")]
 
     def exchange_after_a_save(folder: int, temporary: str, name: str) -> None:
         while saves:
-            (store_rig.vault / NOTE).write_text(saves.pop())
+            (rig.vault / NOTE).write_text(saves.pop())
         exchange(folder, temporary, name)
 
     monkeypatch.setattr(swap, "exchange", exchange_after_a_save)
-    store_rig.store.edit(NOTE, FACTS, store_rig.agent, base=base)
-    assert store_rig.text(NOTE) == TEXT.replace("old", "new").replace("thought", "saved just now")
-    assert store_rig.names() == [NOTE]
-    assert [write.state for write in store_rig.history.writes_of(NOTE)] == ["done"]
+    rig.store.edit(NOTE, FACTS, rig.agent, base=base)
+    assert rig.text(NOTE) == TEXT.replace("old", "new").replace("thought", "saved just now")
+    assert rig.names() == [NOTE]
+    assert [write.state for write in rig.history.writes_of(NOTE)] == ["done"]
 
 
-def test_a_note_that_is_being_saved_in_place_is_waited_for(store_rig, monkeypatch):
-    store_rig.put(NOTE, TEXT)
-    program = (store_rig.vault / NOTE).open("r+")
+def test_a_note_that_is_being_saved_in_place_is_waited_for(rig, monkeypatch):
+    rig.put(NOTE, TEXT)
+    program = (rig.vault / NOTE).open("r+")
     if is_being_written(program.fileno()) is None:
         program.close()
         pytest.skip("only Linux says who is writing")
@@ -118,161 +114,149 @@ def test_a_note_that_is_being_saved_in_place_is_waited_for(store_rig, monkeypatc
         program.close()
 
     monkeypatch.setattr("time.sleep", finish_the_save)
-    store_rig.store.edit(NOTE, FACTS, store_rig.agent)
-    assert store_rig.text(NOTE) == "# Half saved\n\n## Facts\n\nnew\n"
+    rig.store.edit(NOTE, FACTS, rig.agent)
+    assert rig.text(NOTE) == "# Half saved\n\n## Facts\n\nnew\n"
 
 
-def test_what_a_person_saves_in_the_very_moment_of_a_deletion_stays(store_rig, monkeypatch):
-    store_rig.put(NOTE, TEXT)
+def test_what_a_person_saves_in_the_very_moment_of_a_deletion_stays(rig, monkeypatch):
+    rig.put(NOTE, TEXT)
     move, saves = swap.move_to_free_name, ["saved just now\n"]
 
     def move_after_a_save(source: tuple[int, str], target: tuple[int, str]) -> None:
         while saves:
-            (store_rig.vault / NOTE).write_text(saves.pop())
+            (rig.vault / NOTE).write_text(saves.pop())
         move(source, target)
 
     monkeypatch.setattr(swap, "move_to_free_name", move_after_a_save)
     with pytest.raises(ConflictError) as caught:
-        store_rig.store.delete(NOTE, store_rig.agent)
+        rig.store.delete(NOTE, rig.agent)
     assert caught.value.theirs == b"saved just now\n"
-    assert (store_rig.names(), store_rig.text(NOTE), store_rig.history.writes_of(NOTE)) == (
+    assert (rig.names(), rig.text(NOTE), rig.history.writes_of(NOTE)) == (
         [NOTE],
         "saved just now\n",
         [],
     )
 
 
-def test_each_write_is_recorded_with_its_author_causes_digests_and_both_texts(store_rig):
-    store_rig.put(NOTE, TEXT)
-    store_rig.store.edit(NOTE, FACTS, store_rig.agent)
-    (write,) = store_rig.history.writes_of(NOTE)
+def test_each_write_is_recorded_with_its_author_causes_digests_and_both_texts(rig):
+    rig.put(NOTE, TEXT)
+    rig.store.edit(NOTE, FACTS, rig.agent)
+    (write,) = rig.history.writes_of(NOTE)
     assert (write.author, write.at, write.operation, write.state) == (
-        store_rig.agent,
-        store_rig.now,
+        rig.agent,
+        rig.now,
         "ReplaceSection",
         "done",
     )
-    assert store_rig.objects.get(write.before).decode() == TEXT
-    assert store_rig.objects.get(write.after).decode() == store_rig.text(NOTE)
+    assert rig.objects.get(write.before).decode() == TEXT
+    assert rig.objects.get(write.after).decode() == rig.text(NOTE)
 
 
-def test_an_edit_that_changes_nothing_writes_nothing(store_rig):
-    store_rig.put(NOTE, TEXT)
-    before = (store_rig.vault / NOTE).stat()
-    assert not store_rig.store.edit(NOTE, ReplaceAll(data=TEXT.encode()), store_rig.agent).changed
-    assert os.path.samestat(before, (store_rig.vault / NOTE).stat())
-    assert store_rig.history.writes_of(NOTE) == []
+def test_an_edit_that_changes_nothing_writes_nothing(rig):
+    rig.put(NOTE, TEXT)
+    before = (rig.vault / NOTE).stat()
+    assert not rig.store.edit(NOTE, ReplaceAll(data=TEXT.encode()), rig.agent).changed
+    assert os.path.samestat(before, (rig.vault / NOTE).stat())
+    assert rig.history.writes_of(NOTE) == []
 
 
-def test_a_created_file_gets_its_folders_and_a_taken_name_is_refused(store_rig):
+def test_a_created_file_gets_its_folders_and_a_taken_name_is_refused(rig):
     path = VaultPath("a/b/new.md")
-    written = store_rig.store.create(path, b"hello\n", store_rig.agent)
-    assert (written.before, written.after, store_rig.text(path)) == (
+    written = rig.store.create(path, b"hello\n", rig.agent)
+    assert (written.before, written.after, rig.text(path)) == (
         None,
         digest_of(b"hello\n"),
         "hello\n",
     )
     with pytest.raises(ConflictError) as caught:
-        store_rig.store.create(path, b"other\n", store_rig.agent)
+        rig.store.create(path, b"other\n", rig.agent)
     assert (caught.value.ours, caught.value.theirs) == (b"other\n", b"hello\n")
-    assert store_rig.names() == [path]
-    assert store_rig.history.intended() == []
+    assert rig.names() == [path]
+    assert rig.history.intended() == []
 
 
-def test_a_deleted_file_is_gone_but_its_text_is_kept(store_rig):
-    base = store_rig.put(NOTE, TEXT)
-    store_rig.put(NOTE, "saved since\n")
+def test_a_deleted_file_is_gone_but_its_text_is_kept(rig):
+    base = rig.put(NOTE, TEXT)
+    rig.put(NOTE, "saved since\n")
     with pytest.raises(ConflictError) as caught:
-        store_rig.store.delete(NOTE, store_rig.agent, base=base)
+        rig.store.delete(NOTE, rig.agent, base=base)
     assert caught.value.theirs == b"saved since\n"
-    written = store_rig.store.delete(NOTE, store_rig.agent)
-    assert store_rig.names() == []
-    assert store_rig.objects.get(written.before) == b"saved since\n"
+    written = rig.store.delete(NOTE, rig.agent)
+    assert rig.names() == []
+    assert rig.objects.get(written.before) == b"saved since\n"
 
 
-def test_a_moved_file_is_recorded_at_both_ends_and_takes_no_taken_name(store_rig):
-    digest = store_rig.put(NOTE, TEXT)
-    store_rig.put("taken.md", "here already\n")
+def test_a_moved_file_is_recorded_at_both_ends_and_takes_no_taken_name(rig):
+    digest = rig.put(NOTE, TEXT)
+    rig.put("taken.md", "here already\n")
     with pytest.raises(ConflictError):
-        store_rig.store.move(NOTE, VaultPath("taken.md"), store_rig.agent)
-    assert (store_rig.text(NOTE), store_rig.text("taken.md")) == (TEXT, "here already\n")
-    store_rig.store.move(NOTE, VaultPath("sub/note.md"), store_rig.agent)
-    assert store_rig.names() == ["sub/note.md", "taken.md"]
-    records = [
-        (write.path, write.before, write.after) for write in store_rig.history.writes_by("r-1")
-    ]
+        rig.store.move(NOTE, VaultPath("taken.md"), rig.agent)
+    assert (rig.text(NOTE), rig.text("taken.md")) == (TEXT, "here already\n")
+    rig.store.move(NOTE, VaultPath("sub/note.md"), rig.agent)
+    assert rig.names() == ["sub/note.md", "taken.md"]
+    records = [(write.path, write.before, write.after) for write in rig.history.writes_by("r-1")]
     assert sorted(records) == [("note.md", digest, None), ("sub/note.md", None, digest)]
 
 
 @pytest.mark.parametrize("folder", [".git", ".obsidian", ".Claude", ".para\u200bchute", "sub/.GIT"])
-def test_folders_that_steer_programs_are_not_written(store_rig, folder):
+def test_folders_that_steer_programs_are_not_written(rig, folder):
     path = VaultPath(f"{folder}/config.md")
     with pytest.raises(PathRefusedError, match="settings"):
-        store_rig.store.create(path, b"x", store_rig.agent)
-    store_rig.put(path, "theirs\n")
-    (store_rig.vault / "link.md").symlink_to(path)
+        rig.store.create(path, b"x", rig.agent)
+    rig.put(path, "theirs\n")
+    (rig.vault / "link.md").symlink_to(path)
     for name in (path, VaultPath("link.md")):
         with pytest.raises(PathRefusedError):
-            store_rig.store.replace(name, b"ours\n", store_rig.agent)
-    assert store_rig.text(path) == "theirs\n"
+            rig.store.replace(name, b"ours\n", rig.agent)
+    assert rig.text(path) == "theirs\n"
 
 
-def test_links_are_followed_inside_the_vault_and_refused_where_they_leave_it(store_rig, tmp_path):
-    store_rig.put("real/note.md", TEXT)
+def test_links_are_followed_inside_the_vault_and_refused_where_they_leave_it(rig, tmp_path):
+    rig.put("real/note.md", TEXT)
     (tmp_path / "outside.md").write_text("outside\n")
-    (store_rig.vault / "in.md").symlink_to("real/note.md")
-    (store_rig.vault / "out.md").symlink_to(tmp_path / "outside.md")
-    assert (
-        store_rig.store.replace(VaultPath("in.md"), b"through\n", store_rig.agent).path
-        == "real/note.md"
-    )
-    assert (store_rig.text("real/note.md"), (store_rig.vault / "in.md").is_symlink()) == (
-        "through\n",
-        True,
-    )
+    (rig.vault / "in.md").symlink_to("real/note.md")
+    (rig.vault / "out.md").symlink_to(tmp_path / "outside.md")
+    assert rig.store.replace(VaultPath("in.md"), b"through\n", rig.agent).path == "real/note.md"
+    assert (rig.text("real/note.md"), (rig.vault / "in.md").is_symlink()) == ("through\n", True)
     with pytest.raises(PathRefusedError, match="leaves the vault"):
-        store_rig.store.replace(VaultPath("out.md"), b"escaped\n", store_rig.agent)
+        rig.store.replace(VaultPath("out.md"), b"escaped\n", rig.agent)
     assert (tmp_path / "outside.md").read_text() == "outside\n"
 
 
-def test_mode_and_extended_attributes_stay(store_rig):
-    store_rig.put(NOTE, TEXT)
-    (store_rig.vault / NOTE).chmod(0o640)
+def test_mode_and_extended_attributes_stay(rig):
+    rig.put(NOTE, TEXT)
+    (rig.vault / NOTE).chmod(0o640)
     if hasattr(os, "setxattr"):
-        os.setxattr(store_rig.vault / NOTE, "user.tag", b"red")
-    store_rig.store.edit(NOTE, FACTS, store_rig.agent)
-    assert stat.S_IMODE((store_rig.vault / NOTE).stat().st_mode) == 0o640
+        os.setxattr(rig.vault / NOTE, "user.tag", b"red")
+    rig.store.edit(NOTE, FACTS, rig.agent)
+    assert stat.S_IMODE((rig.vault / NOTE).stat().st_mode) == 0o640
     if hasattr(os, "getxattr"):
-        assert os.getxattr(store_rig.vault / NOTE, "user.tag") == b"red"
+        assert os.getxattr(rig.vault / NOTE, "user.tag") == b"red"
 
 
-def test_line_ends_and_a_byte_order_mark_stay(store_rig):
+def test_line_ends_and_a_byte_order_mark_stay(rig):
     data = b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode()
-    store_rig.put(NOTE, data)
-    store_rig.store.edit(NOTE, AppendToSection(section="Facts", content="more\n"), store_rig.agent)
-    store_rig.store.edit(NOTE, SetFrontmatterKey(key="status", value="done"), store_rig.agent)
-    new = (store_rig.vault / NOTE).read_bytes()
+    rig.put(NOTE, data)
+    rig.store.edit(NOTE, AppendToSection(section="Facts", content="more\n"), rig.agent)
+    rig.store.edit(NOTE, SetFrontmatterKey(key="status", value="done"), rig.agent)
+    new = (rig.vault / NOTE).read_bytes()
     assert new.startswith(b"\xef\xbb\xbf---\r\n")
     assert b"more\r\n" in new
     assert new.count(b"\n") == new.count(b"\r\n")
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_a_disk_that_refuses_leaves_the_old_text_and_nothing_else(store_rig, is_kept):
+def test_a_disk_that_refuses_leaves_the_old_text_and_nothing_else(rig, is_kept):
     """Once where the text cannot be kept among the objects, once where it is and cannot be written
     beside the old one.
     """
-    store_rig.put(NOTE, TEXT)
+    rig.put(NOTE, TEXT)
     large = b"x" * (4 << 20)
     if is_kept:
-        store_rig.objects.put(large)
+        rig.objects.put(large)
     with small_files_only(2 << 20), pytest.raises(StorageFailedError):
-        store_rig.store.replace(NOTE, large, store_rig.agent)
-    assert (store_rig.text(NOTE), store_rig.names(), store_rig.history.intended()) == (
-        TEXT,
-        [NOTE],
-        [],
-    )
-    assert store_rig.history.writes_of(NOTE) == []
-    store_rig.store.replace(NOTE, large, store_rig.agent)
-    assert (store_rig.vault / NOTE).stat().st_size == len(large)
+        rig.store.replace(NOTE, large, rig.agent)
+    assert (rig.text(NOTE), rig.names(), rig.history.intended()) == (TEXT, [NOTE], [])
+    assert rig.history.writes_of(NOTE) == []
+    rig.store.replace(NOTE, large, rig.agent)
+    assert (rig.vault / NOTE).stat().st_size == len(large)

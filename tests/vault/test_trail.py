@@ -22,17 +22,17 @@ def texts(versions: list[TextVersion], *known: str) -> list[str]:
     return [f"{names.get(version.digest, '-')} {version.by} {version.path}" for version in versions]
 
 
-def replace(store_rig, path: VaultPath, text: str) -> None:
-    store_rig.store.replace(path, text.encode(), AGENT)
+def replace(rig, path: VaultPath, text: str) -> None:
+    rig.store.replace(path, text.encode(), AGENT)
 
 
-def test_what_our_writer_wrote_and_what_it_found_are_versions(store_rig):
-    store_rig.put(A, "1")
-    replace(store_rig, A, "2")
-    store_rig.put(A, "3")
-    replace(store_rig, A, "4")
-    store_rig.put(A, "5")
-    trail = trail_of(store_rig.history, A, digest_of(b"5"))
+def test_what_our_writer_wrote_and_what_it_found_are_versions(rig):
+    rig.put(A, "1")
+    replace(rig, A, "2")
+    rig.put(A, "3")
+    replace(rig, A, "4")
+    rig.put(A, "5")
+    trail = trail_of(rig.history, A, digest_of(b"5"))
 
     assert texts(trail, *"12345") == [
         "1 person a.md",
@@ -50,25 +50,25 @@ def test_what_our_writer_wrote_and_what_it_found_are_versions(store_rig):
     ]
 
 
-def test_a_persons_save_that_was_noticed_has_its_time(store_rig):
-    digest = store_rig.put(A, "1")
-    store_rig.history.saw(store_rig.now, [(A, "created", None, digest)])
-    replace(store_rig, A, "2")
-    trail = trail_of(store_rig.history, A, digest_of(b"2"))
+def test_a_persons_save_that_was_noticed_has_its_time(rig):
+    digest = rig.put(A, "1")
+    rig.history.saw(rig.now, [(A, "created", None, digest)])
+    replace(rig, A, "2")
+    trail = trail_of(rig.history, A, digest_of(b"2"))
 
     assert texts(trail, *"12") == ["1 person a.md", "2 curator a.md"]
-    assert trail[0].at == store_rig.now
+    assert trail[0].at == rig.now
 
 
-def test_a_file_is_followed_through_moves_of_both_kinds(store_rig):
-    store_rig.put(A, "1")
-    replace(store_rig, A, "2")
-    store_rig.store.move(A, B, AGENT)
-    replace(store_rig, B, "3")
-    (store_rig.vault / B).rename(store_rig.vault / C)
-    store_rig.history.saw(store_rig.now, [(C, "moved", B, digest_of(b"3"))])
-    replace(store_rig, C, "4")
-    trail = trail_of(store_rig.history, C, digest_of(b"4"))
+def test_a_file_is_followed_through_moves_of_both_kinds(rig):
+    rig.put(A, "1")
+    replace(rig, A, "2")
+    rig.store.move(A, B, AGENT)
+    replace(rig, B, "3")
+    (rig.vault / B).rename(rig.vault / C)
+    rig.history.saw(rig.now, [(C, "moved", B, digest_of(b"3"))])
+    replace(rig, C, "4")
+    trail = trail_of(rig.history, C, digest_of(b"4"))
 
     assert texts(trail, *"1234") == [
         "1 person a.md",
@@ -81,38 +81,38 @@ def test_a_file_is_followed_through_moves_of_both_kinds(store_rig):
     assert [one.source for one in trail if one.kind == "moved"] == ["a.md", "b.md"]
 
 
-def test_the_trail_of_a_place_that_a_file_left_ends_there(store_rig):
-    store_rig.put(A, "1")
-    store_rig.store.move(A, B, AGENT)
+def test_the_trail_of_a_place_that_a_file_left_ends_there(rig):
+    rig.put(A, "1")
+    rig.store.move(A, B, AGENT)
 
-    assert [one.kind for one in trail_of(store_rig.history, A)] == ["created", "deleted"]
-
-
-def test_what_had_the_name_before_is_another_file(store_rig):
-    store_rig.put(A, "1")
-    store_rig.put(B, "old")
-    store_rig.store.delete(B, AGENT)
-    store_rig.store.move(A, B, AGENT)
-
-    assert texts(trail_of(store_rig.history, B, digest_of(b"1")), "1", "old") == ["1 curator b.md"]
-    assert "old person b.md" not in texts(trail_of(store_rig.history, B), "1", "old")
+    assert [one.kind for one in trail_of(rig.history, A)] == ["created", "deleted"]
 
 
-def test_a_ring_of_moves_ends(store_rig):
-    store_rig.put(A, "1")
+def test_what_had_the_name_before_is_another_file(rig):
+    rig.put(A, "1")
+    rig.put(B, "old")
+    rig.store.delete(B, AGENT)
+    rig.store.move(A, B, AGENT)
+
+    assert texts(trail_of(rig.history, B, digest_of(b"1")), "1", "old") == ["1 curator b.md"]
+    assert "old person b.md" not in texts(trail_of(rig.history, B), "1", "old")
+
+
+def test_a_ring_of_moves_ends(rig):
+    rig.put(A, "1")
     for _ in range(3):
-        store_rig.store.move(A, B, AGENT)
-        store_rig.store.move(B, A, AGENT)
+        rig.store.move(A, B, AGENT)
+        rig.store.move(B, A, AGENT)
 
-    assert len(trail_of(store_rig.history, A, digest_of(b"1"))) <= 8
+    assert len(trail_of(rig.history, A, digest_of(b"1"))) <= 8
 
 
-def test_a_deleted_file_has_its_past(store_rig):
-    store_rig.put(A, "1")
-    store_rig.store.delete(A, AGENT)
-    store_rig.store.create(A, b"2", AGENT)
+def test_a_deleted_file_has_its_past(rig):
+    rig.put(A, "1")
+    rig.store.delete(A, AGENT)
+    rig.store.create(A, b"2", AGENT)
 
-    assert [(one.kind, one.by) for one in trail_of(store_rig.history, A)] == [
+    assert [(one.kind, one.by) for one in trail_of(rig.history, A)] == [
         ("created", "person"),
         ("deleted", "curator"),
         ("created", "curator"),

@@ -14,48 +14,46 @@ NOTE = VaultPath("Shop/a.md")
 ME = Author(by="person")
 
 
-def test_a_text_is_a_base_where_it_stood_and_nowhere_else(store_rig: StoreRig):
-    base = store_rig.put(NOTE, "one\n")
-    assert store_rig.store.bases.text(NOTE, base) == b"one\n"
-    assert store_rig.store.bases.text("Shop/b.md", base) is None
-    assert store_rig.store.bases.text("Shop/b.md", base, lambda _path: True) is None
+def test_a_text_is_a_base_where_it_stood_and_nowhere_else(rig: StoreRig):
+    base = rig.put(NOTE, "one\n")
+    assert rig.store.bases.text(NOTE, base) == b"one\n"
+    assert rig.store.bases.text("Shop/b.md", base) is None
+    assert rig.store.bases.text("Shop/b.md", base, lambda _path: True) is None
 
 
-def test_what_was_written_replaced_and_noticed_there_stood_there(store_rig: StoreRig):
-    (store_rig.vault / "Shop").mkdir()
-    (store_rig.vault / NOTE).write_text("one\n")
-    store_rig.store.replace(NOTE, b"two\n", ME)
-    store_rig.objects.put(b"three\n")
-    store_rig.history.saw(store_rig.now, [(NOTE, "modified", None, digest_of(b"three\n"))])
+def test_what_was_written_replaced_and_noticed_there_stood_there(rig: StoreRig):
+    (rig.vault / "Shop").mkdir()
+    (rig.vault / NOTE).write_text("one\n")
+    rig.store.replace(NOTE, b"two\n", ME)
+    rig.objects.put(b"three\n")
+    rig.history.saw(rig.now, [(NOTE, "modified", None, digest_of(b"three\n"))])
     for text in (b"one\n", b"two\n", b"three\n"):
-        assert store_rig.store.bases.text(NOTE, digest_of(text)) == text
+        assert rig.store.bases.text(NOTE, digest_of(text)) == text
 
 
-def test_a_text_of_before_a_move_is_one_for_who_sees_that_place(store_rig: StoreRig):
-    base = store_rig.put("Open/a.md", "one\n")
-    store_rig.store.replace(VaultPath("Open/a.md"), b"two\n", ME)
-    store_rig.store.move(VaultPath("Open/a.md"), NOTE, ME)
-    bases = store_rig.store.bases
+def test_a_text_of_before_a_move_is_one_for_who_sees_that_place(rig: StoreRig):
+    base = rig.put("Open/a.md", "one\n")
+    rig.store.replace(VaultPath("Open/a.md"), b"two\n", ME)
+    rig.store.move(VaultPath("Open/a.md"), NOTE, ME)
+    bases = rig.store.bases
     assert bases.text(NOTE, base) is None
     assert bases.text(NOTE, base, lambda path: path.startswith("Shop/")) is None
     assert bases.text(NOTE, base, lambda path: path.startswith("Open/")) == b"one\n"
     assert bases.text(NOTE, digest_of(b"two\n")) == b"two\n"  # it came with this text
 
 
-def test_names_that_are_no_utf8_are_remembered_and_a_restart_forgets_none(
-    store_rig: StoreRig, home
-):
+def test_names_that_are_no_utf8_are_remembered_and_a_restart_forgets_none(rig: StoreRig, home):
     path = "Shop/\udcff.md"
-    store_rig.store.bases.see([(path, b"one\n")])
-    store_rig.objects.close()
+    rig.store.bases.see([(path, b"one\n")])
+    rig.objects.close()
     with closing(ObjectStore(home / "objects")) as again:
-        assert KnownBases(again, store_rig.history).text(path, digest_of(b"one\n")) == b"one\n"
+        assert KnownBases(again, rig.history).text(path, digest_of(b"one\n")) == b"one\n"
         again.forget_seen([digest_of(b"one\n")])
         assert again.has_stood(path, digest_of(b"one\n"))
 
 
-def test_a_disk_that_refuses_remembers_as_long_as_the_program_runs(store_rig: StoreRig):
-    store_rig.objects.close()
-    store_rig.objects.stood([(NOTE, "0" * 64)])
-    assert store_rig.objects.has_stood(NOTE, "0" * 64)
-    assert not store_rig.objects.has_stood("Shop/b.md", "0" * 64)
+def test_a_disk_that_refuses_remembers_as_long_as_the_program_runs(rig: StoreRig):
+    rig.objects.close()
+    rig.objects.stood([(NOTE, "0" * 64)])
+    assert rig.objects.has_stood(NOTE, "0" * 64)
+    assert not rig.objects.has_stood("Shop/b.md", "0" * 64)

@@ -11,12 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from parachuted.errors import (
-    ActRefusedError,
-    ConflictError,
-    NotFoundError,
-    StorageFailedError,
-)
+from parachuted.errors import ActRefusedError, ConflictError, NotFoundError, StorageFailedError
 from parachuted.history.undo import revert
 from parachuted.vault.author import Author
 from parachuted.vault.edit_request import WriteIntent
@@ -58,24 +53,19 @@ def asked() -> RecordingGuard:
 
 
 @pytest.fixture
-def store(store_rig: StoreRig, asked: RecordingGuard) -> Iterator[Store]:
+def store(rig: StoreRig, asked: RecordingGuard) -> Iterator[Store]:
     store = Store(
-        store_rig.root,
-        store_rig.objects,
-        store_rig.history,
-        lambda: NOW,
-        ask=asked,
-        is_asked=lambda: asked.is_asked,
+        rig.root, rig.objects, rig.history, lambda: NOW, ask=asked, is_asked=lambda: asked.is_asked
     )
     yield store
     store.close()
 
 
-def whole(store_rig: StoreRig) -> dict[str, bytes]:
+def whole(rig: StoreRig) -> dict[str, bytes]:
     """Every file, and every folder, of the vault."""
     return {
         str(path): path.read_bytes() if path.is_file() else b""
-        for path in sorted(store_rig.vault.rglob("*"))
+        for path in sorted(rig.vault.rglob("*"))
     }
 
 
@@ -83,58 +73,56 @@ WAYS: dict[str, Callable[[Store, StoreRig], object]] = {
     "edit": lambda store, _shelf: store.edit(NOTE, FACTS, PERSON),
     "replace": lambda store, _shelf: store.replace(NOTE, b"other\n", PERSON),
     "create": lambda store, _shelf: store.create(VaultPath("b/c/new.md"), b"new\n", PERSON),
-    "place anew": lambda store, store_rig: store.place(
-        VaultPath("b/c/new.md"), store_rig.objects.put(b"x"), PERSON, is_new=True
+    "place anew": lambda store, rig: store.place(
+        VaultPath("b/c/new.md"), rig.objects.put(b"x"), PERSON, is_new=True
     ),
-    "place anew, perhaps": lambda store, store_rig: store.place(
-        VaultPath("b/c/new.md"), store_rig.objects.put(b"x"), PERSON
+    "place anew, perhaps": lambda store, rig: store.place(
+        VaultPath("b/c/new.md"), rig.objects.put(b"x"), PERSON
     ),
-    "place over": lambda store, store_rig: store.place(NOTE, store_rig.objects.put(b"x"), PERSON),
+    "place over": lambda store, rig: store.place(NOTE, rig.objects.put(b"x"), PERSON),
     "delete": lambda store, _shelf: store.delete(NOTE, PERSON),
     "move": lambda store, _shelf: store.move(NOTE, VaultPath("b/c/moved.md"), PERSON),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_no_leaves_every_byte_and_every_folder_as_it_was(store, store_rig, asked, way):
-    store_rig.put(NOTE, TEXT)
+def test_a_no_leaves_every_byte_and_every_folder_as_it_was(store, rig, asked, way):
+    rig.put(NOTE, TEXT)
     asked.refuses = lambda _intent: True
-    before = whole(store_rig)
+    before = whole(rig)
     with pytest.raises(ActRefusedError, match="hands off"):
-        WAYS[way](store, store_rig)
+        WAYS[way](store, rig)
 
-    assert whole(store_rig) == before
-    assert store_rig.history.writes_of(NOTE) == []
+    assert whole(rig) == before
+    assert rig.history.writes_of(NOTE) == []
     assert store.trouble is None
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_yes_is_asked_for_once_a_place_and_the_write_is_what_it_is_without(
-    store, store_rig, asked, way
+    store, rig, asked, way
 ):
-    store_rig.put(NOTE, TEXT)
-    WAYS[way](store, store_rig)
-    done = whole(store_rig)
+    rig.put(NOTE, TEXT)
+    WAYS[way](store, rig)
+    done = whole(rig)
     asked.is_asked = False
-    for path in [path for path in store_rig.vault.rglob("*") if path.is_file()]:
+    for path in [path for path in rig.vault.rglob("*") if path.is_file()]:
         path.unlink()
-    store_rig.put(NOTE, TEXT)
-    WAYS[way](store, store_rig)
+    rig.put(NOTE, TEXT)
+    WAYS[way](store, rig)
 
-    assert whole(store_rig) == done
+    assert whole(rig) == done
     assert len(asked.intents) == (2 if way == "move" else 1)
 
 
-def test_what_is_reported_is_where_by_whom_from_what_to_what_and_which_parts(
-    store, store_rig, asked
-):
-    base = store_rig.put(NOTE, TEXT)
-    store.edit(NOTE, FACTS, store_rig.agent)
+def test_what_is_reported_is_where_by_whom_from_what_to_what_and_which_parts(store, rig, asked):
+    base = rig.put(NOTE, TEXT)
+    store.edit(NOTE, FACTS, rig.agent)
     (intent,) = asked.intents
 
     assert (intent.path, intent.author, intent.operation, intent.base, intent.digest) == (
         NOTE,
-        store_rig.agent,
+        rig.agent,
         "ReplaceSection",
         base,
         digest_of(NEW.encode()),
@@ -143,22 +131,19 @@ def test_what_is_reported_is_where_by_whom_from_what_to_what_and_which_parts(
     assert "-old\n+new\n" in intent.diff()
 
 
-def test_a_move_is_asked_about_at_both_places(store, store_rig, asked):
-    digest = store_rig.put(NOTE, TEXT)
+def test_a_move_is_asked_about_at_both_places(store, rig, asked):
+    digest = rig.put(NOTE, TEXT)
     store.move(NOTE, OTHER, PERSON)
 
     assert [
         (intent.path, intent.source, intent.base, intent.digest) for intent in asked.intents
-    ] == [
-        (NOTE, None, digest, None),
-        (OTHER, NOTE, None, digest),
-    ]
+    ] == [(NOTE, None, digest, None), (OTHER, NOTE, None, digest)]
     assert asked.intents[1].diff() == f"rename from {NOTE}\nrename to {OTHER}\n"
     assert asked.intents[1].units() == ()
 
 
-def test_the_frontmatter_that_would_be_or_that_would_go_is_reported(store, store_rig, asked):
-    store_rig.put(NOTE, "---\nstatus: draft\n---\nText.\n")
+def test_the_frontmatter_that_would_be_or_that_would_go_is_reported(store, rig, asked):
+    rig.put(NOTE, "---\nstatus: draft\n---\nText.\n")
     store.edit(NOTE, SetFrontmatterKey(key="status", value="done"), PERSON)
     store.delete(NOTE, PERSON)
 
@@ -168,10 +153,10 @@ def test_the_frontmatter_that_would_be_or_that_would_go_is_reported(store, store
     ]
 
 
-def test_what_is_large_or_no_text_is_reported_as_that(store, store_rig, asked):
-    store_rig.put(NOTE, b"\x00\x01")
+def test_what_is_large_or_no_text_is_reported_as_that(store, rig, asked):
+    rig.put(NOTE, b"\x00\x01")
     store.replace(NOTE, b"\x00\x02", PERSON)
-    store.place(NOTE, store_rig.objects.put(b"x" * (5 << 20)), PERSON)
+    store.place(NOTE, rig.objects.put(b"x" * (5 << 20)), PERSON)
 
     assert [intent.diff() for intent in asked.intents] == [
         "(no text, so no lines can be compared)",
@@ -180,24 +165,24 @@ def test_what_is_large_or_no_text_is_reported_as_that(store, store_rig, asked):
     assert asked.intents[1].units() == ("(whole note)",)
 
 
-def test_a_write_that_changes_nothing_is_not_asked_about(store, store_rig, asked):
-    store_rig.put(NOTE, TEXT)
+def test_a_write_that_changes_nothing_is_not_asked_about(store, rig, asked):
+    rig.put(NOTE, TEXT)
     store.replace(NOTE, TEXT.encode(), PERSON)
 
     assert asked.intents == []
 
 
-def test_while_no_one_wants_to_know_no_one_is_asked(store, store_rig, asked):
-    store_rig.put(NOTE, TEXT)
+def test_while_no_one_wants_to_know_no_one_is_asked(store, rig, asked):
+    rig.put(NOTE, TEXT)
     asked.is_asked, asked.refuses = False, lambda _intent: True
 
     assert store.edit(NOTE, FACTS, PERSON).changed
     assert asked.intents == []
 
 
-def test_who_is_asked_may_itself_read_and_write_from_any_thread(store, store_rig, asked):
-    store_rig.put(NOTE, TEXT)
-    store_rig.put(OTHER, "other\n")
+def test_who_is_asked_may_itself_read_and_write_from_any_thread(store, rig, asked):
+    rig.put(NOTE, TEXT)
+    rig.put(OTHER, "other\n")
 
     def act(intent: WriteIntent) -> None:
         if intent.path == NOTE:
@@ -211,101 +196,99 @@ def test_who_is_asked_may_itself_read_and_write_from_any_thread(store, store_rig
     asked.act = act
     store.edit(NOTE, FACTS, PERSON)
 
-    assert (store_rig.text(NOTE), store_rig.text(OTHER)) == (NEW, TEXT)
+    assert (rig.text(NOTE), rig.text(OTHER)) == (NEW, TEXT)
 
 
 @pytest.fixture
-def base(store_rig: StoreRig, asked: RecordingGuard) -> str:
+def base(rig: StoreRig, asked: RecordingGuard) -> str:
     """A note that a person saves again while its first write is asked about."""
 
     def act(_intent: WriteIntent) -> None:
         if len(asked.intents) == 1:
-            (store_rig.vault / NOTE).write_text(TEXT.replace("thought", "deed"))
+            (rig.vault / NOTE).write_text(TEXT.replace("thought", "deed"))
 
     asked.act = act
-    return store_rig.put(NOTE, TEXT)
+    return rig.put(NOTE, TEXT)
 
 
 def test_what_was_saved_while_they_were_asked_is_asked_about_again_and_not_lost(
-    store, store_rig, asked, base
+    store, rig, asked, base
 ):
     store.edit(NOTE, FACTS, PERSON, base=base)
 
-    assert store_rig.text(NOTE) == NEW.replace("thought", "deed")
+    assert rig.text(NOTE) == NEW.replace("thought", "deed")
     assert [intent.digest for intent in asked.intents] == [
         digest_of(NEW.encode()),
         digest_of(NEW.replace("thought", "deed").encode()),
     ]
 
 
-def test_a_yes_to_one_text_is_not_a_yes_to_another(store, store_rig, asked, base):
+def test_a_yes_to_one_text_is_not_a_yes_to_another(store, rig, asked, base):
     asked.refuses = lambda intent: b"deed" in (intent.texts() or (b"", b""))[1]
     with pytest.raises(ActRefusedError):
         store.edit(NOTE, FACTS, PERSON, base=base)
 
-    assert store_rig.text(NOTE) == TEXT.replace("thought", "deed")
+    assert rig.text(NOTE) == TEXT.replace("thought", "deed")
 
 
 @pytest.mark.parametrize("way", ["edit", "replace", "delete", "place over"])
 def test_what_goes_on_changing_while_they_are_asked_is_given_up_and_left_alone(
-    store, store_rig, asked, way
+    store, rig, asked, way
 ):
-    store_rig.put(NOTE, TEXT)
+    rig.put(NOTE, TEXT)
 
     def act(_intent: WriteIntent) -> None:
-        (store_rig.vault / NOTE).write_text(f"{TEXT}{len(asked.intents)}\n")
+        (rig.vault / NOTE).write_text(f"{TEXT}{len(asked.intents)}\n")
 
     asked.act = act
     with pytest.raises(StorageFailedError, match="each time"):
-        WAYS[way](store, store_rig)
+        WAYS[way](store, rig)
 
-    assert store_rig.text(NOTE) == f"{TEXT}{len(asked.intents)}\n"
+    assert rig.text(NOTE) == f"{TEXT}{len(asked.intents)}\n"
     assert len(asked.intents) == 20
 
 
-def test_a_file_made_while_they_were_asked_is_not_overwritten(store, store_rig, asked):
-    asked.act = lambda _intent: store_rig.put(NOTE, "mine\n")
+def test_a_file_made_while_they_were_asked_is_not_overwritten(store, rig, asked):
+    asked.act = lambda _intent: rig.put(NOTE, "mine\n")
     with pytest.raises(ConflictError):
         store.create(NOTE, b"yours\n", PERSON)
 
-    assert store_rig.text(NOTE) == "mine\n"
+    assert rig.text(NOTE) == "mine\n"
 
 
-def test_a_file_that_went_while_they_were_asked_is_not_made_again_by_an_edit(
-    store, store_rig, asked
-):
-    store_rig.put(NOTE, TEXT)
-    asked.act = lambda _intent: (store_rig.vault / NOTE).unlink()
+def test_a_file_that_went_while_they_were_asked_is_not_made_again_by_an_edit(store, rig, asked):
+    rig.put(NOTE, TEXT)
+    asked.act = lambda _intent: (rig.vault / NOTE).unlink()
     with pytest.raises(NotFoundError):
         store.edit(NOTE, FACTS, PERSON)
 
-    assert not (store_rig.vault / NOTE).exists()
+    assert not (rig.vault / NOTE).exists()
 
 
-def test_taking_a_write_back_is_asked_about_too(store, store_rig, asked):
-    store_rig.put(NOTE, TEXT)
+def test_taking_a_write_back_is_asked_about_too(store, rig, asked):
+    rig.put(NOTE, TEXT)
     store.edit(NOTE, FACTS, PERSON)
-    (write,) = store_rig.history.writes_of(NOTE)
+    (write,) = rig.history.writes_of(NOTE)
     asked.refuses = lambda _intent: True
     with pytest.raises(ActRefusedError):
         revert(write, store, PERSON)
 
-    assert store_rig.text(NOTE) == NEW
+    assert rig.text(NOTE) == NEW
 
 
-def test_what_a_program_wrote_too_late_is_saved_even_if_a_hook_objects(store, store_rig, asked):
-    store_rig.put(NOTE, TEXT)
-    with (store_rig.vault / NOTE).open("r+b") as late:
+def test_what_a_program_wrote_too_late_is_saved_even_if_a_hook_objects(store, rig, asked):
+    rig.put(NOTE, TEXT)
+    with (rig.vault / NOTE).open("r+b") as late:
         asked.is_asked = False
         store.replace(NOTE, NEW.encode(), PERSON)
         asked.is_asked, asked.refuses = True, lambda _intent: True
         late.write(TEXT.replace("thought", "deed!!!").encode())
         late.truncate()
     with finished_by(time.monotonic() + 10) as is_time_left:
-        while is_time_left() and "deed!!!" not in store_rig.text(NOTE):
+        while is_time_left() and "deed!!!" not in rig.text(NOTE):
             rescue(store, NOW)
 
-    assert store_rig.text(NOTE) == NEW.replace("thought", "deed!!!")
+    assert rig.text(NOTE) == NEW.replace("thought", "deed!!!")
     assert asked.intents == []
     with pytest.raises(ActRefusedError):
         store.edit(NOTE, AppendToSection(section="Facts", content="more"), PERSON)
@@ -316,8 +299,8 @@ def finished_by(deadline: float) -> Iterator[Callable[[], bool]]:
     yield lambda: time.monotonic() < deadline
 
 
-def test_while_one_thread_rescues_another_is_asked_all_the_same(store, store_rig, asked):
-    store_rig.put(NOTE, TEXT)
+def test_while_one_thread_rescues_another_is_asked_all_the_same(store, rig, asked):
+    rig.put(NOTE, TEXT)
     asked.refuses = lambda _intent: True
     refused: list[bool] = []
 
