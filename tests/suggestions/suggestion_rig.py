@@ -98,17 +98,38 @@ class SuggestionRig:
     async def propose(
         self, path: str, payload: dict[str, object], action: str = "update", **more: object
     ):
-        given = {
-            "source_agent": "reflector",
-            "reasoning": "it follows from today's journal",
-            **more,
-        }
+        more = {"source_agent": "reflector", "reasoning": "it follows from today's journal"} | more
         return await self.suggestions.propose(
-            Proposal(path=path, payload=payload, action=action, **given)
+            Proposal(path=path, payload=payload, action=action, **more)
         )
+
+    async def proposed(self):
+        """One that waits: to make two of one."""
+        self.write("a.md", "one\n")
+        return await self.propose("a.md", {"text": "two\n"})
+
+    async def created(self, name: str = "b"):
+        """One that waits: to make a note of its own name."""
+        return await self.propose(f"{name}.md", {"text": f"{name}\n"}, "create")
+
+    async def batch(self, *several):
+        """They are put before the person as one."""
+        chief = Proposal(source_agent="chief", action="update", path="", payload={}, reasoning="b")
+        return await self.suggestions.propose_several([one.id for one in several], chief)
+
+    async def approve(self, suggestion):
+        return await self.suggestions.approve(suggestion.id)
+
+    def now(self, suggestion):
+        """What has become of it."""
+        return self.suggestions.get(suggestion.id)
 
     def file(self, suggestion) -> Path:
         return self.vault / self.suggestions.record(suggestion.id).file
+
+    def said(self, suggestion) -> str:
+        """What its file says."""
+        return self.file(suggestion).read_text("utf-8")
 
     def tick(self, suggestion, *boxes: str) -> None:
         """A person ticks boxes in an editor."""

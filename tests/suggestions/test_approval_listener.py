@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator
 import frontmatter
 import pytest
 
-from parachuted.suggestions import Proposal
 from parachuted.suggestions.approval_listener import ApprovalListener
 from tests.suggestions.suggestion_rig import SuggestionRig
 
@@ -31,41 +30,49 @@ async def listening(rig: SuggestionRig) -> AsyncIterator[ApprovalListener]:
 
 
 def saved(
-    rig: SuggestionRig,
-    path: object,
-    by: str = "person",
-    event: str = "file.modified",
-    **more: object,
+    rig: SuggestionRig, path: object, by: str = "person", event: str = "file.modified", **more
 ) -> None:
     relative = str(path).removeprefix(f"{rig.vault}/")
     rig.bus.publish(event, path=relative, by=by, run=None, causes=[], digest=None, **more)
 
 
-async def proposed(rig: SuggestionRig, text: str = "two\n"):
-    rig.write("a.md", "one\n")
-    return await rig.propose("a.md", {"text": text})
+def ticked(rig: SuggestionRig, made, *boxes: str, by: str = "person") -> None:
+    rig.tick(made, *(boxes or ["approve"]))
+    saved(rig, rig.file(made), by=by)
 
 
-async def test_a_box_that_is_changed_before_words_are_written_is_the_next_decision(rig):
-    made = await proposed(rig)
+def retold(rig: SuggestionRig, file, *replaced: tuple[str, str]) -> None:
+    """The file is saved with its text changed."""
+    text = file.read_text("utf-8")
+    for old, new in replaced:
+        assert old in text
+        text = text.replace(old, new)
+    file.write_text(text, "utf-8")
+    saved(rig, file)
+
+
+TICK = ("- [ ] approve", "- [x] approve")
+
+
+async def test_a_box_changed_before_words_are_written_is_the_next_decision(rig):
+    made = await rig.proposed()
     file = rig.file(made)
     say = rig.suggestions.store.say
 
     def corrected(record, words, seen):
-        file.write_text(file.read_text("utf-8").replace("- [x] reject", "- [ ] reject"), "utf-8")
+        file.write_text(rig.said(made).replace("- [x] reject", "- [ ] reject"), "utf-8")
         return say(record, words, seen)
 
     rig.suggestions.store.say = corrected
     async with listening(rig) as listener:
-        rig.tick(made, "approve", "reject")
-        saved(rig, file)
+        ticked(rig, made, "approve", "reject")
         await listener.quiet()
         saved(rig, file)
     assert rig.text("a.md") == "two\n"
 
 
 async def test_a_tick_in_a_file_that_words_did_not_reach_counts(rig, monkeypatch):
-    made = await proposed(rig)
+    made = await rig.proposed()
     rig.tick(made, "approve")
     store = rig.suggestions.store
     with monkeypatch.context() as patch:
@@ -100,7 +107,7 @@ async def test_a_tick_that_was_just_being_acted_on_counts_at_the_next_start(
     rig.reopen()
     async with listening(rig):
         pass
-    assert rig.suggestions.get(made.id).status == "approved"
+    assert rig.now(made).status == "approved"
     assert len(rig.history.writes_of("a.md")) == 1
 
 
@@ -114,18 +121,14 @@ async def test_a_tick_that_was_just_being_acted_on_counts_at_the_next_start(
     ],
 )
 async def test_a_tick_is_a_persons_decision(rig, boxes, by, after, status, says):
-    made = await proposed(rig)
+    made = await rig.proposed()
     async with listening(rig) as listener:
-        rig.tick(made, *boxes)
-        saved(rig, rig.file(made), by=by)
+        ticked(rig, made, *boxes, by=by)
         await listener.quiet()
-        text = rig.file(made).read_text("utf-8")
-        assert says in text
-        assert rig.text("a.md") == after
-        assert rig.suggestions.get(made.id).status == status
+        assert says in rig.said(made)
+        assert (rig.text("a.md"), rig.now(made).status) == (after, status)
         if status == "pending":  # the boxes are empty again, and a single tick counts
-            rig.tick(made, "approve")
-            saved(rig, rig.file(made))
+            ticked(rig, made)
             await listener.quiet()
             assert rig.text("a.md") == "two\n"
 
@@ -136,9 +139,7 @@ def as_an_editor_saves_it(data: bytes) -> bytes:
 
 
 def in_the_older_form(data: bytes) -> bytes:
-    """A suggestion's file as it was composed before python-frontmatter: every value in JSON's
-    quotes, one line each.
-    """
+    """Every value in JSON's quotes, one line each, as before python-frontmatter."""
     post = frontmatter.loads(data.decode())
     lines = [
         f"{name}: [{', '.join(json.dumps(one) for one in value)}]"
@@ -151,7 +152,7 @@ def in_the_older_form(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("form", [as_an_editor_saves_it, in_the_older_form])
 async def test_a_tick_counts_however_the_file_is_written(rig, form):
-    made = await proposed(rig)
+    made = await rig.proposed()
     async with listening(rig):
         rig.tick(made, "approve")
         file = rig.file(made)
@@ -163,19 +164,19 @@ async def test_a_tick_counts_however_the_file_is_written(rig, form):
 
 @pytest.mark.parametrize(("by", "status"), [("person", "rejected"), ("module:evil", "pending")])
 async def test_a_file_that_a_person_removes_is_a_no_and_else_comes_back(rig, by, status):
-    made = await proposed(rig)
+    made = await rig.proposed()
     file = rig.file(made)
     async with listening(rig):
         file.unlink()
         saved(rig, file, by=by, event="file.deleted")
-    assert rig.suggestions.get(made.id).status == status
+    assert rig.now(made).status == status
     assert file.exists() == (status == "pending")
     assert rig.text("a.md") == "one\n"
 
 
 async def test_what_was_ticked_or_lost_while_no_daemon_ran_is_seen_at_the_start(rig):
-    made = await proposed(rig)
-    other = await rig.propose("b.md", {"text": "b\n"}, "create")
+    made = await rig.proposed()
+    other = await rig.created()
     rig.reopen()
     rig.tick(made, "approve")
     rig.file(other).unlink()
@@ -201,68 +202,55 @@ async def test_what_was_ticked_or_lost_while_no_daemon_ran_is_seen_at_the_start(
     ],
 )
 async def test_a_file_that_was_edited_to_say_more_is_refused_in_words(rig, old, new):
-    made = await proposed(rig)
+    made = await rig.proposed()
     rig.write("b.md", "one\n")
     async with listening(rig):
-        rig.tick(made, "approve")
-        file = rig.file(made)
-        text = file.read_text("utf-8")
-        assert old in text
-        file.write_text(text.replace(old, new), "utf-8")
-        saved(rig, file)
+        retold(rig, rig.file(made), TICK, (old, new))
     if old == "seal: ":  # what is known is not taken from the file
         assert rig.text("a.md") == "two\n"
         return
     assert (rig.text("a.md"), rig.text("b.md")) == ("one\n", "one\n")
-    assert rig.suggestions.get(made.id).is_pending
-    assert "no longer said what was suggested" in file.read_text("utf-8")
+    assert rig.now(made).is_pending
+    assert "no longer said what was suggested" in rig.said(made)
 
 
-async def test_a_copy_of_a_suggestion_does_nothing_and_says_where_the_original_is(rig):
-    made = await proposed(rig)
+async def test_a_copy_of_a_suggestion_does_nothing_and_names_the_original(rig):
+    made = await rig.proposed()
     copy = rig.vault / "Suggestions" / "copy.md"
     async with listening(rig):
-        copy.write_text(
-            rig.file(made).read_text("utf-8").replace("- [ ] approve", "- [x] approve"), "utf-8"
-        )
-        saved(rig, copy, event="file.created")
+        copy.write_text(rig.said(made), "utf-8")
+        retold(rig, copy, TICK)
     assert rig.text("a.md") == "one\n"
-    assert f"The suggestion itself is {rig.suggestions.record(made.id).file}" in copy.read_text(
-        "utf-8"
-    )
-    assert "- [ ] approve" in copy.read_text("utf-8")
+    text = copy.read_text("utf-8")
+    assert f"The suggestion itself is {rig.suggestions.record(made.id).file}" in text
+    assert "- [ ] approve" in text
 
 
 async def test_the_id_of_another_in_a_file_does_nothing(rig):
-    first = await proposed(rig)
+    first = await rig.proposed()
     rig.write("b.md", "one\n")
     second = await rig.propose("b.md", {"text": "two\n"})
     async with listening(rig):
-        file = rig.file(first)
-        file.write_text(
-            rig.file(second).read_text("utf-8").replace("- [ ] approve", "- [x] approve"), "utf-8"
-        )
-        saved(rig, file)
+        rig.file(first).write_text(rig.said(second), "utf-8")
+        retold(rig, rig.file(first), TICK)
     assert (rig.text("a.md"), rig.text("b.md")) == ("one\n", "one\n")
 
 
 async def test_a_file_that_is_replayed_after_it_was_resolved_does_nothing(rig):
-    made = await proposed(rig)
-    file = rig.file(made)
-    old = file.read_text("utf-8").replace("- [ ] approve", "- [x] approve")
+    made = await rig.proposed()
+    file, old = rig.file(made), rig.said(made)
     async with listening(rig) as ears:
-        file.write_text(old, "utf-8")
-        saved(rig, file)
+        retold(rig, file, TICK)
         await ears.quiet()
         rig.write("a.md", "three\n")
         file.write_text(old, "utf-8")
-        saved(rig, file)
+        retold(rig, file, TICK)
     assert rig.text("a.md") == "three\n"
-    assert "a box that is ticked now does nothing" in file.read_text("utf-8")
+    assert "a box that is ticked now does nothing" in rig.said(made)
 
 
 async def test_a_file_that_a_person_renames_stays_the_suggestion(rig):
-    made = await proposed(rig)
+    made = await rig.proposed()
     old = rig.file(made)
     new = old.with_name("ask me later.md")
     async with listening(rig) as ears:
@@ -283,55 +271,44 @@ async def test_a_note_of_a_persons_own_among_them_is_left_alone(rig):
 
 
 async def test_a_tick_that_cannot_be_done_is_answered_in_the_file(rig):
-    made = await proposed(rig)
+    made = await rig.proposed()
     (rig.vault / "a.md").unlink()
     (rig.vault / "a.md").symlink_to("b.md")
     async with listening(rig):
-        rig.tick(made, "approve")
-        saved(rig, rig.file(made))
-    assert "> **It could not be done: a.md is a link" in rig.file(made).read_text("utf-8")
+        ticked(rig, made)
+    assert "> **It could not be done: a.md is a link" in rig.said(made)
 
 
-async def test_when_the_state_is_lost_those_that_wait_are_known_again_by_their_seals(rig):
-    made = await proposed(rig)
-    big = await rig.propose(
-        "big.md",
-        {"text": "line é\U0001f642\n" * 5_000},
-        "create",
-        target_id="para:brain:a1b2c3d4e5f6",
-        causes=("c-1", "c-2"),
-    )
+async def test_with_the_state_lost_those_that_wait_are_known_by_their_seals(rig):
+    made, text = await rig.proposed(), "line é\U0001f642\n" * 5_000
+    more = {"target_id": "para:brain:a1b2c3d4e5f6", "causes": ("c-1", "c-2")}
+    big = await rig.propose("big.md", {"text": text}, "create", **more)
     rig.reopen(lose_state=True)
     async with listening(rig):
         pass
-    assert rig.suggestions.get(made.id) == made
-    assert rig.suggestions.get(big.id) == big
+    assert (rig.now(made), rig.now(big)) == (made, big)
     async with listening(rig):
         for one in (made, big):
-            rig.tick(one, "approve")
-            saved(rig, rig.file(one))
-    assert (rig.text("a.md"), rig.text("big.md")) == ("two\n", "line é\U0001f642\n" * 5_000)
+            ticked(rig, one)
+    assert (rig.text("a.md"), rig.text("big.md")) == ("two\n", text)
 
 
-async def test_when_the_state_is_lost_what_was_resolved_stays_so_and_what_was_forged_is_refused(
-    rig,
-):
-    made, forged = (await proposed(rig), await rig.propose("b.md", {"text": "b\n"}, "create"))
-    await rig.suggestions.approve(made.id)
+async def test_with_the_state_lost_resolved_stays_so_and_forged_is_refused(rig):
+    made, forged = await rig.proposed(), await rig.created()
+    await rig.approve(made)
     file = rig.file(forged)
     rig.reopen(lose_state=True)
-    text = file.read_text("utf-8").replace("+b", "+c").replace("- [ ] approve", "- [x] approve")
-    file.write_text(text, "utf-8")
+    retold(rig, file, ("+b", "+c"), TICK)
     async with listening(rig):
         pass
-    assert rig.suggestions.get(made.id).status == "approved"
+    assert rig.now(made).status == "approved"
     assert [one.id for one in rig.suggestions.all()] == [made.id]
     assert not (rig.vault / "b.md").exists()
     assert "not known here" in file.read_text("utf-8")
 
 
 async def test_with_another_key_nothing_that_was_sealed_before_is_believed(rig):
-    made = await proposed(rig)
+    made = await rig.proposed()
     rig.tick(made, "approve")
     (rig.home / "suggestions.key").unlink()
     rig.reopen(lose_state=True)
@@ -341,39 +318,26 @@ async def test_with_another_key_nothing_that_was_sealed_before_is_believed(rig):
 
 
 async def test_an_undo_of_what_was_approved_is_reported_in_its_file(rig):
-    made = await proposed(rig)
-    done = await rig.suggestions.approve(made.id)
+    made = await rig.proposed()
+    run = (await rig.approve(made)).applied_run
     async with listening(rig):
-        rig.bus.publish(
-            "run.undone",
-            run=done.applied_run,
-            runs=[done.applied_run],
-            paths=[],
-            kept={},
-            undo="r-2",
-        )
-    assert "and was taken back" in rig.file(made).read_text("utf-8")
+        rig.bus.publish("run.undone", run=run, runs=[run], paths=[], kept={}, undo="r-2")
+    assert "and was taken back" in rig.said(made)
 
 
 async def test_a_tick_in_the_file_of_a_batch_approves_each(rig):
-    one = await proposed(rig)
-    other = await rig.propose("b.md", {"text": "b\n"}, "create")
-    batch = await rig.suggestions.propose_several(
-        [one.id, other.id],
-        Proposal(source_agent="chief", action="update", path="", payload={}, reasoning="both"),
-    )
+    one, other = await rig.proposed(), await rig.created()
+    batch = await rig.batch(one, other)
     async with listening(rig):
-        rig.tick(batch, "approve")
-        saved(rig, rig.file(batch))
+        ticked(rig, batch)
     assert (rig.text("a.md"), rig.text("b.md")) == ("two\n", "b\n")
-    assert rig.suggestions.get(batch.id).status == "approved"
+    assert rig.now(batch).status == "approved"
 
 
 async def test_no_tick_is_dropped_however_much_happens_at_once(rig):
-    made = await proposed(rig)
+    made = await rig.proposed()
     async with listening(rig):
-        rig.tick(made, "approve")
-        saved(rig, rig.file(made))
+        ticked(rig, made)
         for number in range(6_000):
             saved(rig, f"{number}.md", event="file.deleted")
     assert rig.text("a.md") == "two\n"

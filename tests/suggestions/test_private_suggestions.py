@@ -6,7 +6,6 @@ import pytest
 
 from parachuted.access.private_text import without_private
 from parachuted.search.indexed_note import make_indexed_note
-from parachuted.suggestions import Proposal
 from tests.suggestions.test_orchestrating import chief
 
 NOTES = {
@@ -32,10 +31,7 @@ async def test_its_file_gives_no_agent_and_no_index_what_is_private(rig, kind):
     listed = await chief(rig)._list({})
     assert "heliotrope" not in listed.text
     assert "is private" in listed.text
-    both = await rig.suggestions.propose_several(
-        [whole.id, beside.id],
-        Proposal(source_agent="chief", action="update", path="", payload={}, reasoning="both"),
-    )
+    both = await rig.batch(whole, beside)
     assert b"heliotrope" not in without_private(rig.file(both).read_bytes())
 
 
@@ -45,7 +41,7 @@ async def test_it_is_ticked_as_any_other_and_stays_private_when_it_is_over(rig):
         "Brain/day.md", {"section": "Log", "content": "- reaped", "append": True}
     )
     rig.reopen()
-    done = await rig.suggestions.approve(made.id)
+    done = await rig.approve(made)
     assert done.status == "approved"
     assert "reaped" in rig.text("Brain/day.md")
     assert b"heliotrope" not in without_private(rig.file(made).read_bytes())
@@ -60,11 +56,11 @@ async def test_where_nothing_is_private_its_file_says_nothing_of_it(rig):
 
 
 @pytest.mark.parametrize("kind", ["a section", "tags alone"])
-async def test_what_an_agent_suggests_from_what_it_was_shown_loses_nothing_private(rig, kind):
+async def test_what_an_agent_suggests_from_what_it_saw_loses_nothing_private(rig, kind):
     text = NOTES[kind]
     rig.write("Brain/day.md", text)
     shown = without_private(text.encode()).decode()
     assert "heliotrope" not in shown
     made = await rig.propose("Brain/day.md", {"text": shown.replace("sown", "reaped")})
-    await rig.suggestions.approve(made.id)
+    await rig.approve(made)
     assert rig.text("Brain/day.md") == text.replace("sown", "reaped")

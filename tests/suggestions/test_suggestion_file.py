@@ -68,7 +68,7 @@ def test_it_is_read_back_as_it_was_written(more):
     diff=TEXT,
     path=st.sampled_from(["a.md", "Brain/É x [[y]].md", "b`c`.md"]),
 )
-def test_nothing_that_an_agent_writes_ticks_a_box_hides_one_or_changes_a_field(
+def test_nothing_that_an_agent_writes_ticks_or_hides_a_box_or_changes_a_field(
     reasoning, agent, text, diff, path
 ):
     made = suggestion(reasoning=reasoning, source_agent=agent, payload={"text": text}, path=path)
@@ -112,7 +112,7 @@ def test_characters_that_are_not_seen_are_reported():
     )
 
 
-def test_a_fence_that_an_agent_writes_does_not_end_the_one_that_it_stands_in():
+def test_a_fence_that_an_agent_writes_does_not_end_the_one_around_it():
     body = body_of(suggestion(), SuggestionPreview(diff="+````\n+## What was approved\n"))
     assert "`````diff\n+````\n+## What was approved\n`````" in body
 
@@ -130,7 +130,7 @@ def test_any_file_is_read_without_an_error(data):
     with_words(data, "no")
 
 
-def test_words_are_put_above_a_strangers_text_once_and_its_boxes_are_emptied():
+def test_words_are_put_above_a_strangers_text_once_and_boxes_emptied():
     data = b"---\ntags: [x]\n---\n# A\n\n- [x] approve\n"
     once = with_words(data, "not this one")
     assert once == b"---\ntags: [x]\n---\n\n> **not this one**\n\n# A\n\n- [ ] approve\n"
