@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.config import Settings, describe_settings, home_folder, load_settings, set_setting
-from parachuted.config.load import set_entry
-from parachuted.errors import ConfigError, StorageFailedError
+from parachuted.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("each_disk")
 
@@ -359,15 +357,7 @@ def test_a_linked_file_stays_a_link(home, tmp_path):
     assert (tmp_path / "dotfiles" / "parachute.yaml").read_text() == "port: 5\n"
 
 
-def test_a_disk_that_refuses_is_reported_and_leaves_nothing_behind(tmp_path):
-    (tmp_path / "home").write_text("a file where the folder should be")
-
-    with pytest.raises((StorageFailedError, ConfigError)):
-        set_setting(tmp_path / "home", "port", "5")
-    assert [path.name for path in tmp_path.iterdir()] == ["home"]
-
-
-def test_variables_of_other_programs_count_below_everything_of_ours_and_are_mentioned(home):
+def test_variables_of_other_programs_count_least_and_are_mentioned(home):
     env = {
         "ANTHROPIC_BASE_URL": "https://models.example",
         "VAULT_PATH": "/srv/notes",
@@ -394,7 +384,7 @@ def test_variables_of_other_programs_count_below_everything_of_ours_and_are_ment
     assert settings.notes == ()
 
 
-def test_a_variable_of_another_program_that_makes_no_sense_here_stops_nothing(home):
+def test_a_variable_of_another_program_without_sense_here_stops_nothing(home):
     settings = load_settings(
         home, {"PORT": "tcp://10.0.0.1:80", "ANTHROPIC_BASE_URL": "https://api.anthropic.com/"}, {}
     )
@@ -403,22 +393,3 @@ def test_a_variable_of_another_program_that_makes_no_sense_here_stops_nothing(ho
     assert len(settings.notes) == 1
     assert settings.notes[0].startswith("PORT: port should be a valid integer")
     assert settings.notes[0].endswith(", and is ignored")
-
-
-@pytest.mark.on_disk
-def test_two_changes_at_once_are_both_in_the_file(home, monkeypatch):
-    threads = []
-
-    def set_and_let_another_change(*words: str) -> str:
-        if not threads:
-            threads.append(Thread(target=set_setting, args=(home, "port", "2")))
-            threads[0].start()
-            threads[0].join(timeout=0.5)  # it waits for us, and ends when we are done
-        return set_entry(*words)
-
-    monkeypatch.setattr("parachuted.config.load.set_entry", set_and_let_another_change)
-    set_setting(home, "agent.model", "x")
-    threads[0].join()
-
-    settings = load_settings(home, ENV, {})
-    assert (settings.agent.model, settings.port) == ("x", 2)

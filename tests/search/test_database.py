@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import sqlite3
-
-import pytest
-
-from parachuted.errors import StorageFailedError
 from tests.search.search_rig import SearchRig
 
 
@@ -17,18 +12,6 @@ def test_a_file_that_is_not_a_database_is_set_aside_and_made_again(shut: SearchR
     assert shut.find("beans") == ["a.md"]
     assert "search.db.garbled" in shut.problems["search"]
     assert shut.database.with_name("search.db.garbled").exists()
-
-
-def test_one_of_another_version_is_made_again_which_is_not_a_problem(shut: SearchRig):
-    shut.write("a.md", "beans")
-    database = sqlite3.connect(shut.database)
-    database.executescript("CREATE TABLE notes (x); PRAGMA user_version = 99;")
-    database.close()
-
-    shut.start()
-
-    assert shut.find("beans") == ["a.md"]
-    assert shut.problems == {}
 
 
 def test_one_that_is_garbled_in_the_middle_of_work_is_made_again(rig: SearchRig):
@@ -60,15 +43,3 @@ def test_one_that_is_deleted_while_it_is_open_is_made_again(rig: SearchRig):
 
     assert rig.find("beans") == ["a.md"]
     assert rig.database.exists()
-
-
-def test_reading_ends_when_its_time_is_up(rig: SearchRig):
-    rig.save("a.md", "beans")
-    rig.settled()
-    endless = (
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-    )
-
-    with pytest.raises(StorageFailedError), rig.search._database.reading(0.05) as connection:
-        connection.execute(endless).fetchone()
-    assert rig.find("beans") == ["a.md"]

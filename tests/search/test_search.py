@@ -8,23 +8,19 @@ from parachuted.vault import IndexEntry, VaultIndex, VaultRoot
 from tests.search.search_rig import SearchRig
 
 
-def test_the_notes_that_are_not_found_by_all_of_their_text_are_listed_with_the_reason(
-    rig: SearchRig,
-):
+def test_notes_that_are_not_found_by_all_of_their_text_are_listed(rig: SearchRig):
     rig.save("fine.md", "beans")
     rig.save("binary.md", b"\0\1\2 beans")
-    rig.save("large.md", b"word " * 2_200_000 + b"beans")
 
     assert rig.find("beans") == ["fine.md"]
     assert rig.find("binary") == ["binary.md"]
-    reasons = {one.path: one.reason for one in rig.search.unindexed()}
-    assert set(reasons) == {"binary.md", "large.md"}
-    assert "NUL" in reasons["binary.md"]
-    assert "10 MB" in reasons["large.md"]
+    ((path, reason),) = [(one.path, one.reason) for one in rig.search.unindexed()]
+    assert path == "binary.md"
+    assert "NUL" in reason
 
     rig.save("binary.md", "beans at last")
     assert set(rig.find("beans")) == {"fine.md", "binary.md"}
-    assert [one.path for one in rig.search.unindexed()] == ["large.md"]
+    assert list(rig.search.unindexed()) == []
 
 
 def test_it_can_be_closed_before_it_was_started(vault, tmp_path):
@@ -33,7 +29,7 @@ def test_it_can_be_closed_before_it_was_started(vault, tmp_path):
     assert not (tmp_path / "search.db").exists()
 
 
-def test_closing_in_the_middle_of_indexing_loses_nothing_for_the_next_start(shut: SearchRig):
+def test_closing_in_the_middle_of_indexing_loses_nothing(shut: SearchRig):
     for number in range(800):
         shut.write(f"{number}.md", "beans " * 200)
     shut.search.indexer.start()

@@ -50,11 +50,11 @@ def test_a_replaced_file_holds_the_new_text_and_nothing_is_left_beside_it(vault,
 
 def test_a_text_that_is_not_the_expected_one_stays(vault, folder, original):
     swap.write_temporary(folder, TEMPORARY, NEW, original)
+    other = digest_of(b"something else")
     with pytest.raises(swap.MovedBaseError):
-        swap.replace(folder, "note.md", TEMPORARY, original, old=digest_of(b"something else"))
-    assert (vault / "note.md").read_bytes() == OLD
+        swap.replace(folder, "note.md", TEMPORARY, original, old=other)
     with pytest.raises(swap.MovedBaseError):
-        swap.remove(folder, "note.md", "unused", original, old=digest_of(b"something else"))
+        swap.remove(folder, "note.md", "unused", original, old=other)
     assert (vault / "note.md").read_bytes() == OLD
 
 
@@ -67,7 +67,7 @@ def test_another_file_with_the_same_text_is_not_the_expected_one(vault, folder, 
     assert (vault / "note.md").read_bytes() == OLD
 
 
-def test_what_slips_in_before_the_exchange_is_held_under_the_temporary_name(
+def test_what_slips_in_before_the_exchange_is_held_as_the_temporary_file(
     vault, folder, original, monkeypatch
 ):
     exchange = swap.exchange
@@ -83,36 +83,23 @@ def test_what_slips_in_before_the_exchange_is_held_under_the_temporary_name(
     assert (vault / TEMPORARY).read_bytes() == b"a person's\n"
 
 
-def test_a_file_system_without_exchange_gets_a_plain_rename(vault, folder, original, monkeypatch):
-    def refuse(*_: object) -> None:
-        raise NotImplementedError
-
-    monkeypatch.setattr(swap, "exchange", refuse)
-    swap.write_temporary(folder, TEMPORARY, NEW, original)
-    swap.replace(folder, "note.md", TEMPORARY, original, old=digest_of(OLD))
-    assert (names(vault), (vault / "note.md").read_bytes()) == (["note.md"], NEW)
-
-
-def test_a_taken_name_is_not_created(vault, folder):
+def test_a_taken_name_is_not_taken_by_a_new_file_or_a_rename(vault, folder):
     swap.write_temporary(folder, TEMPORARY, NEW)
-    with pytest.raises(swap.MovedBaseError):
-        swap.create(folder, "note.md", TEMPORARY)
+    for act in (
+        lambda: swap.create(folder, "note.md", TEMPORARY),
+        lambda: swap.rename_durably((folder, TEMPORARY), (folder, "note.md")),
+    ):
+        with pytest.raises(swap.MovedBaseError):
+            act()
     assert ((vault / "note.md").read_bytes(), (vault / TEMPORARY).read_bytes()) == (OLD, NEW)
     swap.create(folder, "free.md", TEMPORARY)
-    assert names(vault) == ["free.md", "note.md"]
+    swap.rename_durably((folder, "note.md"), (folder, "third.md"))
+    assert ((vault / "free.md").read_bytes(), (vault / "third.md").read_bytes()) == (NEW, OLD)
 
 
 def test_a_removed_file_is_gone_under_both_names(vault, folder, original):
     swap.remove(folder, "note.md", TEMPORARY, original, old=digest_of(OLD))
     assert names(vault) == []
-
-
-def test_a_rename_takes_no_taken_name(vault, folder):
-    (vault / "other.md").write_bytes(NEW)
-    with pytest.raises(swap.MovedBaseError):
-        swap.rename_durably((folder, "note.md"), (folder, "other.md"))
-    swap.rename_durably((folder, "note.md"), (folder, "third.md"))
-    assert ((vault / "other.md").read_bytes(), (vault / "third.md").read_bytes()) == (NEW, OLD)
 
 
 def test_only_regular_files_have_a_digest(vault, folder):
@@ -124,10 +111,15 @@ def test_only_regular_files_have_a_digest(vault, folder):
     ] * 3
 
 
-def test_a_new_file_takes_over_the_mode(vault, folder, original):
+def test_a_new_file_takes_over_the_mode_and_a_file_system_may_lack_exchange(
+    vault, folder, original, monkeypatch
+):
+    without_new_calls(monkeypatch)
     (vault / "note.md").chmod(0o604)
     swap.write_temporary(folder, TEMPORARY, NEW, original)
     assert (vault / TEMPORARY).stat().st_mode & 0o777 == 0o604
+    swap.replace(folder, "note.md", TEMPORARY, original, old=digest_of(OLD))
+    assert (names(vault), (vault / "note.md").read_bytes()) == (["note.md"], NEW)
 
 
 def refused(*_arguments: object, **_options: object) -> None:
@@ -157,9 +149,7 @@ def test_a_name_that_may_not_be_durable_is_taken_back(vault, folder, monkeypatch
     assert names(vault) == [TEMPORARY, "note.md"]
 
 
-def test_of_two_names_for_one_file_the_new_one_goes_when_the_old_one_cannot(
-    vault, folder, monkeypatch
-):
+def test_of_two_names_the_new_one_goes_when_the_old_one_cannot(vault, folder, monkeypatch):
     without_new_calls(monkeypatch)
     unlink, asked = os.unlink, []
 
@@ -170,26 +160,11 @@ def test_of_two_names_for_one_file_the_new_one_goes_when_the_old_one_cannot(
         unlink(name, **where)
 
     monkeypatch.setattr(os, "unlink", unlink_second)
-    with pytest.raises(OSError, match="the disk refuses"):
-        swap.move_to_free_name((folder, "note.md"), (folder, "new.md"))
-    assert names(vault) == ["note.md"]
-
-
-def test_without_a_second_name_a_taken_one_is_seen_and_a_free_one_given(vault, folder, monkeypatch):
-    without_new_calls(monkeypatch)
-
-    def no_links(*_arguments, **_options):
-        raise OSError(errno.EPERM, "no links here")
-
-    monkeypatch.setattr(os, "link", no_links)
-    swap.write_temporary(folder, TEMPORARY, NEW)
-    with pytest.raises(FileExistsError):
-        swap.move_to_free_name((folder, TEMPORARY), (folder, "note.md"))
-    swap.move_to_free_name((folder, TEMPORARY), (folder, "new.md"))
-    assert names(vault) == ["new.md", "note.md"]
-    monkeypatch.setattr(os, "link", refused)
-    with pytest.raises(OSError, match="the disk refuses"):
-        swap.move_to_free_name((folder, "new.md"), (folder, "other.md"))
+    for _ in range(2):  # then where there can be no second name
+        with pytest.raises(OSError, match="the disk refuses"):
+            swap.move_to_free_name((folder, "note.md"), (folder, "new.md"))
+        assert names(vault) == ["note.md"]
+        monkeypatch.setattr(os, "link", refused)
 
 
 def test_a_file_whose_owner_cannot_be_kept_keeps_its_group(folder, original, monkeypatch):
