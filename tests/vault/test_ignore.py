@@ -77,39 +77,24 @@ def test_the_agents_folder_and_ordinary_ones_are_not(name):
     assert not IgnoreRules().folder("Daily", name)
 
 
-def test_a_pattern_holds_for_files_and_for_folders():
-    ignore = IgnoreRules("*.pdf\nPrivate/\n/top.md\n")
-    assert ignore.file("a/b", "x.pdf")
-    assert ignore.folder("", "Private")
-    assert ignore.folder("a", "Private")
-    assert ignore.file("", "top.md")
-    assert not ignore.file("a", "top.md")
-    assert not ignore.file("", "Private")
+@pytest.mark.parametrize(
+    ("rules", "ignored", "kept"),
+    [
+        ("*.pdf\n/top.md\n", [("a/b", "x.pdf"), ("", "top.md")], [("a", "top.md")]),
+        ("*.md\n!kept.md\n", [("", "other.md")], [("", "kept.md")]),
+        ("!*.swp\n", [("", "a.swp")], []),  # what is always ignored is not taken back
+        ("# mine\r\n\r\n*.pdf\r\nlast", [("", "x.pdf"), ("", "last")], [("", "# mine")]),
+        ("*", [], [("", ".parachuteignore")]),  # so that its change is noticed
+    ],
+)
+def test_rules_hold_for_files_and_for_folders(rules, ignored, kept):
+    ignore = IgnoreRules(rules)
+    assert [name for name in ignored if not ignore.file(*name)] == []
+    assert [name for name in kept if ignore.file(*name)] == []
     assert ignore.problem is None
-
-
-def test_a_later_line_with_an_exclamation_mark_takes_one_back():
-    ignore = IgnoreRules("*.md\n!kept.md\n")
-    assert ignore.file("", "other.md")
-    assert not ignore.file("", "kept.md")
-
-
-def test_an_exclamation_mark_does_not_take_back_what_is_always_ignored():
-    ignore = IgnoreRules("!.git\n!*.swp\n")
-    assert ignore.folder("", ".git")
-    assert ignore.file("", "a.swp")
-
-
-def test_comments_blank_lines_and_windows_line_ends_are_understood():
-    ignore = IgnoreRules("# mine\r\n\r\n*.pdf\r\nlast")
-    assert ignore.file("", "x.pdf")
-    assert ignore.file("", "last")
-    assert not ignore.file("", "# mine")
-    assert ignore.problem is None
-
-
-def test_the_rules_themselves_are_never_ignored_so_that_their_change_is_noticed():
-    assert not IgnoreRules("*").file("", ".parachuteignore")
+    assert IgnoreRules("!.git\nPrivate/\n").folder("", ".git")
+    assert IgnoreRules("Private/\n").folder("a", "Private")
+    assert not IgnoreRules("Private/\n").file("", "Private")
 
 
 def test_the_file_ends_after_a_thousand_lines():

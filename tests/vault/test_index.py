@@ -54,47 +54,36 @@ def test_forgetting_what_was_never_known_changes_nothing():
     assert (len(index), index.all_folders(), list(index.files("nowhere"))) == (0, [""], [])
 
 
-def test_a_deep_file_makes_the_folders_on_its_way_known():
-    index = index_of("a/b/c/d.md")
-    assert index.all_folders() == ["", "a", "a/b", "a/b/c"]
-    assert list(index.folders("a")) == ["b"]
-    assert list(index.files("a/b/c")) == ["d.md"]
-
-
-def test_a_dropped_folder_takes_all_below_it_and_nothing_beside_it():
-    index = index_of("a/x.md", "a/b/y.md", "ab/z.md")
+def test_a_deep_file_makes_its_folders_known_and_a_dropped_one_takes_all():
+    index = index_of("a/b/c/d.md", "ab/z.md")
+    assert index.all_folders() == ["", "a", "a/b", "a/b/c", "ab"]
+    assert (list(index.folders("a")), list(index.files("a/b/c"))) == (["b"], ["d.md"])
     index.drop_folder("a")
-    assert list(index.paths()) == ["ab/z.md"]
-    assert index.all_folders() == ["", "ab"]
+    assert (list(index.paths()), index.all_folders()) == (["ab/z.md"], ["", "ab"])
 
 
 def test_agents_md_is_the_context_file_and_claude_md_only_without_it():
-    index = index_of("a/CLAUDE.md", "a/notes.md")
-    assert index.context_file("a") == "a/CLAUDE.md"
+    index = index_of("a/CLAUDE.md", "a/notes.md", "AGENTS.md", "b/agents.md")
+    assert [index.context_file(folder) for folder in ("", "a", "b", "c")] == [
+        "AGENTS.md",
+        "a/CLAUDE.md",
+        None,
+        None,
+    ]
     index.set("a/AGENTS.md", entry(1))
     assert index.context_file("a") == "a/AGENTS.md"
-    assert index.is_context_file("a/AGENTS.md")
-    assert not index.is_context_file("a/CLAUDE.md")
-    assert not index.is_context_file("a/notes.md")
+    asked = ("a/AGENTS.md", "a/CLAUDE.md", "a/notes.md")
+    assert [index.is_context_file(path) for path in asked] == [True, False, False]
 
 
-def test_the_vault_itself_may_have_a_context_file_and_a_folder_may_have_none():
-    index = index_of("AGENTS.md", "a/agents.md")
-    assert (index.context_file(""), index.context_file("a"), index.context_file("b")) == (
-        "AGENTS.md",
-        None,
-        None,
-    )
-
-
-def test_entries_of_the_same_digest_hold_the_same_bytes_whatever_their_times():
+def test_entries_are_compared_by_digest_and_unread_ones_by_size_and_time():
     assert entry(1, "aa").same_content(entry(2, "aa"))
-    assert not entry(1, "aa").same_content(entry(1, "bb"))
-    assert not entry(1, "aa").same_content(entry(1))
-    assert not entry(1).same_content(None)
-
-
-def test_unread_entries_are_compared_by_size_and_time():
+    for one, other in (
+        (entry(1, "aa"), entry(1, "bb")),
+        (entry(1, "aa"), entry(1)),
+        (entry(1), None),
+    ):
+        assert not one.same_content(other)
     assert entry(1).same_content(changed(entry(1), inode=9, ctime_ns=9))
     assert not entry(1).same_content(changed(entry(1), size=2))
     assert not entry(1).same_content(changed(entry(1), mtime_ns=2))
@@ -109,11 +98,8 @@ def test_a_snapshot_brings_back_files_of_every_name_and_empty_folders(snapshot, 
     assert set(loaded.all_folders()) == set(index.all_folders())
 
 
-def test_no_snapshot_is_not_a_problem(snapshot):
-    assert (snapshot.load(), snapshot.problem) == (None, None)
-
-
 def test_what_was_appended_is_replayed_and_a_new_snapshot_empties_the_log(snapshot, home):
+    assert (snapshot.load(), snapshot.problem) == (None, None)
     index = index_of("a.md", "b.md")
     snapshot.save(index)
     index.set("a.md", None)
@@ -125,7 +111,7 @@ def test_what_was_appended_is_replayed_and_a_new_snapshot_empties_the_log(snapsh
     assert held(IndexSnapshot(home).load()) == {"b.md": entry(1), "c/d.md": entry(7, "aa")}
 
 
-def test_folders_with_a_context_file_are_known_without_looking_through_the_others(snapshot, home):
+def test_folders_with_a_context_file_are_known(snapshot, home):
     index = index_of("b/AGENTS.md", "b/c/CLAUDE.md", "a/note.md", "AGENTS.md", "b/CLAUDE.md")
     assert index.context_folders() == ["", "b", "b/c"]
     snapshot.save(index)
@@ -139,9 +125,7 @@ def test_folders_with_a_context_file_are_known_without_looking_through_the_other
     assert loaded.context_folders() == []
 
 
-def test_a_line_that_a_crash_cut_short_spoils_neither_the_ones_before_nor_the_ones_after(
-    snapshot, home
-):
+def test_a_line_that_a_crash_cut_short_spoils_no_other(snapshot, home):
     snapshot.save(VaultIndex())
     (home / "snapshot.log").write_bytes(b'["a.md", [1, 1, 1, 1, null]]\n["b.md", [2, 2')
     snapshot.append([("c.md", entry(3))], VaultIndex())
@@ -210,7 +194,7 @@ def test_a_save_that_fails_leaves_the_last_one_and_nothing_half_written(snapshot
     assert held(IndexSnapshot(home).load()) == {"a.md": entry(0)}
 
 
-def test_a_folder_s_version_grows_with_what_is_directly_in_it_and_with_nothing_else():
+def test_a_folder_s_version_grows_with_what_is_directly_in_it_alone():
     index = VaultIndex()
     index.set("a/one.md", IndexEntry(1, 1, 1, 1, None))
     index.set("b/two.md", IndexEntry(1, 1, 1, 2, None))

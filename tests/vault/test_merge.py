@@ -81,27 +81,19 @@ def test_no_line_is_made_up_and_theirs_wins_where_both_clash(base, ours, theirs)
     assert result.clean == (result.kept == ()) == merge_three(base, ours, theirs).clean
 
 
-def test_a_clash_is_reported_and_theirs_kept_whole():
-    result = merged("a\nb\nc\n", "a\nours\nc\nmore\n", "a\ntheirs\nc\n")
+@pytest.mark.parametrize(
+    ("ours", "theirs", "prefer", "after", "kept"),
+    [
+        (b"a\nx\nours\ny\nC\n", b"a\nx\ntheirs\ny\nc\n", "none", b"a\nx\ntheirs\ny\nc\n", ()),
+        (b"A\nx\nours\ny\nc\n", b"a\nx\nT\ny\nc\n", "theirs", b"A\nx\nT\ny\nc\n", ("T\n",)),
+        (b"a\nx\nours\ny\nc\n", b"a\nx\ny\nc\n", "theirs", b"a\nx\ny\nc\n", ("",)),
+        (b"a\nx\nB\ny\nc\n", b"a\nx\n\xff\ny\nc\n", "theirs", b"a\nx\n\xff\ny\nc\n", ("\ufffd\n",)),
+    ],
+)
+def test_a_clash_is_reported_and_theirs_kept(ours, theirs, prefer, after, kept):
+    result = merge_three(b"a\nx\nb\ny\nc\n", ours, theirs, prefer=prefer)
 
-    assert (result.data, result.clean, result.kept) == (b"a\ntheirs\nc\n", False, ())
-
-
-def test_where_theirs_is_preferred_the_rest_of_ours_is_taken():
-    result = merge_three(
-        b"a\nb\nc\nd\ne\n", b"A\nb\nours\nd\nE\n", b"a\nb\ntheirs\nd\ne\n", prefer="theirs"
-    )
-
-    assert (result.data, result.clean, result.kept) == (
-        b"A\nb\ntheirs\nd\nE\n",
-        False,
-        ("theirs\n",),
-    )
-
-
-def test_what_was_kept_may_be_nothing_and_need_not_be_text():
-    assert merge_three(b"a\nb\nc\n", b"a\nB\nc\n", b"a\nc\n", prefer="theirs").kept == ("",)
-    assert merge_three(b"a\nb\n", b"a\nB\n", b"a\n\xff\n", prefer="theirs").kept == ("\ufffd\n",)
+    assert (result.data, result.clean, result.kept) == (after, False, kept)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +107,8 @@ def test_what_was_kept_may_be_nothing_and_need_not_be_text():
         ("a\nb\nc\n", "x\nb\nc\n", "x\nb\nC\n", "x\nb\nC\n"),
         ("a\rb\nc\nd\n", "a\rB\nc\nd\n", "a\rb\nc\nD\n", "a\rB\nc\nD\n"),
         ("\ufeffa\nb\nc\n", "a\nb\nc\n", "\ufeffa\nb\nC\n", "a\nb\nC\n"),
-        (
-            "- x\n- x\n- x\nend\n",
-            "- x\n- x\n- x\nend\nours\n",
-            "new\n- x\n- x\n- x\nend\n",
-            "new\n- x\n- x\n- x\nend\nours\n",
-        ),
+        ("x\nx\nx\ne\n", "x\nx\nx\ne\no\n", "n\nx\nx\nx\ne\n", "n\nx\nx\nx\ne\no\n"),
+        ("0\n1\n2\n3\n4\n", "1\n2\n3\n4\n0\n", "0\n1\nB\n3\n4\n", "1\nB\n3\n4\n0\n"),
     ],
 )
 def test_line_ends_come_through_as_they_are(base, ours, theirs, after):
@@ -153,16 +141,6 @@ def test_text_that_repeats_is_paired_by_what_does_not():
     theirs = base.replace("## A", "## A2").replace("## C\n\n- x", "## C\n\n- y")
 
     assert merged(base, ours, theirs).data == b"## A2\n\n- x\n\n## B\n\n- new\n- x\n\n## C\n\n- y\n"
-
-
-def test_a_moved_line_is_no_reason_to_clash():
-    lines = [f"{number}\n" for number in range(10)]
-    changed = "".join(lines).replace("5", "five")
-
-    assert (
-        merged("".join(lines), "".join([*lines[1:], lines[0]]), changed).data.decode()
-        == "1\n2\n3\n4\nfive\n6\n7\n8\n9\n0\n"
-    )
 
 
 def test_too_many_changed_lines_clash_at_once():

@@ -42,46 +42,34 @@ def refuse_to_sync(monkeypatch):
 def test_what_was_put_is_had_back_also_by_the_next_process(objects, folder, data):
     digest = objects.put(data)
     assert digest == digest_of(data)
+    before = place(folder, digest).stat()
+    assert place(folder, objects.put(data)).stat().st_ino == before.st_ino  # written once
     objects.close()
     with closing(ObjectStore(folder)) as again:
         assert again.get(digest) == data
         assert digest in again
 
 
-def test_what_was_put_is_for_its_owner_only(objects, folder):
-    target = place(folder, objects.put(DATA))
-    assert [path.stat().st_mode & 0o077 for path in (folder, target.parent, target)] == [0, 0, 0]
-
-
-def test_what_was_put_is_synced_before_it_has_its_name_and_its_folder_after(
-    objects, folder, monkeypatch
-):
+def test_what_was_put_is_its_owners_and_synced_before_it_has_its_name(objects, folder, monkeypatch):
     digest = digest_of(DATA)
+    target = place(folder, digest)
     synced, sync = [], os.fsync
 
     def watch(descriptor: int) -> None:
-        synced.append((os.fstat(descriptor).st_ino, place(folder, digest).exists()))
+        synced.append((os.fstat(descriptor).st_ino, target.exists()))
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", watch)
     objects.put(DATA)
-    target = place(folder, digest)
     assert (target.stat().st_ino, False) in synced
     assert synced[-1] == (target.parent.stat().st_ino, True)
-
-
-def test_the_same_text_is_written_once(objects, folder):
-    before = place(folder, objects.put(DATA)).stat()
-    assert place(folder, objects.put(DATA)).stat().st_ino == before.st_ino
-
-
-def test_nothing_kept_reads_as_none(objects):
-    assert objects.get(digest_of(DATA)) is None
-    assert digest_of(DATA) not in objects
+    assert [path.stat().st_mode & 0o077 for path in (folder, target.parent, target)] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("damage", [b"", DATA[:-1], b"something else"])
 def test_a_damaged_text_reads_as_none_and_is_whole_once_it_is_put_again(objects, folder, damage):
+    assert objects.get(digest_of(DATA)) is None
+    assert digest_of(DATA) not in objects
     digest = objects.put(DATA)
     place(folder, digest).write_bytes(damage)
     assert objects.get(digest) is None
@@ -111,6 +99,7 @@ def test_a_disk_that_refuses_leaves_nothing_that_looks_kept(objects, folder, mon
 
 
 def test_sweeping_removes_what_was_being_written_and_nothing_else(objects, folder):
+    objects.sweep()
     digest = objects.put(DATA)
     (folder / "unfinished/0123").write_bytes(b"half")
     objects.sweep()
@@ -118,22 +107,13 @@ def test_sweeping_removes_what_was_being_written_and_nothing_else(objects, folde
     assert objects.get(digest) == DATA
 
 
-def test_sweeping_where_nothing_was_ever_written_is_nothing(objects):
-    objects.sweep()
-
-
-def test_what_was_only_seen_is_forgotten_unless_wanted_and_what_was_put_never(objects):
+def test_what_was_only_seen_is_forgotten_and_what_was_put_never(objects):
     kept = objects.put(DATA)
-    one, two = digest_of(b"1"), digest_of(b"2")
-    objects.see([(one, b"1"), (two, b"2")])
-    assert (objects.get(one), two in objects) == (b"1", True)
+    one, two, wrong = digest_of(b"1"), digest_of(b"2"), digest_of(b"3")
+    objects.see([(one, b"1"), (two, b"2"), (wrong, b"4")])
+    assert (objects.get(one), two in objects, objects.get(wrong)) == (b"1", True, None)
     objects.forget_seen([two])
     assert (objects.get(kept), objects.get(one), objects.get(two)) == (DATA, None, b"2")
-
-
-def test_a_text_seen_under_a_wrong_digest_is_not_believed(objects):
-    objects.see([(digest_of(b"1"), b"2")])
-    assert objects.get(digest_of(b"1")) is None
 
 
 def test_a_garbled_seen_db_is_started_again_and_costs_no_text_that_was_put(objects, folder):

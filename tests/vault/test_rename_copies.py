@@ -21,6 +21,9 @@ def first(name: str, count: int = 1) -> list[str]:
 
 def test_a_copy_is_named_after_its_note_then_numbered():
     assert first("plan.md", 3) == [f"plan{MARK}).md", f"plan{MARK} 2).md", f"plan{MARK} 3).md"]
+    assert first("no suffix")[0] == f"no suffix{MARK})"
+    assert first("x" * 300 + ".md")[0].endswith(").md")
+    assert first("a." + "x" * 250)[0].endswith(")")  # which is no suffix
 
 
 @pytest.mark.parametrize(
@@ -37,12 +40,6 @@ def test_long_names_are_cut_to_fit_and_stay_whole_characters(name):
         assert 240 < len(os.fsencode(copy)) <= 255
         assert os.fsdecode(os.fsencode(copy)) == copy
         assert MARK in copy
-
-
-def test_a_short_suffix_stays_at_the_end_and_a_long_one_is_not_a_suffix():
-    assert first("x" * 300 + ".md")[0].endswith(").md")
-    assert first("a." + "x" * 250)[0].endswith(")")
-    assert first("no suffix")[0] == f"no suffix{MARK})"
 
 
 def test_a_text_is_put_under_the_first_free_name(vault, folder):

@@ -91,13 +91,24 @@ def test_a_vault_that_is_itself_a_link_is_followed(vault, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["none.md", "none/none.md", "note.md/below.md"])
-def test_what_is_not_there_is_not_found(root, vault, path):
+def test_what_is_not_there_is_not_found_and_what_is_no_file_not_waited_for(
+    root, vault, monkeypatch
+):
     (vault / "note.md").write_bytes(b"in")
-    with pytest.raises(NotFoundError):
-        root.read(VaultPath(path))
+    for path in ("none.md", "none/none.md", "note.md/below.md"):
+        with pytest.raises(NotFoundError):
+            root.read(VaultPath(path))
+    os.mkfifo(vault / "pipe.md")
+    (vault / "folder.md").mkdir()
+    monkeypatch.chdir(vault)
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as listening:
+        listening.bind("socket.md")
+        for name in ("pipe.md", "folder.md", "socket.md"):
+            with pytest.raises(PathRefusedError, match="is not a regular file of the vault"):
+                root.read(VaultPath(name))
 
 
-def test_links_inside_the_vault_are_followed(root, vault):
+def test_links_inside_the_vault_are_followed_and_bad_ones_are_errors(root, vault):
     (vault / "real").mkdir()
     (vault / "real/note.md").write_bytes(b"in")
     (vault / "folder").symlink_to("real")
@@ -105,6 +116,13 @@ def test_links_inside_the_vault_are_followed(root, vault):
     assert root.read(VaultPath("file.md")).data == b"in"
     assert root.read(VaultPath("folder/note.md")).data == b"in"
     assert root.resolve(VaultPath("file.md")) == "real/note.md"
+    (vault / "a.md").symlink_to("b.md")
+    (vault / "b.md").symlink_to("a.md")
+    (vault / "dangling.md").symlink_to("none.md")
+    with pytest.raises(PathRefusedError):
+        root.read(VaultPath("a.md"))
+    with pytest.raises(NotFoundError):
+        root.read(VaultPath("dangling.md"))
 
 
 def test_a_link_that_leaves_the_vault_is_refused_as_file_and_as_folder(root, vault, outside):
@@ -127,30 +145,7 @@ def test_no_link_is_followed_by_opening_alone(root, vault, outside):
         pass
 
 
-def test_links_in_a_circle_and_to_nowhere_are_errors_with_a_name(root, vault):
-    (vault / "a.md").symlink_to("b.md")
-    (vault / "b.md").symlink_to("a.md")
-    (vault / "dangling.md").symlink_to("none.md")
-    with pytest.raises(PathRefusedError):
-        root.read(VaultPath("a.md"))
-    with pytest.raises(NotFoundError):
-        root.read(VaultPath("dangling.md"))
-
-
-def test_pipes_sockets_and_folders_are_refused_and_never_waited_for(root, vault, monkeypatch):
-    os.mkfifo(vault / "pipe.md")
-    (vault / "folder.md").mkdir()
-    monkeypatch.chdir(vault)
-    with contextlib.closing(socket.socket(socket.AF_UNIX)) as listening:
-        listening.bind("socket.md")
-        for name in ("pipe.md", "folder.md", "socket.md"):
-            with pytest.raises(PathRefusedError, match="is not a regular file of the vault"):
-                root.read(VaultPath(name))
-
-
-def test_a_folder_swapped_for_a_link_again_and_again_never_shows_what_is_outside(
-    root, vault, outside
-):
+def test_a_folder_swapped_for_a_link_again_and_again_shows_nothing_outside(root, vault, outside):
     (vault / "folder").mkdir()
     (vault / "folder/note.md").write_bytes(b"in")
     (vault / "link").symlink_to(outside)
@@ -166,7 +161,7 @@ def test_a_folder_swapped_for_a_link_again_and_again_never_shows_what_is_outside
     thread = threading.Thread(target=swap)
     thread.start()
     read, refused = set(), 0
-    deadline = time.monotonic() + 0.7
+    deadline = time.monotonic() + 0.3
     try:
         while time.monotonic() < deadline:
             try:
