@@ -27,27 +27,16 @@ def first(text: str) -> Link:
 
 def test_a_link_says_what_it_is_and_where():
     text = "---\na: b\n---\n\nsee ![[img/a b.png#x|200]]\nand [the *label*](<a b.md#h> 'title')"
-    embed, markdown = links_in(parse_note(text.encode()))
+    links = links_in(parse_note(text.encode()))
 
-    assert (embed.kind, embed.target, embed.anchor, embed.label, embed.line, embed.form) == (
-        "embed",
-        "img/a b.png",
-        "x",
-        "200",
-        5,
-        "wiki",
-    )
-    assert (markdown.kind, markdown.target, markdown.anchor, markdown.label, markdown.line) == (
-        "markdown",
-        "a b.md",
-        "h",
-        "the *label*",
-        6,
-    )
-    assert [text.encode()[link.span.start : link.span.stop] for link in (embed, markdown)] == [
-        b"img/a b.png",
-        b"a b.md",
+    said = [(link.kind, link.target, link.anchor, link.label, link.line) for link in links]
+    assert said == [
+        ("embed", "img/a b.png", "x", "200", 5),
+        ("markdown", "a b.md", "h", "the *label*", 6),
     ]
+    assert links[0].form == "wiki"
+    spans = [text.encode()[link.span.start : link.span.stop] for link in links]
+    assert spans == [b"img/a b.png", b"a b.md"]
 
 
 @pytest.mark.parametrize(
@@ -206,14 +195,10 @@ def test_a_target_is_spelled_in_the_manner_of_the_old_one(text: str, expected: s
     assert respelled(text, names, was="A/Old.md", now="B/New.md", source="A/x.md") == expected
 
 
-def test_a_name_that_two_files_have_is_spelled_as_a_path():
+def test_a_name_of_two_files_is_a_path_and_some_cannot_be_spelled():
     names = Names("A/x.md", "A/New.md", "B/New.md")
-
     assert respelled("[[Old]]", names, was="Old.md", now="B/New.md", source="A/x.md") == "B/New"
 
-
-def test_what_the_form_cannot_hold_is_not_spelled():
     names = Names("x.md", "a#b.md")
-
     assert respelled("[[Old]]", names, was="Old.md", now="a#b.md") is None
     assert respelled("[t](Old.md)", names, was="Old.md", now="a#b.md") == "a#b.md"
