@@ -57,17 +57,8 @@ def entry(text: bytes) -> IndexEntry:
 def change(
     old: bytes | None, new: bytes | None, *, source: str | None = None, data: bytes | None = None
 ) -> Change:
-    kind = (
-        "moved"
-        if source
-        else "created"
-        if old is None
-        else "deleted"
-        if new is None
-        else "modified"
-    )
     return Change(
-        kind=kind,
+        kind="moved" if source else "modified",
         path=VaultPath("a.md"),
         old=None if old is None else entry(old),
         new=None if new is None else entry(new),
@@ -152,11 +143,9 @@ def test_a_moved_file_goes_on_from_where_it_was_seen_last(evaluate, reviews: Pen
 
 
 def test_a_moved_file_that_holds_nothing_of_interest_is_not_a_difference(evaluate):
-    empty = b"\n"
+    moved = change(b"\n", b"\n", source="old.md", data=b"\n")
 
-    assert (
-        evaluate(change(empty, empty, source="old.md", data=empty), source="old.md").review is None
-    )
+    assert evaluate(moved, source="old.md").review is None
 
 
 def test_of_a_move_who_watched_one_place_only_sees_a_file_come_or_go(evaluate):
@@ -171,15 +160,9 @@ def test_a_text_is_read_and_parsed_once_for_all_who_watch_it(
     evaluator: ChangeEvaluator, objects: CountingObjects
 ):
     one = change(A, B)
-    evaluator.evaluate(
-        [
-            WatchedChange(
-                change=one, path=one.path, match=WatchMatch(watcher=f"w{number}.md", patterns=())
-            )
-            for number in range(100)
-        ],
-        FRESH,
-    )
+    matches = [WatchMatch(watcher=f"w{number}.md", patterns=()) for number in range(100)]
+    touched = [WatchedChange(change=one, path=one.path, match=match) for match in matches]
+    evaluator.evaluate(touched, FRESH)
 
     assert objects.reads == 2
 

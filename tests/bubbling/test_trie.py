@@ -124,25 +124,11 @@ def test_a_pattern_watches_these_paths(watcher, text, expected):
     assert watched(watcher, text) == expected
 
 
-def test_the_parent_watches_its_projects_and_the_project_its_parent():
-    trie = watching((ROOT, "Projects/*"), ("Projects/a/AGENTS.md", "../../"))
-
-    assert watchers(trie, "Projects/a/AGENTS.md") == [ROOT]
-    assert watchers(trie, ROOT) == ["Projects/a/AGENTS.md"]
-
-
-def test_a_folder_pattern_does_not_watch_a_note_that_is_not_the_context_file():
+def test_a_folder_pattern_watches_no_note_but_the_context_file():
     trie = watching((ROOT, "Projects/*"))
 
     assert watchers(trie, "Projects/a/CLAUDE.md", context=False) == []
     assert watchers(trie, "Projects/a/CLAUDE.md", context=True) == [ROOT]
-
-
-def test_a_watcher_never_watches_itself():
-    assert (
-        watchers(watching(("a/AGENTS.md", "**", "./", "**/*.md", "a/AGENTS.md")), "a/AGENTS.md")
-        == []
-    )
 
 
 def test_a_watcher_comes_once_with_all_its_patterns():
@@ -166,38 +152,22 @@ def test_an_exclusion_takes_paths_out_wherever_it_stands_in_the_list():
     assert watched(ROOT, "**/plan.md", "!**/deep/*.md") == ["Areas/x/plan.md", "Projects/a/plan.md"]
 
 
-def test_an_exclusion_concerns_its_own_watcher_only():
-    trie = watching((ROOT, "Projects/*", "!Projects/b"), ("note.md", "Projects/*"))
-
-    assert watchers(trie, "Projects/b/AGENTS.md") == ["note.md"]
-
-
-def test_exclusions_alone_watch_nothing():
-    assert watched(ROOT, "!Projects/*") == []
-    assert watchers(watching((ROOT, "!Projects/*")), "Areas/AGENTS.md") == []
-
-
-def test_a_match_tells_the_sections_and_keys_that_count():
-    (match,) = watching((ROOT, "Projects/*#Facts", "**@status", "Projects/*#Facts ")).watchers_of(
-        "Projects/a/AGENTS.md", is_context_file=True
-    )
-
-    assert match.narrowings == (FACTS, STATUS)
-
-
-def test_a_pattern_for_the_whole_note_outweighs_narrowed_ones():
-    (match,) = watching((ROOT, "Projects/*#Facts", "Projects/a")).watchers_of(
-        "Projects/a/AGENTS.md", is_context_file=True
-    )
-
-    assert match.narrowings == ()
-
-
-def test_a_narrowed_exclusion_keeps_the_path_and_takes_out_the_section():
-    trie = watching((ROOT, "Projects/*", "!Projects/a#Facts", "!**@status"))
+@pytest.mark.parametrize(
+    ("texts", "narrowings", "without"),
+    [
+        (["Projects/*#Facts", "**@status", "Projects/*#Facts "], (FACTS, STATUS), ()),
+        (["Projects/*#Facts", "Projects/a"], (), ()),  # the whole note outweighs a part
+        (["Projects/*", "!Projects/a#Facts", "!**@status"], (), (FACTS, STATUS)),
+    ],
+)
+def test_a_match_tells_the_sections_and_keys_that_count(texts, narrowings, without):
+    trie = watching((ROOT, *texts))
     (match,) = trie.watchers_of("Projects/a/AGENTS.md", is_context_file=True)
 
-    assert (match.narrowings, match.without) == ((), (FACTS, STATUS))
+    assert (match.narrowings, match.without) == (narrowings, without)
+
+
+def test_a_narrowed_exclusion_keeps_the_path():
     assert watched(ROOT, "Projects/a", "!Projects/a#Facts") == ["Projects/a/AGENTS.md"]
     assert watched(ROOT, "Projects/a", "!Projects/a#Facts", "!**/a") == []
 
@@ -351,7 +321,7 @@ def test_a_lookup_does_no_more_after_many_declarations_came_and_went():
     assert lines_run(lambda: trie.watchers_of(path, is_context_file=False)) == before
 
 
-def test_a_lookup_does_no_more_when_there_are_a_hundred_times_as_many_watchers():
+def test_a_lookup_does_no_more_with_a_hundred_times_as_many_watchers():
     assert lookup_lines(2_000) == lookup_lines(20)
 
 
