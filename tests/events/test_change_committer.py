@@ -191,7 +191,7 @@ def test_folders_are_forgotten_when_they_are_empty_and_not_back(rig):
     assert rig.index.all_folders() == ["", "a"]
 
 
-async def test_our_writes_count_as_noticed_only_when_the_copy_on_disk_is_of_after_them(rig, commit):
+async def test_our_writes_count_as_noticed_once_the_copy_on_disk_is_newer(rig, commit):
     """A start that dies before it writes the index down has to be followed by one that sees the
     same.
     """
@@ -203,29 +203,25 @@ async def test_our_writes_count_as_noticed_only_when_the_copy_on_disk_is_of_afte
     assert rig.history.unnoticed("a.md", "new") is None
 
 
-async def test_writes_of_ours_that_follow_one_another_are_ours(rig, commit):
-    for before, after in [("old", "one"), ("one", "two"), ("two", "new")]:
+@pytest.mark.parametrize(
+    ("writes", "old"),
+    [
+        ([("old", "one"), ("one", "two"), ("two", "new")], "old"),  # one after the other
+        ([("old", "never seen"), ("a person's", "new")], "a person's"),  # a save between them
+    ],
+)
+async def test_what_our_writer_wrote_last_is_ours(rig, commit, writes, old):
+    for before, after in writes:
         wrote(rig, "a.md", before, after)
-    await commit([came("a.md", old=entry("old"))])
+    await commit([came("a.md", old=entry(old))])
 
     assert [change.author for change in rig.changes] == [CURATOR]
 
 
-async def test_a_save_that_was_merged_before_anybody_noticed_it_is_a_persons_cause_too(rig, commit):
+async def test_a_save_that_was_merged_unnoticed_is_a_persons_cause_too(rig, commit):
     wrote(rig, "a.md", "a person's", "new")
     await commit([came("a.md", old=entry("old")), came("b.md")])
     merged, other = rig.changes
 
     assert (merged.author.by, merged.author.run) == ("curator", "r-1")
     assert merged.author.causes == ("c-1", *other.author.causes)
-
-
-async def test_what_was_overwritten_unnoticed_does_not_matter_to_what_is_written_later(rig, commit):
-    """Our write, a person's save over it, and our next write on that: only the last was seen from
-    what the index knows.
-    """
-    wrote(rig, "a.md", "old", "never seen")
-    wrote(rig, "a.md", "a person's", "new")
-    await commit([came("a.md", old=entry("a person's"))])
-
-    assert [change.author for change in rig.changes] == [CURATOR]

@@ -21,24 +21,13 @@ def debouncer():
     [("closed", PACE.new), ("open", PACE.open), ("gone", PACE.gone), ("touched", PACE.touched)],
 )
 def test_each_hint_holds_a_path_for_its_time(debouncer, heard, wait):
+    assert (bool(debouncer), debouncer.next_due()) == (False, math.inf)
     debouncer.add("a.md", heard, 5.0)
 
     assert debouncer.next_due() == 5.0 + wait
     assert debouncer.pop(5.0 + wait - 0.01) == (set(), set())
-    assert debouncer.pop(5.0 + wait) == (
-        ({"a.md"}, set()) if heard == "closed" else (set(), {"a.md"})
-    )
-
-
-def test_nothing_held_is_never_due(debouncer):
-    assert not debouncer
-    assert debouncer.next_due() == math.inf
-
-
-def test_what_was_taken_is_not_held_any_more(debouncer):
-    debouncer.add("a.md", "closed", 0.0)
-    debouncer.pop(1.0)
-
+    finished, others = ({"a.md"}, set()) if heard == "closed" else (set(), {"a.md"})
+    assert debouncer.pop(5.0 + wait) == (finished, others)
     assert not debouncer
 
 
@@ -65,9 +54,7 @@ def test_a_file_that_is_closed_again_and_again_is_looked_at_after_a_burst(deboun
     assert debouncer.pop(PACE.burst + 1.0)[0] == {"a.md"}
 
 
-def test_a_file_that_is_always_written_is_taken_as_finished_when_patience_ends_and_then_waited_for_again(  # noqa: E501
-    debouncer,
-):
+def test_a_file_that_is_always_written_is_finished_when_patience_ends(debouncer):
     for second in range(11):
         debouncer.add("log.md", "open", float(second))
     assert debouncer.pop(9.9) == (set(), set())
@@ -118,19 +105,14 @@ def test_the_hint_that_it_went_counts_as_the_first_look(debouncer):
 
 
 @pytest.mark.parametrize("heard", ["closed", "open"])
-def test_a_path_that_is_written_is_not_missing(debouncer, heard):
+def test_a_path_that_is_written_or_was_found_is_not_missing(debouncer, heard):
     debouncer.add("a.md", "gone", 0.0)
+    debouncer.add("b.md", "gone", 0.0)
     debouncer.add("a.md", heard, 0.1)
+    debouncer.found(["b.md", "c.md"])
 
     assert debouncer.missing == ()
     assert not debouncer.is_gone("a.md", PACE.gone, may_have_moved=False)
-
-
-def test_a_path_that_was_found_is_not_missing(debouncer):
-    debouncer.add("a.md", "gone", 0.0)
-    debouncer.found(["a.md", "b.md"])
-
-    assert debouncer.missing == ()
 
 
 def test_a_path_that_may_have_moved_is_waited_for_longer_but_not_for_ever(debouncer):
@@ -170,12 +152,5 @@ def test_nothing_is_remembered_of_what_was_looked_at(debouncer):
     finished, others = debouncer.pop(100.0)
     debouncer.scanned(finished | others, 100.0)
 
-    assert not any(
-        (
-            debouncer._due,
-            debouncer._since,
-            debouncer._closed,
-            debouncer._written,
-            debouncer._missing,
-        )
-    )
+    held = ("_due", "_since", "_closed", "_written", "_missing")
+    assert not any(getattr(debouncer, name) for name in held)

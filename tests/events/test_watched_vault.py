@@ -15,7 +15,7 @@ from parachuted.events.watched_vault import WatchedVault
 from parachuted.processes.presence import running_daemon
 from parachuted.state import open_state
 from parachuted.vault import printable
-from tests.stories.daemon_rig import Live, save
+from tests.stories.daemon_rig import save
 
 
 class Loader:
@@ -42,11 +42,21 @@ def open_vault(vault: Path, home: Path) -> Loader:
     return Loader(WatchedVault(load_settings(home, {}, {"vault": str(vault), "port": 0}), home))
 
 
-async def test_a_known_vault_is_announced_before_the_rest_is_loaded(live: Live, vault, home):
+async def known(vault: Path, home: Path) -> Loader:
+    """A vault that an earlier daemon has looked through, about to be opened again."""
     save(vault / "a.md", "a\n")
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
-    loader = open_vault(vault, home)
+    first = open_vault(vault, home)
+    await first.watched.begin(first.load)
+    assert (first.announced, first.watched.is_first_contact) == ([False], True)
+    assert running_daemon(str(home)) is None  # not announced before its baseline
+    await first.watched.detector.save()
+    first.watched.state.table("control").put("baseline", {})
+    await first.watched.close()
+    return open_vault(vault, home)
+
+
+async def test_a_known_vault_is_announced_before_the_rest_is_loaded(vault, home):
+    loader = await known(vault, home)
     await loader.watched.begin(loader.load)
 
     record = running_daemon(str(home))
@@ -61,14 +71,9 @@ async def test_a_known_vault_is_announced_before_the_rest_is_loaded(live: Live, 
     assert running_daemon(str(home)) is None
 
 
-async def test_what_was_edited_while_no_daemon_ran_is_recorded_before_the_start_is_announced(
-    live: Live, vault, home
-):
-    save(vault / "a.md", "a\n")
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
+async def test_what_was_edited_while_no_daemon_ran_is_recorded_first(vault, home):
+    loader = await known(vault, home)
     save(vault / "a.md", "changed\n")
-    loader = open_vault(vault, home)
     await loader.watched.begin(loader.load)
 
     assert (loader.announced, loader.recorded) == ([False], ["a.md"])
@@ -76,32 +81,15 @@ async def test_what_was_edited_while_no_daemon_ran_is_recorded_before_the_start_
     await loader.watched.close()
 
 
-async def test_a_task_that_the_last_life_left_half_done_is_settled_before_the_vault_is_looked_through(  # noqa: E501
-    live: Live, vault, home
-):
-    save(vault / "a.md", "a\n")
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
-        (state,) = (home / "state").iterdir()
+async def test_a_task_that_the_last_life_left_half_done_is_settled_first(vault, home):
+    loader = await known(vault, home)
+    (state,) = (home / "state").iterdir()
     left = open_state(state / "state.journal")
     left.table("curator_tasks").put("t-1", {"state": "running"})
     left.close()
-    loader = open_vault(vault, home)
     await loader.watched.begin(loader.load)
 
     assert loader.announced == [False]
-    await loader.watched.close()
-
-
-async def test_a_vault_that_is_met_for_the_first_time_is_not_announced_before_its_baseline(
-    vault, home
-):
-    save(vault / "a.md", "a\n")
-    loader = open_vault(vault, home)
-    await loader.watched.begin(loader.load)
-
-    assert (loader.announced, loader.watched.is_first_contact) == ([False], True)
-    assert running_daemon(str(home)) is None
     await loader.watched.close()
 
 
