@@ -91,27 +91,20 @@ def test_a_history_of_an_earlier_version_opens_with_all_it_holds(tmp_path):
     history.close()
 
 
-def test_so_does_a_record_of_what_the_model_cost(tmp_path):
+def test_so_do_what_the_model_cost_and_texts_seen_and_an_index_is_built_again(tmp_path):
     usage = UsageStore(older(tmp_path, "usage.db"), NOW.timestamp)
-
     assert (usage.last(), usage.database.problem) == ((0.25, 0.25), None)
     limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
     (cause,) = usage.report(NOW, 7, limits, may_cost=True).causes
     assert (cause.cause, cause.usd) == ("c-1", 0.25)
     usage.database.close()
 
-
-def test_so_do_the_texts_that_were_only_seen(tmp_path):
     texts = TextStore(older(tmp_path, "seen.db"))
-
     assert texts.get("d" * 64) == b"text that was seen\n"
     assert texts.has_place(b"note.md", "d" * 64)
     texts.close()
 
-
-def test_and_a_search_index_of_an_earlier_version_is_built_again(tmp_path):
     database = make_database(older(tmp_path, "search.db"))
-
     assert database.rows("SELECT body FROM texts") == []
     assert database.problem is None
     database.close()
@@ -185,9 +178,7 @@ def test_a_damaged_file_is_set_aside_with_its_bytes(open_file, path):
     assert database.status().problem == database.problem
 
 
-def test_damage_that_is_met_in_use_is_reported_and_found_by_the_next_opening(
-    open_file, path, database
-):
+def test_damage_that_is_met_in_use_is_found_by_the_next_opening(open_file, path, database):
     fill(database)
     database.close()
     spoil(path)
@@ -272,13 +263,10 @@ def test_a_reader_that_finds_damage_lets_go_of_the_file(database, path, monkeypa
         readers[0].execute("SELECT 1")
 
 
-def test_a_reader_is_refused_until_the_file_is_made(database):
+def test_a_file_is_not_read_until_it_is_made_nor_once_it_is_closed(database):
     with pytest.raises(StorageFailedError, match="not ready yet"), database.reading():
         pass
     assert database.status().version is None
-
-
-def test_a_closed_file_is_not_opened_again(database):
     names(database)
     database.close()
     with pytest.raises(StorageFailedError, match="closed"):
@@ -298,14 +286,9 @@ def test_a_file_that_is_set_aside_while_it_is_read_is_made_again(open_file):
         assert connection.execute("SELECT name FROM notes").fetchone() is None
 
 
-def test_no_other_user_may_read_it(database, path):
-    names(database)
-    assert path.stat().st_mode & 0o077 == 0
-    assert path.parent.stat().st_mode & 0o077 == 0
-
-
-def test_its_state_has_its_version_and_its_size(database, path):
+def test_no_other_user_may_read_it_and_its_state_has_its_version_and_size(database, path):
     add(database, "one")
+    assert [file.stat().st_mode & 0o077 for file in (path, path.parent)] == [0, 0]
     status = database.status()
     assert (status.file, status.version, status.problem) == ("things.db", 1, None)
     assert status.size == path.stat().st_size + path.with_name("things.db-wal").stat().st_size
