@@ -114,7 +114,8 @@ class FullAuditFolder(AuditFolder):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
-def test_while_the_disk_refuses_nothing_may_be_changed(rig, number):
+def test_while_the_disk_refuses_nothing_may_be_changed(rig, monkeypatch, number):
+    monkeypatch.setattr("parachuted.audit.log._RETRY_S", 0.05)
     rig.write(event("before"))
     rig.folder = full = FullAuditFolder(rig.folder._root, "")
     full.number = number

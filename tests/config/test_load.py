@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from parachuted.config import Settings, describe_settings, home_folder, load_settings, set_setting
 from parachuted.errors import ConfigError
 
-pytestmark = pytest.mark.usefixtures("each_disk")
-
+on_each_disk = pytest.mark.usefixtures("each_disk")
 ENV = {"HOME": "/home/me"}
 
 
@@ -33,9 +32,9 @@ def loaded(home: Path, text: str) -> Settings:
 
 
 def test_with_nothing_set_the_defaults_hold(home):
-    settings = load_settings(home, ENV, {})
-
-    assert settings == Settings(vault=Path("/home/me/Parachute"))
+    assert load_settings(home, ENV, {}) == Settings(vault=Path("/home/me/Parachute"))
+    env = {**ENV, "PARACHUTE_HOME": "x", "PARACHUTE_EVENT": "y", "PARACHUTES": "z"}
+    assert load_settings(home, env, {}) == load_settings(home, ENV, {})  # these are no settings
 
 
 @pytest.mark.parametrize(
@@ -56,20 +55,12 @@ def test_a_file_that_sets_nothing_leaves_the_defaults(home, text):
 
 def test_variables_go_over_the_file_and_flags_over_variables(home):
     write(home, "port: 1\nlog_level: error\nagent:\n  model: from-file\n  max_turns: 7\n")
-    env = {
-        **ENV,
-        "PARACHUTE_PORT": "2",
-        "PARACHUTE_AGENT_MODEL": "from-variable",
-        "PARACHUTE_LOG_LEVEL": "",
-    }
+    ours = {"PORT": "2", "AGENT_MODEL": "from-variable", "LOG_LEVEL": ""}
+    env = {**ENV, **{f"PARACHUTE_{name}": value for name, value in ours.items()}}
     settings = load_settings(home, env, {"port": 3, "vault": None, "agent.max_cost_usd": 0.5})
 
-    assert settings.vault == Path("/home/me/Parachute")
-    assert (settings.port, settings.agent.model, settings.agent.max_turns) == (
-        3,
-        "from-variable",
-        7,
-    )
+    assert (settings.port, settings.vault) == (3, Path("/home/me/Parachute"))
+    assert (settings.agent.model, settings.agent.max_turns) == ("from-variable", 7)
     assert (settings.log_level, settings.agent.max_cost_usd) == ("error", 0.5)
 
 
@@ -83,17 +74,15 @@ def test_every_setting_has_a_variable_and_a_flag(home):
         "agent.untrusted": "Mail/**",
         "agent.own_folders": "~/Mail",
     }
+    default = load_settings(home, ENV, {})
     for key, kind, _, _ in describe_settings():
-        value = of_its_own.get(key) or values.get(kind, kind.partition(" ")[0])
+        first = kind.partition(" ")[0]
+        value = of_its_own.get(key) or values.get(kind, first)
+        by_flag = load_settings(home, ENV, {key: value})
         variable = "PARACHUTE_" + key.upper().replace(".", "_")
 
-        assert load_settings(home, {**ENV, variable: value}, {}) == load_settings(
-            home, ENV, {key: value}
-        )
-        assert (
-            load_settings(home, ENV, {key: value}) != load_settings(home, ENV, {})
-            or value == kind.partition(" ")[0]
-        )
+        assert load_settings(home, {**ENV, variable: value}, {}) == by_flag
+        assert by_flag != default or value == first
 
 
 def test_all_mistakes_are_reported_at_once_with_their_places(home):
@@ -137,17 +126,13 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(home, written, meant):
     ]
 
 
-def test_a_value_that_a_later_layer_covers_must_be_right_all_the_same(home):
-    write(home, "port: abc\n")
-
-    assert mistakes(home, flags={"port": 1}) == [
-        "config.yaml line 1: port should be a valid integer, not 'abc'"
-    ]
-
-
-def test_a_whole_truth_is_not_a_number(home):
+def test_a_value_must_be_right_though_a_later_layer_covers_it(home):
     assert mistakes(home, flags={"port": True}) == [
         "--port: port should be a valid integer, not 'True'"
+    ]
+    write(home, "port: abc\n")
+    assert mistakes(home, flags={"port": 1}) == [
+        "config.yaml line 1: port should be a valid integer, not 'abc'"
     ]
 
 
@@ -171,12 +156,7 @@ def test_values_are_read_as_text_first_whatever_yaml_makes_of_them(home):
     assert loaded(home, "log_level: WARNING\n").log_level == "warning"
 
 
-def test_variables_that_are_no_settings_are_not_taken_for_mistakes(home):
-    env = {**ENV, "PARACHUTE_HOME": "x", "PARACHUTE_EVENT": "y", "PARACHUTES": "z"}
-
-    assert load_settings(home, env, {}) == load_settings(home, ENV, {})
-
-
+@on_each_disk
 def test_the_vault_may_be_under_ones_home_or_relative_to_where_one_is(home, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
@@ -187,6 +167,7 @@ def test_the_vault_may_be_under_ones_home_or_relative_to_where_one_is(home, tmp_
     assert load_settings(home, ENV, {"vault": Path("notes")}).vault == tmp_path / "notes"
 
 
+@on_each_disk
 @pytest.mark.parametrize("vault", [".", "..", "link"])
 def test_the_vault_may_not_hold_the_home(home, vault):
     (home.parent / "link").symlink_to(home.parent)
@@ -228,17 +209,11 @@ def test_without_keys_no_one_else_may_connect(home, host):
 
 
 def test_older_keys_are_taken_and_reported(home):
-    settings = loaded(
-        home,
-        "vault_path: /v\ndefault_model: m\ndebug: true\ncors_origins:\n- a\nauth_mode: always\n",
-    )
+    older = "vault_path: /v\ndefault_model: m\ndebug: true\ncors_origins:\n- a\n"
+    settings = loaded(home, f"{older}auth_mode: always\n")
 
-    assert (settings.vault, settings.agent.model, settings.log_level, settings.auth_mode) == (
-        Path("/v"),
-        "m",
-        "debug",
-        "always",
-    )
+    assert (settings.vault, settings.agent.model) == (Path("/v"), "m")
+    assert (settings.log_level, settings.auth_mode) == ("debug", "always")
     assert settings.notes == (
         "config.yaml line 1: vault_path is called vault now",
         "config.yaml line 2: default_model is called agent.model now",
@@ -298,7 +273,6 @@ def test_the_home_is_named_by_a_variable_or_stands_in_ones_home():
     assert home_folder({}) == Path.home() / ".parachute"
 
 
-@pytest.mark.on_disk
 def test_setting_a_key_makes_the_home_and_the_file_for_their_owner_alone(tmp_path):
     home = tmp_path / "made" / "home"
 
@@ -309,27 +283,14 @@ def test_setting_a_key_makes_the_home_and_the_file_for_their_owner_alone(tmp_pat
     assert sorted(path.name for path in home.iterdir()) == ["config.yaml", "run"]
 
 
+@on_each_disk
 @pytest.mark.parametrize(
     ("key", "value", "reported"),
     [
-        ("prot", "1", ["prot is not a setting; did you mean port?"]),
-        ("agent", "x", ["agent has settings of its own, such as agent.backend, and no value"]),
-        (
-            "port",
-            "abc",
-            [
-                "the new value: port should be a valid integer, not 'abc'",
-                "config.yaml was not changed",
-            ],
-        ),
-        (
-            "vault",
-            "notes",
-            [
-                "the new value: vault should begin with / or ~/, not 'notes'",
-                "config.yaml was not changed",
-            ],
-        ),
+        ("prot", "1", "prot is not a setting; did you mean port?"),
+        ("agent", "x", "agent has settings of its own, such as agent.backend, and no value"),
+        ("port", "abc", "the new value: port should be a valid integer, not 'abc'"),
+        ("vault", "notes", "the new value: vault should begin with / or ~/, not 'notes'"),
     ],
 )
 def test_a_wrong_key_or_value_is_refused_and_nothing_is_written(home, key, value, reported):
@@ -337,10 +298,12 @@ def test_a_wrong_key_or_value_is_refused_and_nothing_is_written(home, key, value
     with pytest.raises(ConfigError) as error:
         set_setting(home, key, value)
 
-    assert error.value.problems == reported
+    unchanged = ["config.yaml was not changed"] if reported.startswith("the new value") else []
+    assert error.value.problems == [reported, *unchanged]
     assert (home / "config.yaml").read_text() == "# mine\n"
 
 
+@on_each_disk
 def test_setting_an_empty_value_brings_the_default_back(home):
     write(home, "agent:\n  base_url: http://x\n")
 
@@ -348,6 +311,7 @@ def test_setting_an_empty_value_brings_the_default_back(home):
     assert (home / "config.yaml").read_text() == "agent:\n  base_url:\n"
 
 
+@on_each_disk
 def test_a_linked_file_stays_a_link(home, tmp_path):
     (tmp_path / "dotfiles").mkdir()
     (home / "config.yaml").symlink_to(tmp_path / "dotfiles" / "parachute.yaml")
@@ -358,29 +322,18 @@ def test_a_linked_file_stays_a_link(home, tmp_path):
 
 
 def test_variables_of_other_programs_count_least_and_are_mentioned(home):
-    env = {
-        "ANTHROPIC_BASE_URL": "https://models.example",
-        "VAULT_PATH": "/srv/notes",
-        "PORT": "4000",
-    }
-    settings = load_settings(home, env, {})
+    def values(settings: Settings) -> tuple[str | None, str, int]:
+        return settings.agent.base_url, str(settings.vault), settings.port
 
-    assert (settings.agent.base_url, settings.vault, settings.port) == (
-        "https://models.example",
-        Path("/srv/notes"),
-        4000,
-    )
+    url, ours = "https://models.example", "http://localhost:11434"
+    env = {"ANTHROPIC_BASE_URL": url, "VAULT_PATH": "/srv/notes", "PORT": "4000"}
+    settings = load_settings(home, env, {})
+    assert values(settings) == (url, "/srv/notes", 4000)
     assert [note.split()[0] for note in settings.notes] == ["VAULT_PATH", "PORT"]
 
-    (home / "config.yaml").write_text(
-        "vault: /srv/mine\nagent:\n  base_url: http://localhost:11434\n"
-    )
+    write(home, f"vault: /srv/mine\nagent:\n  base_url: {ours}\n")
     settings = load_settings(home, env, {"port": 5000})
-    assert (settings.agent.base_url, settings.vault, settings.port) == (
-        "http://localhost:11434",
-        Path("/srv/mine"),
-        5000,
-    )
+    assert values(settings) == (ours, "/srv/mine", 5000)
     assert settings.notes == ()
 
 

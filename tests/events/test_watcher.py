@@ -397,7 +397,7 @@ async def test_each_engine_finds_what_is_written_through_a_map_of_memory(real_ro
 
 async def test_each_engine_tells_of_the_canary(real_room):
     heard = []
-    async with real_room.detector(canary=0.02, heartbeat=2) as detector:
+    async with real_room.detector(canary=0.02, heartbeat=0.5) as detector:
         tell, canary = detector._canary.hears, detector._canary
         canary.hears = lambda path: tell(path) and (heard.append(path) or True)
         await real_room.until(lambda: len(heard) > 2)

@@ -273,9 +273,9 @@ def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(
     """Killed at moments of its first pass, again and again, each time with the same certainties."""
     rig = RetentionRig(tmp_path)
     keep = [rig.write(f"{number}.md", f"first {number}") for number in range(5)]
-    for turn in range(120):
+    for turn in range(30):
         for number in range(5):
-            rig.write(f"{number}.md", f"{turn} of {number} {'x' * 3000}")
+            rig.write(f"{number}.md", f"{turn} of {number} {'x' * 12_000}")
     rig.held.update(keep)
     rig.wait(25)
     rig.write("0.md", "lately")

@@ -131,7 +131,7 @@ async def test_a_size_that_is_quick_to_find_out_is_soon_asked_for_again():
 
 async def test_a_size_that_takes_long_is_kept_for_a_while_and_asked_for_after_a_pass():
     retention = Counting()
-    retention.takes_s = 0.5
+    retention.takes_s = 0.1
     one = pruning(retention, {})
     assert one.known is None
     assert [await one.size(), await one.size(), one.known] == [SIZE, SIZE, SIZE]

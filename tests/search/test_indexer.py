@@ -148,7 +148,8 @@ def test_a_note_that_cannot_be_prepared_is_found_by_its_name(rig: SearchRig, mon
     assert "error in parachuted" in rig.search.unindexed()[0].reason
 
 
-def test_the_first_indexing_waits_for_a_change_but_not_for_ever(rig: SearchRig):
+def test_the_first_indexing_waits_for_a_change_but_not_for_ever(rig: SearchRig, monkeypatch):
+    monkeypatch.setattr("parachuted.search.indexer._LONGEST_WAIT_S", 0.1)
     for number in range(5):
         rig.write(f"{number}.md", "beans")
     rig.search.close()

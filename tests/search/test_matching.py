@@ -68,14 +68,16 @@ def search(tmp_path_factory: pytest.TempPathFactory):
 
 def test_each_query_is_answered_as_by_the_index(search: Search):
     rows = {row.path: row for row in search.catalogue.notes(NoteQuery(), lambda _path: True).rows}
-    differing = []
-    for query in QUERIES:
-        alone = {
-            path
-            for path, text in NOTES.items()
-            if matching([query], VaultPath(path), text.encode(), rows[path].modified)[0]
-        }
-        if alone != set(search.catalogue.paths(query)):
-            differing.append((query, alone, search.catalogue.paths(query)))
+    alone: list[set[str]] = [set() for _ in QUERIES]
+    for path, text in NOTES.items():
+        answers = matching(QUERIES, VaultPath(path), text.encode(), rows[path].modified)
+        for found, is_match in zip(alone, answers, strict=True):
+            if is_match:
+                found.add(path)
+    differing = [
+        (query, found, by_index)
+        for query, found in zip(QUERIES, alone, strict=True)
+        if found != set(by_index := search.catalogue.paths(query))
+    ]
 
     assert not differing, differing[:5]

@@ -380,9 +380,7 @@ def test_a_note_that_declares_nothing_has_no_problem_here(data):
     ],
 )
 def test_no_block_is_slow_to_find_or_to_read(line):
-    data = (
-        b"---\n" + line * (8 << 20) if len(line) < 2 else b"---\n" + line * (4_000_000 // len(line))
-    )
+    data = b"---\n" + line * ((2 << 20) // len(line))
     began = time.process_time()
     declared_watch(data)
     declared_watch(data + b"\n---\n")
@@ -390,13 +388,13 @@ def test_no_block_is_slow_to_find_or_to_read(line):
     declared_watch(small)
     read_block(small, find_block(small).span)
 
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 5
 
 
-def test_thousands_of_blocks_give_yamls_values_and_keys_that_say_them():
+def test_thousands_of_blocks_give_yamls_values_and_keys_that_say_them(torture):
     chosen = random.Random(20250106)  # noqa: S311 - a corpus, not a secret
     read = 0
-    for _ in range(5_000):
+    for _ in range(50_000 if torture else 2_000):
         eol = chosen.choice(["\n", "\n", "\r\n"])
         block = "".join(line + eol for line in chosen.choices(LINES, k=chosen.randint(0, 3)))
         found, expected = matter(block), by_pyyaml(block)
@@ -411,7 +409,7 @@ def test_thousands_of_blocks_give_yamls_values_and_keys_that_say_them():
                 problem.code for problem in found.problems
             } & {"frontmatter-malformed"}, block
 
-    assert read > 1_500
+    assert read > 600
 
 
 def by_pyyaml(text):

@@ -274,10 +274,10 @@ def test_any_value_is_set_changed_and_taken_out_again(name, first, second):
         assert without_key(two, name) == data
 
 
-def test_thousands_of_odd_blocks_lose_nothing_to_a_key_set_and_deleted():
+def test_thousands_of_odd_blocks_lose_nothing_to_a_key_set_and_deleted(torture):
     chosen = random.Random(20250106)  # noqa: S311 - a corpus, not a secret
     done = refused = 0
-    for number in range(5_000):
+    for number in range(50_000 if torture else 2_000):
         eol = chosen.choice(["\n", "\n", "\r\n"])
         text = "".join(line + eol for line in chosen.choices(LINES, k=chosen.randint(0, 4)))
         data = f"---{eol}{text}---{eol}# T{eol}".encode()
@@ -285,17 +285,14 @@ def test_thousands_of_odd_blocks_lose_nothing_to_a_key_set_and_deleted():
             changed = with_key(data, "unrelated", ["x", ["a", "- b"], 3][number % 3])
         except EditRefusedError:
             refused += 1
-            assert (
-                not parse_note(data).matter.readable
-                or parse_note(data).matter.tangled
-                or "..." in text
-            ), text
+            matter = parse_note(data).matter
+            assert not matter.readable or matter.tangled or "..." in text, text
             continue
         done += 1
         assert without_key(changed, "unrelated") == data, text
 
-    assert done > 2_000
-    assert refused > 500
+    assert done > 800
+    assert refused > 200
 
 
 BROKEN = st.lists(
@@ -351,7 +348,7 @@ BROKEN = st.lists(
 )
 
 
-@settings(max_examples=10 * settings.default.max_examples)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(BROKEN, st.sampled_from(["\n", "\n", "\r\n"]), st.sampled_from(["done", ["p", "q"], None]))
 def test_in_any_block_a_key_takes_no_line_that_may_be_anothers(lines, eol, value):
     data = f"---{eol}{''.join(line + eol for line in lines)}---{eol}# T{eol}".encode()

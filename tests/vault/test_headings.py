@@ -362,10 +362,12 @@ RUNS = ["#", "-", "=", "`", "~", " ", "\t", "- ", "1. ", "<!-- ", "<!--", "> ", 
 
 @pytest.mark.parametrize("unit", [*(f"{line}\n" for line in LINES), *RUNS, "a ", "[", "|"])
 def test_no_text_and_no_line_takes_long(unit):
-    data = unit.encode() * ((1 << 16) // len(unit))
+    data = unit.encode() * ((1 << 15) // len(unit))
     began = time.process_time()
     read_outline(data, 0)
     read_outline(b"- a\n" + data, 0)
     read_outline(data + b"\n---\n" + data + b"x\n===\n", 0)
 
-    assert time.process_time() - began < 5  # under 0.3 s; what is quadratic takes a minute
+    assert (
+        time.process_time() - began < 3
+    )  # under 0.2 s; what is quadratic takes 15 s

@@ -81,7 +81,7 @@ def read(data: bytes) -> str:
     return "\n".join(texts(yaml.safe_load(data.removeprefix(b"---").partition(b"# end")[0])))
 
 
-@settings(max_examples=500)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(st.lists(VALUES, min_size=1, max_size=4), NAMES, st.sampled_from(["\n", "\r\n"]))
 def test_each_link_is_written_anew_or_is_known_to_stay(values: list[str], new: str, eol: str):
     lines = "".join(f"k{at}: {value}\n" for at, value in enumerate(values))
@@ -100,7 +100,7 @@ def test_each_link_is_written_anew_or_is_known_to_stay(values: list[str], new: s
     assert _without(after, again) == _without(data, links)
 
 
-def test_a_plain_new_name_reaches_every_style_and_what_goes_over_a_line_stays():
+def test_a_plain_new_name_reaches_every_style_on_one_line():
     values = [style("so we see [[Old näme's]]") for style in STYLES if style is not wrapped]
     data = "".join(f"k{at}: {value}\n" for at, value in enumerate(values))
     data = f"---\n{data}over: see [[Old\n  näme's]]\n# end\n---\n"

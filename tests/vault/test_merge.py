@@ -166,21 +166,21 @@ def test_a_small_change_of_a_huge_text_is_merged():
     assert result.data == base[:-20_000] + b"theirs\n" + base[-20_000:] + b"ours\n"
 
 
-@pytest.mark.parametrize("kinds", [1, 2, 50, 5_000, 20_000])
+@pytest.mark.parametrize("kinds", [1, 2, 50, 2_500, 10_000])
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_no_texts_take_long(kinds, shuffled):
     chosen = random.Random(kinds)  # noqa: S311 - a text, not a secret
-    lines = [b"%d\n" % chosen.randrange(kinds) for _ in range(20_000)]
+    lines = [b"%d\n" % chosen.randrange(kinds) for _ in range(10_000)]
     sides = [list(lines), list(lines)]
     for side in sides:
-        for place in chosen.sample(range(20_000), 500):
+        for place in chosen.sample(range(10_000), 250):
             side[place] = b"new %d\n" % place
         if shuffled:
             chosen.shuffle(side)
     began = time.process_time()
     merge_three(b"".join(lines), b"".join(sides[0]), b"".join(sides[1]))
 
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("prefer", ["none", "theirs"])

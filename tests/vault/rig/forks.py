@@ -318,7 +318,6 @@ def _disturbed(
     place: TrialFolder, shim: FaultInjector, operation: Operation, save: people.Save
 ) -> list[str]:
     wrong = []
-    writer._PAUSES_S = tuple(pause / 100 for pause in writer._PAUSES_S)
     with place.opened() as opened:
         save.begin(place.vault / people.subject(operation))
         shim.install()
@@ -340,6 +339,12 @@ def _disturbed(
     return wrong
 
 
+def in_haste() -> None:
+    """Nothing is logged, and what the writer waits for, since a program may be saving, is short."""
+    logging.disable()
+    writer._PAUSES_S = tuple(pause / 100 for pause in writer._PAUSES_S)
+
+
 def main() -> None:
     """Run what is asked for and print what came of it."""
     parser = argparse.ArgumentParser()
@@ -354,7 +359,7 @@ def main() -> None:
         help="as on a file system that has no rename but the plain one",
     )
     asked = parser.parse_args()
-    logging.disable()
+    in_haste()
     if asked.plain:
         swap._renameat2 = None
     rig = Rig(asked.folder, asked.share, asked.seed)

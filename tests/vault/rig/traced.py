@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import argparse
 import errno
+import functools
 import json
-import logging
 import os
 import random
 import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -25,7 +26,7 @@ from itertools import count
 from pathlib import Path
 
 from parachuted.errors import ParachuteError
-from tests.vault.rig.forks import CODES, PendingOperation, TrialReport
+from tests.vault.rig.forks import CODES, PendingOperation, TrialReport, in_haste
 from tests.vault.rig.work import OPERATIONS, Operation, TrialFolder, complaints
 
 FAILED = 3
@@ -140,7 +141,9 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    logging.disable()
+    in_haste()
+    # where a lock fails as if another process had it, SQLite would try again for five seconds
+    sqlite3.connect = functools.partial(sqlite3.connect, timeout=0.01)
     tracer, account, dice = (
         Tracer(asked.folder, shutil.which("strace") or "strace"),
         TrialReport(),
