@@ -160,7 +160,7 @@ def test_a_text_that_is_no_longer_kept_is_named(rig: StoreRig):
     assert finished.left == ("b.md: what was to be written is no longer kept",)
 
 
-def test_a_move_whose_links_cannot_follow_is_named_at_each_start_until_they_are_changed(
+def test_a_move_whose_links_cannot_follow_is_named_at_each_start(
     rig: StoreRig,
 ):
     steps = [ActStep(path="C#.md", base=None, after=rig.put("a.md", "x"), source="a.md")]

@@ -35,7 +35,7 @@ def test_an_act_is_started_before_it_is_done_and_tells_what_came_of_it(tools_rig
     ]
 
 
-def test_an_act_that_changed_nothing_says_so_and_one_that_carries_is_a_cause(tools_rig: ToolsRig):
+def test_an_act_that_changed_nothing_says_so_and_may_be_a_cause(tools_rig: ToolsRig):
     act = new_act(UNDO, tools_rig.now, watcher="note.md", reason="nothing", carries=True)
     assert act.end(tools_rig.store, "nothing")["outcome"] == "unchanged"
     assert act.author == Author(by=UNDO, run=act.run, causes=act.causes)

@@ -117,7 +117,7 @@ def test_a_move_alone_and_a_new_file_that_moved_are_reported(tools_rig: ToolsRig
     assert "+x\n" in diffs[1].diff
 
 
-def test_a_run_whose_texts_are_gone_says_so_and_one_whose_writes_are_tells_its_own_account(
+def test_a_run_whose_texts_or_writes_are_gone_tells_what_is_left(
     tools_rig: ToolsRig,
 ):
     tools_rig.save("note.md", "a\n")

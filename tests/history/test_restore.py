@@ -88,7 +88,7 @@ async def test_what_is_so_already_is_left_alone(tmp_path: Path):
     assert len(rig.history.runs()) == count
 
 
-async def test_what_was_saved_since_the_caller_looked_is_brought_together_or_refused(
+async def test_what_was_saved_since_the_caller_looked_is_merged_or_refused(
     tmp_path: Path,
 ):
     rig, run, restore = await ran(tmp_path)
@@ -150,7 +150,7 @@ async def test_a_note_that_has_moved_is_as_it_was_where_it_is(tmp_path: Path):
     assert not (rig.vault / "w.md").exists()
 
 
-async def test_before_a_run_that_moved_and_rewrote_a_note_is_the_text_it_came_with(tmp_path: Path):
+async def test_before_a_run_that_moved_and_rewrote_a_note_is_what_it_came_with(tmp_path: Path):
     rig = CuratorRig(folder=tmp_path)
     rig.begin_with(a=A)
     by = Author(by="maintenance", run="r-1")

@@ -48,6 +48,11 @@ class RetentionRig:
         self.store = Store(VaultRoot(self.vault), self.objects, self.history, lambda: self.now)
         self.held: set[str] = set()
 
+    def ran(self, run: str, outcome: str = "changed") -> None:
+        """The record of a run is saved."""
+        given = {"watcher": "w", "outcome": outcome, "causes": ("c",), "document": {"id": run}}
+        self.history.save_run(run, started=self.now, **given)
+
     def write(self, name: str, text: str | bytes, run: str | None = "r-1") -> str:
         """An agent writes a whole file."""
         data, path = text if isinstance(text, bytes) else text.encode(), VaultPath(name)
@@ -95,24 +100,24 @@ def rig(tmp_path: Path):
     rig.close()
 
 
-def test_what_is_older_than_the_limit_goes_with_the_texts_that_only_it_names(rig: RetentionRig):
+def test_what_is_older_than_the_limit_goes_with_its_texts(rig: RetentionRig):
     one, two = rig.write("a.md", "one"), rig.write("a.md", "two")
     rig.wait(60)
     three = rig.write("a.md", "three")
     rig.wait(60)
     four = rig.write("a.md", "four")
+    last = rig.history.last_write()
     pruned = rig.prune()
 
     assert (pruned.writes, pruned.texts) == (2, 1)
-    assert [digest in rig.objects for digest in (one, two, three, four)] == [
-        False,
-        True,
-        True,
-        True,
-    ]
+    assert [digest in rig.objects for digest in (one, two, three, four)] == [False] + [True] * 3
     assert [write.after for write in rig.history.writes_of("a.md")] == [three, four]
-    assert rig.history.pruned("a.md") is not None
-    assert rig.history.pruned("b.md") is None
+    assert (rig.history.pruned("a.md") is None, rig.history.pruned("b.md")) == (False, None)
+    rig.wait(100)
+    rig.prune()
+    assert rig.history.last_write() == last
+    rig.write("a.md", "five")
+    assert rig.history.last_write() == last + 1  # no number is given twice
 
 
 def test_what_may_be_the_only_copy_stays(rig: RetentionRig):
@@ -144,14 +149,14 @@ def test_by_size_the_oldest_goes_first_until_the_rest_fits(rig: RetentionRig):
         rig.wait(2)
     pruned = rig.prune(megabytes=1)
 
-    assert [digest in rig.objects for digest in digests] == [False, False, False, False, True, True]
+    assert [digest in rig.objects for digest in digests] == [False] * 4 + [True] * 2
     assert (pruned.texts, pruned.text_bytes, pruned.over_bytes) == (4, 1_600_000, 0)
     assert len(rig.history.writes_of("a.md")) == 6
     with pytest.raises(NotFoundError, match="no longer kept"):
         revert(rig.history.writes_of("a.md")[1], rig.store, AGENT)
 
 
-def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_reported(rig: RetentionRig):
+def test_what_is_younger_than_a_day_stays_whatever_the_size(rig: RetentionRig):
     for number in range(6):
         rig.write("a.md", bytes([65 + number]) * 400_000)
     pruned = rig.prune(megabytes=1)
@@ -160,20 +165,31 @@ def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_reported(r
     assert rig.retention().size().text_bytes == 2_400_000
 
 
-def test_without_limits_all_stays_that_a_write_names(rig: RetentionRig):
+def test_without_limits_or_when_stopped_a_pass_drops_nothing(
+    rig: RetentionRig,
+):
+    assert rig.retention().size().since is None
     digests = [rig.write("a.md", str(number)) for number in range(5)]
+    size = rig.retention().size()
+    assert (size.texts, size.text_bytes, size.writes, size.since) == (5, 5, 5, rig.now)
+    assert size.record_bytes > 0
+    rig.history.saw(rig.now, [("a.md", "modified", None, "d" * 64)])
     rig.wait(10_000)
     pruned = rig.prune(days=0, megabytes=0)
-
     assert (pruned.writes, pruned.texts) == (0, 0)
+    retention = rig.retention()
+    retention.stop()
+    assert retention.prune([]).writes == 0
     assert all(digest in rig.objects for digest in digests)
+
+    rig.history.saw(rig.now, [("a.md", "modified", None, "e" * 64)])
+    rig.prune()  # what people were seen to do goes too
+    assert [seen.digest for seen in rig.history.sightings_of("a.md")] == ["e" * 64]
 
 
 def test_what_no_one_names_goes_after_a_month_unless_it_is_wanted_again(rig: RetentionRig):
-    upload, base, wanted = (
-        rig.objects.put(text)
-        for text in (b"a killed upload", b"a base, given out lately", b"wanted again")
-    )
+    texts = (b"a killed upload", b"a base, given out lately", b"wanted again")
+    upload, base, wanted = map(rig.objects.put, texts)
     rig.wait(20)
     with rig.objects.opened(base):
         pass
@@ -181,7 +197,8 @@ def test_what_no_one_names_goes_after_a_month_unless_it_is_wanted_again(rig: Ret
     rig.objects.put(b"wanted again")
     rig.prune(days=0)
 
-    assert [digest in rig.objects for digest in (upload, base, wanted)] == [False, True, True]
+    kept = [digest in rig.objects for digest in (upload, base, wanted)]
+    assert kept == [False, True, True]
 
 
 def test_a_text_that_is_kept_again_in_the_midst_of_a_pass_is_not_dropped(rig: RetentionRig):
@@ -201,57 +218,15 @@ def test_a_text_that_is_kept_again_in_the_midst_of_a_pass_is_not_dropped(rig: Re
     assert digest in rig.objects
 
 
-def test_the_number_of_a_write_is_never_given_twice(rig: RetentionRig):
-    rig.write("a.md", "one")
-    rig.write("a.md", "two")
-    last = rig.history.last_write()
-    rig.wait(100)
-    rig.prune()
-
-    assert rig.history.last_write() == last
-    rig.write("a.md", "three")
-    assert rig.history.last_write() == last + 1
-
-
 def test_runs_that_ended_go_with_their_writes_and_those_that_go_on_stay(rig: RetentionRig):
     for run, outcome in (("r-1", "changed"), ("r-2", "waiting"), ("r-3", "changed")):
-        rig.history.save_run(
-            run, started=rig.now, watcher="w", outcome=outcome, causes=("c",), document={"id": run}
-        )
+        rig.ran(run, outcome)
     rig.wait(100)
     rig.write("a.md", "lately", "r-3")
     pruned = rig.prune()
 
     assert pruned.runs == 1
     assert [run["id"] for run in rig.history.runs_of_causes(["c"])] == ["r-2", "r-3"]
-
-
-def test_what_people_were_seen_to_do_goes_too(rig: RetentionRig):
-    rig.history.saw(rig.now, [("a.md", "modified", None, "d" * 64)])
-    rig.wait(100)
-    rig.history.saw(rig.now, [("a.md", "modified", None, "e" * 64)])
-    rig.prune()
-
-    assert [seen.digest for seen in rig.history.sightings_of("a.md")] == ["e" * 64]
-
-
-def test_a_pass_that_is_to_stop_leaves_the_rest(rig: RetentionRig):
-    rig.write("a.md", "one")
-    rig.write("a.md", "two")
-    rig.wait(100)
-    retention = rig.retention()
-    retention.stop()
-
-    assert retention.prune([]).writes == 0
-
-
-def test_the_size_is_reported(rig: RetentionRig):
-    assert rig.retention().size().since is None
-    rig.write("a.md", "four")
-    size = rig.retention().size()
-
-    assert (size.texts, size.text_bytes, size.writes, size.since) == (1, 4, 1, rig.now)
-    assert size.record_bytes > 0
 
 
 PRUNE = """
@@ -310,26 +285,15 @@ def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(
     rig.close()
 
 
-def test_a_clock_that_went_wrong_for_a_while_ages_nothing_that_was_done_in_that_time(
-    rig: RetentionRig,
-):
+def test_a_clock_that_went_wrong_for_a_while_ages_nothing(rig: RetentionRig):
     """Written under 1970, and under a date years ahead: both are as old as what was written before
     and after them.
     """
     right = rig.now
-    kept = []
     for name, wrong in (("a.md", 0), ("b.md", -20_000), ("c.md", 4_000), ("d.md", 0)):
         rig.now = right + timedelta(days=wrong)
         rig.write(name, name, run=f"r-{name}")
-        rig.history.save_run(
-            f"r-{name}",
-            started=rig.now,
-            watcher="x",
-            outcome="changed",
-            causes=(),
-            document={"id": name},
-        )
-        kept.append(name)
+        rig.ran(f"r-{name}")
     rig.now = right
     pruned = rig.prune(days=10)
     assert (pruned.writes, pruned.runs) == (0, 0)

@@ -129,7 +129,7 @@ async def test_a_size_that_is_quick_to_find_out_is_soon_asked_for_again():
             await asyncio.sleep(0.001)
 
 
-async def test_a_size_that_takes_long_is_kept_for_a_while_and_asked_for_after_a_pass():
+async def test_a_size_that_takes_long_is_kept_until_a_pass():
     retention = Counting()
     retention.takes_s = 0.1
     one = pruning(retention, {})
@@ -141,7 +141,7 @@ async def test_a_size_that_takes_long_is_kept_for_a_while_and_asked_for_after_a_
     assert retention.sizes == 2
 
 
-async def test_the_texts_of_the_vault_its_reviews_and_its_suggestions_are_needed_and_no_others():
+async def test_the_texts_of_the_vault_of_reviews_and_suggestions_are_needed():
     index, kept = VaultIndex(), []
     for path, digest in (("Folder/a.md", "a"), ("b.bin", None)):
         index.set(path, IndexEntry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest=digest))

@@ -12,8 +12,10 @@ import pytest
 from parachuted.agents.job import Job
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.history.run_account import save
+from parachuted.history.undo import UndoResult
 from parachuted.testing import Block, ScriptedBackend, use
 from parachuted.vault import AppendToSection, Author, VaultPath
+from parachuted.vault.trail import run_document
 from tests.bubbling.reconciler_rig import watching
 from tests.tools.curator_rig import CuratorRig
 
@@ -28,15 +30,17 @@ async def edits(job: Job) -> list[Block]:
     return [use("update_context", file_path=job.watcher, section="Facts", content=content)]
 
 
-async def cascade(folder: Path) -> CuratorRig:
+WAS = {
+    name: watching(f"{above}.md", text=BODY.format(name.upper()))
+    for above, name in ("aw", "wv", "vu")
+}
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> CuratorRig:
     """a changed; w watches it, v watches w, u watches v; all have run."""
-    rig = CuratorRig(folder=folder, backend=ScriptedBackend(edits))
-    rig.begin_with(
-        a=A,
-        w=watching("a.md", text=BODY.format("W")),
-        v=watching("w.md", text=BODY.format("V")),
-        u=watching("v.md", text=BODY.format("U")),
-    )
+    rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend(edits))
+    rig.begin_with(a=A, **WAS)
     await rig.save("a", B)
     for name in "wvu":
         rig.wait(1)
@@ -52,54 +56,69 @@ def run_of(rig: CuratorRig, watcher: str) -> str:
     )
 
 
-async def test_a_run_is_taken_back_with_all_that_followed(tmp_path: Path):
-    rig = await cascade(tmp_path)
-    undone = await rig.undo.undo(run_of(rig, "w"))
+async def undo_of(rig: CuratorRig, watcher: str) -> UndoResult:
+    return await rig.undo.undo(run_of(rig, watcher))
+
+
+def is_now(rig: CuratorRig, watcher: str, outcome: str) -> None:
+    save(rig.history, {**rig.history.run(run_of(rig, watcher)), "outcome": outcome})
+
+
+async def test_a_run_is_taken_back_with_all_that_followed(rig: CuratorRig):
+    undone = await undo_of(rig, "w")
 
     assert undone.runs == tuple(run_of(rig, name) for name in "uvw")
-    assert undone.paths == ("u.md", "v.md", "w.md")
-    assert undone.kept == {}
-    assert [rig.text(name) for name in "wvu"] == [
-        watching(f"{above}.md", text=BODY.format(name.upper()))
-        for above, name in ("aw", "wv", "vu")
-    ]
+    assert (undone.paths, undone.kept) == (("u.md", "v.md", "w.md"), {})
+    assert {name: rig.text(name) for name in "wvu"} == WAS
     assert rig.text("a") == B
 
 
-async def test_it_is_reported_and_wakes_no_one(tmp_path: Path):
-    rig = await cascade(tmp_path)
-    run = run_of(rig, "v")
-    await rig.undo.undo(run)
+async def test_it_is_reported_marked_wakes_no_one_and_happens_once(rig: CuratorRig):
+    run, counted = run_of(rig, "v"), rig.history.count_runs()
+    rig.wait(1)
+    undone = await rig.undo.undo(run)
 
     (reported,) = rig.reported("run.undone")
-    assert (reported["run"], reported["runs"], reported["paths"], reported["kept"]) == (
-        run,
-        [run_of(rig, "u"), run],
-        ["u.md", "v.md"],
-        {},
-    )
-    assert rig.queue.all() == []
-    assert rig.reviews.watchers() == []
+    assert (reported["run"], reported["runs"]) == (run, [run_of(rig, "u"), run])
+    assert (reported["paths"], reported["kept"]) == (["u.md", "v.md"], {})
+    assert rig.queue.all() == rig.reviews.watchers() == []
     assert "a.md" in rig.text("w")
+    assert rig.history.run(run_of(rig, "u"))["undone"] == {
+        "at": rig.now.isoformat(),
+        "with": run,
+        "run": undone.undo,
+    }
+    document = rig.history.run(undone.undo)  # a run of its own, which no budget counts
+    assert (document["agent"], document["outcome"]) == ("undo", "changed")
+    assert (document["watcher"], document["takes_back"]) == ("v.md", list(undone.runs))
+    assert [wrote["path"] for wrote in document["wrote"]] == ["u.md", "v.md"]
+    assert "-- 1 changed: w.md" in document["wrote"][1]["diff"]
+    assert rig.history.runs()[0] == document
+    assert (rig.history.count_runs(), rig.history.spent(rig.now).runs) == (counted, 0)
+
+    await rig.save("v", rig.text("v").replace("- old", "- 1 changed: w.md"))
+    with pytest.raises(EditRefusedError, match="undone already"):
+        await rig.undo.undo(run)
+    assert "- 1 changed: w.md" in rig.text("v")
+    rest = await undo_of(rig, "w")
+    assert rest.runs == (run_of(rig, "w"),)
+    assert rig.text("w") == WAS["w"]
 
 
 async def test_only_what_followed_is_taken_back_not_what_merely_shares_the_cause(tmp_path: Path):
     rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend(edits))
-    rig.begin_with(
-        a=A, w=watching("a.md", text=BODY.format("W")), v=watching("a.md", text=BODY.format("V"))
-    )
+    rig.begin_with(a=A, w=WAS["w"], v=watching("a.md", text=BODY.format("V")))
     await rig.save("a", B)
     for name in "wv":
         await rig.run(name)
-    undone = await rig.undo.undo(run_of(rig, "w"))
+    undone = await undo_of(rig, "w")
 
     assert undone.paths == ("w.md",)
     assert "- 1 changed" in rig.text("v")
 
 
-async def test_what_followed_is_found_whatever_the_clock_said(tmp_path: Path):
+async def test_what_followed_is_found_whatever_the_clock_said(rig: CuratorRig):
     """Runs sort by their names, and their names by the clock, which may have been set back."""
-    rig = await cascade(tmp_path)
     for number, name in enumerate("wvu"):
         document = rig.history.run(run_of(rig, name))
         rig.history.save_run(
@@ -111,21 +130,20 @@ async def test_what_followed_is_found_whatever_the_clock_said(tmp_path: Path):
             document=document,
         )
 
-    assert len((await rig.undo.undo(run_of(rig, "w"))).runs) == 3
+    assert len((await undo_of(rig, "w")).runs) == 3
 
 
-async def test_a_persons_later_edit_of_what_the_run_wrote_stays_and_is_reported(tmp_path: Path):
-    rig = await cascade(tmp_path)
+async def test_a_persons_later_edit_of_what_the_run_wrote_stays_and_is_reported(rig: CuratorRig):
     await rig.save("w", rig.text("w").replace("1 changed", "one, namely"))
-    undone = await rig.undo.undo(run_of(rig, "w"))
+    undone = await undo_of(rig, "w")
 
     assert "one, namely" in rig.text("w")
     assert list(undone.kept) == ["w.md"]
     assert "one, namely" in undone.kept["w.md"][0]
-    assert rig.text("u") == watching("v.md", text=BODY.format("U"))
+    assert rig.text("u") == WAS["u"]
 
 
-async def test_several_writes_of_one_run_are_taken_back_from_the_last_to_the_first(tmp_path: Path):
+async def test_several_writes_of_one_run_are_taken_back_from_the_last(tmp_path: Path):
     rig = CuratorRig(
         folder=tmp_path,
         backend=ScriptedBackend(
@@ -135,38 +153,13 @@ async def test_several_writes_of_one_run_are_taken_back_from_the_last_to_the_fir
             ]
         ),
     )
-    rig.begin_with(a=A, w=watching("a.md", text=BODY.format("W")))
+    rig.begin_with(a=A, w=WAS["w"])
     await rig.save("a", B)
     await rig.run("w")
-    undone = await rig.undo.undo(run_of(rig, "w"))
+    undone = await undo_of(rig, "w")
 
-    assert rig.text("w") == watching("a.md", text=BODY.format("W"))
+    assert rig.text("w") == WAS["w"]
     assert undone.paths == ("w.md",)
-
-
-async def test_an_undo_is_marked_and_happens_once(tmp_path: Path):
-    rig = await cascade(tmp_path)
-    run = run_of(rig, "v")
-    undone = await rig.undo.undo(run)
-    await rig.save("v", rig.text("v").replace("- old", "- 1 changed: w.md"))
-
-    assert rig.history.run(run_of(rig, "u"))["undone"] == {
-        "at": rig.now.isoformat(),
-        "with": run,
-        "run": undone.undo,
-    }
-    with pytest.raises(EditRefusedError, match="undone already"):
-        await rig.undo.undo(run)
-    assert "- 1 changed: w.md" in rig.text("v")
-
-
-async def test_the_rest_of_a_cascade_can_be_undone_after_a_part_of_it(tmp_path: Path):
-    rig = await cascade(tmp_path)
-    await rig.undo.undo(run_of(rig, "v"))
-    undone = await rig.undo.undo(run_of(rig, "w"))
-
-    assert undone.runs == (run_of(rig, "w"),)
-    assert rig.text("w") == watching("a.md", text=BODY.format("W"))
 
 
 async def test_a_run_that_no_one_knows_cannot_be_undone(tmp_path: Path):
@@ -178,86 +171,57 @@ async def test_a_run_that_no_one_knows_cannot_be_undone(tmp_path: Path):
     ("name", "outcome"), [("w", "running"), ("w", "waiting"), ("u", "running")]
 )
 async def test_a_cascade_that_is_still_going_on_is_not_undone(
-    tmp_path: Path, name: str, outcome: str
+    rig: CuratorRig, name: str, outcome: str
 ):
-    rig = await cascade(tmp_path)
-    save(rig.history, {**rig.history.run(run_of(rig, name)), "outcome": outcome})
+    is_now(rig, name, outcome)
 
     with pytest.raises(EditRefusedError, match="still at work"):
-        await rig.undo.undo(run_of(rig, "w"))
+        await undo_of(rig, "w")
     assert "1 changed" in rig.text("w")
 
 
-async def test_a_run_further_on_that_could_not_begin_yet_is_no_hindrance(tmp_path: Path):
-    rig = await cascade(tmp_path)
-    save(rig.history, {**rig.history.run(run_of(rig, "u")), "outcome": "waiting"})
+async def test_a_run_further_on_that_could_not_begin_yet_is_no_hindrance(rig: CuratorRig):
+    is_now(rig, "u", "waiting")
 
-    assert len((await rig.undo.undo(run_of(rig, "w"))).runs) == 2
+    assert len((await undo_of(rig, "w")).runs) == 2
 
 
-async def test_what_cannot_be_taken_back_is_reported_and_the_rest_is(tmp_path: Path):
-    rig = await cascade(tmp_path)
+async def test_what_cannot_be_taken_back_is_reported_and_the_rest_is(rig: CuratorRig):
     write = rig.history.writes_by(run_of(rig, "v"))[0]
-    (tmp_path / "objects" / write.before[:2] / write.before[2:]).unlink()
+    (rig.folder / "objects" / write.before[:2] / write.before[2:]).unlink()
     rig.objects.forget_seen([])
-    undone = await rig.undo.undo(run_of(rig, "w"))
+    undone = await undo_of(rig, "w")
 
     assert "no longer kept" in undone.kept["v.md"][0]
     assert undone.paths == ("u.md", "w.md")
 
 
-async def test_an_undo_is_a_run_of_its_own_that_no_budget_counts(tmp_path: Path):
-    rig = await cascade(tmp_path)
-    counted = rig.history.count_runs()
-    rig.wait(1)
-    undone = await rig.undo.undo(run_of(rig, "v"))
-
-    document = rig.history.run(undone.undo)
-    assert (document["agent"], document["outcome"], document["watcher"]) == (
-        "undo",
-        "changed",
-        "v.md",
-    )
-    assert [wrote["path"] for wrote in document["wrote"]] == ["u.md", "v.md"]
-    assert "-- 1 changed: w.md" in document["wrote"][1]["diff"]
-    assert document["takes_back"] == list(undone.runs)
-    assert rig.history.runs()[0] == document
-    assert rig.history.count_runs() == counted
-    assert rig.history.spent(rig.now).runs == 0
-
-
-async def test_an_undo_of_an_undo_brings_back_what_it_took_to_any_depth(tmp_path: Path):
-    rig = await cascade(tmp_path)
+async def test_an_undo_of_an_undo_brings_back_what_it_took_to_any_depth(rig: CuratorRig):
     first = {name: rig.text(name) for name in "awvu"}
-    latest = (await rig.undo.undo(run_of(rig, "w"))).undo
+    latest = (await undo_of(rig, "w")).undo
     second = {name: rig.text(name) for name in "awvu"}
     for turn in range(4):
         undone = await rig.undo.undo(latest)
         assert undone.runs == (latest,)
-        assert {name: rig.text(name) for name in "awvu"} == (second if turn % 2 else first), turn
-        assert [bool(rig.history.run(run_of(rig, name))["undone"]) for name in "wvu"] == [
-            bool(turn % 2)
-        ] * 3, turn
+        texts = {name: rig.text(name) for name in "awvu"}
+        assert texts == (second if turn % 2 else first), turn
+        marks = [bool(rig.history.run(run_of(rig, name))["undone"]) for name in "wvu"]
+        assert marks == [bool(turn % 2)] * 3, turn
         latest = undone.undo
     assert rig.queue.all() == []
 
 
-async def test_what_is_in_force_again_can_be_undone_itself_and_the_undo_before_it_cannot(
-    tmp_path: Path,
-):
-    rig = await cascade(tmp_path)
-    undo = await rig.undo.undo(run_of(rig, "w"))
+async def test_what_is_in_force_again_can_be_undone_itself(rig: CuratorRig):
+    undo = await undo_of(rig, "w")
     await rig.undo.undo(undo.undo)
 
-    with pytest.raises(
-        EditRefusedError, match=f"{undo.undo} has been undone already; `parachute undo r-"
-    ):
+    says = f"{undo.undo} has been undone already; `parachute undo r-"
+    with pytest.raises(EditRefusedError, match=says):
         await rig.undo.undo(undo.undo)
-    assert (await rig.undo.undo(run_of(rig, "w"))).paths == ("u.md", "v.md", "w.md")
+    assert (await undo_of(rig, "w")).paths == ("u.md", "v.md", "w.md")
 
 
-async def test_two_undos_at_once_are_one(tmp_path: Path):
-    rig = await cascade(tmp_path)
+async def test_two_undos_at_once_are_one(rig: CuratorRig):
     run = run_of(rig, "w")
     both = await asyncio.gather(rig.undo.undo(run), rig.undo.undo(run), return_exceptions=True)
 
@@ -308,8 +272,7 @@ async def test_a_move_whose_old_place_is_taken_stays_and_is_reported(tmp_path: P
         ["daemon w x", "daemon x w"],
     ],
 )
-async def test_a_note_that_was_moved_since_is_found_where_it_is(tmp_path: Path, moves: list[str]):
-    rig = await cascade(tmp_path)
+async def test_a_note_that_was_moved_since_is_found_where_it_is(rig: CuratorRig, moves: list[str]):
     for move in moves:
         who, source, target = move.split()
         if who == "daemon":
@@ -320,41 +283,38 @@ async def test_a_note_that_was_moved_since_is_found_where_it_is(tmp_path: Path, 
             (rig.vault / f"{source}.md").rename(rig.vault / f"{target}.md")
             seen = (f"{target}.md", "moved", f"{source}.md", None)
             rig.history.saw(rig.now, [seen])
-    undone = await rig.undo.undo(run_of(rig, "w"))
+    undone = await undo_of(rig, "w")
 
-    assert rig.text(target) == watching("a.md", text=BODY.format("W"))
+    assert rig.text(target) == WAS["w"]
     assert undone.paths == ("u.md", "v.md", f"{target}.md")
     assert undone.kept == {}
 
 
-async def test_another_note_with_the_name_of_one_that_moved_is_left_alone(tmp_path: Path):
-    rig = await cascade(tmp_path)
+async def test_another_note_with_the_name_of_one_that_moved_is_left_alone(rig: CuratorRig):
     written = rig.text("w")
     rig.store.move(VaultPath("w.md"), VaultPath("x.md"), Author(by="person"))
     rig.begin_with(w=written)
-    await rig.undo.undo(run_of(rig, "w"))
+    await undo_of(rig, "w")
 
     assert rig.text("w") == written
-    assert rig.text("x") == watching("a.md", text=BODY.format("W"))
+    assert rig.text("x") == WAS["w"]
 
 
-async def test_notes_that_took_each_others_names_are_both_found(tmp_path: Path):
-    rig = await cascade(tmp_path)
+async def test_notes_that_took_each_others_names_are_both_found(rig: CuratorRig):
     for name, now in (("w", "x"), ("v", "w"), ("x", "v")):
         (rig.vault / f"{name}.md").rename(rig.vault / f"{now}.md")
     rig.history.saw(rig.now, [("v.md", "moved", "w.md", None), ("w.md", "moved", "v.md", None)])
-    await rig.undo.undo(run_of(rig, "w"))
+    await undo_of(rig, "w")
 
-    assert rig.text("v") == watching("a.md", text=BODY.format("W"))
-    assert rig.text("w") == watching("w.md", text=BODY.format("V"))
+    assert rig.text("v") == WAS["w"]
+    assert rig.text("w") == WAS["v"]
 
 
 @pytest.mark.parametrize("is_written", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 3])
 async def test_an_undo_that_was_cut_short_goes_on_at_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, is_written: bool
+    rig: CuratorRig, monkeypatch: pytest.MonkeyPatch, number: int, *, is_written: bool
 ):
-    rig = await cascade(tmp_path)
     whole, calls = rig.store.edit, []
 
     def dies(path: VaultPath, *given: object, **named: object) -> object:
@@ -380,8 +340,8 @@ async def test_an_undo_that_was_cut_short_goes_on_at_the_next_start(
 
     assert [rig.text(name) for name in "wvu"] == [
         watching("a.md", text=f"{BODY.format('W')}Mine.\n"),
-        watching("w.md", text=BODY.format("V")),
-        watching("v.md", text=BODY.format("U")),
+        WAS["v"],
+        WAS["u"],
     ]
     undo = rig.history.runs()[0]
     assert (undo["outcome"], len(undo["wrote"])) == ("changed", 3)
@@ -393,13 +353,6 @@ async def test_an_undo_that_was_cut_short_goes_on_at_the_next_start(
 
 def document_of(run: str, rig: CuratorRig) -> dict[str, object]:
     """A run that has ended, of an agent that woke no one."""
-    return {
-        "id": run,
-        "watcher": "a.md",
-        "agent": "maintenance",
-        "causes": [],
-        "parents": [],
-        "started": rig.now.isoformat(),
-        "outcome": "changed",
-        "undone": None,
-    }
+    return run_document(
+        run, watcher="a.md", agent="maintenance", started=rig.now, causes=[], outcome="changed"
+    )
