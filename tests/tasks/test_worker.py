@@ -145,13 +145,11 @@ async def test_a_ready_task_is_done_and_reported(rig: WorkerRig):
         await rig.until(lambda: rig.reported("task.finished"))
 
     (run,) = [started.run for started in rig.started]
-    assert rig.reported("task.started") == [
-        {"task": task.id, "watcher": "x", "run": run, "backend": "scripted"}
-    ]
-    assert rig.reported("task.finished") == [
-        {"task": task.id, "watcher": "x", "run": run, "outcome": "changed"}
-    ]
+    of_task = {"task": task.id, "watcher": "x", "run": run}
+    assert rig.reported("task.started") == [{**of_task, "backend": "scripted"}]
+    assert rig.reported("task.finished") == [{**of_task, "outcome": "changed"}]
     assert rig.queue.all() == []
+    assert rig.order.prepared >= 1
 
 
 async def test_no_more_run_at_once_than_may(rig: WorkerRig):
@@ -196,51 +194,39 @@ async def test_a_pause_lets_nothing_begin_and_outlasts_a_restart(rig: WorkerRig)
         assert not worker.paused
 
 
-async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer_and_longer_waits(
-    rig: WorkerRig,
+@pytest.mark.parametrize(
+    ("asked", "waits"),
+    [
+        ([None] * 5, [10, 60, 300, 900, 900]),
+        ([1.0, 400.0, 90_000.0], [10, 400, 3600]),  # the model asks for pauses of its own
+    ],
+    ids=["longer and longer", "as asked, up to an hour"],
+)
+async def test_an_unavailable_agent_is_asked_again_after_longer_waits(
+    rig: WorkerRig, asked: list[float | None], waits: list[int]
 ):
     async def refuse(task: Task) -> RunOutcome:
-        if len(rig.started) < 6:
-            raise AgentUnavailableError("no login")
-        return await rig.finish(task)
+        attempt = len(rig.started)
+        if attempt > len(asked):
+            return await rig.finish(task)
+        raise AgentUnavailableError("no login", wait_s=asked[attempt - 1])
 
-    waits = []
+    found = []
     async with rig.open(refuse):
         rig.add("x")
-        for number in range(1, 6):
+        for number in range(1, len(asked) + 1):
             await rig.until(
                 lambda count=number: len(rig.started) == count and rig.queue.queued("x") is not None
             )
             task = rig.queue.queued("x")
             assert (task.reason, task.attempts) == ("no login", number)
-            waits.append((task.due_at - rig.now).total_seconds())
+            found.append((task.due_at - rig.now).total_seconds())
             rig.now = task.due_at
             rig.worker.resume()
         await rig.until(lambda: rig.reported("task.finished"))
 
-    assert waits == [10, 60, 300, 900, 900]
+    assert found == waits
     assert len({task.run for task in rig.started}) == 1
-
-
-async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(rig: WorkerRig):
-    pauses = [1.0, 400.0, 90_000.0, 0.0]
-
-    async def refuse(_task: Task) -> RunOutcome:
-        raise AgentUnavailableError("limited", wait_s=pauses[len(rig.started) - 1])
-
-    waits = []
-    async with rig.open(refuse):
-        rig.add("x")
-        for number in (1, 2, 3):
-            await rig.until(
-                lambda count=number: len(rig.started) == count and rig.queue.queued("x") is not None
-            )
-            task = rig.queue.queued("x")
-            waits.append((task.due_at - rig.now).total_seconds())
-            rig.now = task.due_at
-            rig.worker.resume()
-
-    assert waits == [10, 400, 3600]
 
 
 @pytest.mark.parametrize(
@@ -258,43 +244,44 @@ async def test_a_task_that_cannot_be_done_is_tried_again_later(rig: WorkerRig, e
         assert rig.queue.queued("x").reason == str(error)
 
 
-async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(worker_module, "_STORAGE_CHECK_S", 0.001)
-    disk = FullDisk()
-    rig = WorkerRig(
-        state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=disk.write)),
-        history=WriteJournal(tmp_path / "history.db"),
-    )
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
+    for name in ("_STORAGE_CHECK_S", "_LOOK_AGAIN_S"):
+        monkeypatch.setattr(worker_module, name, 0.001)
+    return FullDisk()
 
+
+@pytest.fixture
+def on_disk(disk: FullDisk, tmp_path: Path) -> WorkerRig:
+    """A worker whose state is on that disk."""
+    state = open_state(tmp_path / "s.journal", disk=JournalDisk(write=disk.write))
+    return WorkerRig(state=state, history=WriteJournal(tmp_path / "history.db"))
+
+
+async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
+    on_disk: WorkerRig, disk: FullDisk
+):
     async def fail(_task: Task) -> RunOutcome:
         disk.is_full = True
         raise StorageFailedError("full")
 
-    async with rig.open(fail):
-        rig.add("x")
-        await rig.until(lambda: rig.started and rig.queue.queued("x") is not None)
+    async with on_disk.open(fail):
+        on_disk.add("x")
+        await on_disk.until(lambda: on_disk.started and on_disk.queue.queued("x") is not None)
 
     assert disk.refusals == 5
 
 
-async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_disk_that_is_full_when_a_task_would_begin_costs_a_wait(
+    on_disk: WorkerRig, disk: FullDisk
 ):
-    monkeypatch.setattr(worker_module, "_LOOK_AGAIN_S", 0.001)
-    disk = FullDisk()
-    rig = WorkerRig(
-        state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=disk.write)),
-        history=WriteJournal(tmp_path / "history.db"),
-    )
-    rig.add("x")
+    on_disk.add("x")
     disk.is_full = True
-    async with rig.open():
-        await rig.until(lambda: rig.reported("task.finished"))
+    async with on_disk.open():
+        await on_disk.until(lambda: on_disk.reported("task.finished"))
 
-    assert [task.watcher for task in rig.started] == ["x"]
-    assert len(rig.reported("task.started")) == 1
+    assert [task.watcher for task in on_disk.started] == ["x"]
+    assert len(on_disk.reported("task.started")) == 1
 
 
 async def test_over_budget_tasks_wait_and_that_is_reported_once(rig: WorkerRig):
@@ -341,7 +328,7 @@ async def test_a_budget_is_not_overrun_by_runs_that_begin_together(rig: WorkerRi
         }
 
 
-async def test_a_task_over_the_budget_of_its_cause_goes_on_when_another_cause_comes(rig: WorkerRig):
+async def test_a_task_over_the_budget_of_its_cause_goes_on_for_another(rig: WorkerRig):
     rig.limits = RunCountLimits(runs_per_hour=100, runs_per_day=100, runs_per_cause=1)
     rig.order.edges = {"b": ["c"]}
     async with rig.open():
@@ -386,11 +373,3 @@ async def test_a_worker_that_is_stopped_leaves_its_tasks_to_the_next_one(rig: Wo
         await rig.until(lambda: rig.started)
 
     assert [task.watcher for task in rig.queue.running()] == ["x"]
-
-
-async def test_the_order_is_worked_out_before_anything_begins(rig: WorkerRig):
-    rig.add("x")
-    async with rig.open():
-        await rig.until(lambda: rig.started)
-
-    assert rig.order.prepared >= 1
