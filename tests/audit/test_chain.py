@@ -131,21 +131,16 @@ def test_the_hash_is_of_the_line_without_it_as_anyone_can_check():
     assert hashlib.sha256(body).hexdigest() == link.hash == json.loads(line)["hash"]
 
 
-def test_times_are_in_utc_whatever_zone_the_clock_has():
+def reported(happened: AuditEvent) -> dict[str, object]:
+    return read_line(line_of(happened, START)[0][:-1]).document
+
+
+def test_times_are_in_utc_and_of_many_paths_some_are_reported():
     there = datetime(2026, 11, 23, 1, 30, tzinfo=timezone(timedelta(hours=2)))
+    assert reported(event(at=there))["timestamp"] == "2026-11-22T23:30:00.000000Z"
 
-    assert (
-        read_line(line_of(event(at=there), START)[0][:-1]).document["timestamp"]
-        == "2026-11-22T23:30:00.000000Z"
-    )
-
-
-def test_more_paths_than_are_reported_are_counted():
-    reported = read_line(
-        line_of(event(paths=[f"{number}.md" for number in range(50)]), START)[0][:-1]
-    ).document
-
-    assert (len(reported["paths"]), reported["paths_count"]) == (20, 50)
+    document = reported(event(paths=[f"{number}.md" for number in range(50)]))
+    assert (len(document["paths"]), document["paths_count"]) == (20, 50)
 
 
 @pytest.mark.parametrize(

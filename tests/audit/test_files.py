@@ -61,20 +61,16 @@ def test_a_file_with_a_second_name_and_a_pipe_are_not_written(rig):
     assert note.read_bytes() == b"one\n"
 
 
-def test_what_a_kill_cut_is_ended_before_the_next_line(rig):
+def test_what_a_kill_cut_is_ended_and_other_files_are_no_days(rig):
+    assert (rig.folder.days(), rig.reader.end()) == ([], START)
     rig.folder.append(DAY, b"one\n", durably=False)
     with rig.file().open("ab") as file:
         file.write(b"tor")
     rig.folder.append(DAY, b"two\n", durably=False)
-
-    assert rig.file().read_bytes() == b"one\ntor\ntwo\n"
-
-
-def test_other_files_in_the_folder_are_no_days(rig):
-    rig.folder.append(DAY, b"one\n", durably=False)
     for name in ("notes.md", "2026-11-2.jsonl", f"{DAY}.jsonl.bak", f"{DAY}.sync-conflict-1.jsonl"):
         rig.file().with_name(name).write_text("")
 
+    assert rig.file().read_bytes() == b"one\ntor\ntwo\n"
     assert rig.folder.days() == [DAY]
 
 
@@ -99,34 +95,25 @@ def test_the_head_says_what_it_was_given_and_never_grows(tmp_path):
     head = ChainHeadFile(tmp_path / "head")
     assert head.read() is None
 
-    for standing in (
-        ChainHead(),
-        ChainHead(
-            sure=ChainPosition(10**18, "f" * 64),
-            pending=ChainPosition(10**18 + 1, "e" * 64),
-            write=10**15,
-        ),
-    ):
+    sure, pending = ChainPosition(10**18, "f" * 64), ChainPosition(10**18 + 1, "e" * 64)
+    for standing in (ChainHead(), ChainHead(sure=sure, pending=pending, write=10**15)):
         head.write(standing)
         assert head.read() == standing
         assert (tmp_path / "head").stat().st_size == 512
+    for text in ("", "null", "[]", "{", '{"sure": [], "begun": [], "write": 0}', "\0" * 512):
+        (tmp_path / "head").write_text(text)
+        assert head.read() is None
 
 
-@pytest.mark.parametrize(
-    "text", ["", "null", "[]", "{", '{"sure": [], "begun": [], "write": 0}', "\0" * 512]
-)
-def test_a_garbled_head_is_none(tmp_path, text):
-    (tmp_path / "head").write_text(text)
-
-    assert ChainHeadFile(tmp_path / "head").read() is None
-
-
-def test_the_folder_that_is_not_there_has_no_days(rig: AuditRig):
-    assert rig.folder.days() == []
-    assert rig.reader.end() == START
+def beside(rig: AuditRig) -> AuditRig:
+    """Another machine on the same vault."""
+    other = AuditRig(vault=rig.vault, home=rig.home / "other")
+    other.home.mkdir()
+    other.folder = AuditFolder(VaultRoot(rig.vault), "desktop-2")
+    return other
 
 
-def test_two_machines_have_a_file_each_and_earlier_ones_go_on_with_who_wrote_them(rig):
+def test_two_machines_have_a_file_each(rig):
     rig.fill(days=2)
     ends = rig.reader.end()
     (rig.vault / ".parachute/audit/2026-11-21.torn-1").write_text("torn")
@@ -142,19 +129,15 @@ def test_two_machines_have_a_file_each_and_earlier_ones_go_on_with_who_wrote_the
     assert rig.verdict().findings == []
     assert AuditReader(rig.folder).end().seq == ends.seq + 1
 
-    other = AuditRig(vault=rig.vault, home=rig.home / "other")
-    other.home.mkdir()
-    other.folder = AuditFolder(VaultRoot(rig.vault), "desktop-2")
+    other = beside(rig)
     other.write(event("GET /there"))
     assert other.verdict().findings == rig.verdict().findings == []
     assert other.verdict().last_seq == 1
 
 
-def test_files_without_a_machines_name_that_this_machine_did_not_write_are_left_alone(rig):
+def test_files_without_a_name_of_another_machine_are_left_alone(rig):
     rig.fill(days=1)
-    other = AuditRig(vault=rig.vault, home=rig.home / "other")
-    other.home.mkdir()
-    other.folder = AuditFolder(VaultRoot(rig.vault), "desktop-2")
+    other = beside(rig)
     other.write(event("GET /there"))
     other.write(event("GET /again"))
 

@@ -50,9 +50,7 @@ def test_no_part_of_a_secret_is_reported_wherever_the_text_is_cut(secret, place)
 
 
 def test_a_text_that_is_mostly_secrets_shows_no_begin_of_the_next_one():
-    reported = clean(f"Bearer {'a' * 596} " * 2 + SECRETS[0] * 100, 200)
-
-    assert "para_" not in reported
+    assert "para_" not in clean(f"Bearer {'a' * 596} " * 2 + SECRETS[0] * 100, 200)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class AuditedStore:
 
 
 @pytest.fixture
-def audited_store(vault, home):
+def audited(vault, home):
     kept = MemoryAudit()
     audit = WriteAudit(kept, lambda: NOON)
     objects, history = ObjectStore(home / "objects"), WriteJournal(home / "history.db")
@@ -54,129 +54,86 @@ def change(author: Author, after: str | None, kind: str = "modified") -> Change:
     return Change(kind, NOTE, entry("b" * 64), entry(after) if after else None, author)
 
 
-def test_each_write_of_ours_is_reported_with_its_run_its_causes_and_both_digests(audited_store):
-    made = audited_store.store.create(NOTE, b"one\n", AGENT)
-    replaced = audited_store.store.replace(NOTE, b"two\n", AGENT)
-    audited_store.store.replace(NOTE, b"two\n", AGENT)
-    audited_store.store.delete(NOTE, AGENT)
+def test_each_write_of_ours_is_reported_with_run_causes_and_digests(audited):
+    made = audited.store.create(NOTE, b"one\n", AGENT)
+    with pytest.raises(Exception, match="exists with other content"):
+        audited.store.create(NOTE, b"two\n", AGENT)
+    replaced = audited.store.replace(NOTE, b"two\n", AGENT)
+    audited.store.replace(NOTE, b"two\n", AGENT)
+    audited.store.move(NOTE, VaultPath("b.md"), AGENT)
+    audited.store.delete(VaultPath("b.md"), AGENT)
 
-    reported = [
-        (event.target_endpoint, event.before, event.after) for event in audited_store.kept.events
+    events = audited.kept.events
+    assert [(one.target_endpoint, one.paths, one.before, one.after) for one in events] == [
+        ("vault.Create", [NOTE], None, made.after),
+        ("vault.ReplaceAll", [NOTE], made.after, replaced.after),
+        ("vault.Move", [NOTE], replaced.after, None),
+        ("vault.Move", ["b.md"], None, replaced.after),
+        ("vault.Delete", ["b.md"], replaced.after, None),
     ]
-    assert reported == [
-        ("vault.Create", None, made.after),
-        ("vault.ReplaceAll", made.after, replaced.after),
-        ("vault.Delete", replaced.after, None),
-    ]
-    assert {
-        (event.event_type, event.source_type, event.source_id, event.run, event.causes)
-        for event in audited_store.kept.events
-    } == {("write", "agent", "curator", "r-1", ("c-1",))}
-    assert [event.write for event in audited_store.kept.events] == [1, 2, 3]
+    who = {(one.event_type, one.source_type, one.source_id, one.run, one.causes) for one in events}
+    assert who == {("write", "agent", "curator", "r-1", ("c-1",))}
+    assert [one.write for one in events] == [1, 2, 3, 4, 5]
 
 
-def test_a_move_is_reported_with_both_paths(audited_store):
-    audited_store.store.create(NOTE, b"one\n", AGENT)
-    audited_store.store.move(NOTE, VaultPath("b.md"), AGENT)
-
-    assert [event.paths for event in audited_store.kept.events[1:]] == [["Projects/a.md"], ["b.md"]]
-
-
-def test_a_write_on_behalf_of_a_caller_is_reported_as_the_callers(audited_store):
+def test_a_write_on_behalf_of_a_caller_is_reported_as_the_callers(audited):
     phone = Requester("api_key", "phone", "abc123")
-    audited_store.store.create(NOTE, b"one\n", replace(PERSONS, requester=phone))
-    audited_store.store.replace(NOTE, b"two\n", PERSONS)
+    audited.store.create(NOTE, b"one\n", replace(PERSONS, requester=phone))
+    audited.store.replace(NOTE, b"two\n", PERSONS)
 
-    assert [
-        (event.source_type, event.source_id, event.request_id)
-        for event in audited_store.kept.events
-    ] == [
+    events = audited.kept.events
+    assert [(event.source_type, event.source_id, event.request_id) for event in events] == [
         ("api_key", "phone", "abc123"),
         ("person", "person", None),
     ]
 
 
-def test_a_write_that_failed_is_none(audited_store):
-    audited_store.store.create(NOTE, b"one\n", AGENT)
-    with pytest.raises(Exception, match="exists with other content"):
-        audited_store.store.create(NOTE, b"two\n", AGENT)
+def test_what_a_person_did_on_the_disk_is_reported(audited):
+    old, new = entry("b" * 64), entry("d" * 64)
+    moved = Change("moved", NOTE, old, new, ON_DISK, source=VaultPath("old\udcff.md"))
+    for one in (change(ON_DISK, "c" * 64), change(ON_DISK, None, "deleted"), moved):
+        audited.audit.noticed([one])
 
-    assert len(audited_store.kept.events) == 1
-
-
-def test_what_a_person_did_on_the_disk_is_reported(audited_store):
-    audited_store.audit.noticed([change(ON_DISK, "c" * 64)])
-    audited_store.audit.noticed([change(ON_DISK, None, "deleted")])
-    audited_store.audit.noticed(
-        [
-            Change(
-                "moved",
-                NOTE,
-                entry("b" * 64),
-                entry("d" * 64),
-                ON_DISK,
-                source=VaultPath("old\udcff.md"),
-            )
-        ]
-    )
-
-    assert [
-        (event.target_endpoint, event.source_type, event.before, event.after)
-        for event in audited_store.kept.events
-    ] == [
+    events = audited.kept.events
+    assert [(one.target_endpoint, one.source_type, one.before, one.after) for one in events] == [
         ("vault.modified", "person", "b" * 64, "c" * 64),
         ("vault.deleted", "person", "b" * 64, None),
         ("vault.moved", "person", "b" * 64, "d" * 64),
     ]
-    assert audited_store.kept.events[2].paths == ["Projects/a.md", "old\\xff.md"]
+    assert events[2].paths == ["Projects/a.md", "old\\xff.md"]
 
 
-def test_a_write_of_ours_is_not_reported_a_second_time_when_it_is_noticed(audited_store):
-    written = audited_store.store.create(NOTE, b"one\n", PERSONS)
-    audited_store.audit.noticed([change(PERSONS, written.after, "created")])
-    audited_store.audit.noticed([change(AGENT, "e" * 64)])
+def test_a_write_of_ours_is_not_reported_a_second_time_when_it_is_noticed(audited):
+    audited.audit.noticed([change(PERSONS, "f" * 64)])  # before it is reported itself
+    assert audited.kept.events == []
+    written = audited.store.create(NOTE, b"one\n", PERSONS)
+    audited.audit.noticed([change(PERSONS, written.after, "created")])
+    audited.audit.noticed([change(AGENT, "e" * 64)])
 
-    assert len(audited_store.kept.events) == 1
+    assert len(audited.kept.events) == 1
 
 
-def test_a_write_of_ours_noticed_before_it_is_reported_is_not_taken_for_a_change_on_the_disk(
-    audited_store,
+def test_a_picture_that_we_wrote_is_not_reported_again(
+    audited,
 ):
-    audited_store.audit.noticed([change(PERSONS, "f" * 64)])
+    audited.store.create(NOTE, b"PNG", PERSONS)
+    audited.audit.noticed([Change("created", NOTE, None, entry(None), ON_DISK)])
+    audited.audit.noticed([Change("created", VaultPath("other.png"), None, entry(None), ON_DISK)])
+    audited.audit.noticed([Change("deleted", NOTE, entry(None), None, ON_DISK)])
 
-    assert audited_store.kept.events == []
-
-
-def test_a_picture_that_we_wrote_is_not_reported_again_though_no_one_reads_its_digest(
-    audited_store,
-):
-    audited_store.store.create(NOTE, b"PNG", PERSONS)
-    audited_store.audit.noticed([Change("created", NOTE, None, entry(None), ON_DISK)])
-    audited_store.audit.noticed(
-        [Change("created", VaultPath("other.png"), None, entry(None), ON_DISK)]
-    )
-    audited_store.audit.noticed([Change("deleted", NOTE, entry(None), None, ON_DISK)])
-
-    assert [(event.target_endpoint, event.paths) for event in audited_store.kept.events[1:]] == [
+    assert [(event.target_endpoint, event.paths) for event in audited.kept.events[1:]] == [
         ("vault.created", ["other.png"]),
         ("vault.deleted", ["Projects/a.md"]),
     ]
 
 
-def test_writes_that_could_not_be_published_before_a_kill_are_reported_at_the_next_start(
-    audited_store,
-):
-    for text in (b"one\n", b"two\n", b"three\n"):
-        audited_store.store.replace(
-            NOTE, text, AGENT
-        ) if text != b"one\n" else audited_store.store.create(NOTE, text, AGENT)
-    audited_store.kept.events.clear()
+def test_writes_not_published_before_a_kill_are_reported_at_the_start(audited):
+    audited.store.create(NOTE, b"one\n", AGENT)
+    for text in (b"two\n", b"three\n"):
+        audited.store.replace(NOTE, text, AGENT)
+    audited.kept.events.clear()
 
-    assert audited_store.audit.catch_up(audited_store.history, 1) == 2
-    assert [(event.write, event.details) for event in audited_store.kept.events] == [
-        (2, {"late": True}),
-        (3, {"late": True}),
-    ]
-    assert (
-        audited_store.audit.catch_up(audited_store.history, audited_store.history.last_write()) == 0
-    )
+    assert audited.audit.catch_up(audited.history, 1) == 2
+    late = {"late": True}
+    assert [(event.write, event.details) for event in audited.kept.events] == [(2, late), (3, late)]
+    assert audited.audit.catch_up(audited.history, audited.history.last_write()) == 0
