@@ -84,9 +84,7 @@ def test_after_a_failure_the_difference_is_open_as_it_was(reviews: PendingChange
 
 
 @pytest.mark.parametrize("how", ["saw", "give_up"])
-def test_what_is_watched_no_more_when_the_agent_is_done_is_not_opened_again(
-    reviews: PendingChanges, how: str
-):
+def test_what_is_watched_no_more_at_the_end_is_not_opened_again(reviews: PendingChanges, how: str):
     reviews.open(REVIEW)
     looked = reviews.look_at(REVIEW, "d1")
     reviews.close_all("w")

@@ -36,7 +36,7 @@ def test_each_watcher_is_named_once_with_its_distance_and_the_reason(watches: Wa
     assert plan.most_cost_usd == 0.75
 
 
-def test_rings_are_reported_and_the_note_itself_only_counts_where_one_leads_back_to_it(
+def test_rings_are_reported_and_the_note_itself_counts_in_them_alone(
     watches: WatchRegistry,
 ):
     watches.declare("a/AGENTS.md", ("b",))

@@ -61,7 +61,7 @@ def test_a_pattern_that_matches_is_not_reported(tree: VaultIndex, pattern: str):
         ("./", "the folder of the vault has no AGENTS.md or CLAUDE.md"),
     ],
 )
-def test_a_pattern_that_matches_nothing_is_reported_with_what_may_have_been_meant(
+def test_a_pattern_that_matches_nothing_is_reported_with_what_may_be_meant(
     tree: VaultIndex, pattern: str, says: str
 ):
     (reported,) = unmatched(parse_declaration("W.md", [pattern]), tree)

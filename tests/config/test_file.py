@@ -153,7 +153,7 @@ def test_any_value_that_was_set_is_read_back(before, value):
     assert after is not None or not value.isprintable()
 
 
-def test_a_file_that_is_missing_is_empty_and_a_folder_in_its_place_reported(home):
+def test_a_missing_file_is_empty_and_a_folder_in_its_place_reported(home):
     assert read_file(home) == ""
     (home / "config.yaml").mkdir()
 

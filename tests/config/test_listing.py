@@ -5,7 +5,7 @@ from __future__ import annotations
 from parachuted.config import SettingsListing, load_settings
 
 
-def test_a_variable_goes_before_the_file_and_a_login_in_an_address_is_not_shown(tmp_path):
+def test_a_variable_goes_before_the_file_and_a_login_is_not_shown(tmp_path):
     env = {"PARACHUTE_AGENT_BASE_URL": "http://me:secret@127.0.0.1:9"}
     running = load_settings(tmp_path, env, {})
     listing = SettingsListing(running, tmp_path, env, {"port": 4000, "foreground": True})

@@ -325,7 +325,7 @@ async def test_what_cannot_be_recorded_is_found_again(rig):
         assert rig.reported() == [("modified", "a.md")]
 
 
-async def test_a_vault_that_is_not_there_is_a_problem_and_looked_at_when_it_is_back(rig):
+async def test_a_vault_that_is_not_there_is_a_problem_until_it_is_back(rig):
     save(rig, a__md="a")
     async with rig.detector(heartbeat=600.0) as detector:
         rig.vault.rename(rig.vault.with_name("away"))

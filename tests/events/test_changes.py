@@ -120,7 +120,7 @@ SEEN = st.lists(
 
 
 @given(SEEN)
-def test_each_path_is_accounted_for_once_and_each_lost_file_moves_to_one_place(items):
+def test_each_path_counts_once_and_each_lost_file_moves_to_one_place(items):
     found = sort_seen(items)
     came = [item for item, _left in found.came]
     moved = [left for _item, left in found.came if left is not None]

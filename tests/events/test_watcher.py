@@ -281,7 +281,7 @@ async def test_watchfiles_paths_are_reported_with_no_more_than_that(vault):
 
 
 @pytest.mark.parametrize("place", ["", "..", "../elsewhere"])
-async def test_watchfiles_telling_of_the_vault_itself_means_that_all_is_looked_at(vault, place):
+async def test_watchfiles_telling_of_the_vault_means_that_all_is_looked_at(vault, place):
     heard = ChangeHints()
 
     async def watch(root):

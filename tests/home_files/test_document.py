@@ -42,7 +42,7 @@ def test_a_text_without_a_value_is_nothing(text):
     assert plain(text) is None
 
 
-def test_a_block_text_that_begins_with_a_tab_and_a_mark_of_the_encoding_are_read():
+def test_a_block_text_that_begins_with_a_tab_and_an_encoding_mark_are_read():
     assert plain("\ufeffa: |\n  \tb\n") == {"a": "\tb\n"}
 
 
@@ -53,7 +53,7 @@ def test_of_a_repeated_key_the_last_counts_unless_it_is_refused():
 
 
 @pytest.mark.parametrize("text", ["", "a: 1", "---\na: 1\n", "---\n", "---\na: 1\n..."])
-def test_what_may_have_been_cut_off_is_refused_where_that_would_give_rights(text):
+def test_what_may_have_been_cut_off_is_refused_where_it_gives_rights(text):
     with pytest.raises(YamlRejectedError, match="cut off"):
         plain(text, is_strict=True)
 

@@ -80,9 +80,7 @@ def test_a_vault_restored_from_a_backup_keeps_its_past(home, vault, tmp_path):
 
 
 @pytest.mark.on_disk
-def test_a_copy_beside_the_original_is_asked_about_and_shares_nothing_until_it_is_answered(
-    home, vault, tmp_path
-):
+def test_a_copy_beside_the_original_is_asked_about_and_shares_nothing(home, vault, tmp_path):
     folder, copy = state_folder(home, vault), tmp_path / "a copy"
     shutil.copytree(vault, copy)
     for _ in range(2):
@@ -100,9 +98,7 @@ def test_a_copy_beside_the_original_is_asked_about_and_shares_nothing_until_it_i
 
 
 @pytest.mark.on_disk
-def test_a_copy_may_take_the_originals_place_which_is_then_asked_about_itself(
-    home, vault, tmp_path
-):
+def test_a_copy_may_take_the_place_of_the_original(home, vault, tmp_path):
     folder, copy = state_folder(home, vault), tmp_path / "copy"
     shutil.copytree(vault, copy)
     adopt(home, copy)
@@ -137,9 +133,7 @@ def test_an_earlier_versions_state_is_taken_over_as_it_is(home, vault, tmp_path)
     assert [path.name for path in (home / "state").iterdir()] == [folder.name]
 
 
-def test_an_earlier_versions_state_is_taken_over_though_another_device_has_given_the_vault_an_id(
-    home, vault, tmp_path
-):
+def test_an_earlier_versions_state_is_taken_over_with_an_id_of_another(home, vault, tmp_path):
     state_folder(tmp_path / "another device", vault)
     folder, identity = legacy(home, vault), id_of(vault)
     assert state_folder(home, vault) == folder
@@ -181,9 +175,7 @@ def test_an_empty_mount_point_is_not_taken_for_the_vault(home, vault, tmp_path, 
     assert state_folder(home, vault) != folder
 
 
-def test_a_vault_restored_without_its_id_is_asked_about_and_gets_its_past_back(
-    home, vault, tmp_path
-):
+def test_a_vault_restored_without_its_id_gets_its_past_back(home, vault, tmp_path):
     folder = state_folder(home, vault)
     vault.rename(tmp_path / "elsewhere")
     vault.mkdir()
@@ -258,9 +250,7 @@ def test_a_home_that_refuses_is_reported_in_a_sentence(home, vault):
         state_folder(home, vault)
 
 
-def test_a_vault_that_was_given_the_id_of_another_does_not_get_that_ones_past_though_it_is_away(
-    home, vault, tmp_path
-):
+def test_a_vault_with_the_id_of_another_does_not_get_its_past(home, vault, tmp_path):
     another = tmp_path / "another"
     another.mkdir()
     folder, own = state_folder(home, vault), state_folder(home, another)

@@ -15,7 +15,7 @@ def close(sockets):
         one.close()
 
 
-def test_a_request_that_is_sent_before_anything_answers_waits_in_the_socket():
+def test_a_request_that_is_sent_before_anything_answers_waits():
     (one,) = listening_sockets("127.0.0.1", 0)
     with socket.create_connection(one.getsockname(), timeout=60) as client:
         client.sendall(b"hello")
@@ -32,7 +32,7 @@ def test_all_addresses_of_a_host_have_one_port():
     close(sockets)
 
 
-def test_a_port_in_use_is_an_error_that_says_what_to_do_and_leaves_no_socket_open():
+def test_a_port_in_use_is_an_error_that_says_what_to_do():
     (taken,) = listening_sockets("127.0.0.1", 0)
     port = taken.getsockname()[1]
     with pytest.raises(DaemonError, match=f"port {port} cannot be used .*--port"):

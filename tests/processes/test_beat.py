@@ -11,7 +11,7 @@ from parachuted.processes.beat import next_beat
 @pytest.mark.parametrize(
     ("now", "wakes_at"), [(10.05, 10.5), (10.15, 10.5), (10.499, 10.5), (10.5, 11.0)]
 )
-async def test_two_that_begin_apart_wake_together_and_wait_no_longer_than_one_beat(now, wakes_at):
+async def test_two_that_begin_apart_wake_together_within_a_beat(now, wakes_at):
     slept = []
 
     async def sleep(seconds: float) -> None:

@@ -51,7 +51,7 @@ def test_what_is_expected_is_there_in_a_moment_and_no_one_waits():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-async def test_without_the_agent_sdk_a_run_of_the_claude_backend_could_not_begin_and_says_what_to_install(  # noqa: E501
+async def test_without_the_agent_sdk_the_claude_backend_says_what_to_install(
     monkeypatch,
 ):
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)

@@ -148,9 +148,7 @@ def test_who_sees_little_gets_as_many_as_who_sees_all(shut: SearchRig):
 @pytest.mark.parametrize(
     "query", ["vaultcode", "xq7*", '"vaultcode is xq7"', "title:xq7", "xq7 vaultcode -beans"]
 )
-def test_what_others_notes_say_changes_no_score_and_no_order_of_who_does_not_see_them(
-    rig: SearchRig, query
-):
+def test_notes_that_are_not_seen_change_no_score_and_no_order(rig: SearchRig, query):
     def asked() -> list[tuple[str, float]]:
         found = rig.ask(query, limit=20, sees=lambda path: path.startswith("open/"))
         return [(hit.path, round(hit.why.score, 4)) for hit in found.hits]
@@ -165,7 +163,7 @@ def test_what_others_notes_say_changes_no_score_and_no_order_of_who_does_not_see
     assert {path for path, _score in before} <= {"open/a.md", "open/b.md"}
 
 
-def test_of_a_common_word_not_all_are_ranked_but_those_with_it_in_their_title_are(shut: SearchRig):
+def test_of_a_common_word_those_with_it_in_their_title_are_ranked(shut: SearchRig):
     shut.write("target.md", "# Beans\n\nbeans\n")
     os.utime(shut.vault / "target.md", (1, 1))
     shut.index.set("target.md", changed(shut.index.get("target.md"), mtime_ns=10**9))
@@ -179,7 +177,7 @@ def test_of_a_common_word_not_all_are_ranked_but_those_with_it_in_their_title_ar
     assert found.hits[0].path == "target.md"
 
 
-def test_of_a_word_in_most_notes_those_with_it_in_their_title_come_first_then_the_freshest(
+def test_of_a_word_in_most_notes_titles_come_first_then_the_freshest(
     shut: SearchRig,
 ):
     for number in range(2_100):

@@ -35,7 +35,7 @@ def test_a_note_is_reported_with_all_that_is_known_of_it(rig: SearchRig):
     assert rig.search.catalogue.notes_at(["a/b.md", "a/none.md"]) == {"a/b.md": row}
 
 
-def test_a_page_leads_to_the_next_and_notes_that_come_meanwhile_disturb_nothing(rig: SearchRig):
+def test_a_page_leads_to_the_next_whatever_comes_meanwhile(rig: SearchRig):
     for number in range(10):
         rig.save(f"{number}.md", f"---\nrank: {number % 3}\n---\n")
     rig.settled()

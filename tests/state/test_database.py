@@ -91,7 +91,7 @@ def test_a_history_of_an_earlier_version_opens_with_all_it_holds(tmp_path):
     history.close()
 
 
-def test_so_do_what_the_model_cost_and_texts_seen_and_an_index_is_built_again(tmp_path):
+def test_so_do_costs_and_texts_seen_and_an_index_is_built_again(tmp_path):
     usage = UsageStore(older(tmp_path, "usage.db"), NOW.timestamp)
     assert (usage.last(), usage.database.problem) == ((0.25, 0.25), None)
     limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)

@@ -130,7 +130,7 @@ def test_what_is_none_is_refused():
             record_from({**made, **change})
 
 
-def test_it_holds_with_the_same_key_and_breaks_with_what_is_shown_and_another(home):
+def test_it_holds_for_what_is_shown_with_the_same_key_alone(home):
     sealer, made = Sealer(home), suggestion()
     seal = sealer.seal(made, "shown")
     assert Sealer(home).holds(seal, made, "shown")

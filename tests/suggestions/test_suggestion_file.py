@@ -68,7 +68,7 @@ def test_it_is_read_back_as_it_was_written(more):
     diff=TEXT,
     path=st.sampled_from(["a.md", "Brain/É x [[y]].md", "b`c`.md"]),
 )
-def test_nothing_that_an_agent_writes_ticks_or_hides_a_box_or_changes_a_field(
+def test_nothing_that_an_agent_writes_ticks_a_box_or_changes_a_field(
     reasoning, agent, text, diff, path
 ):
     made = suggestion(reasoning=reasoning, source_agent=agent, payload={"text": text}, path=path)

@@ -125,7 +125,7 @@ def test_a_task_put_back_keeps_its_run_and_waits(queue: Queue):
     assert (ready(queue, 9), ready(queue, 10)) == ([], ["x"])
 
 
-def test_what_came_meanwhile_or_comes_later_joins_the_task_that_is_put_back(queue: Queue):
+def test_what_comes_meanwhile_or_later_joins_the_task_that_is_put_back(queue: Queue):
     running = queue.begin(add(queue, "x"), "r1", ["c1"])
     add(queue, "x", "c2", seconds=5, parents=("r9",))
     back = queue.put_back(running, due_at=at(10), reason="no agent")
@@ -149,7 +149,7 @@ def test_a_task_is_withdrawn_unless_its_run_has_started(queue: Queue):
     assert len(queue.all()) == 1
 
 
-def test_a_task_follows_its_watcher_to_another_path_and_joins_the_task_there(queue: Queue):
+def test_a_task_follows_its_watcher_and_joins_the_task_there(queue: Queue):
     task = add(queue, "x", "c1", parents=("r1",))
     queue.rename("x", "z")
     assert (queue.queued("x"), queue.queued("z").id) == (None, task.id)

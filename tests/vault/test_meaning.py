@@ -139,7 +139,7 @@ def test_what_cannot_be_taken_apart_is_one_part(data):
     assert changed_units(meaning(data), meaning(data + b"y")) == ("(whole note)",)
 
 
-def test_a_note_without_a_word_means_nothing_and_all_of_a_new_one_has_changed():
+def test_a_note_without_a_word_means_nothing_and_a_new_one_all_of_it():
     units = meaning(b"---\na: 1\n---\n## B\n")
 
     assert dict(meaning(b"")) == dict(meaning(b"---\n---\n\n \n")) == {}

@@ -88,7 +88,7 @@ def work_again(place: TrialFolder, store: Store) -> None:
     assert left_behind(place) == []
 
 
-def test_a_full_vault_refuses_what_needs_room_and_works_again_when_there_is_some(tmp_path, disk):
+def test_a_full_vault_refuses_what_needs_room_until_there_is_some(tmp_path, disk):
     place = a_place(tmp_path / "place", vault=disk / "v").made(OPERATIONS[0])
     with place.opened() as opened:
         ballast = fill(disk)
@@ -121,7 +121,7 @@ def test_a_full_state_disk_refuses_every_write_before_the_vault_is_touched(tmp_p
         assert opened.history.intended() == []
 
 
-def test_a_read_only_vault_refuses_every_write_and_works_again_when_it_is_not(tmp_path, disk):
+def test_a_read_only_vault_refuses_every_write_until_it_is_not(tmp_path, disk):
     place = a_place(tmp_path / "place", vault=disk / "v").made(OPERATIONS[0])
     with place.opened() as opened:
         arrived(opened.store)
@@ -133,7 +133,7 @@ def test_a_read_only_vault_refuses_every_write_and_works_again_when_it_is_not(tm
         assert opened.history.intended() == []
 
 
-def test_a_vault_that_was_unmounted_refuses_every_edit_and_is_as_it_was_when_it_is_back(tmp_path):
+def test_a_vault_that_was_unmounted_refuses_every_edit_until_it_is_back(tmp_path):
     image, stick = tmp_path / "image", tmp_path / "stick"
     image.write_bytes(bytes(8 << 20))
     stick.mkdir()
@@ -186,7 +186,7 @@ def test_the_owner_and_the_group_of_a_note_stay(tmp_path):
     assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (12345, 23456, 0o604)
 
 
-def test_a_hard_link_to_a_note_keeps_the_text_from_before_for_the_note_is_a_new_file(tmp_path):
+def test_a_hard_link_to_a_note_keeps_the_text_from_before(tmp_path):
     place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
     (place.vault / "second.md").hardlink_to(place.vault / "note.md")
     with place.opened() as opened:
@@ -217,7 +217,7 @@ ODD_NAMES = [
 ]
 
 
-def test_notes_of_every_name_are_written_moved_and_removed_without_meeting_each_other(tmp_path):
+def test_notes_of_every_name_are_written_moved_and_removed(tmp_path):
     place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
     with place.opened() as opened:
         for number, name in enumerate(ODD_NAMES):

@@ -168,7 +168,7 @@ def test_edits_of_a_person_and_an_agent_in_any_order_lose_nothing(torture):
     in_order()
 
 
-def test_who_reads_the_writers_text_in_the_moment_before_it_is_taken_back_loses_nothing(
+def test_who_reads_the_writers_text_before_it_is_taken_back_loses_nothing(
     monkeypatch,
 ):
     """A person saves at the moment of an exchange, and saves again from what stood there then."""

@@ -111,7 +111,7 @@ def test_only_regular_files_have_a_digest(vault, folder):
     ] * 3
 
 
-def test_a_new_file_takes_over_the_mode_and_a_file_system_may_lack_exchange(
+def test_a_new_file_takes_over_the_mode_without_an_exchange_too(
     vault, folder, original, monkeypatch
 ):
     without_new_calls(monkeypatch)
