@@ -21,7 +21,9 @@ def reviews(state: StateStore) -> PendingChanges:
     return PendingChanges(state)
 
 
-def test_what_is_open_is_reported_by_path_and_by_watcher(reviews: PendingChanges):
+def test_what_is_open_is_reported_by_path_and_by_watcher(
+    reviews: PendingChanges,
+):
     other = replace(REVIEW, path="b.md", base=None)
     for review in (other, REVIEW, replace(REVIEW, watcher="v")):
         reviews.open(review)
@@ -30,15 +32,9 @@ def test_what_is_open_is_reported_by_path_and_by_watcher(reviews: PendingChanges
     assert reviews.get("w", "b.md") == other
     assert reviews.watchers() == ["v", "w"]
     assert (reviews.has("w"), reviews.has("x")) == (True, False)
-
-
-def test_what_is_closed_is_gone(reviews: PendingChanges):
-    reviews.open(REVIEW)
-    reviews.close("w", "a.md")
-    reviews.close("w", "a.md")
-
-    assert not reviews.has("w")
-    assert reviews.get("w", "a.md") is None
+    for path in ("a.md", "a.md", "b.md"):
+        reviews.close("w", path)
+    assert (reviews.has("w"), reviews.get("w", "a.md")) == (False, None)
 
 
 def test_a_restart_finds_it_all(reviews: PendingChanges, state: StateStore, tmp_path: Path):
@@ -52,27 +48,23 @@ def test_a_restart_finds_it_all(reviews: PendingChanges, state: StateStore, tmp_
     assert again.looking("w") == [looked]
 
 
-def test_what_was_looked_at_is_seen_when_nothing_has_changed_since(reviews: PendingChanges):
+@pytest.mark.parametrize(
+    ("looked", "now", "left"),
+    [
+        ("d1", "d1", []),  # seen
+        ("d1", "d2", [replace(REVIEW, base="d1")]),  # what changed meanwhile stays open
+        (None, "d1", [replace(REVIEW, base=None)]),  # gone, and back again
+    ],
+)
+def test_what_was_looked_at_is_seen_unless_it_has_changed_since(
+    reviews: PendingChanges, looked: str | None, now: str, left: list[PendingChange]
+):
     reviews.open(REVIEW)
-    reviews.saw(reviews.look_at(REVIEW, "d1"), "d1", NOON)
+    review = reviews.look_at(REVIEW, looked)
+    assert review.reviewing == (looked or "")
+    reviews.saw(review, now, NOON)
 
-    assert not reviews.has("w")
-
-
-def test_what_has_changed_meanwhile_stays_open_from_what_was_seen(reviews: PendingChanges):
-    reviews.open(REVIEW)
-    reviews.saw(reviews.look_at(REVIEW, "d1"), "d2", NOON)
-
-    assert reviews.of("w") == [replace(REVIEW, base="d1")]
-
-
-def test_a_file_that_was_gone_and_is_back_differs_from_no_file(reviews: PendingChanges):
-    reviews.open(REVIEW)
-    looked = reviews.look_at(REVIEW, None)
-    assert looked.reviewing == ""
-    reviews.saw(looked, "d1", NOON)
-
-    assert reviews.of("w") == [replace(REVIEW, base=None)]
+    assert reviews.of("w") == left
 
 
 def test_after_a_failure_the_difference_is_open_as_it_was(reviews: PendingChanges):

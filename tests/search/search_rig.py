@@ -6,7 +6,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from parachuted.search import IndexUpdate, NoteQuery, Search, SearchResults, parse_query
+from parachuted.search import (
+    IndexUpdate,
+    NoteCatalogue,
+    NoteQuery,
+    Search,
+    SearchResults,
+    parse_query,
+)
 from parachuted.vault import IndexEntry, VaultIndex, VaultRoot, digest_of
 
 
@@ -80,13 +87,20 @@ class SearchRig:
         """The paths that are found."""
         return [hit.path for hit in self.ask(text, **more).hits]
 
+    @property
+    def catalogue(self) -> NoteCatalogue:
+        """What is known of the notes once all that was said is indexed."""
+        self.settled()
+        return self.search.catalogue
+
     def notes(self, **query: object) -> list[str]:
         """The paths that the catalogue lists."""
-        self.settled()
-        return [
-            row.path
-            for row in self.search.catalogue.notes(NoteQuery(**query), lambda _path: True).rows
-        ]
+        found = self.catalogue.notes(NoteQuery(**query), lambda _path: True)
+        return [row.path for row in found.rows]
+
+    def linking(self, path: str) -> list[str]:
+        """The notes that link to it."""
+        return [link.source for link in self.catalogue.links_to(path)]
 
     def _report(self, subject: str, problem: str | None) -> None:
         if problem is None:

@@ -4,6 +4,7 @@ and odd names.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -46,14 +47,25 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         pass
 
 
-def a_place(folder: Path, *, vault: Path | None = None, state: Path | None = None) -> TrialFolder:
+def elsewhere(folder: Path, *, vault: Path | None = None, state: Path | None = None) -> TrialFolder:
     """A place whose vault, or state, is on another disk."""
     folder.mkdir(exist_ok=True)
     for name, other in (("vault", vault), ("state", state)):
         if other is not None:
             other.mkdir()
             (folder / name).symlink_to(other)
-    return TrialFolder(folder)
+    return TrialFolder(folder).made(OPERATIONS[0])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> TrialFolder:
+    return TrialFolder(tmp_path / "place").made(OPERATIONS[0])
+
+
+@pytest.fixture
+def opened(place: TrialFolder) -> Iterator[Opened]:
+    with place.opened() as opened:
+        yield opened
 
 
 def fill(disk: Path) -> Path:
@@ -89,19 +101,16 @@ def work_again(place: TrialFolder, store: Store) -> None:
 
 
 def test_a_full_vault_refuses_what_needs_room_until_there_is_some(tmp_path, disk):
-    place = a_place(tmp_path / "place", vault=disk / "v").made(OPERATIONS[0])
+    place = elsewhere(tmp_path / "place", vault=disk / "v")
+    growing = {"replace-section", "append", "set-key", "create", "create-in-new-folder"}
     with place.opened() as opened:
         ballast = fill(disk)
-        for operation in (
-            operation
-            for operation in OPERATIONS
-            if operation.name
-            in {"replace-section", "append", "set-key", "create", "create-in-new-folder"}
-        ):
-            with pytest.raises(StorageFailedError) as caught:
-                operation.act(opened.store)
-            assert caught.value.errno == errno.ENOSPC
-            assert place.files() == dict(FILES)
+        for operation in OPERATIONS:
+            if operation.name in growing:
+                with pytest.raises(StorageFailedError) as caught:
+                    operation.act(opened.store)
+                assert caught.value.errno == errno.ENOSPC
+                assert place.files() == dict(FILES)
         ballast.unlink()
 
         assert left_behind(place) == []
@@ -110,7 +119,7 @@ def test_a_full_vault_refuses_what_needs_room_until_there_is_some(tmp_path, disk
 
 
 def test_a_full_state_disk_refuses_every_write_before_the_vault_is_touched(tmp_path, disk):
-    place = a_place(tmp_path / "place", state=disk / "s").made(OPERATIONS[0])
+    place = elsewhere(tmp_path / "place", state=disk / "s")
     with place.opened() as opened:
         ballast = fill(disk)
         refused(place, opened, None)
@@ -122,7 +131,7 @@ def test_a_full_state_disk_refuses_every_write_before_the_vault_is_touched(tmp_p
 
 
 def test_a_read_only_vault_refuses_every_write_until_it_is_not(tmp_path, disk):
-    place = a_place(tmp_path / "place", vault=disk / "v").made(OPERATIONS[0])
+    place = elsewhere(tmp_path / "place", vault=disk / "v")
     with place.opened() as opened:
         arrived(opened.store)
         mount("-o", "remount,ro", disk)
@@ -142,7 +151,7 @@ def test_a_vault_that_was_unmounted_refuses_every_edit_until_it_is_back(tmp_path
         pytest.skip("there is no mkfs.ext4 on this machine")
     subprocess.run([mkfs, "-q", image], capture_output=True, check=True)
     mount("-o", "loop", image, stick)
-    place = a_place(tmp_path / "place", vault=stick / "v").made(OPERATIONS[0])
+    place = elsewhere(tmp_path / "place", vault=stick / "v")
     with place.opened() as opened:
         arrived(opened.store)
         subprocess.run(["umount", "-l", stick], check=True)
@@ -159,38 +168,32 @@ def test_a_vault_that_was_unmounted_refuses_every_edit_until_it_is_back(tmp_path
             subprocess.run(["umount", "-l", stick], check=True)
 
 
-def test_a_vault_moved_away_refuses_every_write_as_a_disk_that_fails(tmp_path):
-    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
-    with place.opened() as opened:
-        arrived(opened.store)
-        place.vault.rename(tmp_path / "away")
-        for operation in OPERATIONS:
-            with pytest.raises(StorageFailedError):
-                operation.act(opened.store)
-        assert not place.vault.exists()
-        (tmp_path / "away").rename(place.vault)
+def test_a_vault_moved_away_refuses_every_write_as_a_disk_that_fails(tmp_path, place, opened):
+    arrived(opened.store)
+    place.vault.rename(tmp_path / "away")
+    for operation in OPERATIONS:
+        with pytest.raises(StorageFailedError):
+            operation.act(opened.store)
+    assert not place.vault.exists()
+    (tmp_path / "away").rename(place.vault)
 
-        work_again(place, opened.store)
+    work_again(place, opened.store)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-def test_the_owner_and_the_group_of_a_note_stay(tmp_path):
-    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
+def test_the_owner_and_the_group_of_a_note_stay(place, opened):
     note = place.vault / "note.md"
     os.chown(note, 12345, 23456)
     note.chmod(0o604)
-    with place.opened() as opened:
-        work_again(place, opened.store)
+    work_again(place, opened.store)
 
     status = note.stat()
     assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (12345, 23456, 0o604)
 
 
-def test_a_hard_link_to_a_note_keeps_the_text_from_before(tmp_path):
-    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
+def test_a_hard_link_to_a_note_keeps_the_text_from_before(place, opened):
     (place.vault / "second.md").hardlink_to(place.vault / "note.md")
-    with place.opened() as opened:
-        work_again(place, opened.store)
+    work_again(place, opened.store)
 
     assert (place.vault / "second.md").read_bytes() == NOTE
 
@@ -217,32 +220,28 @@ ODD_NAMES = [
 ]
 
 
-def test_notes_of_every_name_are_written_moved_and_removed(tmp_path):
-    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
-    with place.opened() as opened:
-        for number, name in enumerate(ODD_NAMES):
-            opened.store.create(VaultPath.parse(name), b"# %d\n\n## Facts\n" % number, ME)
-        for number, name in enumerate(ODD_NAMES):
-            opened.store.edit(
-                VaultPath.parse(name), AppendToSection(section="Facts", content=f"- {number}"), ME
-            )
-            opened.store.move(VaultPath.parse(name), VaultPath.parse(f"odd/{name}"), ME)
-            assert [write.path for write in opened.history.writes_of(f"odd/{name}")] == [
-                f"odd/{name}"
-            ]
-        texts = [opened.store.read(VaultPath.parse(f"odd/{name}")).data for name in ODD_NAMES]
-        for name in ODD_NAMES:
-            opened.store.delete(VaultPath.parse(f"odd/{name}"), ME)
+def test_notes_of_every_name_are_written_moved_and_removed(place, opened):
+    store, texts = opened.store, []
+    paths = [(VaultPath.parse(name), VaultPath.parse(f"odd/{name}")) for name in ODD_NAMES]
+    for number, (path, _) in enumerate(paths):
+        store.create(path, b"# %d\n\n## Facts\n" % number, ME)
+    for number, (path, moved) in enumerate(paths):
+        store.edit(path, AppendToSection(section="Facts", content=f"- {number}"), ME)
+        store.move(path, moved, ME)
+        assert [write.path for write in opened.history.writes_of(moved)] == [moved]
+    for _, moved in paths:
+        texts.append(store.read(moved).data)
+        store.delete(moved, ME)
 
-    assert all(
-        b"# %d\n" % number in text and text.rstrip().endswith(b"- %d" % number)
-        for number, text in enumerate(texts)
-    )
+    for number, text in enumerate(texts):
+        assert b"# %d\n" % number in text
+        assert text.rstrip().endswith(b"- %d" % number)
     assert place.files() == dict(FILES)
 
 
-def test_folders_swapped_for_links_while_it_writes_lead_no_write_outside(tmp_path, torture):
-    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
+def test_folders_swapped_for_links_while_it_writes_lead_no_write_outside(
+    tmp_path, place, opened, torture
+):
     outside, inside, link = tmp_path / "outside", place.vault / "Sub", place.vault / "link"
     outside.mkdir()
     (outside / "inner.md").write_bytes(FILES["Sub/inner.md"])
@@ -258,48 +257,39 @@ def test_folders_swapped_for_links_while_it_writes_lead_no_write_outside(tmp_pat
     swapping = threading.Thread(target=swap)
     swapping.start()
     try:
-        with place.opened() as opened:
-            for number in range(2000 if torture else 60):
-                try:
-                    opened.store.edit(
-                        VaultPath("Sub/inner.md"),
-                        AppendToSection(section="Facts", content=f"- n{number}."),
-                        ME,
-                    )
-                    written.append(b"- n%d." % number)
-                    opened.store.create(VaultPath(f"Sub/new{number}.md"), b"new\n", ME)
-                    opened.store.delete(VaultPath(f"Sub/new{number}.md"), ME)
-                except (NotFoundError, PathRefusedError, StorageFailedError):
-                    continue
+        for number in range(2000 if torture else 60):
+            line, new = f"- n{number}.", VaultPath(f"Sub/new{number}.md")
+            edit = AppendToSection(section="Facts", content=line)
+            try:
+                opened.store.edit(VaultPath("Sub/inner.md"), edit, ME)
+                written.append(line.encode())
+                opened.store.create(new, b"new\n", ME)
+                opened.store.delete(new, ME)
+            except (NotFoundError, PathRefusedError, StorageFailedError):
+                continue
     finally:
         stop.set()
         swapping.join()
 
-    assert {path.name: path.read_bytes() for path in outside.iterdir()} == {
-        "inner.md": FILES["Sub/inner.md"]
-    }
+    found = {path.name: path.read_bytes() for path in outside.iterdir()}
+    assert found == {"inner.md": FILES["Sub/inner.md"]}
     text = ((link if inside.is_symlink() else inside) / "inner.md").read_bytes()
     assert [line for line in written if line not in text] == []
 
 
-def test_devices_pipes_and_sockets_are_refused_at_once(tmp_path):
-    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
+def test_devices_pipes_and_sockets_are_refused_at_once(place, opened):
+    store, names = opened.store, ["pipe.md"]
     os.mkfifo(place.vault / "pipe.md")
-    names = ["pipe.md"]
-    try:
+    with contextlib.suppress(PermissionError):  # only root makes devices
         os.mknod(place.vault / "zero.md", 0o600 | 0o020000, os.makedev(1, 5))
         names.append("zero.md")
-    except PermissionError:
-        pass  # only root makes devices
-    with place.opened() as opened:
-        for name in names:
-            path = VaultPath(name)
-            for act in (
-                lambda path=path: opened.store.read(path),
-                lambda path=path: opened.store.replace(path, b"x", ME),
-                lambda path=path: opened.store.move(path, VaultPath("elsewhere.md"), ME),
-                lambda path=path: opened.store.delete(path, ME),
-            ):
-                with pytest.raises(PathRefusedError):
-                    act()
-            assert (place.vault / path).exists()
+    for path in map(VaultPath, names):
+        for act in (
+            lambda path=path: store.read(path),
+            lambda path=path: store.replace(path, b"x", ME),
+            lambda path=path: store.move(path, VaultPath("elsewhere.md"), ME),
+            lambda path=path: store.delete(path, ME),
+        ):
+            with pytest.raises(PathRefusedError):
+                act()
+        assert (place.vault / path).exists()
