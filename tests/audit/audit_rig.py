@@ -48,7 +48,6 @@ class AuditRig:
         self.reader = AuditReader(self.folder)
 
     def open(self, *, keep_days: int = 0, gather_s: float = 0.005, **more: object) -> AuditLog:
-        """Begin to write."""
         log = AuditLog(
             self.folder, self.head, lambda: self.now, keep_days=keep_days, gather_s=gather_s, **more
         )
@@ -73,23 +72,18 @@ class AuditRig:
         self.write(*events)
 
     def file(self, day: str = "2026-11-22") -> Path:
-        """A day's file."""
         return self.vault / ".parachute" / "audit" / f"{day}.jsonl"
 
     def raw(self, day: str = "2026-11-22") -> list[bytes]:
-        """A day's lines, with their ends."""
         return self.file(day).read_bytes().splitlines(keepends=True)
 
     def lines(self, day: str = "2026-11-22") -> list[dict[str, object]]:
-        """A day's lines, each of which has to be JSON."""
         return [json.loads(line) for line in self.raw(day)]
 
     def verdict(self) -> ChainVerification:
-        """What the look through all of it comes to."""
         return verify(self.folder, self.head)
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Wait for a condition, at most ten seconds."""
         deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline

@@ -11,7 +11,6 @@ from tests.audit.audit_rig import AuditRig
 
 @pytest.fixture
 def rig(vault: Path, home: Path):
-    """The audit of a vault."""
     made = AuditRig(vault=vault, home=home)
     yield made
     for log in made.logs:

@@ -26,8 +26,6 @@ PERSONS = Author(by="person", causes=("c-2",))
 
 @dataclass
 class AuditedStore:
-    """A store that tells the audit."""
-
     kept: MemoryAudit
     audit: WriteAudit
     store: Store

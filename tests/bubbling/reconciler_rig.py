@@ -137,7 +137,6 @@ class ReconcilerRig:
     async def save(
         self, name: str, text: str | None, *, by: Author | None = None, source: str | None = None
     ) -> Author:
-        """One change, and its look."""
         change = self.change(name, text, by=by, source=source)
         await self.look(change)
         return change.author
@@ -154,13 +153,11 @@ class ReconcilerRig:
         return running
 
     def finish(self, task: Task) -> None:
-        """The agent is done."""
         for review in self._looked.pop(task.id):
             self.reviews.saw(review, self.digest(review.path), self.now)
         self.queue.finish(task)
 
     def writes(self, task: Task) -> Author:
-        """The author of what that run writes."""
         return Author(by="curator", run=task.run, causes=task.causes)
 
     def digest(self, path: str) -> str | None:
@@ -172,7 +169,6 @@ class ReconcilerRig:
         return sorted(_name(task.watcher) for task in self.queue.all() if task.state == "queued")
 
     def open_differences(self, watcher: str) -> list[str]:
-        """What a watcher has not seen, by name."""
         return [_name(review.path) for review in self.reviews.of(_path(watcher))]
 
     def reported(self, event: str) -> list[dict[str, object]]:
@@ -180,7 +176,6 @@ class ReconcilerRig:
 
 
 def watching(*patterns: str, text: str = "# W\n") -> str:
-    """A note that watches."""
     lines = "\n".join(f'  - "{pattern}"' for pattern in patterns)
     return f"---\nwatch:\n{lines}\n---\n{text}"
 

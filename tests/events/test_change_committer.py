@@ -44,7 +44,6 @@ def commit(rig):
 
 
 def wrote(rig, path, before, after):
-    """Our writer changed a file."""
     write = rig.history.intend(
         Write(
             at=datetime.now(UTC),

@@ -23,7 +23,6 @@ def commit(rig, look):
 
 
 def known(rig, **texts):
-    """Save notes and take them in."""
     for name, text in texts.items():
         (rig.vault / f"{name}.md").write_text(text)
     return commit(rig, rig.disk_scan.look(ALL, None, ()))

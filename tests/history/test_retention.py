@@ -49,12 +49,10 @@ class RetentionRig:
         self.held: set[str] = set()
 
     def ran(self, run: str, outcome: str = "changed") -> None:
-        """The record of a run is saved."""
         given = {"watcher": "w", "outcome": outcome, "causes": ("c",), "document": {"id": run}}
         self.history.save_run(run, started=self.now, **given)
 
     def write(self, name: str, text: str | bytes, run: str | None = "r-1") -> str:
-        """An agent writes a whole file."""
         data, path = text if isinstance(text, bytes) else text.encode(), VaultPath(name)
         author = Author(by="curator", run=run)
         if (self.vault / name).exists():

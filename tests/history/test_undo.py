@@ -352,7 +352,6 @@ async def test_an_undo_that_was_cut_short_goes_on_at_the_next_start(
 
 
 def document_of(run: str, rig: CuratorRig) -> dict[str, object]:
-    """A run that has ended, of an agent that woke no one."""
     return run_document(
         run, watcher="a.md", agent="maintenance", started=rig.now, causes=[], outcome="changed"
     )

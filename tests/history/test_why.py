@@ -17,7 +17,6 @@ NOTE = VaultPath("note.md")
 
 
 def writes(tools_rig: ToolsRig, run: str, text: str) -> None:
-    """A run replaces the whole note."""
     tools_rig.store.replace(NOTE, text.encode(), Author(by="curator", run=run, causes=("c1",)))
 
 

@@ -12,8 +12,6 @@ from parachuted.processes.memory import MemoryTrimmer, limit_heaps, trim_memory
 
 
 class Clock:
-    """The loop's timers, run by hand."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop, patch: pytest.MonkeyPatch) -> None:
         self.due = []
         patch.setattr(loop, "call_later", self.call_later)

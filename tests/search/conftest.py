@@ -20,6 +20,5 @@ def shut(vault: Path, tmp_path: Path) -> Iterator[SearchRig]:
 
 @pytest.fixture
 def rig(shut: SearchRig) -> SearchRig:
-    """An open library."""
     shut.start()
     return shut

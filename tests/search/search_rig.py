@@ -46,7 +46,6 @@ class SearchRig:
         self.search.indexer.follow([(path, IndexUpdate(self.index.get(path)))])
 
     def delete(self, path: str) -> None:
-        """Take a file away, and the index hears of it."""
         (self.vault / path).unlink()
         self.index.set(path, None)
         self.search.indexer.follow([(path, IndexUpdate(None))])
@@ -56,13 +55,11 @@ class SearchRig:
         self.settled()
 
     def restart(self) -> None:
-        """Close, and open what is on the disk again."""
         self.search.close()
         self.search = self.make()
         self.start()
 
     def settled(self) -> None:
-        """Until all that was said is indexed."""
         assert self.search.settle(20), self.problems
 
     def until(self, condition: Callable[[], object], seconds: float = 120) -> None:
@@ -84,7 +81,6 @@ class SearchRig:
         return self.search.engine.find(parse_query(text, **more), limit, sees, explain=explain)
 
     def find(self, text: str, **more: object) -> list[str]:
-        """The paths that are found."""
         return [hit.path for hit in self.ask(text, **more).hits]
 
     @property
@@ -94,12 +90,10 @@ class SearchRig:
         return self.search.catalogue
 
     def notes(self, **query: object) -> list[str]:
-        """The paths that the catalogue lists."""
         found = self.catalogue.notes(NoteQuery(**query), lambda _path: True)
         return [row.path for row in found.rows]
 
     def linking(self, path: str) -> list[str]:
-        """The notes that link to it."""
         return [link.source for link in self.catalogue.links_to(path)]
 
     def _report(self, subject: str, problem: str | None) -> None:

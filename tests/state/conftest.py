@@ -17,7 +17,6 @@ import parachuted
 
 @pytest.fixture(scope="session")
 def faults() -> ModuleType:
-    """The module tests/state/faults.py."""
     spec = importlib.util.spec_from_file_location(
         "parachuted_state_faults", Path(__file__).with_name("faults.py")
     )

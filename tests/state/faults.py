@@ -70,7 +70,6 @@ def batches(size: int) -> Iterator[dict[str, object | None]]:
 
 
 def apply(records: Journal, changes: dict[str, object | None]) -> None:
-    """Make one batch of changes durable."""
     with records.batch():
         for key, document in changes.items():
             if document is None:
@@ -88,12 +87,10 @@ def after(done: int) -> Expected:
 
 
 def opened(path: Path, disk: JournalDisk = SYSTEM) -> Journal:
-    """The records of the journal at `path`, compacted early."""
     return Journal(path, disk=disk, high_water=HIGH_WATER)
 
 
 def held(path: Path) -> Expected:
-    """What the journal at `path` holds for one who opens it now."""
     records = opened(path)
     content = dict(records.of("work"))
     records.close()

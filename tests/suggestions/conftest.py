@@ -12,7 +12,6 @@ from tests.suggestions.suggestion_rig import SuggestionRig
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[SuggestionRig]:
-    """Suggestions over an empty vault."""
     made = SuggestionRig(tmp_path)
     yield made
     made.close()

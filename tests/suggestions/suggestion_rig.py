@@ -20,8 +20,6 @@ from parachuted.vault import ObjectStore, Store, VaultPath, VaultRoot, WriteJour
 
 
 class MemoryAudit:
-    """Takes audit events."""
-
     refusal: str | None = None
 
     def __init__(self) -> None:
@@ -86,7 +84,6 @@ class SuggestionRig:
         self.noticed += paths
 
     def write(self, path: str, text: str) -> str:
-        """A person writes a note."""
         file = self.vault / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
@@ -128,7 +125,6 @@ class SuggestionRig:
         return self.vault / self.suggestions.record(suggestion.id).file
 
     def said(self, suggestion) -> str:
-        """What its file says."""
         return self.file(suggestion).read_text("utf-8")
 
     def tick(self, suggestion, *boxes: str) -> None:

@@ -24,8 +24,6 @@ def history(tmp_path: Path) -> Iterator[WriteJournal]:
 
 
 class Clock:
-    """The elapsed time, moved by hand."""
-
     def __init__(self) -> None:
         self.now = NOON
 

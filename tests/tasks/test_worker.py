@@ -40,8 +40,6 @@ Perform = Callable[[Task], Awaitable[RunOutcome]]
 
 @dataclass
 class WorkerRig:
-    """A worker at work, with a clock that stands until it is set."""
-
     state: StateStore
     history: WriteJournal
     now: datetime = NOON

@@ -65,7 +65,6 @@ class StoreRig:
         return Recovery(root=self.root, objects=self.objects, history=self.history, now=self.now)
 
     def text(self, path: str) -> str:
-        """What a file holds."""
         return (self.vault / path).read_text()
 
     def names(self) -> list[str]:

@@ -19,8 +19,6 @@ NOTE = VaultPath("note.md")
 
 @dataclass
 class Clock:
-    """Seconds that pass when they are told to."""
-
     seconds: float = 0.0
 
     def __call__(self) -> float:

@@ -81,7 +81,6 @@ DATA = TEXTS | MARKED | st.binary(max_size=200)
 
 
 def printed(note):
-    """The note's parts one after the other."""
     block = note.frontmatter or Span(start=0, stop=0)
     spans = [
         Span(start=0, stop=block.start),

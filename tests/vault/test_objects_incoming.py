@@ -21,7 +21,6 @@ def digest(data: bytes) -> str:
 
 
 def come(rig: StoreRig, *pieces: bytes) -> str:
-    """Keep a content that comes in these pieces; returns its digest."""
     with IncomingFile(rig.objects) as incoming:
         for piece in pieces:
             incoming.write(piece)

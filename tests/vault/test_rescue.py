@@ -18,7 +18,6 @@ COPY = "note (Conflicted copy parachute 20261121231502).md"
 
 @contextmanager
 def replaced_while_open(rig) -> Iterator[TextIO]:
-    """The note is replaced while a program has it open."""
     rig.put(NOTE, OLD)
     with (rig.vault / NOTE).open("r+") as program:
         rig.store.replace(NOTE, OURS.encode(), rig.agent)

@@ -21,8 +21,6 @@ LATIN_1 = os.fsdecode(b"caf\xe9.md")
 
 
 class RecordedScans:
-    """Walks one vault and remembers what they find."""
-
     def __init__(self, vault) -> None:
         self.root, self.index = VaultRoot(vault), VaultIndex()
         self.ignore, self.entered = IgnoreRules(), []

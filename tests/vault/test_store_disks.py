@@ -38,7 +38,6 @@ def mount(*arguments: str | Path) -> None:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of one megabyte."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", folder)

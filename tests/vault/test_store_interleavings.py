@@ -73,7 +73,6 @@ class Table:
         self.buffer = text
 
     def person_opens(self) -> None:
-        """Have the editor read the note."""
         self.buffer = self.note.read_bytes()
 
     def agent_reads(self) -> None:
@@ -120,7 +119,6 @@ def _with_line(text: bytes, section: str, line: bytes) -> bytes:
 
 @contextmanager
 def table() -> Iterator[Table]:
-    """A note in a vault in memory."""
     with tempfile.TemporaryDirectory(dir=RAM) as folder:
         place = TrialFolder(Path(folder))
         place.vault.mkdir()
@@ -272,7 +270,6 @@ def _agent_appends(at: Table, number: int) -> bytes | None:
 
 
 def _texts(at: Table) -> Iterator[bytes]:
-    """Every text that is kept."""
     digests = {
         digest
         for write in at.opened.history.writes_of(NOTE)

@@ -60,7 +60,6 @@ def store(rig: StoreRig, asked: RecordingGuard) -> Iterator[Store]:
 
 
 def whole(rig: StoreRig) -> dict[str, bytes]:
-    """Every file, and every folder, of the vault."""
     return {
         str(path): path.read_bytes() if path.is_file() else b""
         for path in sorted(rig.vault.rglob("*"))

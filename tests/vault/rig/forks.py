@@ -48,8 +48,6 @@ Child = Callable[[TrialFolder, FaultInjector], list[str]]
 
 @dataclass(slots=True)
 class TrialReport:
-    """What was tried, and what was wrong."""
-
     points: int = 0
     wrong: list[str] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
@@ -176,7 +174,6 @@ def _contained(place: TrialFolder, shim: FaultInjector, child: Child) -> list[st
 
 
 def kill(rig: Rig, *, midway: bool) -> None:
-    """Die at each call."""
     for ready in rig.ready():
 
         def child(
@@ -346,7 +343,6 @@ def in_haste() -> None:
 
 
 def main() -> None:
-    """Run what is asked for and print what came of it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["kill", "fail", "people"])
     parser.add_argument("folder", type=Path)

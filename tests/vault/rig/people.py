@@ -188,7 +188,6 @@ def subject(operation: Operation) -> VaultPath:
 
 
 def prepare(store: Store) -> None:
-    """The agent reads the note that it is going to edit."""
     store.read(_NOTE, keep=True)
 
 

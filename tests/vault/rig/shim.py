@@ -128,8 +128,6 @@ class FaultInjector:
 
 
 def failing(code: int) -> Act:
-    """The call fails with that error."""
-
     def act(_name: str) -> None:
         raise OSError(code, os.strerror(code))
 
@@ -137,7 +135,6 @@ def failing(code: int) -> Act:
 
 
 def killing(_name: str) -> None:
-    """The process is no more."""
     os._exit(KILLED)
 
 

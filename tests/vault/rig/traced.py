@@ -97,7 +97,6 @@ def ready(folder: Path) -> Iterator[PendingOperation]:
 
 
 def kinds(tracer: Tracer, one: PendingOperation) -> Counter[str]:
-    """The calls of the operation, undisturbed."""
     place, _, log = tracer.run(one)
     shutil.rmtree(place.folder)
     return Counter(name for name in _CALL.findall(log) if not _INNER.match(name))
@@ -112,7 +111,6 @@ def points(
 
 
 def kill(tracer: Tracer, one: PendingOperation, kind: str, at: int) -> list[str]:
-    """Die at that call."""
     place, code, _ = tracer.run(one, "-e", f"inject={kind}:signal=KILL:when={at}")
     wrong = [] if code in {-signal.SIGKILL, 0} else [f"ended with {code}"]
     wrong += complaints(place, one.operation, one.old, one.new)
@@ -134,7 +132,6 @@ def fail(
 
 
 def main() -> None:
-    """Run what is asked for and print what came of it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["kill", "fail"])
     parser.add_argument("folder", type=Path)

@@ -86,8 +86,6 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class TrialFolder:
-    """A folder with a vault and its state."""
-
     folder: Path
 
     @property
@@ -101,7 +99,6 @@ class TrialFolder:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Opened]:
-        """Its parts; closed again."""
         root, objects = VaultRoot(self.vault), ObjectStore(self.folder / "state" / "objects")
         history = WriteJournal(self.folder / "state" / "history.db")
         store = Store(root, objects, history, now)
@@ -122,7 +119,6 @@ class TrialFolder:
         return self
 
     def copied(self, to: Path) -> TrialFolder:
-        """A copy of all of it."""
         shutil.copytree(self.folder, to, symlinks=True)
         return TrialFolder(to)
 
@@ -252,7 +248,6 @@ def complaints(
 
 
 def left_behind(place: TrialFolder) -> list[str]:
-    """Temporary files in the vault."""
     return [f"left behind: {path.name}" for path in place.vault.rglob(f"{TEMPORARY_PREFIX}*")]
 
 
