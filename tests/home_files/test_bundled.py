@@ -16,18 +16,12 @@ def test_a_checkout_has_the_folders_beside_the_package():
     assert bundled_folder("vault-template").samefile(Path(__file__).parents[2] / "vault-template")
 
 
-def test_an_installed_package_has_them_inside(tmp_path: Path):
+def test_an_installed_package_takes_those_inside_and_no_stranger_s(tmp_path: Path):
     package = tmp_path / "parachuted"
     (package / "bundle/hooks").mkdir(parents=True)
-    (tmp_path / "hooks").mkdir()
+    for name in ("hooks", "modules"):
+        (tmp_path / name).mkdir()
 
     assert bundled_folder("hooks", package) == package / "bundle/hooks"
-
-
-def test_an_installed_package_never_takes_a_stranger_s_folder_beside_it(tmp_path: Path):
-    package = tmp_path / "parachuted"
-    (package / "bundle").mkdir(parents=True)
-    (tmp_path / "modules").mkdir()
-
     with pytest.raises(NotFoundError, match="lacks its folder modules"):
         bundled_folder("modules", package)

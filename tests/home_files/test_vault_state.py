@@ -30,30 +30,29 @@ def legacy(home: Path, vault: Path) -> Path:
     return folder
 
 
+def refuse(*_args: object, **_more: object) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
 def id_of(vault: Path) -> str:
     return (vault / ".parachute/vault-id").read_text().splitlines()[0]
 
 
 def test_a_new_vault_gets_an_id_and_a_gitignore_and_keeps_both(home, vault):
+    assert known_state_folder(home, vault) is None  # a look writes nothing
+    assert list(vault.iterdir()) == list(home.iterdir()) == []
     folder = state_folder(home, vault)
-    identity = id_of(vault)
-    (vault / ".parachute/.gitignore").write_text("mine")
+    identity, gitignore = id_of(vault), vault / ".parachute/.gitignore"
+    lines = gitignore.read_text().splitlines()
+    assert "/audit/" in lines
+    assert not any("vault-id" in line for line in lines)
+    gitignore.write_text("mine")
 
     assert state_folder(home, vault) == folder == known_state_folder(home, vault)
     assert folder.is_dir()
-    assert (id_of(vault), (vault / ".parachute/.gitignore").read_text()) == (identity, "mine")
-
-
-def test_the_gitignore_keeps_the_audit_out_and_the_id_in(home, vault):
-    state_folder(home, vault)
-    lines = (vault / ".parachute/.gitignore").read_text().splitlines()
-    assert "/audit/" in lines
-    assert not any("vault-id" in line for line in lines)
-
-
-def test_only_a_look_writes_nothing(home, vault):
-    assert known_state_folder(home, vault) is None
-    assert list(vault.iterdir()) == list(home.iterdir()) == []
+    assert (id_of(vault), gitignore.read_text()) == (identity, "mine")
+    (folder / "vault.json").write_text("{")  # a garbled record is none
+    assert state_folder(home, vault) == folder
 
 
 @pytest.mark.parametrize("what", ["vault", "home", "both"])
@@ -109,17 +108,13 @@ def test_a_copy_may_take_the_place_of_the_original(home, vault, tmp_path):
     assert state_folder(home, vault) != folder
 
 
-def test_the_same_vault_by_another_name_is_not_a_copy(home, vault, tmp_path):
-    (tmp_path / "link").symlink_to(vault)
-    assert state_folder(home, tmp_path / "link") == state_folder(home, vault)
-
-
-def test_nothing_is_decided_that_was_not_asked(home, vault):
+def test_nothing_is_decided_that_was_not_asked_and_a_link_is_no_copy(home, vault, tmp_path):
     folder = state_folder(home, vault)
     for answer in (separate, adopt):
         with pytest.raises(ParachuteError, match="nothing is unclear"):
             answer(home, vault)
-    assert state_folder(home, vault) == folder
+    (tmp_path / "link").symlink_to(vault)
+    assert state_folder(home, tmp_path / "link") == state_folder(home, vault) == folder
 
 
 def test_an_earlier_versions_state_is_taken_over_as_it_is(home, vault, tmp_path):
@@ -215,28 +210,15 @@ def test_links_in_the_vault_lead_the_id_nowhere(home, vault, tmp_path):
 
 
 def test_a_vault_that_cannot_be_written_is_found_by_its_path(home, vault, monkeypatch):
-    def refuse(*_args: object, **_more: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
     monkeypatch.setattr("parachuted.home_files.vault_state._fill_control_folder", refuse)
     assert state_folder(home, vault) == state_folder(home, vault)
     assert list(vault.iterdir()) == []
-
-
-def test_a_garbled_record_is_none(home, vault):
-    folder = state_folder(home, vault)
-    (folder / "vault.json").write_text("{")
-    assert state_folder(home, vault) == folder
 
 
 @pytest.mark.on_disk
 def test_an_answer_that_could_not_be_written_is_not_an_answer(home, vault, tmp_path, monkeypatch):
     state_folder(home, vault)
     shutil.copytree(vault, tmp_path / "copy")
-
-    def refuse(*_args: object, **_more: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
     monkeypatch.setattr("parachuted.home_files.vault_state._write_file", refuse)
     with pytest.raises(ParachuteError, match="cannot be written: Permission denied"):
         separate(home, tmp_path / "copy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -29,25 +30,18 @@ ZOO = {
 def still_running(seconds):
     """The processes that name that number, found without the code under test."""
     found = set()
-    for entry in os.scandir("/proc"):
-        try:
-            words = (
-                Path(entry.path, "cmdline").read_bytes().split(b"\0")
-                if entry.name.isdigit()
-                else []
-            )
-        except OSError:
-            continue
-        if seconds.encode() in words:
-            found.add(int(entry.name))
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if seconds.encode() in file.read_bytes().split(b"\0"):
+                found.add(int(file.parent.name))
     return found
 
 
 def wait_for(condition):
     deadline = time.monotonic() + 120
-    while not condition() and time.monotonic() < deadline:
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.005)
-    assert condition()
 
 
 @pytest.fixture
@@ -79,9 +73,8 @@ def start(tmp_path, seconds):
 @pytest.mark.parametrize("script", ZOO.values(), ids=ZOO)
 def test_nothing_of_the_family_is_left(start, script, seconds):
     process, mark = start(script)
-    wait_for(
-        lambda: len(still_running(seconds)) >= (9 if "for" in script else script.count("sleep"))
-    )
+    count = 9 if "for" in script else script.count("sleep")
+    wait_for(lambda: len(still_running(seconds)) >= count)
 
     kill_family(mark)
 
