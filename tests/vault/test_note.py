@@ -186,8 +186,8 @@ PATHS = b"# X\n## A\n### B\n# A\n## B\n# Y\n## A\n### B\n"
     ("data", "name", "found"),
     [
         (LEVELS, "b", (("A", "B"), 2)),
-        (LEVELS, "a", (("A",), 2)),
-        (LEVELS, "c", (("A", "C"), 4)),
+        (LEVELS, "a", (("A", "A"), 2)),
+        (LEVELS, "c", (("A", "A", "C"), 4)),
         (LEVELS, "d", None),
         (PATHS, "A > B", (("A", "B"), 2)),
         (PATHS, "X > A > B", (("X", "A", "B"), 3)),
