@@ -20,16 +20,8 @@ from parachuted.vault.frontmatter import (
     keys_by_line,
     read_block,
 )
-from tests.vault.yaml_lines import YAML_LINES
+from tests.vault.yaml_lines import YAML_LINES, LoaderOfTexts
 
-
-class LoaderOfTexts(yaml.SafeLoader):
-    """PyYAML's own, with every scalar but the merge key left a text."""
-
-
-LoaderOfTexts.yaml_implicit_resolvers = {
-    "<": [("tag:yaml.org,2002:merge", re.compile(r"^(?:<<)$"))]
-}
 LINES = (
     *YAML_LINES,
     "b: x",

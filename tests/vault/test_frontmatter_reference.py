@@ -4,8 +4,6 @@ the same, and what it writes too.
 
 from __future__ import annotations
 
-import re
-
 import frontmatter
 import pytest
 import yaml
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 
 from parachuted.vault.compose import compose_note
 from parachuted.vault.note import parse_note
-from tests.vault.yaml_lines import YAML_LINES
+from tests.vault.yaml_lines import YAML_LINES, LoaderOfTexts
 
 LINES = (
     *YAML_LINES,
@@ -85,29 +83,10 @@ VALUES = st.recursive(
 
 
 class Texts(YAMLHandler):
-    """python-frontmatter's own handler, with every scalar but the merge key left a text, as ours
-    are.
-    """
+    """python-frontmatter's own handler, with every scalar but the merge key left a text."""
 
     def load(self, fm, **_options):
         return super().load(fm, Loader=LoaderOfTexts)
-
-
-class LoaderOfTexts(yaml.SafeLoader):
-    yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile("^<<$"))]}  # noqa: RUF012 - as PyYAML declares it
-
-
-def construct(loader, node):
-    if isinstance(node, yaml.ScalarNode):
-        return loader.construct_scalar(node)
-    return (
-        loader.construct_sequence(node, deep=True)
-        if isinstance(node, yaml.SequenceNode)
-        else loader.construct_mapping(node, deep=True)
-    )
-
-
-LoaderOfTexts.yaml_constructors = {None: construct}
 
 
 def read(data):
@@ -159,17 +138,11 @@ def test_a_note_that_we_compose_is_read_as_it_was_meant_by_both(metadata, conten
 @pytest.mark.parametrize(
     ("text", "theirs", "ours"),
     [
-        (
-            "\n---\na: 1\n---\nx",
-            {"a": "1"},
-            {},
-        ),  # a rule at the top of a text that begins with an empty line
-        ("----\na: 1\n----\nx", {"a": "1"}, {}),  # four dashes are a rule too
-        (
-            "---\na: 1\n...\nb: 2\n---\nx",
-            None,
-            {"a": "1"},
-        ),  # a closing `...` ends the block, as in YAML and Pandoc
+        # a rule at the top, below an empty line or of four dashes, is no frontmatter
+        ("\n---\na: 1\n---\nx", {"a": "1"}, {}),
+        ("----\na: 1\n----\nx", {"a": "1"}, {}),
+        # a closing `...` ends the block, as in YAML and Pandoc
+        ("---\na: 1\n...\nb: 2\n---\nx", None, {"a": "1"}),
     ],
 )
 def test_where_we_differ_it_is_on_purpose(text, theirs, ours):

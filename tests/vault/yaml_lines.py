@@ -1,6 +1,12 @@
-"""Lines of frontmatter, odd and plain, of which property tests make blocks."""
+"""Lines of frontmatter, odd and plain, of which property tests make blocks; PyYAML as the reference
+for what they mean.
+"""
 
 from __future__ import annotations
+
+import re
+
+import yaml
 
 YAML_LINES = (
     "a: 1",
@@ -32,3 +38,20 @@ YAML_LINES = (
     "  ind: 1",
     "plain",
 )
+
+
+class LoaderOfTexts(yaml.SafeLoader):
+    """PyYAML's own, with every scalar but the merge key left a text, as ours are."""
+
+    yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile("^<<$"))]}  # noqa: RUF012 - as PyYAML declares it
+
+
+def _construct(loader, node):
+    if isinstance(node, yaml.ScalarNode):
+        return loader.construct_scalar(node)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    return loader.construct_mapping(node, deep=True)
+
+
+LoaderOfTexts.yaml_constructors = {None: _construct}
