@@ -19,7 +19,8 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import count
+from functools import partial
+from itertools import count, product
 from pathlib import Path
 
 from parachuted.errors import ParachuteError
@@ -43,7 +44,6 @@ MORE_CODES = (*CODES, errno.EDQUOT, errno.EROFS, errno.EINTR, errno.ENFILE, errn
 LEASE = frozenset(
     {"fcntl"}
 )  # while the writer asks who is writing, others wait; here they would wait for themselves
-Child = Callable[[TrialFolder, FaultInjector], list[str]]
 
 
 @dataclass(slots=True)
@@ -64,6 +64,11 @@ class PendingOperation:
     old: Files
     new: Files
     calls: int
+
+
+Child = Callable[[TrialFolder, FaultInjector], list[str]]
+OwnChild = Callable[[PendingOperation, TrialFolder, FaultInjector], list[str]]
+Judge = Callable[[PendingOperation, TrialFolder, int], list[str]]
 
 
 class Rig:
@@ -99,19 +104,19 @@ class Rig:
         ready: PendingOperation,
         label: str,
         shim: Callable[[int], FaultInjector],
-        child: Child,
-        judge: Callable[[TrialFolder, int], list[str]],
+        child: OwnChild,
+        judge: Judge,
     ) -> None:
         """Run `child` with a shim at call 1, 2, 3 … until it was not reached; `judge` says what is
         wrong afterwards.
         """
         for at in count(1) if self._share == 1 else self._some(ready.calls):
             place = ready.place.copied(self.run.folder)
-            struck, status, wrong = _forked(place, shim(at), child)
+            struck, status, wrong = _forked(place, shim(at), partial(child, ready))
             if struck is not None:
                 self.account.points += 1
                 self.account.calls[struck] += 1
-                wrong += judge(place, status)
+                wrong += judge(ready, place, status)
                 self.account.wrong += [
                     f"{ready.operation.name}, {label} at call {at} ({struck}): {one}"
                     for one in wrong
@@ -174,24 +179,22 @@ def _contained(place: TrialFolder, shim: FaultInjector, child: Child) -> list[st
 
 
 def kill(rig: Rig, *, midway: bool) -> None:
+    shim = partial(FaultInjector, act=killing, midway=midway)
     for ready in rig.ready():
+        rig.each_call(ready, "killed", shim, _killed, _after_kill)
 
-        def child(
-            place: TrialFolder, shim: FaultInjector, operation: Operation = ready.operation
-        ) -> list[str]:
-            with place.opened() as opened:
-                shim.install()
-                operation.act(opened.store)
-                shim.stop()
-            return []
 
-        def judge(place: TrialFolder, status: int, ready: PendingOperation = ready) -> list[str]:
-            wrong = complaints(place, ready.operation, ready.old, ready.new)
-            return wrong if status == KILLED else [*wrong, f"ended with {status}"]
+def _killed(ready: PendingOperation, place: TrialFolder, shim: FaultInjector) -> list[str]:
+    with place.opened() as opened:
+        shim.install()
+        ready.operation.act(opened.store)
+        shim.stop()
+    return []
 
-        rig.each_call(
-            ready, "killed", lambda at: FaultInjector(at, killing, midway=midway), child, judge
-        )
+
+def _after_kill(ready: PendingOperation, place: TrialFolder, status: int) -> list[str]:
+    wrong = complaints(place, ready.operation, ready.old, ready.new)
+    return wrong if status == KILLED else [*wrong, f"ended with {status}"]
 
 
 def fail(rig: Rig, codes: tuple[int, ...]) -> None:
@@ -199,36 +202,19 @@ def fail(rig: Rig, codes: tuple[int, ...]) -> None:
     again.
     """
     for ready in rig.ready():
-        for code in codes:
-            for for_good in (False, True):
+        for code, for_good in product(codes, (False, True)):
+            label = f"{errno.errorcode[code]} {'for good' if for_good else 'once'}"
+            shim = partial(FaultInjector, act=failing(code), for_good=for_good)
+            rig.each_call(ready, label, shim, partial(_failed, for_good=for_good), _after_failure)
 
-                def child(
-                    place: TrialFolder,
-                    shim: FaultInjector,
-                    ready: PendingOperation = ready,
-                    *,
-                    for_good: bool = for_good,
-                ) -> list[str]:
-                    return _failed(place, shim, ready, for_good=for_good)
 
-                def judge(
-                    place: TrialFolder, status: int, ready: PendingOperation = ready
-                ) -> list[str]:
-                    wrong = complaints(place, ready.operation, ready.old, ready.new, ready.new)
-                    return [*wrong, f"ended with {status}"] if status else wrong
-
-                label = f"{errno.errorcode[code]} {'for good' if for_good else 'once'}"
-                rig.each_call(
-                    ready,
-                    label,
-                    lambda at, c=code, g=for_good: FaultInjector(at, failing(c), for_good=g),
-                    child,
-                    judge,
-                )
+def _after_failure(ready: PendingOperation, place: TrialFolder, status: int) -> list[str]:
+    wrong = complaints(place, ready.operation, ready.old, ready.new, ready.new)
+    return [*wrong, f"ended with {status}"] if status else wrong
 
 
 def _failed(
-    place: TrialFolder, shim: FaultInjector, ready: PendingOperation, *, for_good: bool
+    ready: PendingOperation, place: TrialFolder, shim: FaultInjector, *, for_good: bool
 ) -> list[str]:
     wrong = []
     with place.opened() as opened:
@@ -267,44 +253,25 @@ def _failed(
 
 def interfere(rig: Rig) -> None:
     """A person saves the note, in each way, before each call of the writer."""
-    for ready in rig.ready(
-        replace(operation, prepare=people.prepare) for operation in people.OPERATIONS
-    ):
+    prepared = (replace(operation, prepare=people.prepare) for operation in people.OPERATIONS)
+    for ready in rig.ready(prepared):
+        note = people.subject(ready.operation)
         for save in people.SAVES:
             if (save.text is None or save.is_late) and "create" in ready.operation.name:
                 continue  # a person cannot take away, or have open, what is not there yet
+            shim = partial(FaultInjector, act=_saving(rig.run, note, save), passed=LEASE)
+            child, judge = partial(_disturbed, save=save), partial(_after_save, save=save)
+            rig.each_call(ready, f"a person {save.name}", shim, child, judge)
 
-            def child(
-                place: TrialFolder,
-                shim: FaultInjector,
-                ready: PendingOperation = ready,
-                save: people.Save = save,
-            ) -> list[str]:
-                return _disturbed(place, shim, ready.operation, save)
 
-            def judge(
-                place: TrialFolder,
-                status: int,
-                ready: PendingOperation = ready,
-                save: people.Save = save,
-            ) -> list[str]:
-                with place.opened() as opened:
-                    intended = [f"still intended: {write}" for write in opened.history.intended()]
-                    wrong = (
-                        people.missing(place, opened, ready.operation, save)
-                        + intended
-                        + left_behind(place)
-                    )
-                return [*wrong, f"ended with {status}"] if status else wrong
-
-            note = people.subject(ready.operation)
-            rig.each_call(
-                ready,
-                f"a person {save.name}",
-                lambda at, n=note, s=save: FaultInjector(at, _saving(rig.run, n, s), passed=LEASE),
-                child,
-                judge,
-            )
+def _after_save(
+    ready: PendingOperation, place: TrialFolder, status: int, *, save: people.Save
+) -> list[str]:
+    with place.opened() as opened:
+        wrong = people.missing(place, opened, ready.operation, save)
+        wrong += [f"still intended: {write}" for write in opened.history.intended()]
+        wrong += left_behind(place)
+    return [*wrong, f"ended with {status}"] if status else wrong
 
 
 def _saving(place: TrialFolder, note: str, save: people.Save) -> Act:
@@ -312,9 +279,9 @@ def _saving(place: TrialFolder, note: str, save: people.Save) -> Act:
 
 
 def _disturbed(
-    place: TrialFolder, shim: FaultInjector, operation: Operation, save: people.Save
+    ready: PendingOperation, place: TrialFolder, shim: FaultInjector, *, save: people.Save
 ) -> list[str]:
-    wrong = []
+    operation, wrong = ready.operation, []
     with place.opened() as opened:
         save.begin(place.vault / people.subject(operation))
         shim.install()
