@@ -17,6 +17,9 @@ from tinydb import TinyDB, where
 
 from parachuted.errors import StorageFailedError
 from parachuted.state.journal import SYSTEM, Journal, JournalDisk, _line
+from tests.state import faults
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def put(journal: Journal, key: str, document: dict[str, object] | None) -> None:
@@ -219,10 +222,10 @@ table.put("big", {"text": "y"})
 """
 
 
-def test_a_file_that_may_not_grow_takes_smaller_changes(path, program):
+def test_a_file_that_may_not_grow_takes_smaller_changes(path):
     reported = subprocess.run(
         [sys.executable, "-c", FILLED, path],
-        env=program,
+        cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
@@ -232,13 +235,11 @@ def test_a_file_that_may_not_grow_takes_smaller_changes(path, program):
     assert Journal(path).of("t") == {"a": {"n": 1}, "b": {"n": 2}, "big": {"text": "y"}}
 
 
-def test_killed_at_every_system_call_it_loses_no_acknowledged_batch(
-    tmp_path, faults, program, torture
-):
+def test_killed_at_every_system_call_it_loses_no_acknowledged_batch(tmp_path, torture):
     size = "500" if torture else "30"
     run = subprocess.run(
-        [sys.executable, faults.__file__, tmp_path, size],
-        env=program,
+        [sys.executable, "-m", faults.__name__, tmp_path, size],
+        cwd=ROOT,
         check=False,
         capture_output=True,
         text=True,
@@ -253,7 +254,7 @@ def test_killed_at_every_system_call_it_loses_no_acknowledged_batch(
 @pytest.mark.parametrize("times", [1, 2, math.inf], ids=["once", "twice", "for good"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EMFILE])
 def test_with_any_call_failing_memory_and_disk_hold_what_was_acknowledged(
-    tmp_path, faults, torture, number, times, midway
+    tmp_path, torture, number, times, midway
 ):
     size = 300 if torture else 12
 
@@ -269,9 +270,8 @@ def test_with_any_call_failing_memory_and_disk_hold_what_was_acknowledged(
         struck = fault.struck
 
         assert memory == faults.after(done)
-        assert faults.held(path) in (
-            (memory, faults.after(done + 1)) if times == math.inf else (memory,)
-        )
+        more = [faults.after(done + 1)] if times == math.inf else []
+        assert faults.held(path) in [memory, *more]
         assert done == size or times == math.inf
         assert list(tmp_path.iterdir()) == [path]
         path.unlink()

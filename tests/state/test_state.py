@@ -19,6 +19,8 @@ from parachuted.errors import StorageFailedError
 from parachuted.state import open_state
 from parachuted.state.journal import JournalDisk
 
+ROOT = Path(__file__).resolve().parents[2]
+
 ENDLESS = """
 import itertools, os, sys
 from pathlib import Path
@@ -34,12 +36,12 @@ for number in itertools.count(int(sys.argv[2])):
 """
 
 
-def test_killed_at_random_moments_it_loses_no_acknowledged_batch(tmp_path, program, torture):
+def test_killed_at_random_moments_it_loses_no_acknowledged_batch(tmp_path, torture):
     path, reached, moments = tmp_path / "state.journal", 0, random.Random(7)  # noqa: S311
     for _ in range(500 if torture else 12):
         with subprocess.Popen(
             [sys.executable, "-c", ENDLESS, path, str(reached + 1)],
-            env=program,
+            cwd=ROOT,
             stdout=subprocess.PIPE,
         ) as child:
             for _ in range(moments.randrange(1, 200)):
