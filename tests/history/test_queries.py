@@ -6,8 +6,9 @@ import pytest
 
 from parachuted.errors import NotFoundError
 from parachuted.history.run_account import save
-from parachuted.history.why import HistoryQueries
+from parachuted.history.why import FileDiff, HistoryQueries
 from parachuted.vault import Author, VaultPath
+from parachuted.vault.trail import run_document
 from tests.tools.conftest import ToolsRig
 
 NOTE, OTHER = VaultPath("note.md"), VaultPath("other.md")
@@ -22,20 +23,13 @@ def past(tools_rig: ToolsRig) -> HistoryQueries:
 
 
 def ran(tools_rig: ToolsRig, run: str, *parents: str, **more: object) -> None:
-    save(
-        tools_rig.history,
-        {
-            "id": run,
-            "watcher": "note.md",
-            "agent": "curator",
-            "started": tools_rig.now.isoformat(),
-            "outcome": "changed",
-            "undone": None,
-            "causes": [{"id": "c1"}],
-            "parents": list(parents),
-            **more,
-        },
-    )
+    given = {"causes": [{"id": "c1"}], "parents": list(parents), **more}
+    document = run_document(run, watcher="note.md", agent="curator", started=tools_rig.now, **given)
+    save(tools_rig.history, document)
+
+
+def diffs_of(tools_rig: ToolsRig, run: str, *, cascade: bool = False) -> list[FileDiff]:
+    return past(tools_rig).diff(past(tools_rig).runs(run, cascade=cascade))
 
 
 def test_versions_are_reported_newest_first_with_what_came_and_went(tools_rig: ToolsRig):
@@ -54,11 +48,6 @@ def test_versions_are_reported_newest_first_with_what_came_and_went(tools_rig: T
     assert past(tools_rig).changes(NOTE, 1).versions == reported[:1]
 
 
-def test_a_file_that_never_was_has_no_past(tools_rig: ToolsRig):
-    with pytest.raises(NotFoundError):
-        past(tools_rig).versions(NOTE)
-
-
 def test_a_run_is_reported_file_by_file_and_with_what_followed(tools_rig: ToolsRig):
     tools_rig.save("note.md", "a\n")
     tools_rig.save("other.md", "a\n")
@@ -67,13 +56,11 @@ def test_a_run_is_reported_file_by_file_and_with_what_followed(tools_rig: ToolsR
     tools_rig.store.replace(OTHER, b"b\n", by("r2"))
     ran(tools_rig, "r1")
     ran(tools_rig, "r2", "r1")
-    one, all_ = past(tools_rig).runs("r1", cascade=False), past(tools_rig).runs("r1", cascade=True)
 
-    assert [file.path for file in past(tools_rig).diff(one)] == ["note.md"]
-    assert "-a\n+c\n" in past(tools_rig).diff(one)[0].diff
-    assert [
-        (file.path, file.runs, file.added, file.removed) for file in past(tools_rig).diff(all_)
-    ] == [
+    (diff,) = diffs_of(tools_rig, "r1")
+    assert (diff.path, "-a\n+c\n" in diff.diff) == ("note.md", True)
+    all_ = diffs_of(tools_rig, "r1", cascade=True)
+    assert [(file.path, file.runs, file.added, file.removed) for file in all_] == [
         ("note.md", ("r1",), 1, 1),
         ("other.md", ("r2",), 1, 1),
     ]
@@ -85,7 +72,7 @@ def test_what_a_person_wrote_in_between_is_not_reported_as_the_runs(tools_rig: T
     tools_rig.save("note.md", "b\nmine\n")
     tools_rig.store.replace(NOTE, b"c\nmine\n", by("r1"))
     ran(tools_rig, "r1")
-    diffs = past(tools_rig).diff(past(tools_rig).runs("r1", cascade=True))
+    diffs = diffs_of(tools_rig, "r1", cascade=True)
 
     assert len(diffs) == 2
     assert not any("+mine" in diff.diff for diff in diffs)
@@ -97,7 +84,7 @@ def test_a_move_and_what_was_written_around_it_are_one_difference(tools_rig: Too
     tools_rig.store.move(NOTE, OTHER, by("r1"))
     tools_rig.store.replace(OTHER, b"c\nsame\n", by("r1"))
     ran(tools_rig, "r1")
-    (diff,) = past(tools_rig).diff(past(tools_rig).runs("r1", cascade=False))
+    (diff,) = diffs_of(tools_rig, "r1")
 
     assert (diff.path, diff.source, diff.added, diff.removed) == ("other.md", "note.md", 1, 1)
     assert diff.diff.startswith("rename from note.md\nrename to other.md\n")
@@ -110,35 +97,24 @@ def test_a_move_alone_and_a_new_file_that_moved_are_reported(tools_rig: ToolsRig
     tools_rig.store.create(VaultPath("x.md"), b"x\n", by("r1"))
     tools_rig.store.move(VaultPath("x.md"), VaultPath("y.md"), by("r1"))
     ran(tools_rig, "r1")
-    diffs = past(tools_rig).diff(past(tools_rig).runs("r1", cascade=False))
+    diffs = diffs_of(tools_rig, "r1")
 
     assert [(diff.path, diff.source) for diff in diffs] == [("other.md", "note.md"), ("y.md", None)]
     assert diffs[0].diff == "rename from note.md\nrename to other.md\n"
     assert "+x\n" in diffs[1].diff
 
 
-def test_a_run_whose_texts_or_writes_are_gone_tells_what_is_left(
-    tools_rig: ToolsRig,
-):
+def test_a_run_whose_texts_or_writes_are_gone_tells_what_is_left(tools_rig: ToolsRig):
     tools_rig.save("note.md", "a\n")
     written = tools_rig.store.replace(NOTE, b"b\n", by("r1"))
     ran(tools_rig, "r1")
-    ran(
-        tools_rig,
-        "r0",
-        wrote=[{"path": "old.md", "before": None, "after": "f" * 64, "diff": "+old\n"}],
-    )
+    old = {"path": "old.md", "before": None, "after": "f" * 64, "diff": "+old\n"}
+    ran(tools_rig, "r0", wrote=[old])
     tools_rig.objects.drop(str(written.before))
 
-    assert (
-        "no longer kept" in past(tools_rig).diff(past(tools_rig).runs("r1", cascade=False))[0].diff
-    )
-    assert [
-        (one.path, one.diff)
-        for one in past(tools_rig).diff(past(tools_rig).runs("r0", cascade=False))
-    ] == [("old.md", "+old\n")]
-
-
-def test_a_run_that_does_not_exist_has_no_diff(tools_rig: ToolsRig):
+    assert "no longer kept" in diffs_of(tools_rig, "r1")[0].diff
+    assert [(one.path, one.diff) for one in diffs_of(tools_rig, "r0")] == [("old.md", "+old\n")]
     with pytest.raises(NotFoundError, match="there is no run r9"):
         past(tools_rig).runs("r9", cascade=True)
+    with pytest.raises(NotFoundError):
+        past(tools_rig).versions(VaultPath("never.md"))

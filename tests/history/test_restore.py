@@ -14,7 +14,7 @@ from parachuted.history.restore import Restore
 from parachuted.testing import ScriptedBackend
 from parachuted.vault import Author, VaultPath, digest_of
 from tests.bubbling.reconciler_rig import watching
-from tests.history.test_undo import BODY, A, B, edits, run_of
+from tests.history.test_undo import BODY, WAS, A, B, edits, run_of
 from tests.tools.curator_rig import CuratorRig
 
 NOTE = VaultPath("w.md")
@@ -27,7 +27,7 @@ def restore_of(rig: CuratorRig) -> Restore:
 async def ran(folder: Path, **more: str) -> tuple[CuratorRig, str, Restore]:
     """w watches a, which changed; its run is over."""
     rig = CuratorRig(folder=folder, backend=ScriptedBackend(edits))
-    rig.begin_with(a=A, w=watching("a.md", text=BODY.format("W")), **more)
+    rig.begin_with(a=A, w=WAS["w"], **more)
     await rig.save("a", B)
     await rig.run("w")
     return rig, run_of(rig, "w"), restore_of(rig)
@@ -35,33 +35,24 @@ async def ran(folder: Path, **more: str) -> tuple[CuratorRig, str, Restore]:
 
 async def test_a_file_is_as_it_was_before_a_run_and_after_it_again(tmp_path: Path):
     rig, run, restore = await ran(tmp_path)
-    after, before = rig.text("w"), watching("a.md", text=BODY.format("W"))
+    after, before = rig.text("w"), WAS["w"]
+    count = len(rig.history.runs())
+    done = await restore.restore(NOTE, run=run, after=True)
+    assert (done.run, done.before) == (None, done.after)  # what is so already is left alone
+    assert len(rig.history.runs()) == count
+
     first = await restore.restore(NOTE, run=run)
     assert rig.text("w") == before
     second = await restore.restore(NOTE, run=run, after=True)
     assert rig.text("w") == after
-
-    assert [one["id"] for one in rig.history.runs()[:2]] == sorted(
-        [str(first.run), str(second.run)], reverse=True
-    )
+    newest = sorted([str(first.run), str(second.run)], reverse=True)
+    assert [one["id"] for one in rig.history.runs()[:2]] == newest
     assert rig.history.run(str(first.run))["agent"] == "restore"
     assert rig.history.run(run)["undone"] is None
 
-
-async def test_a_version_is_named_by_the_beginning_of_its_digest(tmp_path: Path):
-    rig, _run, restore = await ran(tmp_path)
-    text = watching("a.md", text=BODY.format("W"))
-    await restore.restore(NOTE, version=digest_of(text.encode())[:12])
-
-    assert rig.text("w") == text
-
-
-async def test_a_restore_is_taken_back_by_an_undo(tmp_path: Path):
-    rig, run, restore = await ran(tmp_path)
-    after = rig.text("w")
-    done = await restore.restore(NOTE, run=run)
-    await rig.undo.undo(str(done.run))
-
+    named = await restore.restore(NOTE, version=digest_of(before.encode())[:12])
+    assert rig.text("w") == before
+    await rig.undo.undo(str(named.run))
     assert rig.text("w") == after
 
 
@@ -79,24 +70,13 @@ async def test_a_file_that_was_deleted_comes_back(tmp_path: Path):
     assert not (rig.vault / "a.md").exists()
 
 
-async def test_what_is_so_already_is_left_alone(tmp_path: Path):
-    rig, run, restore = await ran(tmp_path)
-    count = len(rig.history.runs())
-    done = await restore.restore(NOTE, run=run, after=True)
-
-    assert (done.run, done.before) == (None, done.after)
-    assert len(rig.history.runs()) == count
-
-
-async def test_what_was_saved_since_the_caller_looked_is_merged_or_refused(
-    tmp_path: Path,
-):
+async def test_what_was_saved_since_the_caller_looked_is_merged_or_refused(tmp_path: Path):
     rig, run, restore = await ran(tmp_path)
     base = digest_of(rig.text("w").encode())
     await rig.save("w", rig.text("w").replace("- dig", "- water"))
     done = await restore.restore(NOTE, run=run, base=base)
     assert done.merged
-    assert rig.text("w") == watching("a.md", text=BODY.format("W").replace("- dig", "- water"))
+    assert rig.text("w") == WAS["w"].replace("- dig", "- water")
 
     rig.wait(1)
     await rig.save("w", rig.text("w").replace("- old", "- mine"))
@@ -146,7 +126,7 @@ async def test_a_note_that_has_moved_is_as_it_was_where_it_is(tmp_path: Path):
     rig.store.move(NOTE, VaultPath("x.md"), Author(by="key:phone"))
     await restore.restore(VaultPath("x.md"), run=run)
 
-    assert rig.text("x") == watching("a.md", text=BODY.format("W"))
+    assert rig.text("x") == WAS["w"]
     assert not (rig.vault / "w.md").exists()
 
 
