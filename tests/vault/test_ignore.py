@@ -63,18 +63,13 @@ def test_a_persons_files_are_not(name):
     assert not IgnoreRules().file("Projects/a", name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [".git", ".obsidian", ".versions", ".tombstones", ".stfolder", ".trash", ".parachuteignore"],
-)
-def test_dot_folders_are_ignored(name):
-    assert IgnoreRules().folder("", name)
-    assert IgnoreRules().folder("Daily", name)
+DOTTED = [".git", ".obsidian", ".versions", ".tombstones", ".stfolder", ".trash"]
 
 
-@pytest.mark.parametrize("name", [".agents", "Projects", "4913", "a~"])
-def test_the_agents_folder_and_ordinary_ones_are_not(name):
-    assert not IgnoreRules().folder("Daily", name)
+@pytest.mark.parametrize("name", [*DOTTED, ".parachuteignore", ".agents", "Projects", "4913", "a~"])
+def test_dot_folders_are_ignored_but_the_agents_and_ordinary_ones_are_not(name):
+    is_ignored = name in {*DOTTED, ".parachuteignore"}
+    assert [IgnoreRules().folder(folder, name) for folder in ("", "Daily")] == [is_ignored] * 2
 
 
 @pytest.mark.parametrize(
