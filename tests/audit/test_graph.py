@@ -17,7 +17,7 @@ def test_the_picture_shows_who_called_whom_how_often_and_how_slowly(rig):
         event(f"PATCH {note}", target_module="vault", duration_ms=230.0, **failed),
         event("agents.offline", event_type="agent_start", target_module="agents", **agent),
         event("agents.offline: changed", event_type="agent_end", target_module="agents", **agent),
-        event("curator.read_context", event_type="mcp_call", duration_ms=2300, **agent),
+        event("curator.read_context", target_module="curator", duration_ms=2300, **agent),
         event("audit.removed", event_type="audit"),
     )
 

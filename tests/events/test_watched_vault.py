@@ -42,8 +42,8 @@ def open_vault(vault: Path, home: Path) -> Loader:
     return Loader(WatchedVault(load_settings(home, {}, {"vault": str(vault), "port": 0}), home))
 
 
-async def known(vault: Path, home: Path) -> Loader:
-    """A vault that an earlier daemon has looked through, about to be opened again."""
+async def make_known(vault: Path, home: Path) -> None:
+    """An earlier daemon looks through the vault."""
     save(vault / "a.md", "a\n")
     first = open_vault(vault, home)
     await first.watched.begin(first.load)
@@ -52,11 +52,11 @@ async def known(vault: Path, home: Path) -> Loader:
     await first.watched.detector.save()
     first.watched.state.table("control").put("baseline", {})
     await first.watched.close()
-    return open_vault(vault, home)
 
 
 async def test_a_known_vault_is_announced_before_the_rest_is_loaded(vault, home):
-    loader = await known(vault, home)
+    await make_known(vault, home)
+    loader = open_vault(vault, home)
     await loader.watched.begin(loader.load)
 
     record = running_daemon(str(home))
@@ -72,8 +72,9 @@ async def test_a_known_vault_is_announced_before_the_rest_is_loaded(vault, home)
 
 
 async def test_what_was_edited_while_no_daemon_ran_is_recorded_first(vault, home):
-    loader = await known(vault, home)
+    await make_known(vault, home)
     save(vault / "a.md", "changed\n")
+    loader = open_vault(vault, home)
     await loader.watched.begin(loader.load)
 
     assert (loader.announced, loader.recorded) == ([False], ["a.md"])
@@ -82,11 +83,12 @@ async def test_what_was_edited_while_no_daemon_ran_is_recorded_first(vault, home
 
 
 async def test_a_task_that_the_last_life_left_half_done_is_settled_first(vault, home):
-    loader = await known(vault, home)
+    await make_known(vault, home)
     (state,) = (home / "state").iterdir()
     left = open_state(state / "state.journal")
     left.table("curator_tasks").put("t-1", {"state": "running"})
     left.close()
+    loader = open_vault(vault, home)
     await loader.watched.begin(loader.load)
 
     assert loader.announced == [False]

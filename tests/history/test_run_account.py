@@ -54,7 +54,7 @@ class RunAccountRig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[RunAccountRig]:
+def account_rig(tmp_path: Path) -> Iterator[RunAccountRig]:
     causes = Causes(open_state(tmp_path / "state.journal"))
     causes.open(Cause(id="c1", kind="change", path="a.md", files=2, at=NOON))
     objects, history = ObjectStore(tmp_path / "objects"), WriteJournal(tmp_path / "history.db")
@@ -84,55 +84,55 @@ def wrote(before: str | None, after: str | None, path: str = "w.md") -> WriteRes
     return WriteResult(path=VaultPath(path), before=before, after=after)
 
 
-def test_a_run_is_running_waits_and_has_ended(rig: RunAccountRig):
+def test_a_run_is_running_waits_and_has_ended(account_rig: RunAccountRig):
     def told() -> tuple[object, ...]:
-        document = rig.document
-        unended = [run["id"] for run in rig.history.unended()]
+        document = account_rig.document
+        unended = [run["id"] for run in account_rig.history.unended()]
         return document["outcome"], document["ended"], has_ended(document), unended
 
-    rig.accounts.open(account())
+    account_rig.accounts.open(account())
     assert told() == ("running", None, False, ["r1"])
-    rig.accounts.wait(account(), "no login")
+    account_rig.accounts.wait(account(), "no login")
     assert told() == ("waiting", None, False, ["r1"])
-    assert rig.document["reason"] == "no login"
+    assert account_rig.document["reason"] == "no login"
     done = RunOutcome(result="changed", reason="done")
-    rig.accounts.close(account(), done, NOON + timedelta(seconds=5))
+    account_rig.accounts.close(account(), done, NOON + timedelta(seconds=5))
     assert told() == ("changed", "2026-01-05T12:00:05+00:00", True, [])
-    assert rig.document["reason"] == "done"
-    assert rig.history.count_runs() == 1
+    assert account_rig.document["reason"] == "done"
+    assert account_rig.history.count_runs() == 1
     assert not has_ended(None)
 
 
-def test_the_causes_are_reported_as_far_as_they_are_known(rig: RunAccountRig):
-    rig.accounts.open(account())
+def test_the_causes_are_reported_as_far_as_they_are_known(account_rig: RunAccountRig):
+    account_rig.accounts.open(account())
 
-    assert rig.document["causes"] == [
+    assert account_rig.document["causes"] == [
         {"id": "c1", "kind": "change", "path": "a.md", "files": 2, "at": NOON.isoformat()},
         {"id": "lost"},
     ]
-    assert causes_of(rig.document) == ["c1", "lost"]
-    assert rig.history.count_runs(cause="lost") == 1
-    assert rig.document["parents"] == ["r0"]
+    assert causes_of(account_rig.document) == ["c1", "lost"]
+    assert account_rig.history.count_runs(cause="lost") == 1
+    assert account_rig.document["parents"] == ["r0"]
 
 
-def test_what_was_written_is_reported_as_one_difference_a_file(rig: RunAccountRig):
-    first, second, third = (rig.objects.put(text) for text in (b"1\n", b"2\n", b"3\n"))
-    rig.accounts.close(
+def test_what_was_written_is_reported_as_one_difference_a_file(account_rig: RunAccountRig):
+    first, second, third = (account_rig.objects.put(text) for text in (b"1\n", b"2\n", b"3\n"))
+    account_rig.accounts.close(
         account(wrote(first, second), wrote(second, third), wrote(first, first, "v.md")),
         RunOutcome(result="changed", reason=""),
         NOON,
     )
 
-    (item,) = rig.document["wrote"]
+    (item,) = account_rig.document["wrote"]
     assert (item["path"], item["before"], item["after"]) == ("w.md", first, third)
     assert item["diff"].endswith("-1\n+3\n")
 
 
-def test_what_was_written_and_taken_back_is_nothing(rig: RunAccountRig):
+def test_what_was_written_and_taken_back_is_nothing(account_rig: RunAccountRig):
     assert account(wrote("a", "b"), wrote("b", "a")).net == {}
 
 
-def test_steps_and_cost_are_reported_within_bounds(rig: RunAccountRig):
+def test_steps_and_cost_are_reported_within_bounds(account_rig: RunAccountRig):
     one = account()
     for _ in range(500):
         one.note(TextStep(text="x" * 9000))
@@ -144,18 +144,18 @@ def test_steps_and_cost_are_reported_within_bounds(rig: RunAccountRig):
         )
     )
     one.note(RunResult(cost_usd=0.02, input_tokens=10, output_tokens=3, turns=2))
-    rig.accounts.close(one, RunOutcome(result="changed", reason=""), NOON)
+    account_rig.accounts.close(one, RunOutcome(result="changed", reason=""), NOON)
 
-    assert len(rig.document["steps"]) == 200
-    assert len(json.dumps(rig.document)) < 500_000
+    assert len(account_rig.document["steps"]) == 200
+    assert len(json.dumps(account_rig.document)) < 500_000
     assert (
-        rig.document["cost_usd"],
-        rig.document["input_tokens"],
-        rig.document["output_tokens"],
+        account_rig.document["cost_usd"],
+        account_rig.document["input_tokens"],
+        account_rig.document["output_tokens"],
     ) == (0.02, 10, 3)
 
 
-def test_a_call_is_reported_with_its_answer_and_arguments_in_brief(rig: RunAccountRig):
+def test_a_call_is_reported_with_its_answer_and_arguments_in_brief(account_rig: RunAccountRig):
     nest: list[object] = []
     for _ in range(100_000):
         nest = [nest]
@@ -179,21 +179,24 @@ def test_a_call_is_reported_with_its_answer_and_arguments_in_brief(rig: RunAccou
         nest = nest.pop()
 
 
-def test_thousands_of_reviewed_notes_are_counted_and_some_are_reported(rig: RunAccountRig):
-    rig.accounts.open(account(changes=1000))
+def test_thousands_of_reviewed_notes_are_counted_and_some_are_reported(account_rig: RunAccountRig):
+    account_rig.accounts.open(account(changes=1000))
 
-    assert (len(rig.document["reviewed"]), rig.document["reviewed_count"]) == (400, 1000)
+    assert (len(account_rig.document["reviewed"]), account_rig.document["reviewed_count"]) == (
+        400,
+        1000,
+    )
 
 
-def test_texts_that_are_no_unicode_are_kept_all_the_same(rig: RunAccountRig):
+def test_texts_that_are_no_unicode_are_kept_all_the_same(account_rig: RunAccountRig):
     one = account()
     one.note(TextStep(text="\ud800 and \x00"))
-    rig.accounts.close(one, RunOutcome(result="unchanged", reason="\ud800"), NOON)
+    account_rig.accounts.close(one, RunOutcome(result="unchanged", reason="\ud800"), NOON)
 
-    assert rig.document["reason"] == "\ud800"
+    assert account_rig.document["reason"] == "\ud800"
 
 
-def test_only_what_a_person_would_name_is_not_bookkeeping(rig: RunAccountRig):
+def test_only_what_a_person_would_name_is_not_bookkeeping(account_rig: RunAccountRig):
     def run(
         name: str,
         agent: str,
@@ -215,7 +218,7 @@ def test_only_what_a_person_would_name_is_not_bookkeeping(rig: RunAccountRig):
             reason="Chat: chat, asked for on the command line",
             wrote=paths,
         )
-        save(rig.history, document)
+        save(account_rig.history, document)
 
     run("r1", "module:chat", "new.md")
     run("r2", "chat/chat", parents=["r1"])
@@ -229,8 +232,8 @@ def test_only_what_a_person_would_name_is_not_bookkeeping(rig: RunAccountRig):
     run("ra", "module:chat", parents=["r4"], watcher="named.md", outcome="changed")
     run("rb", "module:chat", parents=["r4"], watcher="other.md", outcome="changed")
 
-    listed = rig.history.runs_that(
-        lambda run: not is_bookkeeping(rig.history, run), limit=20, before=None
+    listed = account_rig.history.runs_that(
+        lambda run: not is_bookkeeping(account_rig.history, run), limit=20, before=None
     )
     assert [run["id"] for run in listed] == ["rb", "r8", "r7", "r6", "r5", "r1"]
 

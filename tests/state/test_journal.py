@@ -300,14 +300,14 @@ def test_writing_again_syncs_the_file_before_it_takes_the_name(path):
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "opened after a crash"])
 def test_what_is_dead_goes_when_the_file_is_closed_or_opened(path, is_closed):
     journal = Journal(path)
-    for number in range(500):
+    for number in range(2000):
         put(journal, "a", {"n": number})
     before = path.stat().st_size
     if is_closed:
         journal.close()
         assert path.stat().st_size < before / 10
 
-    assert Journal(path).of("t") == {"a": {"n": 499}}
+    assert Journal(path).of("t") == {"a": {"n": 1999}}
     assert path.stat().st_size < before / 10
 
 

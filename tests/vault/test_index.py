@@ -56,7 +56,7 @@ def test_forgetting_what_was_never_known_changes_nothing():
 
 def test_a_deep_file_makes_its_folders_known_and_a_dropped_one_takes_all():
     index = index_of("a/b/c/d.md", "ab/z.md")
-    assert index.all_folders() == ["", "a", "a/b", "a/b/c", "ab"]
+    assert sorted(index.all_folders()) == ["", "a", "a/b", "a/b/c", "ab"]
     assert (list(index.folders("a")), list(index.files("a/b/c"))) == (["b"], ["d.md"])
     index.drop_folder("a")
     assert (list(index.paths()), index.all_folders()) == (["ab/z.md"], ["", "ab"])
