@@ -90,9 +90,7 @@ def test_a_vault_that_is_itself_a_link_is_followed(vault, tmp_path):
     assert VaultRoot(tmp_path / "link").read(VaultPath("note.md")).data == b"in"
 
 
-def test_what_is_not_there_is_not_found_and_no_pipe_waited_for(
-    root, vault, monkeypatch
-):
+def test_what_is_not_there_is_not_found_and_no_pipe_waited_for(root, vault, monkeypatch):
     (vault / "note.md").write_bytes(b"in")
     for path in ("none.md", "none/none.md", "note.md/below.md"):
         with pytest.raises(NotFoundError):
