@@ -37,24 +37,21 @@ class QuestionRig:
         return self.steps[0]
 
 
-async def test_a_question_is_reported_in_the_shape_that_apps_read():
+async def test_a_question_in_the_shape_of_apps_waits_for_an_answer_that_fits():
     asking = QuestionRig()
     step = await asking.asked()
-    asking.said.answer(step.id, "left")
-    await asking.task
+    first, second = ASKED["questions"]
+    left, right = first["options"]
 
     assert step.questions == (
-        {
-            "question": "Which bed?",
-            "header": "Bed",
-            "options": [
-                {"label": "left", "description": ""},
-                {"label": "right", "description": "in the sun"},
-            ],
-            "multiSelect": True,
-        },
-        {"question": "Why?", "header": "", "options": [], "multiSelect": False},
+        {**first, "options": [{**left, "description": ""}, right]},
+        {**second, "header": "", "options": [], "multiSelect": False},
     )
+    for answer in (None, {}, 7, {"Which bed?": 7}, {"a": ["b", 7]}, "x" * 40_000):
+        with pytest.raises(ActRefusedError, match="an answer"):
+            asking.said.answer(step.id, answer)
+    assert asking.said.answer(step.id, "right")
+    assert (await asking.task).text == "right"
 
 
 @pytest.mark.parametrize(
@@ -72,17 +69,6 @@ async def test_the_agent_reads_the_answer_as_text(answer, read):
     assert asking.said.answer(step.id, answer)
     assert (await asking.task).text == read
     assert not asking.said.answer(step.id, answer), "it waits no longer"
-
-
-@pytest.mark.parametrize("answer", [None, {}, 7, {"Which bed?": 7}, {"a": ["b", 7]}, "x" * 40_000])
-async def test_an_answer_that_fits_no_question_is_refused_and_the_question_waits_on(answer):
-    asking = QuestionRig()
-    step = await asking.asked()
-    with pytest.raises(ActRefusedError, match="an answer"):
-        asking.said.answer(step.id, answer)
-
-    assert asking.said.answer(step.id, "right")
-    assert (await asking.task).text == "right"
 
 
 @pytest.mark.parametrize(
@@ -116,21 +102,14 @@ async def read(path: str) -> bytes:
     return FILES[path]
 
 
-async def test_texts_go_as_words_and_pictures_as_they_are():
-    words, files = await load_attachments(["a.md", "bed.PNG"], read)
+async def test_texts_go_as_words_cut_where_long_and_pictures_as_they_are():
+    words, (picture,) = await load_attachments(["a.md", "bed.PNG"], read)
+    long, _files = await load_attachments(["long.txt"], read)
 
     assert words == "The file a.md:\n\n# Beans\n\n\n"
-    assert [(file.path, file.media_type, file.data) for file in files] == [
-        ("bed.PNG", "image/png", b"\x89PNG")
-    ]
-
-
-async def test_a_long_text_is_cut_and_says_so():
-    words, _files = await load_attachments(["long.txt"], read)
-
-    assert "x" * 100_000 in words
-    assert "x" * 100_001 not in words
-    assert "read_note reads all of it" in words
+    assert (picture.path, picture.media_type, picture.data) == ("bed.PNG", "image/png", b"\x89PNG")
+    assert ("x" * 100_000 in long, "x" * 100_001 in long) == (True, False)
+    assert "read_note reads all of it" in long
 
 
 @pytest.mark.parametrize(

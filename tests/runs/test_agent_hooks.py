@@ -63,20 +63,18 @@ async def write(
     ), pen
 
 
-async def test_with_no_hook_a_call_is_what_it_was():
+async def test_with_no_hook_a_call_is_what_it_was_and_the_bus_hears_some_of_it():
     reported: list[Mapping[str, object]] = []
     result, pen = await write(None, reported)
+    await hooks_of(None, reported).tools([pen.tool])[0].call({"text": "x" * 100_000})
+    event, large = reported
 
-    assert result == ToolResult(text="wrote milk")
-    assert pen.given == [{"text": "milk"}]
+    assert (result, pen.given[0]) == (ToolResult(text="wrote milk"), {"text": "milk"})
     assert await hooks_of(None).prompt("hello") == "hello"
     assert (await hooks_of(None).stopping("bye")).allowed
-    (event,) = reported
-    assert (event["event"], event["tool_name"], event["tool_use_id"]) == (
-        "tool.after",
-        "note_down",
-        "r-1-1",
-    )
+    named = (event["event"], event["tool_name"], event["tool_use_id"])
+    assert named == ("tool.after", "note_down", "r-1-1")
+    assert len(large["tool_input"]["text"]) == len(large["tool_response"]) == 2000
 
 
 REFUSED = "a hook refused note_down, so nothing was done: milk is out"
@@ -126,12 +124,8 @@ async def test_a_hook_learns_which_tool_with_what_and_for_whom():
     await write(scripted)
     before, after = scripted.asked
 
-    assert (before.event, before.session_id, before.vault, before.at) == (
-        "tool.before",
-        "r-1",
-        Path("/v"),
-        NOON,
-    )
+    about = (before.event, before.session_id, before.vault, before.at)
+    assert about == ("tool.before", "r-1", Path("/v"), NOON)
     assert dict(before.data) == {
         "tool_name": "note_down",
         "tool_input": {"text": "milk"},
@@ -142,15 +136,6 @@ async def test_a_hook_learns_which_tool_with_what_and_for_whom():
     }
     assert after.data["tool_response"] == [{"type": "text", "text": "wrote milk"}]
     assert after.data["tool_use_id"] == "r-1-1"
-
-
-async def test_what_the_bus_hears_of_a_call_holds_no_whole_note():
-    reported: list[Mapping[str, object]] = []
-    pen = RecordingTool()
-    await hooks_of(None, reported).tools([pen.tool])[0].call({"text": "x" * 100_000})
-
-    assert len(reported[0]["tool_input"]["text"]) == 2000
-    assert len(reported[0]["tool_response"]) == 2000
 
 
 async def test_a_prompt_is_added_to_or_refused():
@@ -170,15 +155,12 @@ async def hooked(folder: Path, scripted: ScriptedHooks, *blocks: object) -> Cura
 
 
 @pytest.mark.parametrize(
-    ("event", "reason"),
-    [
-        ("bubble.before", "a hook objected to waking w.md: not today"),
-        ("prompt.before", "a hook objected to the prompt: not today"),
-    ],
+    ("event", "act"), [("bubble.before", "waking w.md"), ("prompt.before", "the prompt")]
 )
-async def test_a_run_that_hooks_object_to_asks_no_agent_and_leaves_its_differences_open(
-    tmp_path: Path, event: str, reason: str
+async def test_a_run_that_hooks_object_to_asks_no_agent_and_leaves_all_as_it_is(
+    tmp_path: Path, event: str, act: str
 ):
+    reason = f"a hook objected to {act}: not today"
     curator_rig = await hooked(tmp_path, ScriptedHooks({event: no()}))
     outcome = await curator_rig.run("w")
 
@@ -213,29 +195,21 @@ async def test_a_hook_learns_who_would_be_woken_by_what_and_what_it_costs(tmp_pa
     assert curator_rig.text("w") != W
 
 
-async def test_a_run_whose_calls_are_refused_writes_nothing_and_the_audit_has_them(tmp_path: Path):
+async def test_a_run_whose_calls_are_refused_writes_nothing_and_records_them(tmp_path: Path):
     curator_rig = await hooked(
         tmp_path, ScriptedHooks({"tool.before": no("hands off")}), update(), say("I may not.")
     )
     outcome = await curator_rig.run("w")
     (document,) = curator_rig.history.runs()
+    (called,) = [step for step in document["steps"] if "called" in step]
 
-    assert (outcome.result, outcome.reason) == (
-        "failed",
-        "a hook refused update_context: hands off",
-    )
-    assert curator_rig.text("w") == W
-    assert curator_rig.reviews.has("w.md")
-    assert [
-        (step["error"], "hands off" in step["answer"])
-        for step in document["steps"]
-        if "called" in step
-    ] == [(True, True)]
+    reason = "a hook refused update_context: hands off"
+    assert (outcome.result, outcome.reason) == ("failed", reason)
+    assert (curator_rig.text("w"), curator_rig.reviews.has("w.md")) == (W, True)
+    assert (called["error"], "hands off" in called["answer"]) == (True, True)
 
 
-async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_end_keeps_it_going(
-    tmp_path: Path,
-):
+async def test_hooks_add_to_a_runs_prompt_and_cannot_keep_it_from_ending(tmp_path: Path):
     scripted = ScriptedHooks(
         {"prompt.before": HookDecision(context=("Write in French.",)), "stop.before": no("go on")}
     )
@@ -250,35 +224,26 @@ async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_
     assert all(act.request.is_valid() and act.chain.led_by and act.causes for act in acts)
 
 
-async def test_a_call_that_failed_is_reported_as_a_failure_and_not_as_what_ended_well():
+async def test_a_call_that_failed_is_reported_as_a_failure_alone():
     async def broken(_arguments: Mapping[str, object]) -> ToolResult:
         return ToolResult(text="no such note", is_error=True)
 
     reported: list[Mapping[str, object]] = []
-    scripted = ScriptedHooks(
-        {
-            "tool.after": HookDecision(),
-            "tool.failed": HookDecision(context=("ask for the list first",)),
-        }
-    )
-    (tool,) = hooks_of(scripted, reported).tools(
-        [Tool(name="read_note", description="", schema={}, call=broken)]
-    )
+    told = HookDecision(context=("ask for the list first",))
+    scripted = ScriptedHooks({"tool.after": HookDecision(), "tool.failed": told})
+    asked_for = Tool(name="read_note", description="", schema={}, call=broken)
+    (tool,) = hooks_of(scripted, reported).tools([asked_for])
 
-    assert await tool.call({}) == ToolResult(
-        text="no such note\n\nask for the list first", is_error=True
-    )
+    whole = "no such note\n\nask for the list first"
+    assert await tool.call({}) == ToolResult(text=whole, is_error=True)
     (asked,) = scripted.asked
-    assert (asked.event, asked.data["error"], asked.data["is_interrupt"]) == (
-        "tool.failed",
-        "no such note",
-        False,
-    )
+    failed = (asked.event, asked.data["error"], asked.data["is_interrupt"])
+    assert failed == ("tool.failed", "no such note", False)
     assert [one["event"] for one in reported] == ["tool.failed"]
 
 
 @pytest.mark.parametrize("event", ["tool.before", "tool.after"])
-async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_made(
+async def test_a_hook_that_says_to_stop_ends_the_run_before_its_next_call(
     event: str, tmp_path: Path
 ):
     blocked = event == "tool.before"
@@ -312,19 +277,7 @@ def heard(idle_s: float) -> tuple[SessionEvents, asyncio.Queue]:
     return SessionEvents(bus, lambda: NOON, idle_s), events
 
 
-async def test_a_session_in_which_nothing_is_said_for_long_ends_once():
-    sessions, events = heard(0.01)
-    sessions.ended_turn("s1", "r1", NOON)
-
-    async with asyncio.timeout(20):
-        ended = await events.get()
-    assert (ended.event, ended.data["session_id"]) == ("session.end", "s1")
-    assert sessions.start_of("s1") == "resume"
-    sessions.close("r1")
-    assert events.empty()
-
-
-async def test_a_turn_that_goes_on_longer_than_that_does_not_end_its_session():
+async def test_a_session_ends_once_nothing_is_said_for_long_not_during_a_turn():
     sessions, events = heard(0.01)
     sessions.ended_turn("s1", "r1", NOON)
     assert sessions.start_of("s1") is None
@@ -332,8 +285,10 @@ async def test_a_turn_that_goes_on_longer_than_that_does_not_end_its_session():
 
     async with asyncio.timeout(20):
         ended = await events.get()
-    assert ended.data["session_id"] == "s2"
-    assert sessions.start_of("s1") is None
+    assert (ended.event, ended.data["session_id"]) == ("session.end", "s2")
+    assert (sessions.start_of("s1"), sessions.start_of("s2")) == (None, "resume")
+    sessions.close("r2")
+    assert events.empty()
 
 
 async def test_a_permission_is_asked_for_by_the_name_of_its_tool():

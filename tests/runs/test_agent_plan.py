@@ -90,10 +90,7 @@ WIDE = AgentConfig(paths=["Brain/**", "Daily/**"], capabilities=["read", "write"
         ({"capabilities": []}, ["", "", "", ""]),
         ({"paths": ["Brain/p/"]}, ["", "rw", "", ""]),
         ({"paths": []}, ["", "", "", ""]),
-        (
-            {"paths": ["Private/**", "Daily/**"], "capabilities": ["read", "write"]},
-            ["", "", "rw", ""],
-        ),
+        ({"paths": ["Private/**", "Daily/**"]}, ["", "", "rw", ""]),
         ({"sandbox": {"workspace_access": "ro"}}, ["r", "r", "r", ""]),
         ({"sandbox": {"workspace_access": "none"}}, ["", "", "", ""]),
         ({"sandbox": {"workspace_access": "rw", "allowed_paths": ["Daily/"]}}, ["", "", "rw", ""]),
@@ -142,7 +139,7 @@ async def test_a_person_takes_a_shell_and_the_network_away_or_cuts_them_down(pla
     assert await plans.ways_out(config, override) == left
 
 
-async def test_an_agent_works_in_the_folder_that_it_is_given_and_in_no_pattern_of_folders(plans):
+async def test_an_agent_works_in_the_folder_that_it_is_given_and_in_no_pattern(plans):
     config = AgentConfig(paths=["${CWD}/**"], capabilities=["read", "write"])
 
     assert await plans.reach(config) == ["", "", "", ""]

@@ -1,3 +1,5 @@
+"""Agent sandboxes: what a run's container is given, and what comes of the work in it."""
+
 from __future__ import annotations
 
 import asyncio
@@ -32,18 +34,11 @@ from tests.runs.task_rig import JOB, make_audit, make_hooks
 @dataclass
 class FakeSandboxes:
     folder: Path
-    says: str | None = None
-
-    @property
-    def user(self) -> tuple[int, int]:
-        return (os.getuid(), os.getgid())
+    problem: str | None = None
+    user = (os.getuid(), os.getgid())
 
     async def status(self) -> FakeSandboxes:
         return self
-
-    @property
-    def problem(self) -> str | None:
-        return self.says
 
     @contextlib.asynccontextmanager
     async def prepare(self) -> AsyncIterator[RunFolder]:
@@ -134,7 +129,7 @@ def sandbox_rig(module_rig: ModuleRig, tmp_path: Path) -> AgentSandboxRig:
     return AgentSandboxRig(module_rig=module_rig, sandboxes=sandboxes, boxes=boxes, taint=Taint())
 
 
-async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_when_it_ends(
+async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over(
     sandbox_rig: AgentSandboxRig,
 ):
     run = sandbox_rig.run()
@@ -149,8 +144,6 @@ async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_
     assert [written.path for written in run.written] == ["Work/a.md"]
     assert ["stays in the container" in words for words in run.said] == [True]
 
-
-async def test_a_run_that_fails_leaves_nothing(sandbox_rig: AgentSandboxRig):
     async def fail() -> None:
         async with sandbox_rig.boxes.open(sandbox_rig.run()) as job:
             fill(job.native.sandbox.folder.returned, None, **{"Work/a.md": "# Half\n"})
@@ -158,26 +151,27 @@ async def test_a_run_that_fails_leaves_nothing(sandbox_rig: AgentSandboxRig):
 
     with pytest.raises(AgentFailedError):
         await fail()
-    assert sandbox_rig.module_rig.text("Work/a.md") == "# A\n"
+    assert sandbox_rig.module_rig.text("Work/a.md") == "# A\n\nnew\n"
 
 
-async def connected(sockets: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+@contextlib.asynccontextmanager
+async def connected(sockets: Path, sent: bytes) -> AsyncIterator[asyncio.StreamReader]:
     at = os.open(sockets, os.O_RDONLY)
     try:
-        return await asyncio.open_unix_connection(f"/proc/self/fd/{at}/proxy.sock")
+        reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{at}/proxy.sock")
     finally:
         os.close(at)
+    writer.write(sent)
+    yield reader
+    writer.close()
 
 
 async def asked(sockets: Path, host: str) -> str:
-    reader, writer = await connected(sockets)
-    writer.write(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
-    answer = await reader.read()
-    writer.close()
-    return answer.decode()
+    async with connected(sockets, f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode()) as reader:
+        return (await reader.read()).decode()
 
 
-async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_has_read_a_stranger(
+async def test_a_network_is_a_proxy_that_reaches_nothing_after_a_strangers_text(
     sandbox_rig: AgentSandboxRig,
 ):
     async with sandbox_rig.boxes.open(sandbox_rig.run(network=["a.invalid"])) as job:
@@ -195,14 +189,13 @@ async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_ha
 
 async def test_why_there_is_none_is_the_sandboxes_to_say(sandbox_rig: AgentSandboxRig):
     assert await sandbox_rig.boxes.problem() is None
-    sandbox_rig.sandboxes.says = "install docker.io"
+    sandbox_rig.sandboxes.problem = "install docker.io"
     assert await sandbox_rig.boxes.problem() == "install docker.io"
 
 
 @pytest.mark.parametrize("answer", [True, False])
-async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
-    sandbox_rig: AgentSandboxRig,
-    answer: bool,  # noqa: FBT001  a parameter of the test
+async def test_a_command_beyond_the_list_is_asked_of_a_person_each_time(
+    sandbox_rig: AgentSandboxRig, *, answer: bool
 ):
     asked: list[str] = []
 
@@ -211,31 +204,25 @@ async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
         return answer
 
     async with sandbox_rig.boxes.open(sandbox_rig.run(ask)) as job:
-        native = job.native
-        assert await native.before("Bash", {"command": "git status"}) is None
+        before = job.native.before
+        assert await before("Bash", {"command": "git status"}) is None
         assert asked == []
         for number in (1, 2):
-            assert (await native.before("Bash", {"command": "make all"}) is None) == answer
+            assert (await before("Bash", {"command": "make all"}) is None) == answer
             assert asked == ["make all"] * number
-        assert (
-            await native.before("Bash", {"command": "make more", "run_in_background": True})
-            is not None
-        )
+        assert await before("Bash", {"command": "make more", "run_in_background": True})
         sandbox_rig.taint.read("Inbox/a.md")
-        assert "strangers" in str(await native.before("Bash", {"command": "rm all"}))
+        assert "strangers" in str(await before("Bash", {"command": "rm all"}))
         assert "rm all" not in asked
-
-
-async def test_an_agent_without_a_shell_asks_for_no_command(sandbox_rig: AgentSandboxRig):
-    async def ask(_command: str) -> bool:
-        raise AssertionError
-
+    asked.clear()
+    sandbox_rig.taint = Taint()
     run = sandbox_rig.run(ask, bash=False, paths=["~/x/", "Work/**"])
     async with sandbox_rig.boxes.open(run) as job:
         assert await job.native.before("Bash", {"command": "ls"}) is not None
+    assert asked == []
 
 
-async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger_and_at_each_call_after_that(  # noqa: E501
+async def test_what_is_open_to_the_network_ends_when_a_strangers_text_is_read(
     sandbox_rig: AgentSandboxRig,
 ):
     async with sandbox_rig.boxes.open(sandbox_rig.run(network=["a.invalid"])) as job:
@@ -246,12 +233,9 @@ async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger
             lambda: job.native.after("Read", file, ToolResult(text="")),
         )
         for act in acts:
-            reader, writer = await connected(sockets)
-            writer.write(b"CONNECT a.inva")
-            await asked(sockets, "b.invalid")  # which came after the other one
-            await act()
-            with contextlib.suppress(ConnectionResetError):
-                assert (
-                    await asyncio.wait_for(reader.read(), 30) == b""
-                )  # a request may take ten seconds
-            writer.close()
+            async with connected(sockets, b"CONNECT a.inva") as reader:
+                await asked(sockets, "b.invalid")  # which came after the other one
+                await act()
+                with contextlib.suppress(ConnectionResetError):
+                    left = await asyncio.wait_for(reader.read(), 30)
+                    assert left == b""  # a request may take ten seconds

@@ -64,9 +64,8 @@ def tools_rig(tools_rig: ToolsRig) -> Iterator[ContextRig]:
 async def update(
     tools_rig: ContextRig, section: str, content: str, file_path: str = G
 ) -> ToolResult:
-    return await tools_rig.call(
-        "update_context", file_path=file_path, section=section, content=content
-    )
+    given = {"file_path": file_path, "section": section, "content": content}
+    return await tools_rig.call("update_context", **given)
 
 
 async def test_the_files_of_the_grant_are_listed_and_read(tools_rig: ContextRig):
@@ -153,13 +152,19 @@ async def test_a_curator_may_leave_its_note_as_it_is(tools_rig: ContextRig):
 # A person saves while an agent works.
 
 
-async def test_another_section_that_a_person_changed_meanwhile_is_kept(tools_rig: ContextRig):
+async def test_another_section_that_a_person_changed_is_kept_and_was_not_read(
+    tools_rig: ContextRig,
+):
+    """After its own merged write an agent still does not know what the person wrote elsewhere."""
     await tools_rig.call("read_context", file_path=G)
-    tools_rig.save(G, OWN.replace("- dig", "- water"))
-    answer = await update(tools_rig, "Facts", "- peas")
+    theirs = OWN.replace("- sow", "- harvest")
+    merged = theirs.replace("- beans", "- peas")
+    tools_rig.save(G, theirs)
 
-    assert not answer.is_error
-    assert tools_rig.text(G) == OWN.replace("- dig", "- water").replace("- beans", "- peas")
+    assert not (await update(tools_rig, "Facts", "- peas")).is_error
+    assert tools_rig.text(G) == merged
+    assert (await update(tools_rig, "This week", "- rest")).is_error
+    assert tools_rig.text(G) == merged
 
 
 async def test_the_same_section_changed_meanwhile_has_to_be_read_again(tools_rig: ContextRig):
@@ -173,16 +178,6 @@ async def test_the_same_section_changed_meanwhile_has_to_be_read_again(tools_rig
 
     assert not (await update(tools_rig, "Facts", "- peas")).is_error
     assert "- peas" in tools_rig.text(G)
-
-
-async def test_what_was_merged_in_has_not_been_read(tools_rig: ContextRig):
-    """After its own merged write an agent still does not know what the person wrote elsewhere."""
-    await tools_rig.call("read_context", file_path=G)
-    tools_rig.save(G, OWN.replace("- sow", "- harvest"))
-    assert not (await update(tools_rig, "Facts", "- peas")).is_error
-
-    assert (await update(tools_rig, "This week", "- rest")).is_error
-    assert "- harvest" in tools_rig.text(G)
 
 
 async def test_several_writes_follow_one_another(tools_rig: ContextRig):
@@ -230,29 +225,25 @@ async def test_a_private_part_is_neither_shown_nor_lost(tools_rig: ContextRig):
         "G/AGENTS.md",
         "",
         "g",
+        "*",
         ".parachute/x",
         "g/AGENTS.md\0",
-        "\ud800",
+        "\udcff",
     ],
 )
-async def test_only_the_own_note_can_be_written(tools_rig: ContextRig, path: str):
-    before = tools_rig.digest()
-    answer = await update(tools_rig, "Facts", "- x", path)
-
-    assert answer.is_error
-    assert answer.text.startswith(f"this task may write only {G}")
-    assert tools_rig.digest() == before
-
-
-@pytest.mark.parametrize(
-    "path", ["other.md", "/etc/passwd", "../outside.md", "a/../a/AGENTS.md", "", "a", "\udcff", "*"]
-)
-async def test_only_granted_files_can_be_read(tools_rig: ContextRig, path: str):
+async def test_only_granted_files_are_read_and_only_the_own_note_is_written(
+    tools_rig: ContextRig, path: str
+):
     tools_rig.save("other.md", "secret")
-    answer = await tools_rig.call("read_context", file_path=path)
+    before = tools_rig.digest()
+    written = await update(tools_rig, "Facts", "- x", path)
+    read = await tools_rig.call("read_context", file_path=path)
 
-    assert answer.is_error
-    assert "is not among the files of this task" in answer.text
+    assert written.is_error
+    assert written.text.startswith(f"this task may write only {G}")
+    assert tools_rig.digest() == before
+    assert read.is_error is (path != "a/AGENTS.md")
+    assert ("is not among the files of this task" in read.text) is read.is_error
 
 
 @pytest.mark.parametrize("outside", [True, False])
@@ -315,19 +306,14 @@ async def test_a_note_that_is_gone_is_not_made_again(tools_rig: ContextRig):
     assert not (tools_rig.vault / G).exists()
 
 
-async def test_a_note_whose_name_is_not_unicode_is_granted_by_the_name_that_is_shown(
-    tools_rig: ContextRig,
-):
-    name = os.fsdecode(b"g/\xff.md")
+async def test_a_note_whose_name_is_not_unicode_is_granted_by_the_name_shown(tools_rig: ContextRig):
+    name, shown = os.fsdecode(b"g/\xff.md"), "g/\\xff.md"
     (tools_rig.folder / "vault" / name).write_bytes(b"# Odd\n\n## Facts\n\n- x\n")
     tools_rig.grant(name)
 
-    assert json.loads((await tools_rig.call("list_context_files")).text)[0]["path"] == "g/\\xff.md"
-    assert not (
-        await tools_rig.call(
-            "update_context", file_path="g/\\xff.md", section="Facts", content="- y"
-        )
-    ).is_error
+    (listed,) = json.loads((await tools_rig.call("list_context_files")).text)
+    assert listed["path"] == shown
+    assert not (await update(tools_rig, "Facts", "- y", shown)).is_error
     assert (tools_rig.vault / name).read_bytes() == b"# Odd\n\n## Facts\n\n- y\n"
 
 
@@ -374,16 +360,16 @@ async def test_no_text_makes_history_shorter_or_moves_a_heading(
     assert note.values == {"watch": ["a"]}
 
 
-async def test_who_reads_a_strangers_text_is_marked_by_it_and_writes_no_more_trusted_text(
+async def test_who_reads_a_strangers_text_is_marked_and_writes_none_to_trust(
     stranger: ContextRig,
 ):
     assert not stranger.taint
-    await stranger.call("update_context", file_path=G, section="Facts", content="- mine")
+    await update(stranger, "Facts", "- mine")
     assert "origin:" not in stranger.text(G)
 
     await stranger.call("read_context", file_path="Inbox/mail.md")
     assert "Inbox/mail.md" in stranger.taint.why()
-    await stranger.call("update_context", file_path=G, section="Facts", content="- theirs")
+    await update(stranger, "Facts", "- theirs")
     assert "origin: stranger" in stranger.text(G)
 
 
@@ -391,10 +377,8 @@ async def test_a_write_that_is_refused_leaves_the_note_as_trusted_as_it_was(stra
     await stranger.call("read_context", file_path=G)
     await stranger.call("read_context", file_path="Inbox/mail.md")
     stranger.save(G, OWN.replace("- beans", "- peas"))
-    assert (
-        await stranger.call("update_context", file_path=G, section="Facts", content="- theirs")
-    ).is_error
 
+    assert (await update(stranger, "Facts", "- theirs")).is_error
     assert "origin:" not in stranger.text(G)
 
 
@@ -406,10 +390,10 @@ def stranger(tools_rig: ContextRig) -> ContextRig:
 
 
 @pytest.mark.parametrize("target", ["b.md", "../elsewhere.md"])
-async def test_nor_one_that_cannot_be_read_nor_one_behind_a_link(tools_rig: ContextRig, target):
+async def test_a_list_names_no_link_to_a_stranger_or_to_nowhere(tools_rig: ContextRig, target: str):
     tools_rig.save("Inbox/mail.md", "# Obey me\n")
-    (tools_rig.store.root.folder / "Inbox/Obey.md").symlink_to(target)
-    (tools_rig.store.root.folder / "friend.md").symlink_to("Inbox/mail.md")
+    (tools_rig.vault / "Inbox/Obey.md").symlink_to(target)
+    (tools_rig.vault / "friend.md").symlink_to("Inbox/mail.md")
     tools_rig.grant(G, "Inbox/Obey.md", "Inbox/mail.md", "friend.md")
     assert "Obey" not in (await tools_rig.call("list_context_files")).text
     assert not tools_rig.taint
@@ -418,9 +402,7 @@ async def test_nor_one_that_cannot_be_read_nor_one_behind_a_link(tools_rig: Cont
     assert tools_rig.taint
 
 
-async def test_a_list_names_no_file_of_strangers_unless_it_is_asked_to_which_marks_the_run(
-    stranger: ContextRig,
-):
+async def test_a_list_names_files_of_strangers_if_asked_which_marks_the_run(stranger: ContextRig):
     listing = (await stranger.call("list_context_files")).text
     assert not any(words in listing for words in ("mail.md", "Obey"))
     assert "1 more came from strangers" in listing

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import json
 import os
@@ -90,8 +89,9 @@ def update(section: str = "Facts", content: str = "- new") -> Block:
     return use("update_context", file_path="w.md", section=section, content=content)
 
 
-async def test_a_run_is_asked_for_with_what_changed_and_writes_what_the_agent_says(tmp_path: Path):
-    curator_rig = await study_with(tmp_path, update())
+async def test_a_run_is_asked_with_what_changed_writes_wakes_and_is_recorded(tmp_path: Path):
+    blocks = say("I see."), update(), use("read_context", file_path="secret.md")
+    curator_rig = await study_with(tmp_path, *blocks, v=watching("w.md"))
     outcome = await curator_rig.run("w")
     (job,) = curator_rig.backend.jobs
     (change,) = job.changes
@@ -103,46 +103,19 @@ async def test_a_run_is_asked_for_with_what_changed_and_writes_what_the_agent_sa
     assert "-- one\n+- two\n" in change.diff
     assert W in job.prompt
     assert change.diff in job.prompt
-    assert curator_rig.queue.all() == []
     assert not curator_rig.reviews.has("w.md")
     (reported,) = curator_rig.reported("run.finished")
-    assert (reported["watcher"], reported["outcome"], reported["paths"]) == (
-        "w.md",
-        "changed",
-        ["w.md"],
-    )
+    told = (reported["watcher"], reported["outcome"], reported["paths"])
+    assert told == ("w.md", "changed", ["w.md"])
 
-
-async def test_those_who_watch_the_note_are_woken_before_the_task_is_over(tmp_path: Path):
-    curator_rig = await study_with(tmp_path, update(), v=watching("w.md"))
-    await curator_rig.run("w")
-
-    assert curator_rig.waiting() == ["v"]
-    assert curator_rig.queue.queued("v.md").parents == (curator_rig.history.runs()[0]["id"],)
-
-
-async def test_a_run_leaves_a_document_of_all_it_did(tmp_path: Path):
-    curator_rig = await study_with(
-        tmp_path, say("I see."), update(), use("read_context", file_path="secret.md")
-    )
-    await curator_rig.run("w")
     (document,) = curator_rig.history.runs()
-
-    assert (document["outcome"], document["watcher"], document["backend"], document["ended"]) == (
-        "changed",
-        "w.md",
-        "scripted",
-        curator_rig.now.isoformat(),
-    )
-    assert document["causes"] == [
-        {
-            "id": "c3",
-            "kind": "change",
-            "path": "a.md",
-            "files": 1,
-            "at": curator_rig.now.isoformat(),
-        }
-    ]
+    (woken,) = curator_rig.queue.all()
+    assert (woken.watcher, woken.state, woken.parents) == ("v.md", "queued", (document["id"],))
+    now = curator_rig.now.isoformat()
+    assert (document["outcome"], document["watcher"]) == ("changed", "w.md")
+    assert (document["backend"], document["ended"]) == ("scripted", now)
+    cause = {"id": "c4", "kind": "change", "path": "a.md", "files": 1, "at": now}
+    assert document["causes"] == [cause]
     assert [step.get("said") or (step["called"], step["error"]) for step in document["steps"]] == [
         "I see.",
         ("update_context", False),
@@ -154,20 +127,20 @@ async def test_a_run_leaves_a_document_of_all_it_did(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("blocks", "result", "reason"),
+    ("blocks", "reason"),
     [
-        ([use("no_change", reason="still true")], "unchanged", "still true"),
-        ([say("first"), say("last")], "unchanged", "last"),
-        ([update(), update(content="- old")], "unchanged", "the agent wrote nothing"),
+        ([use("no_change", reason="still true")], "still true"),
+        ([say("first"), say("last")], "last"),
+        ([update(), update(content="- old")], "the agent wrote nothing"),
     ],
 )
 async def test_an_agent_that_changes_nothing_ends_unchanged_with_its_reason(
-    tmp_path: Path, blocks: list[Block], result: str, reason: str
+    tmp_path: Path, blocks: list[Block], reason: str
 ):
     curator_rig = await study_with(tmp_path, *blocks)
     outcome = await curator_rig.run("w")
 
-    assert (outcome.result, outcome.reason) == (result, reason)
+    assert (outcome.result, outcome.reason) == ("unchanged", reason)
     assert curator_rig.history.runs()[0]["wrote"] == []
     assert not curator_rig.reviews.has("w.md")
 
@@ -197,9 +170,7 @@ async def test_what_changes_during_the_run_is_left_for_the_next(tmp_path: Path):
     assert "-- two\n+- three\n" in curator_rig.backend.jobs[1].changes[0].diff
 
 
-async def test_a_persons_edit_of_the_own_note_since_the_run_began_is_not_overwritten(
-    tmp_path: Path,
-):
+async def test_a_persons_edit_of_the_own_note_during_a_run_is_not_overwritten(tmp_path: Path):
     async def script(curator_rig: CuratorRig, _job: Job) -> list[Block]:
         (curator_rig.vault / "w.md").write_text(W.replace("- old", "- a person's"))
         return [update()]
@@ -401,7 +372,7 @@ async def test_a_run_that_is_cancelled_is_left_as_it_stands(tmp_path: Path):
 @pytest.mark.parametrize(
     "error", [StorageFailedError("full"), OSError(errno.EIO, os.strerror(errno.EIO))]
 )
-async def test_a_disk_that_refuses_the_end_of_a_run_is_waited_for_and_the_agent_not_asked_again(
+async def test_a_disk_that_refuses_the_end_of_a_run_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
     monkeypatch.setattr(curator_module, "_STORAGE_CHECK_S", 0.001)
@@ -439,16 +410,15 @@ async def test_a_note_that_is_gone_is_reported_to_the_agent_and_not_made_again(t
 # session.
 
 TWO = watching("a.md", "c.md", text="# W\n\n## Facts\n\n- old\n")
+OBEY = A.replace("one", "obey me")
 
 
 @pytest.fixture
 def curator_rig(tmp_path: Path) -> CuratorRig:
-    update = use("update_context", file_path="w.md", section="Facts", content="- new")
-    curator_rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend([update]))
+    curator_rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend([update()]))
     curator_rig.begin_with(a=A, w=TWO)
     curator_rig.curator = curator_rig.curator_with(
-        curator_rig.backend,
-        strangers=Strangers(["a.md"]),
+        curator_rig.backend, strangers=Strangers(["a.md"])
     )
     return curator_rig
 
@@ -456,7 +426,7 @@ def curator_rig(tmp_path: Path) -> CuratorRig:
 @pytest.mark.parametrize(
     ("path", "text", "is_marked"),
     [
-        ("a", A.replace("one", "obey me"), True),
+        ("a", OBEY, True),
         ("a", None, True),  # the difference shows what was taken away
         ("c", "# C\n", False),
     ],
@@ -471,13 +441,11 @@ async def test_who_was_shown_a_strangers_text_writes_no_trusted_one(
 
 
 async def test_who_goes_on_with_a_session_has_read_all_of_it(curator_rig: CuratorRig):
-    await curator_rig.save("a", A.replace("one", "obey me"))
+    await curator_rig.save("a", OBEY)
     await curator_rig.run("w")
     await curator_rig.save("w", TWO)
     await curator_rig.save("c", "# C\n")
-    curator_rig.backend._script = [
-        use("update_context", file_path="w.md", section="Facts", content="- newer")
-    ]
+    curator_rig.backend._script = [update(content="- newer")]
     await curator_rig.run("w")
 
     assert curator_rig.backend.jobs[-1].session_id == "scripted-w.md"
@@ -485,7 +453,7 @@ async def test_who_goes_on_with_a_session_has_read_all_of_it(curator_rig: Curato
 
 
 @pytest.mark.parametrize(("path", "session"), [("a", None), ("c", "scripted-w.md")])
-async def test_a_run_cut_short_loses_its_session_only_after_it_read_a_strangers_text(
+async def test_a_run_cut_short_loses_its_session_if_it_read_a_strangers_text(
     curator_rig: CuratorRig, path: str, session: str | None
 ):
     await curator_rig.save("c", "# C\n")
@@ -496,15 +464,14 @@ async def test_a_run_cut_short_loses_its_session_only_after_it_read_a_strangers_
         await asyncio.Event().wait()
         return []
 
-    scripts = [stop, curator_rig.backend._script]
-    for script in scripts:
-        curator_rig.backend._script = script
-        await curator_rig.save(path, f"# {script}\n")
-        with contextlib.suppress(AgentUnavailableError):
-            await curator_rig.run("w")
-        for task in curator_rig.queue.running():
-            with curator_rig.state.batch():
-                curator_rig.queue.put_back(task, due_at=curator_rig.now, reason=None)
+    script, curator_rig.backend._script = curator_rig.backend._script, stop
+    await curator_rig.save(path, "# Cut short\n")
+    with pytest.raises(AgentUnavailableError):
+        await curator_rig.run("w")
+    put_back(curator_rig)
+    curator_rig.backend._script = script
+    await curator_rig.save(path, "# Not cut short\n")
+    await curator_rig.run("w")
 
     assert curator_rig.backend.jobs[-1].session_id == session
     other = ScriptedBackend([])
