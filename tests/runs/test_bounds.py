@@ -36,7 +36,7 @@ def test_permissions_name_files_and_nothing_else_is_touched(path, allowed):
 @pytest.mark.parametrize(
     "path", ["Modules/brain/module.py", "modules/x.md", "Modules", ".git/config"]
 )
-def test_a_key_that_may_read_all_still_reads_no_code_and_nothing_of_a_program(path):
+def test_a_key_that_may_read_all_reads_no_code_and_nothing_of_a_program(path):
     everything = ModuleBounds.of_module("daily", read=["**"], write=["**"])
 
     assert (may(everything, path), everything.may_enter(path)) == ("", False)

@@ -17,6 +17,7 @@ from parachuted.vault import digest_of
 from tests.modules.module_rig import ModuleRig
 from tests.runs.conftest import limited
 
+PATH = "Daily/monday.md"
 MONDAY = (
     "---\nmood: fine\nwords: 3\n---\n# Monday\n\nbeans, [[secret]], [[tuesday]]\n\n## Log\n\n"
     "- sown\n"
@@ -25,28 +26,23 @@ MONDAY = (
 
 @pytest.fixture
 def module_rig(module_rig: ModuleRig) -> ModuleRig:
-    module_rig.save("Daily/monday.md", MONDAY)
+    module_rig.save(PATH, MONDAY)
     module_rig.save("Daily/tuesday.md", "# Tuesday\n")
     module_rig.save("Private/secret.md", "# Secret\n")
     module_rig.library.settled()
     return module_rig
 
 
-async def test_a_note_is_one_read_and_its_links_lead_only_where_the_caller_may_read(
-    module_rig, daily
-):
-    note = await daily.note("Daily/monday.md")
+async def test_a_note_is_one_read_and_its_links_lead_where_the_caller_may_read(module_rig, daily):
+    note = await daily.note(PATH)
 
-    assert (note.title, note.frontmatter, note.digest) == (
-        "Monday",
-        {"mood": "fine", "words": 3},
-        digest_of(MONDAY.encode()),
-    )
+    assert (note.title, note.digest) == ("Monday", digest_of(MONDAY.encode()))
+    assert note.frontmatter == {"mood": "fine", "words": 3}
     links = [("secret", None), ("tuesday", "Daily/tuesday.md")]
     assert [(link.target, link.path) for link in note.links] == links
     assert note.section("Log").content(note) == "- sown"
-    with acting(limited("Daily/monday.md")):
-        assert [link.path for link in (await daily.note("Daily/monday.md")).links] == [None, None]
+    with acting(limited(PATH)):
+        assert [link.path for link in (await daily.note(PATH)).links] == [None, None]
     module_rig.save("Daily/photo.md", b"\xff")
     for path, error in (
         ("Private/secret.md", ActRefusedError),
@@ -56,66 +52,67 @@ async def test_a_note_is_one_read_and_its_links_lead_only_where_the_caller_may_r
         with pytest.raises(error):
             await daily.note(path)
     with acting(limited("Daily/tuesday.md")), pytest.raises(ActRefusedError):
-        await daily.note("Daily/monday.md")
+        await daily.note(PATH)
 
 
 async def test_several_edits_are_one_write_and_all_else_stays(module_rig, daily):
-    note = await daily.note("Daily/monday.md")
+    note = await daily.note(PATH)
     at = note.text.index("beans")
-    digest = await daily.edit(
-        "Daily/monday.md",
-        [
-            SetKey("mood", "great"),
-            RemoveKey("words"),
-            AppendSection("Log", "- watered"),
-            SetSection("Plan", "rest"),
-            ReplaceSpan(at, at + len("beans"), "bééns"),
-        ],
-        base=note.digest,
-    )
-
-    text = module_rig.text("Daily/monday.md")
-    assert text == MONDAY.replace("mood: fine\nwords: 3", "mood: great").replace(
-        "beans", "bééns"
-    ).replace("- sown\n", "- sown\n- watered\n\n## Plan\n\nrest\n")
-    assert digest == digest_of(text.encode())
-    (write,) = module_rig.history.writes_of("Daily/monday.md")
-    assert (write.operation, module_rig.noticed) == ("Several", ["Daily/monday.md"])
-
-
-async def test_of_several_edits_one_that_cannot_be_made_undoes_all(module_rig, daily):
     for edits in (
         [SetKey("mood", "great"), RemoveKey("nothing")],
         [SetKey("mood", "great"), SetSection("Log", "# not deeper")],
         [SetKey("mood", "great"), SetKey("mood", object())],
-    ):
+    ):  # what cannot be made undoes all
         with pytest.raises((NotFoundError, EditRefusedError)):
-            await daily.edit("Daily/monday.md", edits)
-    assert module_rig.text("Daily/monday.md") == MONDAY
-    assert module_rig.history.writes_of("Daily/monday.md") == []
+            await daily.edit(PATH, edits)
+    assert (module_rig.text(PATH), module_rig.history.writes_of(PATH)) == (MONDAY, [])
+    edits = [
+        SetKey("mood", "great"),
+        RemoveKey("words"),
+        AppendSection("Log", "- watered"),
+        SetSection("Plan", "rest"),
+        ReplaceSpan(at, at + len("beans"), "bééns"),
+    ]
+    digest = await daily.edit(PATH, edits, base=note.digest)
+
+    text = module_rig.text(PATH)
+    assert text == MONDAY.replace("mood: fine\nwords: 3", "mood: great").replace(
+        "beans", "bééns"
+    ).replace("- sown\n", "- sown\n- watered\n\n## Plan\n\nrest\n")
+    assert digest == digest_of(text.encode())
+    (write,) = module_rig.history.writes_of(PATH)
+    assert (write.operation, module_rig.noticed) == ("Several", [PATH])
 
 
 async def test_what_a_person_wrote_since_the_read_is_kept_or_it_is_a_conflict(module_rig, daily):
-    note = await daily.note("Daily/monday.md")
-    module_rig.save("Daily/monday.md", MONDAY.replace("- sown", "- sown, by hand"))
+    note = await daily.note(PATH)
+    changed = MONDAY.replace("- sown", "- sown, by hand")
+    module_rig.save(PATH, changed)
     at, log = note.text.index("beans"), note.text.index("sown")
 
-    await daily.edit(
-        "Daily/monday.md",
-        [ReplaceSpan(at, at + 5, "peas"), SetKey("mood", "great")],
-        base=note.digest,
-    )
-    text = module_rig.text("Daily/monday.md")
-    assert text == MONDAY.replace("- sown", "- sown, by hand").replace("beans", "peas").replace(
-        "fine", "great"
-    )
+    edits = [ReplaceSpan(at, at + 5, "peas"), SetKey("mood", "great")]
+    await daily.edit(PATH, edits, base=note.digest)
+    text = module_rig.text(PATH)
+    assert text == changed.replace("beans", "peas").replace("fine", "great")
     with pytest.raises(ConflictError):
-        await daily.edit("Daily/monday.md", [ReplaceSpan(log, log + 4, "dug")], base=note.digest)
-    assert module_rig.text("Daily/monday.md") == text
+        await daily.edit(PATH, [ReplaceSpan(log, log + 4, "dug")], base=note.digest)
+    assert module_rig.text(PATH) == text
+
+
+async def test_no_span_of_an_older_text_makes_a_note_watch_more_than_may_be_read(module_rig, daily):
+    """What counts is the text that the merge would leave."""
+    note = await daily.note(PATH)
+    module_rig.save(PATH, f"{MONDAY}{'x' * 500}\n")
+    at = note.text.index("mood")
+
+    edit = ReplaceSpan(at, at, "watch: [Private/secret.md]\n")
+    with pytest.raises(ActRefusedError, match="may not watch Private"):
+        await daily.edit(PATH, [edit], base=note.digest)
+    assert "watch" not in module_rig.text(PATH)
 
 
 async def test_a_span_needs_the_text_that_it_is_one_of(module_rig, daily):
-    note = await daily.note("Daily/monday.md")
+    note = await daily.note(PATH)
     secret = module_rig.objects.put(b"# Secret\n")
 
     for edits, base, why in (
@@ -127,20 +124,8 @@ async def test_a_span_needs_the_text_that_it_is_one_of(module_rig, daily):
         ([ReplaceSpan(0, 1, "x")], secret, "not one that was read here"),
     ):
         with pytest.raises((EditRefusedError, NotFoundError), match=why):
-            await daily.edit("Daily/monday.md", edits, base=base)
-    assert module_rig.text("Daily/monday.md") == MONDAY
-
-
-async def test_no_span_of_an_older_text_makes_a_note_watch_more_than_may_be_read(module_rig, daily):
-    """What counts is the text that the merge would leave."""
-    note = await daily.note("Daily/monday.md")
-    module_rig.save("Daily/monday.md", f"{MONDAY}{'x' * 500}\n")
-    at = note.text.index("mood")
-
-    edit = ReplaceSpan(at, at, "watch: [Private/secret.md]\n")
-    with pytest.raises(ActRefusedError, match="may not watch Private"):
-        await daily.edit("Daily/monday.md", [edit], base=note.digest)
-    assert "watch" not in module_rig.text("Daily/monday.md")
+            await daily.edit(PATH, edits, base=base)
+    assert module_rig.text(PATH) == MONDAY
 
 
 @pytest.fixture
@@ -211,19 +196,15 @@ async def test_pages_follow_one_another_without_a_gap(garden):
 async def test_links_and_backlinks_are_those_of_readable_notes(module_rig, garden):
     module_rig.save("Garden/bed0.md", "# Bed\n\n[[bed9]]\n[[nowhere]]\n\n[[monday|x]]\n")
 
-    assert [
-        (link.path, link.title, link.line, link.text)
-        for link in await garden.links("Garden/bed0.md")
-    ] == [
+    links = await garden.links("Garden/bed0.md")
+    assert [(link.path, link.title, link.line, link.text) for link in links] == [
         (None, None, 3, "bed9"),
         (None, None, 4, "nowhere"),
-        ("Daily/monday.md", "Monday", 6, "monday"),
+        (PATH, "Monday", 6, "monday"),
     ]
     module_rig.library.settled()
-    assert [
-        (backlink.path, backlink.title, backlink.line)
-        for backlink in await garden.backlinks("Daily/monday.md")
-    ] == [
+    backlinks = await garden.backlinks(PATH)
+    assert [(link.path, link.title, link.line) for link in backlinks] == [
         ("Garden/bed0.md", "Bed", 6),
         ("Garden/bed1.md", "Bed 1", 8),
         ("Garden/bed2.md", "Bed 2", 8),
@@ -244,17 +225,13 @@ async def test_many_notes_are_read_as_one_by_one(module_rig, garden):
     stream = garden.read_notes("Garden/")
 
     found = [note async for note in stream]
-    assert [note.path for note in found] == [
-        "Garden/bed0.md",
-        "Garden/bed1.md",
-        "Garden/bed2.md",
-        "Garden/strange.md",
-    ]
+    names = ("bed0", "bed1", "bed2", "strange")
+    assert [note.path for note in found] == [f"Garden/{name}.md" for name in names]
     for note in found:
         alone = await garden.note(note.path)
         assert note == alone
         assert (note.sections, note.links) == (alone.sections, alone.links)
-    assert found[0].links[0].path == "Daily/monday.md"
+    assert found[0].links[0].path == PATH
     assert list(stream.left_out) == ["Garden/broken.md"]
     assert "not UTF-8 text" in stream.left_out["Garden/broken.md"]
 
@@ -276,13 +253,13 @@ async def test_a_note_that_goes_between_the_list_and_its_reading_is_left_out(mod
 
 
 async def test_named_notes_are_read_and_one_that_is_not_theirs_refuses_all(garden):
-    stream = garden.read_notes(["Daily/monday.md", "Garden/none.md", "Garden/bed0.md"])
+    stream = garden.read_notes([PATH, "Garden/none.md", "Garden/bed0.md"])
 
-    assert [note.path async for note in stream] == ["Daily/monday.md", "Garden/bed0.md"]
+    assert [note.path async for note in stream] == [PATH, "Garden/bed0.md"]
     assert list(stream.left_out) == ["Garden/none.md"]
     for path in ("Private/secret.md", "Garden/closed/bed9.md", "../x.md"):
         with pytest.raises((ActRefusedError, PathRefusedError)):
-            _ = [note async for note in garden.read_notes(["Daily/monday.md", path])]
+            _ = [note async for note in garden.read_notes([PATH, path])]
 
 
 async def test_a_digest_of_bulk_reading_is_a_base_until_the_note_changes(module_rig, garden):
@@ -310,7 +287,7 @@ async def test_every_way_to_read_a_strangers_note_marks_the_work(module_rig):
         return [note async for note in vault.read_notes(pattern)]
 
     for act, is_tainting in (
-        (lambda: vault.note("Daily/monday.md"), False),
+        (lambda: vault.note(PATH), False),
         (lambda: vault.note("Daily/mine.md"), True),
         (lambda: vault.notes("Daily", where={"mood": "fine"}), False),
         (lambda: vault.notes("Daily"), True),
@@ -318,8 +295,8 @@ async def test_every_way_to_read_a_strangers_note_marks_the_work(module_rig):
         (lambda: vault.links("Inbox/letter.md"), True),
         (lambda: vault.backlinks("Daily/tuesday.md"), True),
         (lambda: vault.backlinks("Private/secret.md"), False),
-        (lambda: read("Daily/monday.md"), False),
-        (lambda: read(["Daily/monday.md"]), False),
+        (lambda: read(PATH), False),
+        (lambda: read([PATH]), False),
         (lambda: read("Daily/*.md"), True),
         (lambda: read("Inbox/**"), True),
         (lambda: read(["Inbox/bill.md"]), True),
