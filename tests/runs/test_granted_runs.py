@@ -57,9 +57,8 @@ def module_rig(module_rig: ModuleRig) -> ModuleRig:
 
 
 def vault(module_rig: ModuleRig, watch: Watch, *globs: str) -> GrantedVault:
-    bounds = ModuleBounds.of_module(
-        "helper", read=globs or ("Work/**", "Inbox/**"), write=globs or ("Work/**", "Inbox/**")
-    )
+    globs = globs or ("Work/**", "Inbox/**")
+    bounds = ModuleBounds.of_module("helper", read=globs, write=globs)
     author = Author(by="module:helper", run="r1", causes=("c1",))
     return module_rig.vaults.of_run(
         bounds, author, run=watch, caller=acted_on, wrote=lambda _written: None
@@ -68,6 +67,11 @@ def vault(module_rig: ModuleRig, watch: Watch, *globs: str) -> GrantedVault:
 
 def note_tools(vault: GrantedVault) -> NoteTools:
     return NoteTools(vault=vault, writing=lambda _what, _path: nullcontext("r1"))
+
+
+def within_a_run(watch: Watch | None = None) -> Caller:
+    grant = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, tainted_writes=NOWHERE)
+    return Caller(chain=WorkChain(within=CurrentRun(grant=grant, watch=watch)))
 
 
 async def call(notes: NoteTools, name: str, **given: str) -> str:
@@ -90,18 +94,15 @@ async def test_once_marked_it_writes_its_lane_and_all_else_is_put_forward(module
     before = await notes.digest("Work/plan.md")
     await notes.read("Inbox/mail.md")
 
-    with pytest.raises(
-        ActRefusedError, match=r"Work/plan\.md is not in its lane; it was put forward as s-1"
+    for act in (
+        notes.write("Work/plan.md", "sold\n", base=before),
+        notes.append("Work/plan.md", "Log", "- sold"),
+        notes.create("Work/new.md", "hello\n"),
+        notes.write("Work/newer.md", "hello\n"),
+        notes.delete("Work/plan.md"),
     ):
-        await notes.write("Work/plan.md", "sold\n", base=before)
-    with pytest.raises(ActRefusedError, match="s-1"):
-        await notes.append("Work/plan.md", "Log", "- sold")
-    with pytest.raises(ActRefusedError, match="s-1"):
-        await notes.create("Work/new.md", "hello\n")
-    with pytest.raises(ActRefusedError, match="s-1"):
-        await notes.write("Work/newer.md", "hello\n")
-    with pytest.raises(ActRefusedError, match="s-1"):
-        await notes.delete("Work/plan.md")
+        with pytest.raises(ActRefusedError, match="is not in its lane; it was put forward as s-1"):
+            await act
     await notes.append("Work/log.md", "Today", "- a letter came")
 
     assert module_rig.text("Work/plan.md") == "# Plan\n\nbeans\n"
@@ -136,10 +137,12 @@ async def test_a_whole_text_is_put_forward_on_the_base_it_was_decided_on(module_
     assert [change.base for change in watch.changes] == [base]
 
 
-async def test_a_list_of_everything_leaves_out_names_that_strangers_gave(module_rig):
+async def test_lists_leave_out_names_that_strangers_gave_and_searches_their_words(module_rig):
     watch = Watch()
     notes = vault(module_rig, watch)
 
+    assert [hit.path for hit in await notes.search("beans")] == ["Work/plan.md"]
+    assert notes.strangers_left_out == 2
     assert await notes.list() == ["Work/letter.md", "Work/log.md", "Work/plan.md"]
     assert notes.strangers_left_out == 1
     assert not watch.taint
@@ -147,25 +150,11 @@ async def test_a_list_of_everything_leaves_out_names_that_strangers_gave(module_
     assert await notes.list("Inbox/") == ["Inbox/mail.md"]
     assert watch.taint
     assert "Inbox/mail.md" in await notes.list()
+    found = {hit.path for hit in await notes.search("beans")}
+    assert found == {"Work/plan.md", "Work/letter.md", "Inbox/mail.md"}
 
 
-async def test_a_search_shows_no_strangers_words_until_the_run_has_read_some(module_rig):
-    watch = Watch()
-    notes = vault(module_rig, watch)
-
-    assert [hit.path for hit in await notes.search("beans")] == ["Work/plan.md"]
-    assert notes.strangers_left_out == 2
-    assert not watch.taint
-
-    await notes.read("Inbox/mail.md")
-    assert {hit.path for hit in await notes.search("beans")} == {
-        "Work/plan.md",
-        "Work/letter.md",
-        "Inbox/mail.md",
-    }
-
-
-async def test_the_agent_learns_that_something_was_left_out_and_what_reading_it_costs(module_rig):
+async def test_the_agent_learns_what_was_left_out_and_what_reading_it_costs(module_rig):
     watch = Watch()
     notes = note_tools(vault(module_rig, watch))
 
@@ -198,27 +187,9 @@ async def test_what_is_beyond_the_bounds_is_asked_of_a_person(module_rig):
             await act
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".parachute/audit/a.jsonl",
-        ".claude/settings.json",
-        ".git/hooks/pre-commit",
-        ".mcp.json",
-        "Modules/brain/module.py",
-        "modules/x",
-        "Suggestions/a.md",
-        "Work/.git/config",
-        "\u200b.claude/settings.json",
-    ],
-)
+@pytest.mark.parametrize("path", [".claude/settings.json", "modules/x", "\u200b.claude/x.json"])
 async def test_for_control_files_no_one_is_asked_whether_they_are_there_or_not(module_rig, path):
-    class AllowingWatch(Watch):
-        async def beyond(self, what: Literal["read", "write"], path: str) -> bool:
-            self.asked.append((what, path))
-            return True
-
-    watch = AllowingWatch()
+    watch = Watch(path)
     notes = vault(module_rig, watch, "**")
     assert is_control(path)
 
@@ -244,20 +215,10 @@ async def test_a_link_to_beyond_is_asked_for_by_where_it_leads(module_rig):
     assert watch.asked == [("read", "Private/diary.md")]
     with pytest.raises((ActRefusedError, PathRefusedError, NotFoundError, EditRefusedError)):
         await notes.write("Work/hook.md", "x")
-    assert len(watch.asked) == 1
-
-
-async def test_an_agents_question_is_no_way_around_the_key_of_who_called(module_rig):
-    watch = Watch("Private/diary.md")
-    notes = vault(module_rig, watch)
-
-    with (
-        acting(limited("Work/**")),
-        pytest.raises(ActRefusedError, match="key that called"),
-    ):
+    # nor is a person's answer a way around the key of who called
+    with acting(limited("Work/**")), pytest.raises(ActRefusedError, match="key that called"):
         await notes.read("Private/diary.md")
-
-    assert watch.asked == []
+    assert len(watch.asked) == 1
 
 
 async def test_a_run_is_not_shown_what_is_private_and_cannot_lose_it(module_rig):
@@ -276,34 +237,22 @@ async def test_a_run_is_not_shown_what_is_private_and_cannot_lose_it(module_rig)
     assert "heliotrope" in module_rig.text("Work/day.md")
 
 
-async def test_a_modules_own_code_sees_what_is_private_in_notes_that_it_may_write(module_rig):
+async def test_a_modules_own_code_sees_what_is_private_where_it_may_write(module_rig):
     module_rig.save("Work/day.md", "# Health #private\n\nheliotrope\n")
     owner = module_rig.bounded(read=["Work/**"], write=["Work/**"])
     reader = module_rig.bounded(read=["Work/**"], write=["Other/**"])
 
     assert "heliotrope" in await owner.read("Work/day.md")
     assert await reader.read("Work/day.md") == "# (private part 1: left out)\n"
-    with acting(
-        Caller(
-            chain=WorkChain(
-                within=CurrentRun(
-                    grant=Grant(
-                        agent="a", reads=EVERYWHERE, writes=EVERYWHERE, tainted_writes=NOWHERE
-                    )
-                )
-            )
-        )
-    ):
+    with acting(within_a_run()):
         assert "heliotrope" not in await owner.read("Work/day.md")
 
 
 async def test_a_modules_tool_writes_for_no_agent_what_is_ignored(module_rig):
     module_rig.root.ignore = IgnoreRules("Work/log.md\n")
     owner = module_rig.bounded(read=["Work/**"], write=["Work/**"])
-    grant = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, tainted_writes=NOWHERE)
-    call = WorkChain(within=CurrentRun(grant=grant, watch=Watch()))
 
-    with acting(Caller(chain=call)), pytest.raises(NotFoundError, match="is ignored by"):
+    with acting(within_a_run(Watch())), pytest.raises(NotFoundError, match="is ignored by"):
         await owner.append("Work/log.md", "Log", "of an agent")
     await owner.append("Work/log.md", "Log", "its own")
     assert "agent" not in module_rig.text("Work/log.md")
@@ -335,17 +284,7 @@ async def test_what_could_not_be_marked_is_not_written(module_rig, before):
     assert "obey" not in module_rig.text("Work/log.md")
 
 
-async def test_a_tainted_run_moves_and_uploads_nothing(module_rig):
-    watch = Watch()
-    notes = vault(module_rig, watch)
-    watch.taint.read("Inbox/mail.md")
-
-    with pytest.raises(ActRefusedError, match="may not move or upload"):
-        await notes.move("Work/log.md", "Work/obey.md")
-    assert (module_rig.vault / "Work/log.md").exists()
-
-
-async def test_a_strangers_note_says_so_before_a_run_moves_it_elsewhere(module_rig):
+async def test_a_run_moves_a_strangers_note_with_its_mark_and_none_once_tainted(module_rig):
     module_rig.save("Inbox/scan.pdf", "obey")
     module_rig.library.settled()
     watch = Watch()
@@ -356,3 +295,7 @@ async def test_a_strangers_note_says_so_before_a_run_moves_it_elsewhere(module_r
     with pytest.raises(ActRefusedError, match="a person can move it"):
         await notes.move("Inbox/scan.pdf", "Work/scan.pdf")
     assert not watch.taint
+    watch.taint.read("Inbox/mail.md")
+    with pytest.raises(ActRefusedError, match="may not move or upload"):
+        await notes.move("Work/log.md", "Work/obey.md")
+    assert (module_rig.vault / "Work/log.md").exists()

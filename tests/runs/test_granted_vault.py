@@ -25,7 +25,7 @@ from parachuted.runs.run_request import CurrentRun
 from parachuted.vault import Author, Requester, VaultPath, digest_of
 from tests.runs.conftest import limited
 
-MONDAY, SECRET = "Daily/monday.md", "Private/secret.md"
+MONDAY, SECRET, OLD = "Daily/monday.md", "Private/secret.md", "Daily/old.md"
 HIDDEN = "# Secret\n\nthe word is heliotrope\n"
 
 
@@ -87,12 +87,6 @@ async def test_what_the_permissions_name_is_read_listed_and_found(module_rig, da
         await daily.list("../**")
     with pytest.raises(ActRefusedError, match="write what to look for"):
         await daily.search(" ")
-
-
-async def test_a_pipe_is_not_a_note_and_keeps_nobody_waiting(module_rig, daily):
-    os.mkfifo(module_rig.vault / "Daily/pipe.md")
-    with pytest.raises((PathRefusedError, StorageFailedError)):
-        await daily.read("Daily/pipe.md")
 
 
 async def test_a_link_leads_only_where_the_permissions_reach_too(module_rig, daily):
@@ -200,16 +194,10 @@ async def test_a_link_that_is_there_by_the_time_of_the_act_is_not_followed(
 @pytest.mark.parametrize(
     "path",
     [
-        ".parachute/audit/x.jsonl",
-        ".claude/skills/x.md",
         ".git/config",
         "Modules/daily/module.py",
-        "modules/x/manifest.yaml",
-        ".parachuteignore",
         "Daily/.agents/x.md",
-        "a/.env",
         "\N{FULLWIDTH LATIN SMALL LETTER M}odules/x.py",
-        "Mod\u00adules/x",
     ],
 )
 async def test_what_is_a_programs_is_not_written_whatever_the_permissions_say(module_rig, path):
@@ -219,23 +207,11 @@ async def test_what_is_a_programs_is_not_written_whatever_the_permissions_say(mo
             await act
     assert not (module_rig.vault / path).exists()
 
-
-@pytest.mark.parametrize(("link", "to"), [("code", "Modules/daily"), ("settings", ".claude")])
-async def test_a_link_into_a_control_folder_is_no_way_round_that(module_rig, link, to):
-    (module_rig.vault / to).mkdir(parents=True)
-    module_rig.link(f"Daily/{link}", f"../{to}")
+    folder = path.rpartition("/")[0]  # nor by a link to where it lies
+    (module_rig.vault / folder).mkdir(parents=True)
+    module_rig.link("Daily/code", f"../{folder}")
     with pytest.raises(ActRefusedError, match="what the link"):
-        await module_rig.bounded(read=["**"], write=["**"]).create(f"Daily/{link}/x.py", "x")
-
-
-async def test_a_module_with_no_permissions_sees_nothing(module_rig):
-    vault = module_rig.bounded()
-
-    assert (await vault.list(), await vault.search("heliotrope")) == ([], [])
-    assert not await vault.exists(MONDAY)
-    for act in (vault.read(MONDAY), vault.write(MONDAY, "x"), vault.create("x.md", "x")):
-        with pytest.raises(ActRefusedError):
-            await act
+        await vault.create("Daily/code/x.py", "x")
 
 
 async def test_to_read_is_not_to_write_and_to_write_is_not_to_read(module_rig):
@@ -250,6 +226,13 @@ async def test_to_read_is_not_to_write_and_to_write_is_not_to_read(module_rig):
         await writer.create("Inbox/a.md", "again\n")
     assert (conflict.value.ours, conflict.value.theirs) == (b"again\n", b"")
 
+    neither = module_rig.bounded()
+    assert (await neither.list(), await neither.search("heliotrope")) == ([], [])
+    assert not await neither.exists(MONDAY)
+    for act in (neither.read(MONDAY), neither.write(MONDAY, "x"), neither.create("x.md", "x")):
+        with pytest.raises(ActRefusedError):
+            await act
+
 
 async def test_every_way_to_write_goes_through_the_one_writer_and_is_noticed(module_rig, daily):
     path = "Daily/new/note.md"
@@ -262,14 +245,8 @@ async def test_every_way_to_write_goes_through_the_one_writer_and_is_noticed(mod
     await daily.delete(path)
 
     writes = module_rig.history.writes_of(path)
-    assert [write.operation for write in writes] == [
-        "Create",
-        "AppendToSection",
-        "SetKey",
-        "DeleteKey",
-        "ReplaceAll",
-        "Delete",
-    ]
+    acts = "Create AppendToSection SetKey DeleteKey ReplaceAll Delete"
+    assert [write.operation for write in writes] == acts.split()
     assert {(write.author.by, write.author.run) for write in writes} == {("module:daily", None)}
     assert module_rig.noticed == [path] * 6
     assert all(earlier.after == later.before for earlier, later in pairwise(writes))
@@ -347,6 +324,9 @@ async def test_what_is_too_large_or_no_text_is_refused_in_words(module_rig, dail
     module_rig.save("Daily/photo.md", b"\xff\xfe\x00")
     with (module_rig.vault / "Daily/huge.md").open("wb") as file:
         file.truncate(1 << 40)
+    os.mkfifo(module_rig.vault / "Daily/pipe.md")
+    with pytest.raises((PathRefusedError, StorageFailedError)):  # it is not waited for
+        await daily.read("Daily/pipe.md")
 
     assert await daily.read_bytes("Daily/photo.md") == b"\xff\xfe\x00"
     for act, words in (
@@ -366,7 +346,7 @@ async def test_what_is_too_large_or_no_text_is_refused_in_words(module_rig, dail
             await act("Daily/photo.jpg", b"\xff")
 
 
-async def test_bytes_are_written_as_they_are_and_never_merged_where_they_are_no_text(daily):
+async def test_bytes_are_written_as_they_are_and_never_merged_if_no_text(daily):
     image, path = b"\xff\x00head\none\ntwo\nthree\nfour\nfive\n", "Daily/photo.jpg"
     base = await daily.write_bytes(path, image)
     await daily.write_bytes(path, image.replace(b"one", b"ONE"), base=base)
@@ -393,7 +373,7 @@ async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(module_rig, d
     assert await daily.list() == [MONDAY, "Daily/work/a.md"]
 
 
-async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_learns_who_it_was(
+async def test_nothing_is_written_that_cannot_be_recorded_with_who_it_was(
     module_rig, daily, monkeypatch
 ):
     callers = []
@@ -412,21 +392,19 @@ async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_learn
 
 
 async def test_several_notes_are_changed_as_one_run(module_rig, daily):
-    module_rig.save("Daily/old.md", "# Old\n")
+    module_rig.save(OLD, "# Old\n")
     note = await daily.note(MONDAY)
-    changes = [NoteChange(MONDAY, [SetKey("n", 1)], note.digest), NoteChange("Daily/old.md", None)]
+    changes = [NoteChange(MONDAY, [SetKey("n", 1)], note.digest), NoteChange(OLD, None)]
     run = await daily.edit_all(changes, reason="tidied up")
 
-    assert not (module_rig.vault / "Daily/old.md").exists()
-    assert {write.path for write in module_rig.history.writes_by(run)} == {MONDAY, "Daily/old.md"}
+    assert not (module_rig.vault / OLD).exists()
+    assert {write.path for write in module_rig.history.writes_by(run)} == {MONDAY, OLD}
     document = module_rig.history.run(run)
     assert (document["outcome"], document["reason"]) == ("changed", "tidied up")
     assert len(document["wrote"]) == 2
 
 
-async def test_of_several_notes_one_that_may_not_be_changed_keeps_all_as_they_are(
-    module_rig, daily
-):
+async def test_of_several_notes_one_that_cannot_be_changed_ends_it(module_rig, daily):
     before, first = module_rig.text(MONDAY), NoteChange(MONDAY, [SetKey("n", 1)])
     for changes, error, words in (
         ([first, NoteChange(SECRET, [SetKey("n", 1)])], ActRefusedError, "may not write"),
@@ -436,23 +414,15 @@ async def test_of_several_notes_one_that_may_not_be_changed_keeps_all_as_they_ar
     ):
         with pytest.raises(error, match=words):
             await daily.edit_all(changes, reason="x")
-
     assert (module_rig.text(MONDAY), module_rig.text(SECRET)) == (before, HIDDEN)
     assert module_rig.history.acts() == module_rig.history.runs() == []
 
-
-async def test_of_several_notes_the_first_that_cannot_be_written_ends_it(module_rig, daily):
-    module_rig.save("Daily/old.md", "# Old\n")
+    module_rig.save(OLD, "# Old\n")
     module_rig.save("Daily/new.md", "# Mine\n")
-    changes = [
-        NoteChange(MONDAY, [SetKey("n", 1)]),
-        NoteChange("Daily/new.md", None, text="# New\n"),
-        NoteChange("Daily/old.md", None),
-    ]
+    changes = [first, NoteChange("Daily/new.md", None, text="# New\n"), NoteChange(OLD, None)]
     with pytest.raises(EditRefusedError, match=r"1 of 3 files .* undo r"):
         await daily.edit_all(changes, reason="x")
-
-    assert (module_rig.vault / "Daily/old.md").exists()
+    assert (module_rig.vault / OLD).exists()
     assert module_rig.text("Daily/new.md") == "# Mine\n"
     assert module_rig.history.acts() == []
 

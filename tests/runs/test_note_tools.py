@@ -43,7 +43,7 @@ def agent(module_rig):
     return Agent(module_rig)
 
 
-async def test_an_agent_reads_lists_and_finds_what_it_was_given(agent):
+async def test_an_agent_reads_lists_and_finds_what_it_was_given(module_rig, agent):
     read = await agent.answer("read_note", path="Work/a.md")
     listed = await agent.answer("list_notes")
 
@@ -61,14 +61,8 @@ async def test_an_agent_reads_lists_and_finds_what_it_was_given(agent):
     found = await agent.answer("search_notes", query="beans")
     assert [hit["path"] for hit in found["hits"]] == ["Work/a.md"]
     assert (await agent.answer("search_notes", query="heliotrope")) == {"hits": []}
-
-
-async def test_an_agent_that_may_not_write_has_no_tool_for_it(module_rig):
-    assert [tool.name for tool in Agent(module_rig, may_write=False).tools] == [
-        "read_note",
-        "list_notes",
-        "search_notes",
-    ]
+    reader = Agent(module_rig, may_write=False)
+    assert [tool.name for tool in reader.tools] == ["read_note", "list_notes", "search_notes"]
 
 
 async def test_an_agent_writes_appends_edits_and_moves(module_rig, agent):

@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.access.notes import (
-    AppendSection,
-    RemoveKey,
-    ReplaceSpan,
-    SetKey,
-    SetSection,
-)
+from parachuted.access.notes import AppendSection, RemoveKey, ReplaceSpan, SetKey, SetSection
 from parachuted.errors import EditRefusedError
 from parachuted.runs.note_values import has_spans, make_note, vault_edit
 from parachuted.vault import FileContent, apply_edit, digest_of
@@ -62,12 +56,8 @@ def made(text: str, **more):
 def test_a_note_holds_what_its_bytes_say():
     note = made(TEXT)
 
-    assert (note.path, note.title, note.text, note.digest) == (
-        "Notes/Tea.md",
-        "Tée",
-        TEXT,
-        digest_of(TEXT.encode()),
-    )
+    assert (note.path, note.title, note.text) == ("Notes/Tea.md", "Tée", TEXT)
+    assert note.digest == digest_of(TEXT.encode())
     assert note.frontmatter == {
         "title": "Tée",
         "count": 3,
@@ -84,6 +74,8 @@ def test_a_note_holds_what_its_bytes_say():
     assert note.created == datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC)
     assert note.modified == datetime.fromtimestamp(1_700_000_000, UTC)
     assert note.body == TEXT.partition("[drink]\n---\n")[2]
+    with pytest.raises(EditRefusedError, match="not UTF-8 text"):
+        make_note("a.md", content(b"\xff"), None, lambda _links: [])
 
 
 def test_sections_and_links_are_given_in_characters():
@@ -120,20 +112,12 @@ def test_every_offset_is_one_of_the_text_whatever_it_holds(text):
         assert 0 <= link.start < link.end <= len(text)
 
 
-def test_a_file_that_is_not_text_is_not_a_note():
-    with pytest.raises(EditRefusedError, match="not UTF-8 text"):
-        make_note("a.md", content(b"\xff"), None, lambda _links: [])
-
-
 @pytest.mark.parametrize("said", ["never", "[2026]", "99999-01-01", ""])
 def test_a_note_that_names_no_moment_was_made_when_it_was_last_changed(said):
     note = made(f"---\ncreated: {said}\n---\n", at=5.0)
 
     assert note.created == note.modified == datetime.fromtimestamp(5, UTC)
-
-
-def test_a_year_that_no_calendar_has_is_1970():
-    assert made("x", at=float(1 << 60)).modified.year == 1970
+    assert made("x", at=float(1 << 60)).modified.year == 1970  # a year that no calendar has
 
 
 def test_edits_are_made_as_one_and_spans_are_those_of_the_text_as_it_was():
@@ -146,12 +130,13 @@ def test_edits_are_made_as_one_and_spans_are_those_of_the_text_as_it_was():
         AppendSection("Log", "- two"),
         ReplaceSpan(text.index("one"), text.index("one") + 3, "1"),
     ]
-    edit = vault_edit(edits, base="d")
+    edit, alone = vault_edit(edits, base="d"), vault_edit([SetKey("a", "b")], None)
 
-    assert has_spans(edit)
     assert apply_edit(edit, text.encode()).decode() == (
         "---\na: longer than before\n---\n# Tee\n\n## Facts\n\nnew\n\n## Log\n\n- 1\n- two\n"
     )
+    assert (has_spans(edit), has_spans(alone)) == (True, False)
+    assert type(alone).__name__ == "SetFrontmatterKey"
 
 
 @pytest.mark.parametrize(
@@ -167,8 +152,3 @@ def test_edits_are_made_as_one_and_spans_are_those_of_the_text_as_it_was():
 def test_what_is_not_an_edit_is_refused(edits, base, why):
     with pytest.raises(EditRefusedError, match=why):
         vault_edit(edits, base)
-
-
-def test_one_edit_alone_is_that_edit():
-    assert not has_spans(vault_edit([SetKey("a", "b")], None))
-    assert type(vault_edit([SetKey("a", "b")], None)).__name__ == "SetFrontmatterKey"
