@@ -137,7 +137,7 @@ async def test_a_whole_text_is_put_forward_on_the_base_it_was_decided_on(module_
     assert [change.base for change in watch.changes] == [base]
 
 
-async def test_lists_leave_out_names_that_strangers_gave_and_searches_their_words(module_rig):
+async def test_lists_leave_out_names_of_strangers_and_searches_their_words(module_rig):
     watch = Watch()
     notes = vault(module_rig, watch)
 

@@ -79,9 +79,7 @@ async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words
     module_rig: ModuleRig, monkeypatch: pytest.MonkeyPatch, block: Block
 ):
     def refuse(*_given: object, **_named: object) -> None:
-        raise HookRefusedError(
-            "a hook refused the write to Brain/n.md, so nothing was written: it is Sunday"
-        )
+        raise HookRefusedError("a hook refused the write, so nothing was written: it is Sunday")
 
     for name in ("write", "edit", "create"):
         monkeypatch.setattr(module_rig.store, name, refuse, raising=False)
@@ -93,7 +91,7 @@ async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words
 @pytest.mark.parametrize(
     ("block", "result"), [(WRITES, "failed"), (use("list_notes"), "unchanged")]
 )
-async def test_a_call_that_a_hook_refuses_fails_the_run_where_it_would_have_written(
+async def test_a_call_that_a_hook_refuses_fails_the_run_if_it_would_have_written(
     module_rig: ModuleRig, block: Block, result: str
 ):
     asker = ScriptedHooks({"tool.before": HookDecision(allowed=False, reason="hands off")})
@@ -159,74 +157,47 @@ async def propose(
     return await parts.runner.run(order(**config))
 
 
-async def test_what_a_tainted_run_would_write_waits_and_is_done_when_a_person_says_so(
+async def test_what_a_tainted_run_would_write_waits_until_a_person_says_yes(
     module_rig: ModuleRig, suggestions: Suggestions
 ):
-    ran = await propose(
-        module_rig,
-        suggestions,
-        use("read_note", path="Brain/clip.md"),
-        use("edit_section", path="Brain/a.md", section="S", text="x"),
-    )
+    reads = use("read_note", path="Brain/clip.md")
+    edits = use("edit_section", path="Brain/a.md", section="S", text="x")
+    ran = await propose(module_rig, suggestions, reads, edits)
     (made,) = suggestions.all()
-    assert (ran.outcome, ran.suggestions, module_rig.text("Brain/a.md")) == (
-        "suggested",
-        (made.id,),
-        "# A\n",
-    )
+    assert (ran.outcome, ran.suggestions) == ("suggested", (made.id,))
+    assert module_rig.text("Brain/a.md") == "# A\n"
     assert (made.source_agent, made.run, made.origin) == ("helper", ran.run_id, "stranger")
     done = await suggestions.approve(made.id)
-    assert (done.status, module_rig.text("Brain/a.md")) == (
-        "approved",
-        "---\norigin: stranger\n---\n# A\n\n## S\n\nx\n",
-    )
-    assert {cause["id"] for cause in module_rig.history.runs_of_causes(made.causes)} == {
-        ran.run_id,
-        done.applied_run,
-    }
+    assert done.status == "approved"
+    text = "---\norigin: stranger\n---\n# A\n\n## S\n\nx\n"
+    assert module_rig.text("Brain/a.md") == text
+    runs = {cause["id"] for cause in module_rig.history.runs_of_causes(made.causes)}
+    assert runs == {ran.run_id, done.applied_run}
 
 
 async def test_an_agent_suggests_by_its_own_will_what_it_may_not_write(
     module_rig: ModuleRig, suggestions: Suggestions
 ):
-    change = {
-        "action": "update",
-        "path": "Brain/a.md",
-        "payload": {"text": "# B\n"},
-        "reasoning": "better",
-    }
-    ran = await propose(
-        module_rig, suggestions, use("suggest_change", **change), capabilities=["read"]
-    )
+    change = {"action": "update", "payload": {"text": "# B\n"}, "reasoning": "better"}
+    within = use("suggest_change", path="Brain/a.md", **change)
+    beyond = use("suggest_change", path="Private/b.md", **change)
+
+    ran = await propose(module_rig, suggestions, within, capabilities=["read"])
     assert ran.suggestions == (suggestions.all()[0].id,)
-    beyond = await propose(
-        module_rig, suggestions, use("suggest_change", **{**change, "path": "Private/b.md"})
-    )
-    assert beyond.suggestions == ()
+    assert (await propose(module_rig, suggestions, beyond)).suggestions == ()
 
 
-async def test_an_orchestrator_has_the_tools_for_it_and_acts_within_its_own_grant(
+async def test_an_orchestrator_has_tools_for_it_and_acts_within_its_grant(
     module_rig: ModuleRig, suggestions: Suggestions
 ):
+    change = {"source_agent": "child", "action": "update", "payload": {"text": "new\n"}}
     made = [
-        await suggestions.propose(
-            Proposal(
-                source_agent="child",
-                action="update",
-                path=path,
-                payload={"text": "new\n"},
-                reasoning="x",
-            )
-        )
+        (await suggestions.propose(Proposal(**change, path=path, reasoning="x"))).id
         for path in ("Brain/a.md", "Private/b.md")
     ]
-    decide = use(
-        "resolve_suggestions", ids=[one.id for one in made], action="approve", reasoning="right"
-    )
-    await propose(module_rig, suggestions, decide)
-    assert all(
-        one.is_pending for one in suggestions.all()
-    )  # an agent that orchestrates no one has no such tool
+    decide = use("resolve_suggestions", ids=made, action="approve", reasoning="right")
+    await propose(module_rig, suggestions, decide)  # it orchestrates no one: it has no such tool
+    assert all(one.is_pending for one in suggestions.all())
     await propose(module_rig, suggestions, decide, orchestrates=["child"])
     assert [(one.path, one.status, one.resolved_by) for one in suggestions.all()] == [
         ("Private/b.md", "pending", None),

@@ -13,8 +13,6 @@ from parachuted.access.strangers import Taint
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Backend, TextStep, Tool, ToolCallStep, ToolResult
-from parachuted.audit.chain import AuditEvent
-from parachuted.errors import AgentFailedError, AgentStoppedError
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.keys import NOWHERE
@@ -76,23 +74,16 @@ class SmallRun(Run):
 
 
 class RunRig:
-    refusal: str | None = None
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.events: list[Event] = []
-        self.audited: list[AuditEvent] = []
-        self.history, self.objects = (
-            WriteJournal(folder / "history.db"),
-            ObjectStore(folder / "objects"),
-        )
+        self.audit = MemoryAudit()
+        self.history = WriteJournal(folder / "history.db")
+        self.objects = ObjectStore(folder / "objects")
         self.state = open_state(folder / "state.journal")
         self.bus, self.active_runs = Bus(lambda: NOON), ActiveRuns()
         self.bus.subscribe(self.events.append)
         self.run = self.run_with(ScriptedBackend())
-
-    def record(self, event: AuditEvent) -> None:
-        self.audited.append(event)
 
     def run_with(self, backend: Backend) -> SmallRun:
         root = VaultRoot(self.folder)
@@ -101,7 +92,7 @@ class RunRig:
             backend=backend,
             accounts=RunAccounts(self.history, self.objects, Causes(self.state)),
             active_runs=self.active_runs,
-            vaults=GrantedVaults(store, None, None, self),
+            vaults=GrantedVaults(store, None, None, self.audit),
             hooks=RunHooks(store, self.bus),
             guards=RunGuards(),
         )
@@ -113,7 +104,7 @@ class RunRig:
     def ends(self) -> list[tuple[str, str | None]]:
         return [
             (event.target_endpoint, event.error)
-            for event in self.audited
+            for event in self.audit.events
             if event.event_type == "agent_end"
         ]
 
@@ -131,20 +122,16 @@ async def test_a_run_that_ends_is_closed_audited_and_published_once(rig: RunRig)
     assert await rig.perform() == DONE
     assert rig.run.closed == [(DONE, None)]
     assert rig.ends() == [("agents.scripted: unchanged", None)]
-    assert [(event.event, event.data["outcome"]) for event in rig.events] == [
-        ("run.finished", "unchanged")
-    ]
+    (event,) = rig.events
+    assert (event.event, event.data["outcome"]) == ("run.finished", "unchanged")
+
+    rig.run = rig.run_with(ScriptedBackend())
+    rig.run.is_final = False  # it will be tried again, so it has not finished
+    await rig.perform()
+    assert (len(rig.run.closed), rig.events) == (1, [event])
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (AgentFailedError("no credit"), "no credit"),
-        (AgentStoppedError("you stopped it"), "you stopped it"),
-        (RuntimeError("bug"), "it broke"),
-    ],
-)
-async def test_a_run_that_fails_is_closed_with_its_reason_before_its_error_is_raised(
+async def test_a_run_that_fails_is_closed_with_its_reason_and_raises_its_error(
     rig: RunRig, error: Exception, reason: str
 ):
     async def fail() -> RunOutcome:
@@ -154,18 +141,10 @@ async def test_a_run_that_fails_is_closed_with_its_reason_before_its_error_is_ra
     with pytest.raises(type(error)):
         await rig.perform()
 
-    assert [(outcome.result, outcome.reason) for outcome, _ in rig.run.closed] == [
-        ("failed", reason)
-    ]
+    ((outcome, _error),) = rig.run.closed
+    assert (outcome.result, outcome.reason) == ("failed", reason)
     assert rig.ends() == [("agents.scripted: failed", "the run failed; its record says why")]
     assert [event.data["reason"] for event in rig.events] == [reason]
-
-
-async def test_a_run_that_is_tried_again_has_not_finished(rig: RunRig):
-    rig.run.is_final = False
-    await rig.perform()
-
-    assert (len(rig.run.closed), rig.events) == (1, [])
 
 
 async def test_the_words_after_the_last_call_are_the_answer(rig: RunRig):
@@ -179,12 +158,10 @@ def reported(kept: MemoryAudit) -> list[tuple[object, ...]]:
 
 
 async def answer(arguments: dict[str, object]) -> ToolResult:
-    if arguments.get("file_path") == "break":
+    path = arguments.get("file_path")
+    if path == "break":
         raise RuntimeError
-    return ToolResult(
-        text="no" if arguments.get("file_path") == "bad" else "yes",
-        is_error=arguments.get("file_path") == "bad",
-    )
+    return ToolResult(text="no" if path == "bad" else "yes", is_error=path == "bad")
 
 
 TOOL = Tool(
@@ -226,10 +203,8 @@ async def test_each_call_is_reported_once_whether_it_reached_a_tool_or_not(kept,
         ("read", {}),
         ("write", {"file_path": "x"}),
     ]
-    results = [
-        (name, arguments, await call_tool(tools, name, arguments)) for name, arguments in calls
-    ]
-    for name, arguments, result in results:
+    results = [await call_tool(tools, name, arguments) for name, arguments in calls]
+    for (name, arguments), result in zip(calls, results, strict=True):
         audit.record_refused(ToolCallStep(tool=name, arguments=arguments, result=result))
     audit.record_refused(TextStep(text="done"))
 
@@ -240,6 +215,9 @@ async def test_each_call_is_reported_once_whether_it_reached_a_tool_or_not(kept,
         ("mcp_call", "curator.write", False),
     ]
     assert [event.paths for event in kept.events] == [["a.md"], ["bad"], [], ["x"]]
+    with pytest.raises(RuntimeError):
+        await call_tool(tools, "read", {"file_path": "break"})
+    assert (kept.events[-1].success, kept.events[-1].error) == (False, "the call was cut short")
 
 
 @pytest.mark.parametrize("name", ["read", "the diagnosis, all of it"])
@@ -249,15 +227,6 @@ async def test_neither_the_words_of_an_error_nor_a_made_up_name_is_recorded(kept
     (event,) = kept.events
     assert event.error == "it answered an error"
     assert "iagnosis" not in repr(event)
-
-
-async def test_a_call_in_which_a_tool_breaks_is_reported_too(kept, audit):
-    with pytest.raises(RuntimeError):
-        await call_tool(audit.tools([TOOL]), "read", {"file_path": "break"})
-
-    assert [(event.success, event.error) for event in kept.events] == [
-        (False, "the call was cut short")
-    ]
 
 
 async def test_what_an_agent_names_may_be_anything(kept, audit):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
-from parachuted.access.grant import Grant, build_grant
+from parachuted.access.grant import build_grant
 from parachuted.access.run_watch import ProposedChange
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
@@ -63,31 +63,19 @@ async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watc
     run = SuggestingRun(agent="bot/helper", sees=lambda _path: True, is_tainted=lambda: True)
     suggestions = RunSuggestions(sink=filed, run=run)
     asked = replace(watching, put_forward=suggestions.put_forward)
-    words = await asked.instead(
-        ProposedChange(path="Daily/a.md", action="update", base="d-1", data="# né\n".encode()),
-        "it read a stranger's text",
-    )
+    change = ProposedChange(path="Daily/a.md", action="update", base="d-1", data="# né\n".encode())
 
+    words = await asked.instead(change, "it read a stranger's text")
     assert "it is suggested to a person as s-1" in words
     (proposal,) = filed.proposals
-    assert (proposal.path, proposal.action, proposal.base, proposal.is_strangers) == (
-        "Daily/a.md",
-        "update",
-        "d-1",
-        True,
-    )
+    assert (proposal.path, proposal.action) == ("Daily/a.md", "update")
+    assert (proposal.base, proposal.is_strangers) == ("d-1", True)
     assert proposal.payload == {"text": "# né\n"}
     assert suggestions.names == ["s-1"]
     with pytest.raises(EditRefusedError, match="would not be text"):
-        await asked.instead(
-            ProposedChange(path="a.bin", action="create", base=None, data=b"\xff"), "x"
-        )
-    assert (
-        await watching.instead(
-            ProposedChange(path="Daily/a.md", action="delete", base="d-1", data=None), "it may not"
-        )
-        == "it may not"
-    )
+        await asked.instead(replace(change, data=b"\xff"), "x")
+    deleting = replace(change, action="delete", data=None)
+    assert await watching.instead(deleting, "it may not") == "it may not"
 
 
 async def test_no_one_is_asked_for_more_by_a_run_that_no_one_waits_for(watching: RunGuard):
@@ -104,26 +92,23 @@ NATIVE = replace(
 
 
 class Shell:
-    """A run of the CLI: `call` is one call of a tool of it, with what the tool does to the copy."""
+    """A run of the CLI, with its own tools."""
 
     def __init__(self, checkout_rig: CheckoutRig) -> None:
         self.desk, self.recorder, self.hooks = checkout_rig, MemoryAudit(), ScriptedHooks()
-
-    async def open(self, grant: Grant = NATIVE) -> NativeTools:
-        self.desk.grant = grant
-        await self.desk.open()
         self.audit = make_audit(self.recorder, "Modules/garden", "garden")
-        sandbox = RunSandbox(
-            config=SandboxConfig(workspace_access="rw"), folder=self.desk.run_folder
-        )
-        guard = RunGuard(grant=grant, taint=self.desk.taint)
+
+    async def open(self) -> NativeTools:
+        self.desk.grant = NATIVE
+        await self.desk.open()
+        config = SandboxConfig(workspace_access="rw")
         gate = NativeGate(
-            guard=guard,
+            guard=RunGuard(grant=NATIVE, taint=self.desk.taint),
             hooks=make_hooks(self.hooks, self.desk.vault, agent="gardener"),
             record_call=self.audit.record_call,
             cut_network=lambda: None,
         )
-        self.native = gate.tools(sandbox)
+        self.native = gate.tools(RunSandbox(config=config, folder=self.desk.run_folder))
         return self.native
 
     async def bash(self, command: str) -> str:
@@ -188,16 +173,19 @@ def test_a_call_within_the_grant_is_made(name: str, arguments: dict[str, object]
     assert call_objection(name, arguments, NATIVE, Taint()) is None
 
 
-@pytest.mark.parametrize("name", ["Bash", "WebFetch"])
-def test_after_strangers_texts_there_is_no_shell_and_no_network(name: str):
-    taint = Taint()
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("Bash", {"command": "git log"}), ("WebFetch", {"url": "https://example.org"})],
+)
+def test_after_strangers_texts_there_is_no_shell_and_no_network(
+    name: str, arguments: dict[str, object]
+):
+    taint, offline = Taint(), replace(NATIVE, network="none")
     taint.read("Inbox/mail.md")
 
-    reason = call_objection(
-        name, {"command": "git log", "url": "https://example.org"}, NATIVE, taint
-    )
-    assert reason is not None
-    assert "(Inbox/mail.md)" in reason
+    assert "(Inbox/mail.md)" in str(call_objection(name, arguments, NATIVE, taint))
+    says = "this agent has no network" if name == "WebFetch" else None
+    assert call_objection(name, arguments, offline, Taint()) == says
 
 
 async def test_a_page_of_the_web_is_a_strangers_text(shell: Shell):
@@ -209,28 +197,17 @@ async def test_a_page_of_the_web_is_a_strangers_text(shell: Shell):
     assert "run no shell" in await shell.bash("git log")
 
 
-async def test_an_agent_without_network_fetches_nothing():
-    grant = replace(NATIVE, network="none")
-    assert (
-        call_objection("WebFetch", {"url": "https://example.org"}, grant, Taint())
-        == "this agent has no network"
-    )
-
-
 async def test_hooks_see_the_tools_own_names_and_the_vaults_paths_and_may_refuse(shell: Shell):
     native = await shell.open()
     shell.hooks.answers["tool.before"] = HookDecision(allowed=False, reason="not today")
-    reason = await native.before(
-        "Edit", {"file_path": "/vault/Projects/roof.md", "old_string": "a"}
-    )
+    given = {"file_path": "/vault/Projects/roof.md", "old_string": "a"}
 
+    reason = await native.before("Edit", given)
     assert reason == "a hook refused Edit, so nothing was done: not today"
     (asked,) = shell.hooks.asked
+    place = str(shell.desk.vault / "Projects/roof.md")
     assert asked.data["tool_name"] == "Edit"
-    assert asked.data["tool_input"] == {
-        "file_path": str(shell.desk.vault / "Projects/roof.md"),
-        "old_string": "a",
-    }
+    assert asked.data["tool_input"] == {**given, "file_path": place}
 
 
 async def test_a_hook_that_wants_other_arguments_refuses_these(shell: Shell):
@@ -254,38 +231,28 @@ async def test_what_hooks_add_reaches_the_agent_after_the_call(shell: Shell):
     assert after.data["tool_response"] == [{"type": "text", "text": "done"}]
 
 
-async def test_an_answer_of_the_clis_own_tool_is_reported_as_it_is_with_the_places_of_the_vault(
-    shell: Shell,
-):
+async def test_an_answer_of_the_clis_own_tool_is_reported_with_the_vaults_places(shell: Shell):
     native = await shell.open()
     shell.hooks.answers = {"tool.after": HookDecision()}
-    response = {
-        "type": "text",
-        "file": {"filePath": "/vault/Projects/roof.md", "content": "/vault/x", "numLines": 1},
-    }
-    await native.before("Read", {"file_path": "/vault/Projects/roof.md"})
-    await native.after(
-        "Read", {"file_path": "/vault/Projects/roof.md"}, ToolResult(text="x", response=response)
-    )
+    path = "/vault/Projects/roof.md"
+    file = {"filePath": path, "content": "/vault/x", "numLines": 1}
+    answer = ToolResult(text="x", response={"type": "text", "file": file})
+    await native.before("Read", {"file_path": path})
+    await native.after("Read", {"file_path": path}, answer)
 
     reported = shell.hooks.asked[-1].data["tool_response"]
-    assert reported == {
-        "type": "text",
-        "file": {**response["file"], "filePath": str(shell.desk.vault / "Projects/roof.md")},
-    }
+    place = str(shell.desk.vault / "Projects/roof.md")
+    assert reported == {"type": "text", "file": {**file, "filePath": place}}
 
 
 async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
     native = await shell.open()
     arguments = {"file_path": "/vault/Projects/roof.md"}
+    read, refused = ToolResult(text="text"), ToolResult(text="no", is_error=True)
     await native.before("Read", arguments)
-    await native.after("Read", arguments, ToolResult(text="text"))
-    shell.audit.record_refused(
-        ToolCallStep(tool="Read", arguments=arguments, result=ToolResult(text="text"))
-    )
-    shell.audit.record_refused(
-        ToolCallStep(tool="Edit", arguments=arguments, result=ToolResult(text="no", is_error=True))
-    )
+    await native.after("Read", arguments, read)
+    for tool, result in (("Read", read), ("Edit", refused)):
+        shell.audit.record_refused(ToolCallStep(tool=tool, arguments=arguments, result=result))
 
     reported = [
         (event.target_endpoint, event.paths, event.success, event.run)
