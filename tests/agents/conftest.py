@@ -8,16 +8,26 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from parachuted.agents.backends import ClaudeSettings, make_backend
 from parachuted.agents.gateway.gateway import Gateway
 from parachuted.agents.gateway.usage import MoneyLimits, UsageStore
-from parachuted.agents.job import Backend, Job, RunLimits, RunResult, Step, Tool, ToolResult
+from parachuted.agents.job import (
+    Backend,
+    Job,
+    RunLimits,
+    RunResult,
+    Step,
+    TextStep,
+    Tool,
+    ToolResult,
+)
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError
 from parachuted.processes.heavy import load_heavy
@@ -25,6 +35,7 @@ from parachuted.testing import Block, Delay, Reply, ScriptedBackend, ScriptedMes
 
 HAIKU = "claude-haiku-4-5-20251001"
 TEXT = {"type": "string"}
+S = TypeVar("S")
 
 
 class AgentRig:
@@ -87,6 +98,20 @@ class Outcome:
         assert isinstance(self.steps[-1], RunResult)
         return self.steps[-1]
 
+    def all(self, kind: type[S]) -> list[S]:
+        """Its steps of that kind."""
+        return [step for step in self.steps if isinstance(step, kind)]
+
+    @property
+    def texts(self) -> list[str]:
+        return [step.text for step in self.all(TextStep)]
+
+
+async def until(holds: Callable[[], object], within_s: float = 120) -> None:
+    async with asyncio.timeout(within_s):
+        while not holds():
+            await asyncio.sleep(0.005)
+
 
 @pytest.fixture
 def run() -> Callable[[Backend, Job], Awaitable[Outcome]]:
@@ -106,18 +131,12 @@ def run() -> Callable[[Backend, Job], Awaitable[Outcome]]:
 
 
 @pytest.fixture
-async def boxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[Sandboxes]:
-    """Containers for one test, none of which is left after it.
-
-    None is started ahead, so that a test pays for those alone that it uses.
-    """
-    boxes = Sandboxes(folder=tmp_path / "boxes", env=engine, label=f"tests-{tmp_path.name}")
-    if (await boxes.status()).image is None:
-        async for _line in boxes.build(offline=True):
-            pass
-    yield boxes
-    await boxes.close()
-    assert await boxes.sweep() == 0
+def homes(tmp_path: Path) -> tuple[Path, Path]:
+    """The vault and the user's home, in which a login may lie."""
+    made = (tmp_path / "vault", tmp_path / "user")
+    for home in made:
+        (home / ".claude").mkdir(parents=True)
+    return made
 
 
 class Claude:
@@ -167,27 +186,34 @@ class Claude:
         }
 
     async def is_gone(self, within_s: float) -> bool:
-        deadline = time.monotonic() + within_s
-        while self.left_over() and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
+        with suppress(TimeoutError):
+            await until(lambda: not self.left_over(), within_s)
         return not self.left_over()
 
     def _owns(self, process: Path) -> bool:
+        mine = f"HOME={self.folder}/home".encode()
         try:
-            return f"HOME={self.folder}/home".encode() in (process / "environ").read_bytes().split(
-                b"\0"
-            )
+            return mine in (process / "environ").read_bytes().split(b"\0")
         except OSError:
             return False
 
 
-@pytest.fixture
-async def claude(tmp_path: Path) -> AsyncIterator[Claude]:
+@asynccontextmanager
+async def open_claude(
+    folder: Path, env: Mapping[str, str] = os.environ, boxes: Sandboxes | None = None
+) -> AsyncIterator[Claude]:
     await load_heavy("claude")  # its import is not a run's time
     async with ScriptedMessages() as api:
-        it = Claude(api, tmp_path / "agents", {**os.environ, "A_SECRET": "of the daemon"})
+        it = Claude(api, folder, env, boxes)
         yield it
         await it.close()
+
+
+@pytest.fixture
+async def claude(tmp_path: Path) -> AsyncIterator[Claude]:
+    env = {**os.environ, "A_SECRET": "of the daemon"}
+    async with open_claude(tmp_path / "agents", env) as it:
+        yield it
 
 
 @pytest.fixture(params=["claude", "scripted"])
@@ -195,20 +221,9 @@ async def scripted(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[Callable[..., Backend]]:
     """Makes a backend that takes the given turns; a number is a wait in seconds."""
-    async with AsyncExitStack() as stack:
+    if request.param == "scripted":
 
-        def make_claude(turns: Sequence[Sequence[Block] | float], cost_usd: float) -> Backend:
-            usage = {"input_tokens": round(cost_usd * 1e6), "output_tokens": 0}
-            for turn in turns:
-                api.add(
-                    Delay(seconds=turn, then=[say("late")])
-                    if isinstance(turn, float)
-                    else Reply(blocks=tuple(turn), usage=usage)
-                )
-            api.add([say("that is all")])
-            return it.backend
-
-        def make_scripted(turns: Sequence[Sequence[Block] | float], cost_usd: float) -> Backend:
+        def make_scripted(*turns: Sequence[Block] | float, cost_usd: float = 0.0) -> Backend:
             async def script(_job: Job) -> Sequence[Block]:
                 for turn in turns:
                     if isinstance(turn, float):
@@ -217,14 +232,19 @@ async def scripted(
 
             return ScriptedBackend(script, cost_usd=cost_usd)
 
-        if request.param == "claude":
-            await load_heavy("claude")
-            api = await stack.enter_async_context(ScriptedMessages())
-            it = Claude(api, tmp_path / "agents", os.environ)
-            stack.push_async_callback(it.close)
-        make = make_claude if request.param == "claude" else make_scripted
+        yield make_scripted
+        return
+    async with open_claude(tmp_path / "agents") as it:
 
-        def make_backend_of(*turns: Sequence[Block] | float, cost_usd: float = 0.0) -> Backend:
-            return make(turns, cost_usd)
+        def make_claude(*turns: Sequence[Block] | float, cost_usd: float = 0.0) -> Backend:
+            usage = {"input_tokens": round(cost_usd * 1e6), "output_tokens": 0}
+            for turn in turns:
+                it.api.add(
+                    Delay(seconds=turn, then=[say("late")])
+                    if isinstance(turn, float)
+                    else Reply(blocks=tuple(turn), usage=usage)
+                )
+            it.api.add([say("that is all")])
+            return it.backend
 
-        yield make_backend_of
+        yield make_claude

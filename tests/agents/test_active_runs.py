@@ -58,14 +58,11 @@ async def test_ending_a_run_ends_its_work_and_tells_who_waits_why():
         assert await other == "all of them"
 
 
-async def test_a_run_of_somebody_who_may_ask_for_it_no_longer_ends_and_others_go_on():
+async def test_a_run_whose_caller_may_ask_no_more_ends_and_others_go_on():
     at_work, allowed = ActiveRuns(), {"phone"}
+    phones = working("r-1", may_go_on=lambda: "phone" in allowed)
     async with asyncio.TaskGroup() as group:
-        mine = group.create_task(
-            outcome(
-                at_work.perform(working("r-1", may_go_on=lambda: "phone" in allowed), endless())
-            )
-        )
+        mine = group.create_task(outcome(at_work.perform(phones, endless())))
         other = group.create_task(outcome(at_work.perform(working("r-2"), endless())))
         await asyncio.sleep(0)
         at_work.recheck()
@@ -79,7 +76,10 @@ async def test_a_run_of_somebody_who_may_ask_for_it_no_longer_ends_and_others_go
         await other
 
 
-async def test_who_waits_goes_away_and_the_work_ends_with_it():
+async def test_work_ends_with_who_waits_for_it_or_fails_if_cancelled_from_within():
+    async def cancels() -> str:
+        raise asyncio.CancelledError
+
     at_work = ActiveRuns()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(at_work.perform(working("r-1"), endless()))
@@ -88,6 +88,8 @@ async def test_who_waits_goes_away_and_the_work_ends_with_it():
         task.cancel()
     assert task.cancelled()
     assert at_work.all() == []
+    with pytest.raises(AgentFailedError, match="from within"):
+        await at_work.perform(working("r-2"), cancels())
 
 
 async def test_a_run_that_is_ended_before_it_began_is_ended():
@@ -99,14 +101,6 @@ async def test_a_run_that_is_ended_before_it_began_is_ended():
         at_work.end("at once")
         at_work.end("twice")
         assert await waits == "at once"
-
-
-async def test_work_that_is_cancelled_from_within_has_failed():
-    async def cancels() -> str:
-        raise asyncio.CancelledError
-
-    with pytest.raises(AgentFailedError, match="from within"):
-        await ActiveRuns().perform(working("r-1"), cancels())
 
 
 async def outcome(held) -> str:
@@ -123,21 +117,16 @@ async def test_what_is_ended_while_a_run_is_put_together_does_not_begin():
         began.append("it did")
         return "done"
 
+    async def performed(run: str, since: int, **more: object) -> str:
+        return await outcome(at_work.perform(working(run, **more), work(), since=since))
+
     asked = at_work.moment
     at_work.end("you said so", lambda one: one.module == "bot")
-    assert (
-        await outcome(at_work.perform(working("r-1", module="bot"), work(), since=asked))
-        == "you said so"
-    )
+    assert await performed("r-1", asked, module="bot") == "you said so"
     assert began == []
-    assert await outcome(at_work.perform(working("r-2"), work(), since=asked)) == "done"
-    assert (
-        await outcome(at_work.perform(working("r-3", module="bot"), work(), since=at_work.moment))
-        == "done"
-    )
-    assert "no longer" in await outcome(
-        at_work.perform(working("r-4", may_go_on=lambda: False), work(), since=at_work.moment)
-    )
+    assert await performed("r-2", asked) == "done"
+    assert await performed("r-3", at_work.moment, module="bot") == "done"
+    assert "no longer" in await performed("r-4", at_work.moment, may_go_on=lambda: False)
     for _ in range(200):
         at_work.end("others", lambda _one: False)
-    assert "while it began" in await outcome(at_work.perform(working("r-5"), work(), since=asked))
+    assert "while it began" in await performed("r-5", asked)

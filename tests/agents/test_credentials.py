@@ -21,14 +21,6 @@ LATER, EARLIER = (time.time() + 3600) * 1000, (time.time() - 3600) * 1000
 LOGIN = {"claudeAiOauth": {"accessToken": SECRET, "refreshToken": SECRET, "expiresAt": LATER}}
 
 
-@pytest.fixture
-def homes(tmp_path):
-    made = (tmp_path / "vault", tmp_path / "user")
-    for home in made:
-        (home / ".claude").mkdir(parents=True)
-    return made
-
-
 def put(home, login):
     (home / FILE).write_text(login if isinstance(login, str) else json.dumps(login))
 
@@ -69,18 +61,14 @@ def test_a_pipe_or_a_folder_in_the_files_place_does_not_hold_us(homes):
     os.mkfifo(homes[0] / FILE)
     (homes[1] / FILE).mkdir()
 
-    findings = describe_credentials({}, *homes)
-    assert ["cannot be read" in finding.why for finding in findings] == [
-        False,
-        False,
-        False,
-        True,
-        True,
-    ]
+    whys = [finding.why for finding in describe_credentials({}, *homes)]
+    assert ["cannot be read" in why for why in whys] == [False] * 3 + [True] * 2
 
 
 def test_every_place_is_reported_and_no_secret(homes):
     vault, user = homes
+    nothing = [finding.why for finding in describe_credentials({}, *homes)]
+    assert nothing == ["not set"] * 3 + ["there is none"] * 2
     put(vault, LOGIN)
     put(user, f"{SECRET} is no JSON")
     findings = describe_credentials(
@@ -101,31 +89,17 @@ def test_every_place_is_reported_and_no_secret(homes):
     )
 
 
-def test_where_there_is_nothing_it_says_so(homes):
-    assert [finding.why for finding in describe_credentials({}, *homes)] == [
-        *["not set"] * 3,
-        "there is none",
-        "there is none",
-    ]
-
-
-def test_what_systemd_hands_a_service_is_found_after_the_environment_and_before_the_home(tmp_path):
+def test_what_systemd_hands_a_service_comes_after_the_environment(tmp_path):
     handed, home = tmp_path / "handed", tmp_path / "home"
-    for file, text in (
-        (handed / "ANTHROPIC_API_KEY", "handed\n"),
-        (home / "logins.env", "ANTHROPIC_API_KEY=kept\nCLAUDE_CODE_OAUTH_TOKEN='kept'\n"),
-    ):
+    kept = "ANTHROPIC_API_KEY=kept\nCLAUDE_CODE_OAUTH_TOKEN='kept'\n"
+    for file, text in ((handed / "ANTHROPIC_API_KEY", "handed\n"), (home / "logins.env", kept)):
         file.parent.mkdir()
         file.write_text(text)
         file.chmod(0o400)
     found = find_login_environment({"CREDENTIALS_DIRECTORY": str(handed), "PATH": "/bin"}, home)
 
-    assert (found["ANTHROPIC_API_KEY"], found["CLAUDE_CODE_OAUTH_TOKEN"], found["PATH"]) == (
-        "handed",
-        "kept",
-        "/bin",
-    )
-    assert (
-        find_login_environment({"ANTHROPIC_API_KEY": "mine"}, home)["ANTHROPIC_API_KEY"] == "mine"
-    )
+    names = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "PATH")
+    assert [found[name] for name in names] == ["handed", "kept", "/bin"]
+    mine = find_login_environment({"ANTHROPIC_API_KEY": "mine"}, home)
+    assert mine["ANTHROPIC_API_KEY"] == "mine"
     assert find_login_environment({}, tmp_path) == {}

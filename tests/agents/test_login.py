@@ -41,16 +41,12 @@ class Server:
         return self.answers.pop(0) if self.answers else (0, None)
 
 
-@pytest.fixture
-def homes(tmp_path: Path) -> tuple[Path, Path]:
-    made = (tmp_path / "vault", tmp_path / "user")
-    for home in made:
-        (home / ".claude").mkdir(parents=True)
-    return made
-
-
 def file_of(home: Path) -> Path:
     return home / ".claude" / ".credentials.json"
+
+
+def kept_in(home: Path) -> dict[str, object]:
+    return json.loads(file_of(home).read_text())["claudeAiOauth"]
 
 
 def put(
@@ -64,6 +60,9 @@ def put(
         **more,
     }
     file_of(home).write_text(json.dumps({"claudeAiOauth": oauth, "mcpOAuth": {"kept": 1}}))
+
+
+ENDED = timedelta(minutes=-1)
 
 
 def login(
@@ -118,24 +117,21 @@ async def test_the_places_are_tried_in_the_order_of_auth_status(homes):
 
 async def test_a_login_goes_to_anthropic_alone_and_a_key_wherever_it_is_set_for(homes):
     put(homes[0])
-    env = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-token"}
-    assert (await login(homes, env=env, is_anthropic=False).credential()).headers == {
-        "x-api-key": "no-key-needed"
-    }
-    key = await login(
-        homes, env={**env, "ANTHROPIC_API_KEY": "mine"}, is_anthropic=False
-    ).credential()
-    assert key.headers == {"x-api-key": "mine"}
-    bearer = await login(
-        homes, env={**env, "ANTHROPIC_AUTH_TOKEN": "sk-of-a-gateway"}, is_anthropic=False
-    ).credential()
-    assert bearer.headers == {"authorization": "Bearer sk-of-a-gateway"}
+    for more, headers in (
+        ({}, {"x-api-key": "no-key-needed"}),
+        ({"ANTHROPIC_API_KEY": "mine"}, {"x-api-key": "mine"}),
+        ({"ANTHROPIC_AUTH_TOKEN": "sk-of-a-gateway"}, {"authorization": "Bearer sk-of-a-gateway"}),
+    ):
+        env = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-token", **more}
+        found = await login(homes, env=env, is_anthropic=False).credential()
+        assert found.headers == headers
 
 
 async def test_a_login_that_has_ended_is_renewed_and_kept_as_the_cli_keeps_it(homes):
-    put(homes[1], ends=timedelta(minutes=-1), subscriptionType="max")
+    put(homes[1], ends=ENDED, subscriptionType="max")
     server = Server((200, ANSWER))
-    secret = await login(homes, server).credential()
+    mine = login(homes, server)
+    secret = await mine.credential()
 
     assert secret.headers == {"authorization": f"Bearer {FRESH}"}
     ((url, asked),) = server.asked
@@ -146,56 +142,49 @@ async def test_a_login_that_has_ended_is_renewed_and_kept_as_the_cli_keeps_it(ho
         "client_id": "9d1c250a-e61b-44d9-88ed-5944d1962f5e",
         "scope": "a b",
     }
-    kept = json.loads(file_of(homes[1]).read_text())
-    assert kept == {
-        "claudeAiOauth": {
-            "accessToken": FRESH,
-            "refreshToken": NEXT,
-            "expiresAt": int((NOW + timedelta(hours=8)).timestamp() * 1000),
-            "scopes": ["user:inference", "user:profile"],
-            "subscriptionType": "max",
-        },
-        "mcpOAuth": {"kept": 1},
+    assert json.loads(file_of(homes[1]).read_text())["mcpOAuth"] == {"kept": 1}
+    assert kept_in(homes[1]) == {
+        "accessToken": FRESH,
+        "refreshToken": NEXT,
+        "expiresAt": int((NOW + timedelta(hours=8)).timestamp() * 1000),
+        "scopes": ["user:inference", "user:profile"],
+        "subscriptionType": "max",
     }
     assert stat.S_IMODE(file_of(homes[1]).stat().st_mode) == 0o600
     assert (await login(homes, server).credential()).secret == FRESH
     assert len(server.asked) == 1
+    # no secret is shown, and all are known, to be taken out of texts
+    assert "canary" not in repr(secret)
+    assert {RENEW, FRESH, NEXT} <= mine.secrets
+    assert os.listdir(homes[1] / ".claude") == [".credentials.json"]  # noqa: PTH208
 
 
 async def test_ten_requests_at_once_renew_it_once(homes):
     put(homes[1], ends=timedelta(seconds=30))
     server = Server((200, ANSWER))
     mine = login(homes, server)
-    assert {
-        secret.secret for secret in await asyncio.gather(*(mine.credential() for _ in range(10)))
-    } == {FRESH}
+    found = await asyncio.gather(*(mine.credential() for _ in range(10)))
+    assert {secret.secret for secret in found} == {FRESH}
     assert len(server.asked) == 1
 
 
 async def test_one_that_was_refused_is_renewed_though_it_has_not_ended(homes):
     put(homes[1])
-    server = Server((200, ANSWER))
-    mine = login(homes, server)
+    mine = login(homes, Server((200, ANSWER)))
     refused = await mine.credential()
     assert (await mine.credential(refused=refused)).secret == FRESH
 
 
-async def test_one_that_somebody_else_renewed_meanwhile_is_taken(homes):
-    put(homes[1], ends=timedelta(minutes=-1))
-    server = Server((400, {"error": "invalid_grant"}))
-    server.before = lambda: put(homes[1], token=FRESH, refreshToken=NEXT)
+@pytest.mark.parametrize(
+    ("answer", "token"), [((400, {"error": "invalid_grant"}), FRESH), ((200, ANSWER), "sk-other")]
+)
+async def test_what_another_put_there_while_we_renewed_is_kept(homes, answer, token):
+    put(homes[1], ends=ENDED)
+    server = Server(answer)
+    server.before = lambda: put(homes[1], token=token, refreshToken="sk-others")
     assert (await login(homes, server).credential()).secret == FRESH
-    assert json.loads(file_of(homes[1]).read_text())["claudeAiOauth"]["refreshToken"] == NEXT
-
-
-async def test_what_was_put_there_while_we_renewed_is_not_overwritten(homes):
-    put(homes[1], ends=timedelta(minutes=-1))
-    server = Server((200, ANSWER))
-    server.before = lambda: put(homes[1], token="sk-ant-other", refreshToken="sk-ant-others")  # noqa: S106
-    assert (await login(homes, server).credential()).secret == FRESH
-    assert (
-        json.loads(file_of(homes[1]).read_text())["claudeAiOauth"]["accessToken"] == "sk-ant-other"
-    )
+    kept = kept_in(homes[1])
+    assert (kept["accessToken"], kept["refreshToken"]) == (token, "sk-others")
 
 
 @pytest.mark.parametrize(
@@ -209,8 +198,8 @@ async def test_what_was_put_there_while_we_renewed_is_not_overwritten(homes):
         (500, None),
     ],
 )
-async def test_a_login_that_cannot_be_renewed_is_said_without_its_secret_and_stays(homes, answer):
-    put(homes[1], ends=timedelta(minutes=-1))
+async def test_a_login_that_cannot_be_renewed_stays_and_its_secret_is_not_said(homes, answer):
+    put(homes[1], ends=ENDED)
     before = file_of(homes[1]).read_bytes()
     with pytest.raises(AgentUnavailableError, match="log in again") as refused:
         await login(homes, Server(answer)).credential()
@@ -219,11 +208,10 @@ async def test_a_login_that_cannot_be_renewed_is_said_without_its_secret_and_sta
 
 
 async def test_a_disk_that_refuses_loses_no_login_while_we_live(homes):
-    put(homes[1], ends=timedelta(minutes=-1))
+    put(homes[1], ends=ENDED)
     server = Server((200, ANSWER))
     mine = login(homes, server)
-    real = file_of(homes[1])
-    elsewhere = homes[1] / "elsewhere.json"
+    real, elsewhere = file_of(homes[1]), homes[1] / "elsewhere.json"
     server.before = lambda: (real.rename(elsewhere), real.symlink_to("/proc/self/none"))
     assert (await mine.credential()).secret == FRESH
     real.unlink()
@@ -233,19 +221,10 @@ async def test_a_disk_that_refuses_loses_no_login_while_we_live(homes):
 
 
 async def test_a_link_in_the_file_s_place_stays_one(homes):
-    put(homes[1], ends=timedelta(minutes=-1))
+    put(homes[1], ends=ENDED)
     real = homes[1] / "dotfiles.json"
     file_of(homes[1]).rename(real)
     file_of(homes[1]).symlink_to(real)
     await login(homes, Server((200, ANSWER))).credential()
     assert file_of(homes[1]).is_symlink()
     assert json.loads(real.read_text())["claudeAiOauth"]["accessToken"] == FRESH
-
-
-async def test_no_secret_is_shown_and_all_are_known_to_be_taken_out_of_texts(homes):
-    put(homes[1], ends=timedelta(minutes=-1))
-    mine = login(homes, Server((200, ANSWER)))
-    secret = await mine.credential()
-    assert "canary" not in repr(secret)
-    assert {RENEW, FRESH, NEXT} <= mine.secrets
-    assert os.listdir(homes[1] / ".claude") == [".credentials.json"]  # noqa: PTH208
