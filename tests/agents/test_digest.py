@@ -25,6 +25,7 @@ from parachuted.agents.job import ChangedNote
 from parachuted.vault import parse_note
 
 GARDEN = "# Garden\n\n> Something to eat\n\n## Current Focus\n- Sow beans\n- Water\n"
+DAY = "- 2026-11-21:"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -55,7 +56,7 @@ def test_a_bullet_tells_title_description_and_the_first_lines_of_the_focus():
     ]
 
 
-def test_of_many_notes_each_folder_is_one_item_and_what_is_left_out_is_counted():
+def test_of_many_notes_each_folder_is_an_item_and_what_is_left_out_counted():
     many = [extract_note(f"P/{number % 2}/n{number:03}.md", "") for number in range(203)]
     lines = write_digest("AGENTS.md", many, watched=300).splitlines()
 
@@ -69,18 +70,11 @@ def test_of_many_notes_each_folder_is_one_item_and_what_is_left_out_is_counted()
 
 
 def test_history_tells_what_changed_and_stops_at_ten():
+    lead = "status: customer (was lead)"
+    focus = ("Focus", "  - closed [x] a", "  - b", "c", "due: today")
     changes = [
-        ChangedNote(
-            path="P/a/AGENTS.md",
-            kind="modified",
-            title="Alpha",
-            news=("status: customer (was lead)",),
-        ),
-        ChangedNote(
-            path="P/b/AGENTS.md",
-            kind="modified",
-            news=("Focus", "  - closed [x] a", "  - b", "c", "due: today"),
-        ),
+        ChangedNote(path="P/a/AGENTS.md", kind="modified", title="Alpha", news=(lead,)),
+        ChangedNote(path="P/b/AGENTS.md", kind="modified", news=focus),
         ChangedNote(path="P/c/AGENTS.md", kind="created", news=("All of it",)),
         ChangedNote(path="P/d/AGENTS.md", kind="deleted"),
         ChangedNote(path="P/e/AGENTS.md", kind="moved", source="P/old.md"),
@@ -89,50 +83,42 @@ def test_history_tells_what_changed_and_stops_at_ten():
     ]
     lines = write_history("P/AGENTS.md", changes, NOON).splitlines()
 
-    assert lines[:10] == [
-        "- 2026-11-21: [Alpha](a/AGENTS.md): status: customer (was lead)",
-        "- 2026-11-21: [b](b/AGENTS.md)",
+    assert lines[:11] == [
+        f"{DAY} [Alpha](a/AGENTS.md): {lead}",
+        f"{DAY} [b](b/AGENTS.md)",
         "  - Focus",
         "    - closed [x] a",
         "    - b",
         "  - c",
         "  - due: today",
-        "- 2026-11-21: [c](c/AGENTS.md): new: All of it",
-        "- 2026-11-21: d: deleted",
-        "- 2026-11-21: [e](e/AGENTS.md): moved from P/old.md",
+        f"{DAY} [c](c/AGENTS.md): new: All of it",
+        f"{DAY} d: deleted",
+        f"{DAY} [e](e/AGENTS.md): moved from P/old.md",
+        f"{DAY} [f](f/AGENTS.md): changed",
     ]
-    assert lines[10] == "- 2026-11-21: [f](f/AGENTS.md): changed"
     assert lines[-1] == "- and 2 more"
 
 
-def test_a_folder_that_moved_is_one_line():
+def test_a_folder_that_moved_is_one_line_and_where_it_went_is_said():
     changes = [
         ChangedNote(path=f"P/allotment/{name}.md", source=f"P/garden/{name}.md", kind="moved")
         for name in "abc"
     ]
+    new = "Archive/2026/shed"
     away = [
-        ChangedNote(
-            path=f"Old/shed/x/{name}.md", target=f"Archive/2026/shed/x/{name}.md", kind="moved"
-        )
+        ChangedNote(path=f"Old/shed/x/{name}.md", target=f"{new}/x/{name}.md", kind="moved")
         for name in "ab"
     ]
+    alone = ChangedNote(path="P/a.md", target="Archive/a.md", kind="moved", title="Alpha")
 
-    assert write_history("A.md", [*changes, *away], NOON).splitlines() == [
-        "- 2026-11-21: 3 notes moved from P/garden to P/allotment",
-        "- 2026-11-21: 2 notes moved from Old/shed to Archive/2026/shed, which is not watched",
+    assert write_history("A.md", [*changes, *away, alone], NOON).splitlines() == [
+        f"{DAY} 3 notes moved from P/garden to P/allotment",
+        f"{DAY} 2 notes moved from Old/shed to {new}, which is not watched",
+        f"{DAY} [Alpha](Archive/a.md): moved to Archive/a.md, which is not watched",
     ]
 
 
-def test_a_note_that_moved_out_of_what_is_watched_is_reported_with_its_place():
-    change = ChangedNote(path="P/a.md", target="Archive/a.md", kind="moved", title="Alpha")
-
-    assert (
-        write_history("A.md", [change], NOON)
-        == "- 2026-11-21: [Alpha](Archive/a.md): moved to Archive/a.md, which is not watched"
-    )
-
-
-def test_the_section_says_first_that_it_is_generated_and_knows_itself_again():
+def test_the_section_says_first_that_it_is_generated_and_is_known_again():
     digest, text = generated("a")
     windows = parse_note(f"# V\n## Watching\n{text}\n".replace("\n", "\r\n").encode())
 
@@ -140,15 +126,8 @@ def test_the_section_says_first_that_it_is_generated_and_knows_itself_again():
     assert is_same(section(text), digest)
     assert is_same(windows, digest)
     assert not is_same(parse_note(b"# V\n"), digest)
-
-
-def test_a_section_without_our_mark_is_a_persons():
-    _digest, text = generated("a")
-
-    assert not is_foreign(section(text))
-    assert not is_foreign(section(""))
-    assert is_foreign(section("The birds."))
-    assert is_foreign(section(text.rpartition("\n")[0]))
+    ours, persons = (text, ""), ("The birds.", text.rpartition("\n")[0])
+    assert [is_foreign(section(found)) for found in (*ours, *persons)] == [False] * 2 + [True] * 2
 
 
 @pytest.mark.parametrize(
@@ -175,17 +154,11 @@ def test_what_a_person_wrote_in_the_section_moves_below_it(is_known):
 def test_a_generated_line_that_a_person_changed_is_kept_as_they_wrote_it():
     digest, text = generated("a", "b")
     before = find_generated(section(text)).inside
-    composed = compose(
-        section(text.replace("[b](b/AGENTS.md)", "[b](b/AGENTS.md) is late!")), digest, before
-    )
+    edited = section(text.replace("[b](b/AGENTS.md)", "[b](b/AGENTS.md) is late!"))
+    kept = compose(edited, digest, before).partition("-->\n")[2]
 
-    assert composed.partition("-->\n")[2].strip() == "- [b](b/AGENTS.md) is late!"
-
-
-def test_where_nothing_was_edited_old_lines_go():
-    _old, text = generated("a", "b")
-    new, _text = generated("a")
-
+    assert kept.strip() == "- [b](b/AGENTS.md) is late!"
+    new, _text = generated("a")  # where nothing was edited, old lines go
     assert compose(section(text), new, None).endswith(") -->")
 
 

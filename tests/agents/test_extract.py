@@ -38,11 +38,13 @@ watch: "../"
 """
 
 
-def test_a_context_file_tells_title_description_and_the_first_lines_of_its_focus():
+def test_a_context_file_tells_title_description_and_some_of_its_focus():
     found = extract_note("Projects/garden/AGENTS.md", GARDEN)
+    titled = extract_note("a.md", "---\ntitle: The Garden\n---\n# Another\n")
 
     assert (found.title, found.description) == ("Garden", "Something to eat")
     assert found.focus == ("Sow beans", "Build *the* bed with Ann", "Water")
+    assert titled.title == "The Garden"
 
 
 @pytest.mark.parametrize(
@@ -62,10 +64,6 @@ def test_a_context_file_tells_title_description_and_the_first_lines_of_its_focus
 )
 def test_a_note_is_described_by_its_key_its_quote_or_its_first_paragraph(text, description):
     assert extract_note("a.md", text).description == description
-
-
-def test_a_title_in_the_frontmatter_comes_first():
-    assert extract_note("a.md", "---\ntitle: The Garden\n---\n# Another\n").title == "The Garden"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +186,7 @@ def news(before: str, after: str) -> list[str]:
     return list(find_news(old, new, changed_units(meaning(old), meaning(new)), "Acme"))
 
 
-def test_a_key_is_reported_with_its_value_and_a_list_with_what_came_and_went():
+def test_a_key_is_reported_with_its_value_and_a_list_with_its_changes():
     after = (
         BEFORE.replace("lead", "customer")
         .replace("[a, b]", "[a, c]")
@@ -235,11 +233,7 @@ LONG = (
             "Current Focus: Start the tomatoes outdoors. (was: Start the tomatoes indoors.)",
         ),
         (f"# Acme\n{LONG}\n", f"# Acme\n{LONG} Then he died.\n", "… Then he died."),
-        (
-            "# Acme\n## Code\n```\na\n```\n",
-            "# Acme\n## Code\n```\nb\n```\n",
-            "Code: changed",
-        ),
+        ("# Acme\n## Code\n```\na\n```\n", "# Acme\n## Code\n```\nb\n```\n", "Code: changed"),
     ],
     ids=["a new line", "a changed line", "the end of a long line", "what shows in no line"],
 )
@@ -247,31 +241,28 @@ def test_a_line_is_reported_below_its_heading_with_what_it_was(before, after, it
     assert news(before, after) == [item]
 
 
-def test_that_a_section_is_generated_is_no_news():
-    section = f"## Watching\n\n{BEGIN}\n\n- Kim Lee\n"
-
-    assert news("# Acme\n", f"# Acme\n\n{section}") == ["Watching: Kim Lee"]
-
-
-def test_a_stamp_that_a_plugin_keeps_is_reported_only_where_nothing_else_changed():
-    stamped = BEFORE.replace("2026-01-01", "2026-01-02")
-
-    assert news(BEFORE, stamped) == ["updated: 2026-01-02 (was 2026-01-01)"]
-    assert news(BEFORE, stamped.replace("lead", "customer")) == ["status: customer (was lead)"]
-
-
-def test_what_is_cut_is_counted():
+def test_what_is_cut_is_counted_and_that_a_section_is_generated_is_no_news():
     many = "".join(f"- thing {'x' * number}\n" for number in range(40))
     sections = "".join(f"## S{number}\n- {number}\n" for number in range(12))
+    section = f"## Watching\n\n{BEGIN}\n\n- Kim Lee\n"
 
     assert news(BEFORE, BEFORE + many)[-1] == "  - and 34 more"
     assert news(BEFORE, BEFORE + sections)[-1] == "and 4 more parts"
+    assert news("# Acme\n", f"# Acme\n\n{section}") == ["Watching: Kim Lee"]
 
 
-def test_the_id_that_a_program_gave_a_note_is_news_only_where_nothing_else_changed():
-    marked = BEFORE.replace("status: lead", "para_id: para:brain:aaaabbbbcccc\nstatus: lead")
-    assert news(BEFORE, marked) == ["given an id"]
-    assert news(BEFORE, marked.replace("lead", "customer")) == ["status: customer (was lead)"]
+@pytest.mark.parametrize(
+    ("old", "new", "item"),
+    [
+        ("2026-01-01", "2026-01-02", "updated: 2026-01-02 (was 2026-01-01)"),
+        ("status: lead", "para_id: para:brain:aaaabbbbcccc\nstatus: lead", "given an id"),
+    ],
+)
+def test_what_a_program_keeps_is_news_only_where_nothing_else_changed(old, new, item):
+    stamped = BEFORE.replace(old, new)
+
+    assert news(BEFORE, stamped) == [item]
+    assert news(BEFORE, stamped.replace("lead", "customer")) == ["status: customer (was lead)"]
 
 
 TEXTS = st.text(st.sampled_from("#-*+>`~<!%[]()|\\=: \n\r\tax1.^\u2028\0/")) | st.text()

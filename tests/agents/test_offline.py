@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 import pytest
 
 from parachuted.agents.digest import BEGIN, find_generated
-from parachuted.agents.job import ChangedNote, RunResult, TextStep, Tool, ToolCallStep, ToolResult
+from parachuted.agents.job import ChangedNote, RunResult, Tool, ToolCallStep, ToolResult
 from parachuted.agents.offline import OfflineBackend
 from parachuted.errors import AgentFailedError
 from parachuted.vault import parse_note
 
+OWN, HOUSE = "AGENTS.md", "P/house/AGENTS.md"
 ROOT = "# My vault\n\n> All of it.\n\n## Facts\n- mine\n\n## History\n"
 GARDEN = "# Garden\n\n> Something to eat\n\n## Current Focus\n- Sow beans\n"
 CHANGE = ChangedNote(
@@ -39,12 +40,14 @@ class ReportedNotes:
             "update_context": (self.update, ["file_path", "section", "content"]),
             "no_change": (self.no_change, ["reason"]),
         }
-        schema = {
-            name: {"type": "object", "required": required} for name, (_, required) in made.items()
-        }
         return tuple(
-            Tool(name=name, description=name, schema=schema[name], call=call)
-            for name, (call, _) in made.items()
+            Tool(
+                name=name,
+                description=name,
+                schema={"type": "object", "required": required},
+                call=call,
+            )
+            for name, (call, required) in made.items()
         )
 
     async def list_files(self, _arguments):
@@ -56,9 +59,9 @@ class ReportedNotes:
 
     async def read(self, arguments):
         text = self.notes.get(arguments["file_path"])
-        return ToolResult(
-            text="there is no such note" if text is None else text, is_error=text is None
-        )
+        if text is None:
+            return ToolResult(text="there is no such note", is_error=True)
+        return ToolResult(text=text)
 
     async def update(self, arguments):
         path, name, content = arguments["file_path"], arguments["section"], arguments["content"]
@@ -68,11 +71,8 @@ class ReportedNotes:
             self.notes[path] += f"\n## {name}\n{content}\n"
         else:
             start = section.body.stop if name == "History" else section.body.start
-            self.notes[path] = (
-                note.data[:start].decode()
-                + f"{content}\n"
-                + note.data[section.body.stop :].decode()
-            )
+            before, after = note.data[:start], note.data[section.body.stop :]
+            self.notes[path] = f"{before.decode()}{content}\n{after.decode()}"
         return ToolResult(text="done")
 
     async def no_change(self, _arguments):
@@ -81,9 +81,7 @@ class ReportedNotes:
 
 @pytest.fixture
 def reported_notes():
-    return ReportedNotes(
-        {"AGENTS.md": ROOT, "P/garden/AGENTS.md": GARDEN, "P/house/AGENTS.md": "# House\n"}
-    )
+    return ReportedNotes({OWN: ROOT, "P/garden/AGENTS.md": GARDEN, HOUSE: "# House\n"})
 
 
 @pytest.fixture
@@ -106,79 +104,70 @@ def answering(text, *, is_error=False):
 
 
 def called(outcome):
-    return [
-        (step.tool, step.arguments.get("section"))
-        for step in outcome.steps
-        if isinstance(step, ToolCallStep)
-    ]
+    return [(step.tool, step.arguments.get("section")) for step in outcome.all(ToolCallStep)]
 
 
 async def test_a_change_is_reported_in_the_digest_and_in_the_history(reported_notes, offline):
+    first = dict(reported_notes.notes)
     outcome = await offline(CHANGE)
 
-    note = parse_note(reported_notes.notes["AGENTS.md"].encode())
+    after = dict(reported_notes.notes)
+    note = parse_note(after[OWN].encode())
     assert find_generated(note).inside == (
         BEGIN,
         "- [Garden](P/garden/AGENTS.md) — Something to eat",
         "  - Sow beans",
         "- [House](P/house/AGENTS.md)",
     )
-    assert (
-        note.text(note.section("History").own).strip()
-        == "- 2026-11-21: [Garden](P/garden/AGENTS.md): Current Focus: Sow beans"
-    )
-    assert reported_notes.notes["AGENTS.md"].startswith(ROOT)
+    history = note.text(note.section("History").own).strip()
+    assert history == "- 2026-11-21: [Garden](P/garden/AGENTS.md): Current Focus: Sow beans"
+    assert after[OWN].startswith(ROOT)
     assert called(outcome)[-2:] == [("update_context", "Watching"), ("update_context", "History")]
     assert outcome.account == RunResult(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=6)
 
-
-async def test_the_same_vault_and_job_give_the_same_bytes(reported_notes, offline):
-    first = dict(reported_notes.notes)
-    await offline(CHANGE)
-    after = dict(reported_notes.notes)
     reported_notes.notes = dict(reversed(first.items()))
     await offline(CHANGE)
-
     assert reported_notes.notes == after
 
 
-async def test_nothing_new_is_not_written(reported_notes, offline):
+async def test_what_the_digest_does_not_show_is_history_and_nothing_new_unwritten(
+    reported_notes, offline
+):
     await offline(CHANGE)
     before = dict(reported_notes.notes)
     outcome = await offline()
-
     assert called(outcome)[-1] == ("no_change", None)
     assert reported_notes.notes == before
 
-
-async def test_a_change_that_the_digest_does_not_show_is_only_history(reported_notes, offline):
-    await offline(CHANGE)
-    outcome = await offline(
-        ChangedNote(path="P/house/AGENTS.md", kind="modified", units=("Facts",))
-    )
-
-    assert [call for call in called(outcome) if call[0] == "update_context"] == [
-        ("update_context", "History")
-    ]
+    outcome = await offline(ChangedNote(path=HOUSE, kind="modified", units=("Facts",)))
+    updates = [call for call in called(outcome) if call[0] == "update_context"]
+    assert updates == [("update_context", "History")]
 
 
 async def test_a_section_of_that_name_that_a_person_wrote_is_left_alone(reported_notes, offline):
-    reported_notes.notes["AGENTS.md"] = ROOT + "\n## Watching\nThe birds.\n"
+    reported_notes.notes[OWN] = ROOT + "\n## Watching\nThe birds.\n"
     outcome = await offline(CHANGE)
 
-    assert "## Watching\nThe birds.\n" in reported_notes.notes["AGENTS.md"]
-    assert any(
-        isinstance(step, TextStep) and "left as it is" in step.text for step in outcome.steps
-    )
+    assert "## Watching\nThe birds.\n" in reported_notes.notes[OWN]
+    assert any("left as it is" in text for text in outcome.texts)
     assert called(outcome)[-1] == ("update_context", "History")
 
 
+async def test_a_section_that_is_switched_off_is_not_written(reported_notes, offline):
+    reported_notes.notes[OWN] = f"---\ndigest: false\n---\n{ROOT}"
+    outcome = await offline(CHANGE)
+
+    assert "Watching" not in reported_notes.notes[OWN]
+    updates = [call for call in called(outcome) if call[0] == "update_context"]
+    assert updates == [("update_context", "History")]
+
+
 async def test_a_watched_file_that_cannot_be_read_keeps_its_place(reported_notes, offline):
-    reported_notes.notes["P/house/AGENTS.md"] = None
+    reported_notes.notes[HOUSE] = None
     outcome = await offline()
 
     assert outcome.error is None
-    assert "- [house](P/house/AGENTS.md)\n" in reported_notes.notes["AGENTS.md"]
+    assert "- [house](P/house/AGENTS.md)\n" in reported_notes.notes[OWN]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +183,7 @@ async def test_a_refusal_of_what_it_needs_is_a_failure(reported_notes, offline, 
     outcome = await offline(CHANGE, tool=tool, call=call)
 
     assert isinstance(outcome.error, AgentFailedError)
-    assert reported_notes.notes["AGENTS.md"] == ROOT
+    assert reported_notes.notes[OWN] == ROOT
 
 
 async def test_no_more_is_read_than_is_shown(reported_notes, offline):
@@ -202,7 +191,7 @@ async def test_no_more_is_read_than_is_shown(reported_notes, offline):
     outcome = await offline()
 
     assert called(outcome).count(("read_context", None)) == 201
-    assert "- and 102 more\n" in reported_notes.notes["AGENTS.md"]
+    assert "- and 102 more\n" in reported_notes.notes[OWN]
 
 
 @pytest.mark.parametrize(
@@ -213,17 +202,15 @@ async def test_a_listing_with_nothing_in_it_is_not_a_failure(reported_notes, off
     outcome = await offline(tool="list_context_files", call=answering(listing))
 
     assert outcome.error is None
-    assert "- nothing yet\n<!-- end of" in reported_notes.notes["AGENTS.md"]
+    assert "- nothing yet\n<!-- end of" in reported_notes.notes[OWN]
 
 
-async def test_a_section_that_is_switched_off_is_not_written(reported_notes, offline):
-    reported_notes.notes["AGENTS.md"] = f"---\ndigest: false\n---\n{ROOT}"
-    outcome = await offline(CHANGE)
+async def test_a_listing_with_a_remark_behind_it_is_read(reported_notes, offline):
+    listing = '[{"path": "P/house/AGENTS.md", "level": "watched"}]\n(3 more than one run may read)'
+    outcome = await offline(tool="list_context_files", call=answering(listing), watched=4)
 
-    assert "Watching" not in reported_notes.notes["AGENTS.md"]
-    assert [call for call in called(outcome) if call[0] == "update_context"] == [
-        ("update_context", "History")
-    ]
+    assert outcome.error is None
+    assert "- [House](P/house/AGENTS.md)\n- and 3 more\n" in reported_notes.notes[OWN]
 
 
 async def test_a_save_between_reading_and_writing_has_it_decided_again(reported_notes, offline):
@@ -237,16 +224,16 @@ async def test_a_save_between_reading_and_writing_has_it_decided_again(reported_
     outcome = await offline(tool="update_context", call=refuse_once)
 
     assert outcome.error is None
-    assert "- [House]" in reported_notes.notes["AGENTS.md"]
+    assert "- [House]" in reported_notes.notes[OWN]
 
 
 async def test_links_are_written_as_the_vault_says_or_else_as_its_notes_do(reported_notes, offline):
-    reported_notes.notes["P/house/AGENTS.md"] = "# House\nwith [[Ann]]\n"
+    reported_notes.notes[HOUSE] = "# House\nwith [[Ann]]\n"
     await offline()
-    assert "- [[P/house/AGENTS|House]]" in reported_notes.notes["AGENTS.md"]
+    assert "- [[P/house/AGENTS|House]]" in reported_notes.notes[OWN]
 
     await offline(links="markdown")
-    assert "- [House](P/house/AGENTS.md)" in reported_notes.notes["AGENTS.md"]
+    assert "- [House](P/house/AGENTS.md)" in reported_notes.notes[OWN]
 
 
 async def test_days_are_those_of_the_place_where_it_runs(reported_notes, offline, monkeypatch):
@@ -258,15 +245,7 @@ async def test_days_are_those_of_the_place_where_it_runs(reported_notes, offline
         monkeypatch.undo()
         time.tzset()
 
-    assert "- 2026-11-22: [Garden]" in reported_notes.notes["AGENTS.md"]
-
-
-async def test_a_listing_with_a_remark_behind_it_is_read(reported_notes, offline):
-    listing = '[{"path": "P/house/AGENTS.md", "level": "watched"}]\n(3 more than one run may read)'
-    outcome = await offline(tool="list_context_files", call=answering(listing), watched=4)
-
-    assert outcome.error is None
-    assert "- [House](P/house/AGENTS.md)\n- and 3 more\n" in reported_notes.notes["AGENTS.md"]
+    assert "- 2026-11-22: [Garden]" in reported_notes.notes[OWN]
 
 
 async def test_its_time_is_limited(offline):
